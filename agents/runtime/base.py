@@ -1,0 +1,370 @@
+"""The port to a container engine: what Berth asks of a machine, and nothing of how an engine says it.
+
+Pure: values, errors and two abstract classes. `ContainerRuntime` is for workers (sync, thread-safe), `AsyncRuntime`
+for the event loop. Every call has a deadline inside; every failure is a `RuntimeFault`. Calls named `ensure_*`,
+`stop_*` and `remove_*` may be repeated: what is already as asked is a success.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+
+class RuntimeFault(Exception):
+    """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may help."""
+
+    code = "runtime_fault"
+    is_transient = False
+
+
+class RuntimeUnavailable(RuntimeFault):
+    """The engine did not answer in time, or not at all."""
+
+    code = "runtime_unavailable"
+    is_transient = True
+
+
+class ImageMissing(RuntimeFault):
+    """The image is not on the machine."""
+
+    code = "image_missing"
+
+
+class ImagePullFailed(RuntimeFault):
+    """The registry does not know the image, refused us or broke off."""
+
+    code = "image_pull_failed"
+
+
+class ContainerConflict(RuntimeFault):
+    """The name is taken by something whose labels are not ours."""
+
+    code = "container_conflict"
+
+
+class ContainerGone(RuntimeFault):
+    """The container is absent or does not run, and the call needs it."""
+
+    code = "container_gone"
+
+
+class OutOfCapacity(RuntimeFault):
+    """The machine has no free subnet, disk or memory for this."""
+
+    code = "out_of_capacity"
+
+
+class RuntimeRefused(RuntimeFault):
+    """The engine understood and said no; a repeat will get the same answer."""
+
+    code = "runtime_refused"
+
+
+class ContainerStatus(StrEnum):
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    EXITED = "exited"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsMaterial:
+    """Paths of PEM files for mutual TLS with an engine."""
+
+    ca_file: str
+    cert_file: str
+    key_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryCredentials:
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MountSpec:
+    """One mount. `source` is a volume name or an absolute host path; `owner` (uid, gid) is given to the top directory
+    of a volume before the container first starts, so that an unprivileged user can write there."""
+
+    kind: Literal["volume", "bind", "tmpfs"]
+    target: str
+    source: str = ""
+    is_readonly: bool = False
+    size_bytes: int = 0
+    owner: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSpec:
+    """A bridge network of its own, in the first subnet of `pool` (of length /`prefix`) that is free on the engine."""
+
+    name: str
+    labels: Mapping[str, str]
+    pool: str = "10.213.0.0/16"
+    prefix: int = 28
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """All that an engine is told about a container. Not told, because never different: no capability but those
+    listed, no new privileges, no swap, no published port, logs rotated at `log_bytes`."""
+
+    name: str
+    image: str
+    labels: Mapping[str, str]
+    command: tuple[str, ...] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    working_dir: str = ""
+    hostname: str = ""
+    network: str = ""
+    aliases: tuple[str, ...] = ()
+    cpu_milli: int
+    mem_bytes: int
+    shm_bytes: int = 64 * 2**20
+    pids_limit: int = 4096
+    mounts: tuple[MountSpec, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    nofile: int = 65536
+    log_bytes: int = 16 * 2**20
+    has_init: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerState:
+    """A container as the engine sees it. `exit_code` is None until it has ended; `addresses` is {network: ip}."""
+
+    name: str
+    container_id: str
+    labels: Mapping[str, str]
+    status: ContainerStatus
+    exit_code: int | None = None
+    was_oom_killed: bool = False
+    error: str = ""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineInfo:
+    engine_id: str
+    version: str
+    api_version: str
+    architecture: str
+    os: str
+    cpu_milli: int
+    mem_bytes: int
+    kernel: str = ""
+    has_live_restore: bool = False
+    storage_driver: str = ""
+    root_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageInfo:
+    """An image on the machine. `references` are its names, tags (`berth/python:1`) and digests (`name@sha256:…`)."""
+
+    image_id: str
+    references: tuple[str, ...]
+    size_bytes: int
+    labels: Mapping[str, str]
+    architecture: str
+    created_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledObject:
+    """A network or a volume."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PullProgress:
+    done_bytes: int
+    total_bytes: int
+    layers_done: int
+    layers_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessResult:
+    """End of a process that was run to its end; `output` is stdout and stderr together, cut at the caller's limit."""
+
+    exit_code: int
+    output: bytes
+
+
+OnProgress = Callable[[PullProgress], None]
+
+
+class ContainerRuntime(ABC):
+    """One engine, for workers. Thread-safe. Every method may raise `RuntimeUnavailable` and `RuntimeRefused`."""
+
+    @abstractmethod
+    def info(self) -> EngineInfo:
+        """Facts of the machine; also the heartbeat: an answer means that the engine lives."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets connections go. The object is not used afterwards."""
+
+    # Images
+
+    @abstractmethod
+    def list_images(self) -> list[ImageInfo]:
+        """Images that have at least one name, by first name. `architecture` may be empty in a list."""
+
+    @abstractmethod
+    def inspect_image(self, reference: str) -> ImageInfo | None:
+        """The image, or None where the machine does not have it."""
+
+    @abstractmethod
+    def pull_image(
+        self, reference: str, *, on_progress: OnProgress, credentials: RegistryCredentials | None = None
+    ) -> ImageInfo:
+        """Fetches the image; progress never goes back. Raises ImagePullFailed."""
+
+    # Networks and volumes
+
+    @abstractmethod
+    def ensure_network(self, spec: NetworkSpec) -> None:
+        """The network exists, alone in its subnet. Raises OutOfCapacity (pool used up), ContainerConflict."""
+
+    @abstractmethod
+    def remove_network(self, name: str) -> None:
+        """The network is gone. Raises RuntimeRefused while containers are attached."""
+
+    @abstractmethod
+    def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        """Networks that carry all these labels, by name."""
+
+    @abstractmethod
+    def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        """The volume exists; content of an existing one is kept."""
+
+    @abstractmethod
+    def remove_volume(self, name: str) -> None:
+        """The volume and its content are gone. Raises RuntimeRefused while a container holds it."""
+
+    @abstractmethod
+    def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        """Volumes that carry all these labels, by name."""
+
+    # Containers
+
+    @abstractmethod
+    def ensure_container(self, spec: ContainerSpec) -> ContainerState:
+        """The container exists (created, not started, if it is new) and its volumes have their owners. One of the same
+        name with the same labels is taken as it is. Raises ImageMissing, ContainerConflict, OutOfCapacity."""
+
+    @abstractmethod
+    def start_container(self, name: str) -> None:
+        """It runs, or has run. A running one is left alone. Raises ContainerGone, OutOfCapacity."""
+
+    @abstractmethod
+    def stop_container(self, name: str, grace_s: int) -> None:
+        """It does not run: asked by SIGTERM, killed after `grace_s`. An absent one is a success."""
+
+    @abstractmethod
+    def remove_container(self, name: str) -> None:
+        """It is gone, killed if need be; its named volumes stay. An absent one is a success."""
+
+    @abstractmethod
+    def inspect_container(self, name: str) -> ContainerState | None:
+        """Its state now, or None where there is none."""
+
+    @abstractmethod
+    def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
+        """Containers in any state that carry all these labels, by name. Exit codes, errors and instants may be absent
+        in a list; `inspect_container` has them."""
+
+    # Inside a container
+
+    @abstractmethod
+    def start_process(
+        self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, user: str = ""
+    ) -> None:
+        """Starts it detached; nobody waits for it. Raises ContainerGone."""
+
+    @abstractmethod
+    def run_process(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+        timeout_s: float = 30,
+        output_limit: int = 2**20,
+    ) -> ProcessResult:
+        """Runs it to its end. Raises ContainerGone, RuntimeUnavailable after `timeout_s` (it may run on)."""
+
+    @abstractmethod
+    def read_logs(
+        self, name: str, *, limit_bytes: int = 2**20, tail_lines: int | None = None, has_timestamps: bool = False
+    ) -> bytes:
+        """The last `limit_bytes` of stdout and stderr in order of time. Raises ContainerGone if it is absent."""
+
+    @abstractmethod
+    def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
+        """Unpacks a tar at `path`, into mounted volumes too; the container need not run. Raises ContainerGone."""
+
+
+class Shell(ABC):
+    """One process with a terminal in a container. Not thread-safe; one reader."""
+
+    @abstractmethod
+    async def read(self) -> bytes:
+        """The next bytes of output, b"" once it has ended. Not reading holds the process back."""
+
+    @abstractmethod
+    async def write(self, data: bytes) -> None:
+        """Types `data`; waits while the process does not take it."""
+
+    @abstractmethod
+    async def resize(self, columns: int, rows: int) -> None:
+        """Changes the size of the terminal. After the end it does nothing."""
+
+    @abstractmethod
+    async def exit_code(self) -> int | None:
+        """How it ended; None while it runs or where nobody knows."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Hangs up: the process and what it runs in the foreground end. May be repeated; never raises a fault."""
+
+
+class AsyncRuntime(ABC):
+    """One engine, for the event loop that made it."""
+
+    @abstractmethod
+    async def open_shell(
+        self,
+        name: str,
+        *,
+        argv: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+        columns: int = 80,
+        rows: int = 24,
+    ) -> Shell:
+        """A shell in the container: `argv`, or the best interactive shell it has. Raises ContainerGone."""
+
+    @abstractmethod
+    def follow_logs(
+        self, name: str, *, tail: int | None = None, since: datetime | None = None
+    ) -> AsyncIterator[bytes]:
+        """stdout and stderr as they come, after the last `tail` lines (None: all), until the container ends. Close the
+        iterator (`aclose`) to leave early. Raises ContainerGone."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Lets connections go."""
