@@ -1,0 +1,38 @@
+"""Who acts: a person in a browser, a program with a keypair, or Berth itself."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ActorKind(StrEnum):
+    USER = "user"
+    TOKEN = "token"
+    SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A value that services and selectors take first; it carries no database object.
+
+    `label` is for logs and the audit trail (an e-mail address, or "system").
+    """
+
+    kind: ActorKind
+    user_id: int | None
+    label: str
+    domain_id: int | None = None
+    is_superadmin: bool = False
+    ip: str = ""
+    request_id: str = ""
+
+    @property
+    def is_system(self) -> bool:
+        return self.kind is ActorKind.SYSTEM
+
+    @property
+    def is_anonymous(self) -> bool:
+        return self.user_id is None and not self.is_system
+
+
+SYSTEM = Actor(kind=ActorKind.SYSTEM, user_id=None, label="system")
+ANONYMOUS = Actor(kind=ActorKind.USER, user_id=None, label="anonymous")

@@ -1,0 +1,48 @@
+"""Background work is started by name, after commit, with ids only. Tasks may run twice, late or never."""
+
+from enum import StrEnum
+
+import structlog
+from celery import current_app
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+log = structlog.get_logger(__name__)
+
+
+class TaskName(StrEnum):
+    """Every Celery task of Berth. A test asserts that each is registered and none is missing here."""
+
+    TICK = "scheduler.tick"
+    HEARTBEAT_AGENTS = "agents.heartbeat_agents"
+    LAUNCH_SESSION = "sessions_app.launch_session"
+    TERMINATE_SESSION = "sessions_app.terminate_session"
+    RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
+    PURGE_EXPIRED = "sessions_app.purge_expired"
+    PURGE_FOLDERS = "vfolders.purge_folders"
+
+
+QUEUE_OF = {
+    TaskName.TICK: "tick",
+    TaskName.LAUNCH_SESSION: "launch",
+    TaskName.TERMINATE_SESSION: "launch",
+    TaskName.HEARTBEAT_AGENTS: "default",
+    TaskName.RECONCILE_SESSIONS: "default",
+    TaskName.PURGE_EXPIRED: "maintenance",
+    TaskName.PURGE_FOLDERS: "maintenance",
+}
+
+
+def enqueue_on_commit(name: TaskName, **arguments: str | int) -> None:
+    """Send task `name` when the present transaction commits.
+
+    If the broker does not answer the loss is logged; the periodic tasks do the work later.
+    """
+
+    def send() -> None:
+        try:
+            current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name])
+        except OperationalError as error:
+            log.warning("dispatch.lost", task=name.value, arguments=arguments, error=str(error))
+
+    transaction.on_commit(send)

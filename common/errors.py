@@ -1,0 +1,76 @@
+"""Errors that people and programs see: code, HTTP status, message, hint, fields. Edges render them in one place.
+
+Text = what failed, the value, what to do. Raise the class that says what kind of refusal it is.
+"""
+
+from typing import ClassVar
+
+
+class BerthError(Exception):
+    """Base of all refusals. `code` is stable and for machines; `message` and `hint` are for people."""
+
+    default_code: ClassVar[str] = "error"
+    http_status: ClassVar[int] = 500
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        fields: dict[str, list[str]] | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.fields = fields or {}
+        self.code = code or self.default_code
+
+
+class InvalidInput(BerthError):
+    """The request cannot be understood; `fields` names each wrong value."""
+
+    default_code = "invalid"
+    http_status = 400
+
+
+class NotAuthenticated(BerthError):
+    """Nobody is signed in, or the token is unknown, revoked or expired."""
+
+    default_code = "not_authenticated"
+    http_status = 401
+
+
+class PermissionDenied(BerthError):
+    """The actor sees the object, yet may not do this to it."""
+
+    default_code = "permission_denied"
+    http_status = 403
+
+
+class NotFound(BerthError):
+    """Absent, or hidden from this actor: both answer alike."""
+
+    default_code = "not_found"
+    http_status = 404
+
+
+class Conflict(BerthError):
+    """The object is in a state in which this cannot be done."""
+
+    default_code = "conflict"
+    http_status = 409
+
+
+class LimitExceeded(BerthError):
+    """A limit or the size of the machines forbids it; the message names limit, use and request."""
+
+    default_code = "limit_exceeded"
+    http_status = 422
+
+
+class Unavailable(BerthError):
+    """A part that is needed (an engine, a storage host) does not answer now; trying again may help."""
+
+    default_code = "unavailable"
+    http_status = 503

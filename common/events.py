@@ -1,0 +1,39 @@
+"""Domain news, in one process, after commit: `announce` at one end, `subscribe` at the other; grep finds both.
+
+A handler must be light (enqueue a task, push to pages). What it starts must also happen without it: a periodic
+task heals what a lost event missed.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+from django.db import transaction
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Base of all events; each app defines its own in `<app>/events.py`."""
+
+
+E = TypeVar("E", bound=Event)
+_handlers: dict[type[Event], list[Callable[[Any], None]]] = defaultdict(list)
+
+
+def subscribe(event_type: type[E], handler: Callable[[E], None]) -> None:
+    """Call `handler` for each announced event of exactly this type. Subscribing twice is once."""
+    if handler not in _handlers[event_type]:
+        _handlers[event_type].append(handler)
+
+
+def announce(event: Event) -> None:
+    """Hand `event` to its subscribers when the present transaction commits; never if it rolls back.
+
+    A handler that fails is logged and does not disturb the others or the caller.
+    """
+    for handler in _handlers[type(event)]:
+        transaction.on_commit(lambda handler=handler: handler(event), robust=True)

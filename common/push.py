@@ -1,0 +1,69 @@
+"""News for open pages: a bounded Redis stream that the event endpoint follows and replays.
+
+News carry ids, never contents: a page that hears of a change asks again with its own rights. Losing one is
+harmless; pages re-read when they reconnect.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import transaction
+
+from common.redis import client
+
+log = structlog.get_logger(__name__)
+KEPT_NEWS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who may hear: the owner, admins of the project and of the domain, superadmins. All None: everybody."""
+
+    owner_id: int | None = None
+    project_id: int | None = None
+    domain_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What one person may hear."""
+
+    user_id: int
+    is_superadmin: bool
+    admin_project_ids: frozenset[int]
+    admin_domain_id: int | None
+
+    def hears(self, audience: Audience) -> bool:
+        if self.is_superadmin or audience == Audience():
+            return True
+        return (
+            audience.owner_id == self.user_id
+            or (audience.project_id is not None and audience.project_id in self.admin_project_ids)
+            or (audience.domain_id is not None and audience.domain_id == self.admin_domain_id)
+        )
+
+
+def stream_name() -> str:
+    return f"berth:push:{settings.BERTH_INSTALLATION}"
+
+
+def push_on_commit(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
+    """Tell open pages, after commit, that something of `kind` ("session-changed") happened."""
+    fields = {"kind": kind, "audience": json.dumps(asdict(audience)), "payload": json.dumps(payload)}
+    transaction.on_commit(lambda: _send(fields))
+
+
+def push_now(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
+    """The same for news without a transaction (progress of an image pull)."""
+    _send({"kind": kind, "audience": json.dumps(asdict(audience)), "payload": json.dumps(payload)})
+
+
+def _send(fields: dict[str, str]) -> None:
+    try:
+        client().xadd(stream_name(), fields, maxlen=KEPT_NEWS, approximate=True)  # type: ignore[arg-type]
+    except redis.RedisError as error:
+        log.warning("push.lost", kind=fields["kind"], error=str(error))

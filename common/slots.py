@@ -1,0 +1,125 @@
+"""ResourceSlots: amounts per slot name, integers in base units.
+
+`cpu` in millicores, `mem` in bytes, every other slot in milli-devices (1000 = one whole device).
+People and the API say cores, "4g" and devices; this module is the only translator.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+
+CPU = "cpu"
+MEM = "mem"
+MILLI = 1000
+MAX_AMOUNT = 2**47 - 1  # one 48-bit field of the engine, less its guard bit
+
+_SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
+_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?)(?:i?b)?\Z", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+
+
+class ResourceSlots(Mapping[str, int]):
+    """Immutable amounts; absent means zero, and zero amounts are dropped, so equality is by meaning."""
+
+    __slots__ = ("_amounts",)
+
+    def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
+        self._amounts = {name: int(amount) for name, amount in sorted((amounts or {}).items()) if amount}
+
+    def __getitem__(self, name: str) -> int:
+        return self._amounts.get(name, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._amounts
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._amounts.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ResourceSlots) and self._amounts == other._amounts
+
+    def __repr__(self) -> str:
+        return f"ResourceSlots({self._amounts})"
+
+    def __add__(self, other: "ResourceSlots") -> "ResourceSlots":
+        return ResourceSlots({name: self[name] + other[name] for name in {*self, *other}})
+
+    def __sub__(self, other: "ResourceSlots") -> "ResourceSlots":
+        return ResourceSlots({name: self[name] - other[name] for name in {*self, *other}})
+
+    def __mul__(self, count: int) -> "ResourceSlots":
+        return ResourceSlots({name: amount * count for name, amount in self.items()})
+
+    def fits_in(self, room: "ResourceSlots") -> bool:
+        """Whether `room` has at least this much of every slot named here."""
+        return all(amount <= room[name] for name, amount in self.items())
+
+    def to_json(self) -> dict[str, int]:
+        return dict(self._amounts)
+
+
+def parse_bytes(text: str | int) -> int:
+    """Bytes of "512m", "4g", "1.5 GiB" or a plain number of bytes; k, m, g, t, p are powers of 1024.
+
+    Raises ValueError with a sentence that quotes the value.
+    """
+    if isinstance(text, bool) or not isinstance(text, (str, int)):
+        raise ValueError(f"{text!r} is not an amount of memory. Write it like 512m or 4g.")
+    match = _BYTES.match(str(text).strip())
+    if match is None:
+        raise ValueError(f"“{str(text)[:40]}” is not an amount of memory. Write it like 512m or 4g.")
+    amount = int(Decimal(match[1]) * _FACTORS[match[2].lower()])
+    if amount > MAX_AMOUNT:
+        raise ValueError(f"“{str(text)[:40]}” is more memory than any machine has.")
+    return amount
+
+
+def parse_milli(name: str, value: str | int | float) -> int:
+    """Thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
+    try:
+        amount = Decimal(str(value)) * MILLI if not isinstance(value, bool) else Decimal("NaN")
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite() or amount < 0 or amount > MAX_AMOUNT or amount != amount.to_integral_value():
+        raise ValueError(f"“{str(value)[:40]}” is not an amount of {name}. Write a number like 1 or 0.5.")
+    return int(amount)
+
+
+def parse_slots(raw: Mapping[str, str | int | float]) -> ResourceSlots:
+    """What a person wrote ({"cpu": 1, "mem": "4g", "cuda": 1}) in base units. Raises ValueError."""
+    amounts = {}
+    for name, value in raw.items():
+        if not _SLOT_NAME.match(name):
+            raise ValueError(f"“{name[:40]}” is not the name of a resource. Use cpu, mem or a device name.")
+        amounts[name] = parse_bytes(value) if name == MEM else parse_milli(name, value)  # type: ignore[arg-type]
+    return ResourceSlots(amounts)
+
+
+def format_bytes(amount: int) -> str:
+    """"512 MiB", "1.5 GiB"; at most one decimal."""
+    for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if amount >= factor:
+            return f"{amount / factor:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{amount} B"
+
+
+def format_amount(name: str, amount: int) -> str:
+    """One slot for people: "0.5 cores", "4 GiB", "2 cuda"."""
+    if name == MEM:
+        return format_bytes(amount)
+    number = f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
+    if name == CPU:
+        return f"{number} core" if amount == MILLI else f"{number} cores"
+    return f"{number} {name}"
+
+
+def format_slots(slots: Mapping[str, int]) -> str:
+    """All slots for people, CPU and memory first: "1 core, 4 GiB"."""
+    order = sorted(slots, key=lambda name: (name != CPU, name != MEM, name))
+    return ", ".join(format_amount(name, slots[name]) for name in order) or "nothing"
