@@ -1,0 +1,1 @@
+"""Floor 1: domains, projects, people, their roles and credentials."""

@@ -1,0 +1,50 @@
+"""Who calls: a program with `Authorization: Bearer <token>`, or a page with its session cookie."""
+
+from datetime import timedelta
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from accounts import tokens
+from accounts.models import KeyPair, User
+from accounts.selectors import usable_keypair
+from common import clock
+
+NOTE_USE_EVERY = timedelta(minutes=1)
+_REFUSAL = "This token is unknown, revoked or expired."
+
+
+class KeyPairAuthentication(BaseAuthentication):
+    """Bearer tokens of keypairs. One query, and one write a minute for "last used"."""
+
+    def authenticate(self, request: Request) -> tuple[User, KeyPair] | None:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        halves = tokens.split_token(token.strip())
+        keypair = usable_keypair(halves[0]) if halves else None
+        if halves is None or keypair is None or not tokens.matches(halves[1], keypair.secret_hash):
+            raise AuthenticationFailed(_REFUSAL)
+        self._note_use(keypair)
+        return keypair.user, keypair
+
+    def authenticate_header(self, request: Request) -> str:
+        return 'Bearer realm="berth"'
+
+    def _note_use(self, keypair: KeyPair) -> None:
+        if keypair.last_used_at is None or clock.now() - keypair.last_used_at > NOTE_USE_EVERY:
+            KeyPair.objects.filter(pk=keypair.pk).update(last_used_at=clock.now())
+
+
+class BrowserAuthentication(SessionAuthentication):
+    """The portal's own pages; unsafe methods need the CSRF token."""
+
+
+class KeyPairScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = KeyPairAuthentication
+    name = "token"
+
+    def get_security_definition(self, auto_schema: object) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer"}

@@ -1,0 +1,151 @@
+"""Domain → project → user, and the credentials of users."""
+
+from typing import ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.auth.models import PermissionsMixin
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models.functions import Lower
+
+from accounts.roles import ProjectRole, Role
+from common import clock
+
+name_validator = RegexValidator(
+    r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$",
+    "Use lower-case letters, digits, dots, dashes and underscores; begin and end with a letter or digit.",
+)
+
+
+class Domain(models.Model):
+    """A tenant. Nobody in it learns that another domain's objects exist."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[name_validator])
+    title = models.CharField(max_length=120, blank=True)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ("name",)
+        permissions = (("manage_domain", "Can manage members, sessions and folders of the domain"),)
+
+    def __str__(self) -> str:
+        return self.title or self.name
+
+
+class Project(models.Model):
+    """A group inside a domain that holds quota and shares folders."""
+
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="projects")
+    name = models.CharField(max_length=64, validators=[name_validator])
+    title = models.CharField(max_length=120, blank=True)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    members: ClassVar = models.ManyToManyField("User", through="Membership", related_name="projects")
+
+    class Meta:
+        ordering = ("domain__name", "name")
+        permissions = (
+            ("use_project", "Can start sessions and use shared folders in the project"),
+            ("manage_project", "Can manage members, sessions and folders of the project"),
+        )
+        constraints = (models.UniqueConstraint(fields=("domain", "name"), name="project_name_in_domain"),)
+
+    def __str__(self) -> str:
+        return self.title or self.name
+
+
+class UserManager(BaseUserManager["User"]):
+    def get_by_natural_key(self, username: str | None) -> "User":
+        return self.get(email__iexact=username)
+
+
+class User(AbstractBaseUser, PermissionsMixin):
+    """A person. Signs in by e-mail; belongs to exactly one domain and any number of its projects."""
+
+    email = models.EmailField(max_length=254)
+    name = models.CharField(max_length=120, blank=True)
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="users")
+    role = models.CharField(
+        max_length=20, choices=[(role.value, role.value) for role in Role], default=Role.USER.value
+    )
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+    objects: ClassVar[UserManager] = UserManager()
+
+    class Meta:
+        ordering = ("email",)
+        constraints = (
+            models.UniqueConstraint(Lower("email"), name="user_email_any_case"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=[role.value for role in Role]), name="user_role_is_known"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.email
+
+    @property
+    def is_staff(self) -> bool:
+        """Who may enter Django admin."""
+        return self.is_active and self.role == Role.SUPERADMIN
+
+    def get_short_name(self) -> str:
+        return self.name or self.email.partition("@")[0]
+
+
+class Membership(models.Model):
+    """A user in a project of the own domain."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(
+        max_length=20,
+        choices=[(role.value, role.value) for role in ProjectRole],
+        default=ProjectRole.MEMBER.value,
+    )
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("project", "user"), name="membership_once"),
+            models.CheckConstraint(
+                condition=models.Q(role__in=[role.value for role in ProjectRole]), name="membership_role_is_known"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.project}"
+
+
+class KeyPair(models.Model):
+    """API credential of a user. The secret is shown once and kept as a SHA-256 hash (it has 256 random bits)."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="keypairs")
+    name = models.CharField(max_length=60)
+    access_key = models.CharField(max_length=24, unique=True)
+    secret_hash = models.CharField(max_length=64)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.access_key})"
+
+
+class SignInLink(models.Model):
+    """A link that signs its user in once, within its time."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    code_hash = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"sign-in link for {self.user}"

@@ -1,0 +1,32 @@
+"""Roles and what each may do: the whole permission table of people. Pure."""
+
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a user is in the own domain; SUPERADMIN reaches across domains."""
+
+    USER = "user"
+    DOMAIN_ADMIN = "domain_admin"
+    SUPERADMIN = "superadmin"
+
+
+class ProjectRole(StrEnum):
+    """What a user is in one project."""
+
+    MEMBER = "member"
+    ADMIN = "admin"
+
+
+ROLE_TITLES = {Role.USER: "User", Role.DOMAIN_ADMIN: "Domain admin", Role.SUPERADMIN: "Superadmin"}
+
+# Object permissions, granted with guardian on a Project or a Domain; the bundle of each role stands here once.
+PROJECT_PERMISSIONS = {
+    ProjectRole.MEMBER: ("use_project",),
+    ProjectRole.ADMIN: ("use_project", "manage_project"),
+}
+DOMAIN_PERMISSIONS = {
+    Role.USER: (),
+    Role.DOMAIN_ADMIN: ("manage_domain",),
+    Role.SUPERADMIN: (),
+}

@@ -1,0 +1,107 @@
+"""Reads of people. `visible_*` is the only list source, `access_*` the only single fetch."""
+
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+
+from accounts.models import KeyPair, Membership, Project, User
+from accounts.roles import ProjectRole, Role
+from common import clock
+from common.actors import Actor
+from common.errors import NotFound, PermissionDenied
+from common.push import Listener
+
+
+def sees_everything(actor: Actor) -> bool:
+    """The superadmin bypass, in one place: superadmins and Berth itself see and may do everything."""
+    return actor.is_superadmin or actor.is_system
+
+
+def user_of(actor: Actor) -> User:
+    """The person who acts. Raises NotFound for the system and for people who were removed meanwhile."""
+    user = User.objects.select_related("domain").filter(pk=actor.user_id, is_active=True).first()
+    if user is None:
+        raise NotFound("This account does not exist any more.")
+    return user
+
+
+def administered_domain_id(actor: Actor) -> int | None:
+    """The domain that this actor governs as its admin, else None. One query."""
+    is_admin = User.objects.filter(pk=actor.user_id, is_active=True, role=Role.DOMAIN_ADMIN).exists()
+    return actor.domain_id if is_admin else None
+
+
+def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
+    """Ids of projects in which the actor is project admin, as a subquery."""
+    return Membership.objects.filter(user_id=actor.user_id, role=ProjectRole.ADMIN).values_list("project_id", flat=True)
+
+
+def visible_projects(actor: Actor) -> QuerySet[Project]:
+    """Own projects; all of the domain for its admin; all for superadmins."""
+    projects = Project.objects.select_related("domain").filter(is_active=True, domain__is_active=True)
+    if sees_everything(actor):
+        return projects
+    return projects.filter(
+        Q(pk__in=Membership.objects.filter(user_id=actor.user_id).values("project_id"))
+        | Q(domain_id=administered_domain_id(actor))
+    )
+
+
+def usable_projects(actor: Actor) -> QuerySet[Project]:
+    """Projects in which the actor may start sessions: own memberships in the own domain."""
+    return Project.objects.select_related("domain").filter(
+        is_active=True,
+        domain__is_active=True,
+        domain_id=actor.domain_id,
+        memberships__user_id=actor.user_id,
+    )
+
+
+def access_usable_project(actor: Actor, name: str) -> Project:
+    """The own project called `name`. Raises NotFound if there is none, PermissionDenied if only visible."""
+    project = usable_projects(actor).filter(name=name).first()
+    if project is not None:
+        return project
+    if visible_projects(actor).filter(name=name).exists():
+        raise PermissionDenied(
+            f"You are not a member of the project “{name}”, so you cannot start sessions in it.",
+            hint="Ask an administrator of the domain to add you to the project.",
+        )
+    known = ", ".join(usable_projects(actor).values_list("name", flat=True)[:10])
+    raise NotFound(
+        f"There is no project “{name[:64]}” among yours.",
+        hint=f"Your projects: {known}." if known else "Ask an administrator to add you to a project.",
+        fields={"project": ["Unknown project."]},
+    )
+
+
+def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:
+    """The actor's own keypairs; nobody sees another's."""
+    return KeyPair.objects.filter(user_id=actor.user_id)
+
+
+def access_keypair(actor: Actor, keypair_id: int) -> KeyPair:
+    keypair = visible_keypairs(actor).filter(pk=keypair_id).first()
+    if keypair is None:
+        raise NotFound("There is no such token among yours.")
+    return keypair
+
+
+def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
+    """The keypair with this access key if it, its user and its domain are active and it has not expired. One query."""
+    return (
+        KeyPair.objects.select_related("user", "user__domain")
+        .filter(access_key=access_key, is_active=True, user__is_active=True, user__domain__is_active=True)
+        .filter(Q(expires_at=None) | Q(expires_at__gt=at or clock.now()))
+        .first()
+    )
+
+
+def listener_of(actor: Actor) -> Listener:
+    """Whose news this actor may hear. Two queries."""
+    return Listener(
+        user_id=actor.user_id or 0,
+        is_superadmin=sees_everything(actor),
+        admin_project_ids=frozenset(administered_project_ids(actor)),
+        admin_domain_id=administered_domain_id(actor),
+    )

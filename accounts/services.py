@@ -1,0 +1,148 @@
+"""Writes of people."""
+
+from datetime import datetime, timedelta
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from guardian.shortcuts import assign_perm, remove_perm
+
+from accounts import tokens
+from accounts.models import Domain, KeyPair, Membership, Project, SignInLink, User
+from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ProjectRole, Role
+from accounts.selectors import access_keypair, sees_everything, user_of
+from common import audit, clock
+from common.actors import Actor
+from common.errors import InvalidInput, NotFound, PermissionDenied
+
+KEYPAIRS_PER_USER = 50
+SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
+
+
+def _require_superadmin(actor: Actor) -> None:
+    if not sees_everything(actor):
+        raise PermissionDenied("Only a superadmin may do this.", hint="Ask a superadmin.")
+
+
+@transaction.atomic
+def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
+    _require_superadmin(actor)
+    domain = Domain(name=name, title=title)
+    _clean(domain)
+
+    domain.save()
+    audit.record(actor=actor, action="accounts.create_domain", target=domain)
+    return domain
+
+
+@transaction.atomic
+def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") -> Project:
+    _require_superadmin(actor)
+    project = Project(domain=domain, name=name, title=title)
+    _clean(project)
+
+    project.save()
+    audit.record(actor=actor, action="accounts.create_project", target=project)
+    return project
+
+
+@transaction.atomic
+def create_user(*, actor: Actor, email: str, password: str, domain: Domain, role: Role, name: str = "") -> User:
+    """A person who can sign in at once. Raises InvalidInput for a weak password or a taken address."""
+    _require_superadmin(actor)
+    user = User(email=email.lower(), name=name, domain=domain, role=role.value)
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields={"password": error.messages}) from error
+    user.set_password(password)
+    _clean(user)
+
+    user.save()
+    for permission in DOMAIN_PERMISSIONS[role]:
+        assign_perm(f"accounts.{permission}", user, domain)
+    audit.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
+    return user
+
+
+@transaction.atomic
+def add_member(*, actor: Actor, project: Project, user: User, role: ProjectRole = ProjectRole.MEMBER) -> Membership:
+    """Put `user` into `project` of the same domain; again with another role changes the role."""
+    _require_superadmin(actor)
+    if user.domain_id != project.domain_id:
+        raise InvalidInput(
+            f"{user.email} belongs to another domain than the project “{project.name}”.",
+            hint="People can only be members of projects of their own domain.",
+        )
+
+    membership, _ = Membership.objects.update_or_create(project=project, user=user, defaults={"role": role.value})
+    for permission in PROJECT_PERMISSIONS[ProjectRole.ADMIN]:
+        grant = assign_perm if permission in PROJECT_PERMISSIONS[role] else remove_perm
+        grant(f"accounts.{permission}", user, project)
+    audit.record(
+        actor=actor, action="accounts.add_member", target=project, changes={"user": user.email, "role": role.value}
+    )
+    return membership
+
+
+@transaction.atomic
+def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = None) -> tuple[KeyPair, str]:
+    """A new keypair of the actor and its token text, which is shown this once."""
+    user = user_of(actor)
+    if not name.strip() or len(name) > 60:
+        raise InvalidInput("Give the token a name of 1 to 60 characters.", fields={"name": ["1 to 60 characters."]})
+    if KeyPair.objects.filter(user=user).count() >= KEYPAIRS_PER_USER:
+        raise InvalidInput(f"You have {KEYPAIRS_PER_USER} tokens, the most allowed.", hint="Delete one first.")
+    secret = tokens.new_secret()
+
+    keypair = KeyPair.objects.create(
+        user=user,
+        name=name.strip(),
+        access_key=tokens.new_access_key(),
+        secret_hash=tokens.hash_secret(secret),
+        expires_at=expires_at,
+    )
+    audit.record(actor=actor, action="accounts.create_keypair", target=keypair)
+    return keypair, f"{keypair.access_key}.{secret}"
+
+
+@transaction.atomic
+def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
+    keypair = access_keypair(actor, keypair_id)
+    audit.record(actor=actor, action="accounts.delete_keypair", target=keypair)
+    keypair.delete()
+
+
+@transaction.atomic
+def create_sign_in_link(*, actor: Actor, user: User) -> str:
+    """The one-time code of a link that signs `user` in within a day."""
+    _require_superadmin(actor)
+    code = tokens.new_secret()
+    SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
+    SignInLink.objects.create(
+        user=user, code_hash=tokens.hash_secret(code), expires_at=clock.now() + SIGN_IN_LINK_LIFETIME
+    )
+    audit.record(actor=actor, action="accounts.create_sign_in_link", target=user)
+    return code
+
+
+@transaction.atomic
+def redeem_sign_in_link(*, code: str) -> User:
+    """The user of an unused link; the link is used up in the same statement, so it works once."""
+    links = SignInLink.objects.filter(code_hash=tokens.hash_secret(code), expires_at__gt=clock.now())
+    link = links.select_for_update(of=("self",)).select_related("user").first()
+    if link is None or not link.user.is_active:
+        raise NotFound(
+            "This sign-in link was used already or is too old.",
+            hint="Start Berth again for a fresh one, or sign in with e-mail and password.",
+        )
+    user = link.user
+    link.delete()
+    return user
+
+
+def _clean(instance: Domain | Project | User) -> None:
+    try:
+        instance.full_clean(exclude=["password"])
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields=error.message_dict) from error

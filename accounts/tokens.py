@@ -1,0 +1,33 @@
+"""Random credentials and their hashes. Pure.
+
+A secret here has 256 random bits, so one round of SHA-256 keeps it: there is nothing to guess.
+"""
+
+import base64
+import hashlib
+import secrets
+
+
+def new_access_key() -> str:
+    """"bk" and 16 base32 characters (80 bits): the public half of a keypair."""
+    return "bk" + base64.b32encode(secrets.token_bytes(10)).decode().lower()
+
+
+def new_secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def hash_secret(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def matches(secret: str, secret_hash: str) -> bool:
+    return secrets.compare_digest(hash_secret(secret), secret_hash)
+
+
+def split_token(token: str) -> tuple[str, str] | None:
+    """(access key, secret) of "<access_key>.<secret>", or None if it has another shape."""
+    access_key, dot, secret = token.partition(".")
+    if not dot or not secret or len(token) > 128 or not access_key.startswith("bk"):
+        return None
+    return access_key, secret

@@ -1,0 +1,103 @@
+"""What every REST view shares: the actor, pages of results, and errors as {code, message, hint, fields}."""
+
+from typing import Any
+
+import structlog
+from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
+from django.http import Http404, HttpRequest
+from rest_framework import exceptions, serializers
+from rest_framework.pagination import PageNumberPagination
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from common.actors import ANONYMOUS, Actor, ActorKind
+from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied
+
+log = structlog.get_logger(__name__)
+
+
+class StandardPagination(PageNumberPagination):
+    """?page=2&page_size=100; at most 200 a page."""
+
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 200
+
+
+class ErrorOut(serializers.Serializer[Any]):
+    """The body of every refusal."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    hint = serializers.CharField(allow_blank=True)
+    fields = serializers.DictField(child=serializers.ListField(child=serializers.CharField()))  # type: ignore[assignment]
+
+
+def actor_of(request: Any) -> Actor:
+    """Who acts in this request (of Django or of DRF); ANONYMOUS if nobody is signed in."""
+    user = request.user
+    if not user.is_authenticated:
+        return ANONYMOUS
+    django_request: HttpRequest = getattr(request, "_request", request)
+    return Actor(
+        kind=ActorKind.TOKEN if getattr(request, "auth", None) is not None else ActorKind.USER,
+        user_id=user.pk,
+        label=user.email,
+        domain_id=user.domain_id,
+        is_superadmin=user.is_active and user.role == "superadmin",
+        ip=django_request.META.get("REMOTE_ADDR", ""),
+        request_id=getattr(django_request, "request_id", ""),
+    )
+
+
+def _flat(detail: Any, prefix: str = "") -> dict[str, list[str]]:
+    """DRF's nested validation detail as {"resources.cpu": ["…"]}."""
+    if isinstance(detail, dict):
+        fields: dict[str, list[str]] = {}
+        for key, value in detail.items():
+            fields.update(_flat(value, f"{prefix}.{key}" if prefix else str(key)))
+        return fields
+    if isinstance(detail, list) and any(isinstance(item, (dict, list)) for item in detail):
+        fields = {}
+        for index, item in enumerate(detail):
+            fields.update(_flat(item, f"{prefix}[{index}]"))
+        return fields
+    return {prefix: [str(item) for item in detail] if isinstance(detail, list) else [str(detail)]} if detail else {}
+
+
+def _as_berth_error(error: Exception) -> BerthError | None:
+    if isinstance(error, BerthError):
+        return error
+    if isinstance(error, Http404):
+        return NotFound("There is nothing at this address, or it is not yours to see.")
+    if isinstance(error, DjangoPermissionDenied):
+        return PermissionDenied("You may not do this.")
+    if isinstance(error, exceptions.ValidationError):
+        fields = _flat(error.detail)
+        first = next(iter(fields.items()), ("", ["The request cannot be understood."]))
+        return InvalidInput(f"{first[0]}: {first[1][0]}" if first[0] else first[1][0], fields=fields)
+    if isinstance(error, (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)):
+        return NotAuthenticated(str(error.detail), hint="Send “Authorization: Bearer <token>”, or sign in.")
+    if isinstance(error, exceptions.APIException):
+        plain = BerthError(str(error.detail), code=str(error.default_code))
+        plain.http_status = error.status_code  # type: ignore[misc]
+        return plain
+    return None
+
+
+def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's exception handler: every refusal has the same body; unknown errors stay errors (500, logged)."""
+    refusal = _as_berth_error(error)
+    if refusal is None:
+        return None
+    set_rollback()
+    body = {
+        "code": refusal.code,
+        "message": refusal.message,
+        "hint": refusal.hint,
+        "fields": refusal.fields,
+    }
+    response = Response(body, status=refusal.http_status)
+    if refusal.http_status == 401:
+        response["WWW-Authenticate"] = 'Bearer realm="berth"'
+    return response

@@ -1,0 +1,39 @@
+"""One structured line per event on stderr; ids always, secrets never."""
+
+import logging
+
+import structlog
+
+
+def configure_logging(level: str) -> None:
+    """Send structlog and the standard library's loggers through one formatter."""
+    shared = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                structlog.processors.LogfmtRenderer(
+                    key_order=["timestamp", "level", "event"], drop_missing=True, bool_as_flag=False
+                ),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)
+    for noisy in ("httpx", "docker", "urllib3", "asyncio", "celery.beat", "kombu", "celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

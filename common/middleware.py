@@ -1,0 +1,42 @@
+"""What every request gets: an id that people can quote, and one way to show refusals."""
+
+import uuid
+from collections.abc import Callable
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+
+from common.error_pages import error_page
+from common.errors import BerthError
+
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class RequestIdMiddleware:
+    """Gives the request a fresh id, binds it to the log lines, and answers it as X-Request-Id."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.request_id = uuid.uuid4().hex[:12]  # type: ignore[attr-defined]
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request.request_id)  # type: ignore[attr-defined]
+        response = self.get_response(request)
+        response["X-Request-Id"] = request.request_id  # type: ignore[attr-defined]
+        return response
+
+
+class ErrorPageMiddleware:
+    """Shows a BerthError that a page raised as a page (REST has its own renderer)."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, BerthError):
+            return error_page(request, exception)
+        return None

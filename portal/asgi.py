@@ -1,0 +1,26 @@
+"""The one ASGI application: apps of sessions by host name, then Django pages and websockets."""
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+from django.core.asgi import get_asgi_application
+
+django_application = get_asgi_application()
+
+from channels.auth import AuthMiddlewareStack
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator
+from django.conf import settings
+
+from sessions_app.gateway.app_proxy import AppProxy
+from sessions_app.gateway.routing import websocket_urlpatterns
+
+portal_application = ProtocolTypeRouter(
+    {
+        "http": django_application,
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+    }
+)
+
+application = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)

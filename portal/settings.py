@@ -1,0 +1,241 @@
+"""Settings, read from the environment; docs/settings.md lists each variable."""
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import environ
+from csp.constants import NONCE, NONE, SELF
+
+from common.logs import configure_logging
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(os.environ.get("BERTH_DATA", ROOT / "var")).absolute()
+
+env = environ.Env()
+env.read_env(DATA_DIR / "env")
+
+SECRET_KEY = env.str("BERTH_SECRET_KEY")
+DEBUG = False
+BERTH_INSTALLATION = env.str("BERTH_INSTALLATION")
+BERTH_URL = env.str("BERTH_URL")
+BERTH_APPS_DOMAIN = env.str("BERTH_APPS_DOMAIN", "apps.localhost")
+BERTH_CONTAINER_UID = env.int("BERTH_CONTAINER_UID", os.getuid() or 1000)
+BERTH_CONTAINER_GID = env.int("BERTH_CONTAINER_GID", os.getgid() or 1000)
+BERTH_SESSION_POOL = env.str("BERTH_SESSION_POOL", "10.213.0.0/16")
+DATABASE_URL = env.str("DATABASE_URL")
+REDIS_URL = env.str("REDIS_URL")
+
+_url = urlsplit(BERTH_URL)
+_own_hosts = [_url.hostname or "", "localhost", "127.0.0.1", "[::1]"]
+ALLOWED_HOSTS = sorted({*_own_hosts, *env.list("BERTH_HOSTS", default=[])})
+CSRF_TRUSTED_ORIGINS = [BERTH_URL]
+USE_X_FORWARDED_HOST = False
+if env.bool("BERTH_BEHIND_TLS_PROXY", False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "servestatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "django_filters",
+    "guardian",
+    "allauth",
+    "allauth.account",
+    "django_htmx",
+    "csp",
+    "common",
+    "accounts",
+    "images",
+    "agents",
+    "vfolders",
+    "sessions_app",
+    "scheduler",
+    "portal",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "common.middleware.RequestIdMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "common.middleware.ErrorPageMiddleware",
+]
+
+ROOT_URLCONF = "portal.urls"
+ASGI_APPLICATION = "portal.asgi.application"
+APPEND_SLASH = True
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "portal.web.context.frame",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": env.db_url_config(DATABASE_URL)}
+DATABASES["default"].update(
+    {
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {"pool": {"min_size": 1, "max_size": env.int("BERTH_DB_POOL", 16), "timeout": 10}},
+    }
+)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# People
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "allauth.account.auth_backends.AuthenticationBackend",
+    "guardian.backends.ObjectPermissionBackend",
+]
+GUARDIAN_MONKEY_PATCH_USER = False
+ANONYMOUS_USER_NAME = None
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "start"
+ACCOUNT_ADAPTER = "accounts.adapter.ClosedSignUpAdapter"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_PREVENT_ENUMERATION = True
+EMAIL_CONFIG = env.email_url("EMAIL_URL", default="consolemail://")
+vars().update(EMAIL_CONFIG)
+DEFAULT_FROM_EMAIL = env.str("BERTH_MAIL_FROM", f"berth@{_url.hostname}")
+
+# Cookies and headers. `Secure` follows the address that people use.
+IS_HTTPS = _url.scheme == "https"
+SESSION_COOKIE_NAME = "berth_session"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_HTTPS
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+CSRF_COOKIE_NAME = "berth_csrf"
+CSRF_COOKIE_SAMESITE = "Strict"
+CSRF_FAILURE_VIEW = "common.error_pages.csrf_failure"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF, NONCE],
+        "style-src": [SELF, NONCE],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+        "manifest-src": [SELF],
+    }
+}
+
+# Static files: bin/up builds var/assets, collectstatic gathers into var/static.
+STATIC_URL = "/static/"
+STATIC_ROOT = env.path("BERTH_STATIC_ROOT", default=str(ROOT / "var" / "static"))()
+STATICFILES_DIRS = [path for path in [ROOT / "var" / "assets"] if path.is_dir()]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
+}
+
+# Bodies: folders stream uploads themselves; everything else is small.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2**20 * 2
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "accounts.api.authentication.KeyPairAuthentication",
+        "accounts.api.authentication.BrowserAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "common.api.StandardPagination",
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "common.api.render_error",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Berth",
+    "DESCRIPTION": "Everything that the pages of Berth do, for programs. Authenticate with `Authorization: Bearer <token>`.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {},
+}
+
+CHANNEL_LAYERS = {
+    "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
+}
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": f"berth:{BERTH_INSTALLATION}",
+    }
+}
+
+# Celery: tasks carry ids, may run twice, late or never.
+CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "global_keyprefix": f"berth:{BERTH_INSTALLATION}:",
+    "visibility_timeout": 3600,
+    "socket_timeout": 30,
+    "socket_connect_timeout": 3,
+    "retry_policy": {"timeout": 3.0},
+}
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_TIME_LIMIT = 3600
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 2, "interval_start": 0.1, "interval_max": 0.5}
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+
+LOGGING_CONFIG = None
+configure_logging(env.str("BERTH_LOG_LEVEL", "INFO"))

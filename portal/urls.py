@@ -1,0 +1,38 @@
+"""Every address of the portal. The access matrix (tests/access) walks this table."""
+
+from django.contrib import admin
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+
+from portal.api.views import EventStreamView, HealthView
+from portal.web.views import ApiReferenceView, start, styleguide
+
+api_v1 = [
+    path("health/", HealthView.as_view(), name="api-health"),
+    path("events/", EventStreamView.as_view(), name="api-events"),
+    path("", include("accounts.api.urls")),
+    path("", include("images.api.urls")),
+    path("", include("agents.api.urls")),
+    path("", include("vfolders.api.urls")),
+    path("", include("sessions_app.api.urls")),
+]
+
+urlpatterns = [
+    path("", start, name="start"),
+    path("styleguide/", styleguide, name="styleguide"),
+    path("", include("accounts.web.urls")),
+    path("sessions/", include("sessions_app.web.urls")),
+    path("apps/", include("sessions_app.gateway.urls")),
+    path("data/", include("vfolders.web.urls")),
+    path("agents/", include("agents.web.urls")),
+    path("account/", include("allauth.urls")),
+    path("admin/", admin.site.urls),
+    path("api/v1/", include(api_v1)),
+    path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("api/", ApiReferenceView.as_view(), name="api-reference"),
+]
+
+handler400 = "common.error_pages.bad_request"
+handler403 = "common.error_pages.forbidden"
+handler404 = "common.error_pages.not_found"
+handler500 = "common.error_pages.server_error"

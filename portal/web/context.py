@@ -1,0 +1,26 @@
+"""What every page of the frame needs."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+
+from common.navigation import menu_for
+
+
+def apps_reachable(request: HttpRequest) -> bool:
+    """Whether app hosts can be opened from where this page was opened.
+
+    `*.localhost` names the browser's own machine, so they only work if the portal was opened as localhost.
+    """
+    host = request.get_host().partition(":")[0]
+    is_local_domain = settings.BERTH_APPS_DOMAIN.endswith("localhost")
+    return not is_local_domain or host == "localhost" or host.endswith(".localhost")
+
+
+def frame(request: HttpRequest) -> dict[str, Any]:
+    """Menu and facts for base.html."""
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return {"app_name": "Berth", "menu": [], "apps_available": True}
+    return {"app_name": "Berth", "menu": menu_for(user, request.path), "apps_available": apps_reachable(request)}
