@@ -1,0 +1,31 @@
+"""The pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no input or output, no clock."""
+
+from scheduler.engine.model import (
+    AgentView,
+    Deferral,
+    KernelPlacement,
+    KernelRequest,
+    PendingSession,
+    Placement,
+    Plan,
+    Policy,
+    ReasonCode,
+    Snapshot,
+    Strategy,
+)
+from scheduler.engine.planner import plan
+
+__all__ = [
+    "AgentView",
+    "Deferral",
+    "KernelPlacement",
+    "KernelRequest",
+    "PendingSession",
+    "Placement",
+    "Plan",
+    "Policy",
+    "ReasonCode",
+    "Snapshot",
+    "Strategy",
+    "plan",
+]

@@ -1,0 +1,108 @@
+"""The sentences that people read while their session waits."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from common.slots import ResourceSlots
+from scheduler.engine import AgentView, KernelRequest, PendingSession, Snapshot, plan
+from scheduler.reasons import sentence_for
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+GIB = 2**30
+
+
+def sentence(
+    agents: list[tuple[dict, dict]],
+    *kernels: dict,
+    designated_agent_id: int | None = None,
+) -> str:
+    """Why one session with these kernels waits, given (capacity, free) of each agent."""
+    views = tuple(
+        AgentView(number, "x86_64", ResourceSlots(capacity), ResourceSlots(free))
+        for number, (capacity, free) in enumerate(agents, start=1)
+    )
+    requests = tuple(
+        KernelRequest(UUID(int=i), ResourceSlots(each))
+        for i, each in enumerate(kernels)
+    )
+    pending = PendingSession(
+        UUID(int=9), NOW, "x86_64", requests, designated_agent_id=designated_agent_id
+    )
+    [deferral] = plan(Snapshot(1, "lab", 0, views, (pending,)), NOW).deferrals
+    return sentence_for(deferral, "lab")
+
+
+MACHINE = {"cpu": 4000, "mem": 8 * GIB}
+
+
+@pytest.mark.parametrize(
+    ("agents", "kernels", "expected"),
+    [
+        (
+            [],
+            [{"cpu": 1000}],
+            "No agent of resource group “lab” takes x86_64 sessions now. It starts when one does.",
+        ),
+        (
+            [(MACHINE, MACHINE)],
+            [{"cpu": 8000, "mem": GIB, "cuda": 1000}],
+            (
+                "Asks for 8 cores, 1 cuda on one agent, but the largest of resource group “lab” has only"
+                " 4 cores, 0 cuda. It can never start: cancel it and ask for less."
+            ),
+        ),
+        (
+            [(MACHINE, MACHINE)],
+            [{"cpu": 3000}] * 2,
+            (
+                "Asks for 6 cores in 2 containers, but all agents of resource group “lab” have only 4 cores together."
+                " It can never start: cancel it and ask for less."
+            ),
+        ),
+        (
+            [(MACHINE, {"cpu": 1000, "mem": 8 * GIB})],
+            [{"cpu": 2000, "mem": GIB}],
+            "Waits for 2 cores: the agent of resource group “lab” with the most room has 1 core free.",
+        ),
+        (
+            [(MACHINE, {"cpu": 1000})] * 2,
+            [{"cpu": 2000}] * 2,
+            "Waits for 4 cores for its 2 containers together: resource group “lab” has 2 cores free.",
+        ),
+        (
+            [(MACHINE, {"cpu": 1500})] * 2,
+            [{"cpu": 2000}],
+            (
+                "Waits for 2 cores on one agent: resource group “lab” has 3 cores free in all, but the agent with the"
+                " most room only 1.5 cores."
+            ),
+        ),
+        (
+            [(MACHINE, {"cpu": 3000})] * 2,
+            [{"cpu": 2000}] * 3,
+            (
+                "Waits for room for all 3 containers at once, up to 2 cores on one agent: resource group “lab” has"
+                " 6 cores free, but on too many agents."
+            ),
+        ),
+    ],
+    ids=[
+        "no agents",
+        "never",
+        "gang never",
+        "no capacity",
+        "gang no capacity",
+        "fragmented",
+        "gang fragmented",
+    ],
+)
+def test_the_sentence_names_what_is_short_and_what_there_is(agents, kernels, expected):
+    assert sentence(agents, *kernels) == expected
+
+
+def test_the_sentence_for_an_absent_designated_agent_says_what_it_waits_for():
+    assert sentence([(MACHINE, MACHINE)], {"cpu": 1000}, designated_agent_id=5) == (
+        "The agent that this session must run on takes no sessions now. It starts when that agent does."
+    )
