@@ -1,9 +1,8 @@
 """The port to a container engine: what Berth asks of a machine, and nothing of how an engine says it.
 
-Pure: values, errors and two abstract classes. `ContainerRuntime` is for workers (sync, thread-safe), `AsyncRuntime`
-for the event loop. Every call has a deadline inside; every failure is a `RuntimeFault`. Calls named `ensure_*`,
-`stop_*` and `remove_*` may be repeated: what is already as asked is a success.
-"""
+Pure: values, errors and two abstract classes. `ContainerRuntime` is for workers (sync, thread-safe),
+`AsyncRuntime` for the event loop. Every call has a deadline inside; every failure is a `RuntimeFault`. Calls
+named `ensure_*`, `stop_*` and `remove_*` may be repeated: what is already as asked is a success."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -14,7 +13,8 @@ from typing import Literal
 
 
 class RuntimeFault(Exception):
-    """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may help."""
+    """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may
+    help."""
 
     code = "runtime_fault"
     is_transient = False
@@ -63,6 +63,12 @@ class RuntimeRefused(RuntimeFault):
     code = "runtime_refused"
 
 
+class ProcessTimeout(RuntimeFault):
+    """A process in a container did not end in the time given; it may run on."""
+
+    code = "process_timeout"
+
+
 class ContainerStatus(StrEnum):
     CREATED = "created"
     RUNNING = "running"
@@ -88,8 +94,8 @@ class RegistryCredentials:
 
 @dataclass(frozen=True, slots=True)
 class MountSpec:
-    """One mount. `source` is a volume name or an absolute host path; `owner` (uid, gid) is given to the top directory
-    of a volume before the container first starts, so that an unprivileged user can write there."""
+    """One mount. `source` is a volume name or an absolute host path; `owner` (uid, gid) is given to the top
+    directory of a volume before the container first starts, so that an unprivileged user can write there."""
 
     kind: Literal["volume", "bind", "tmpfs"]
     target: str
@@ -101,7 +107,8 @@ class MountSpec:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSpec:
-    """A bridge network of its own, in the first subnet of `pool` (of length /`prefix`) that is free on the engine."""
+    """A bridge network of its own, in the first subnet of `pool` (of length /`prefix`) that is free on the
+    engine."""
 
     name: str
     labels: Mapping[str, str]
@@ -111,8 +118,8 @@ class NetworkSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """All that an engine is told about a container. Not told, because never different: no capability but those
-    listed, no new privileges, no swap, no published port, logs rotated at `log_bytes`."""
+    """All that an engine is told about a container. Not told, because never different: no capability but
+    those listed, no new privileges, no swap, no published port, logs rotated at `log_bytes`."""
 
     name: str
     image: str
@@ -130,14 +137,15 @@ class ContainerSpec:
     pids_limit: int = 4096
     mounts: tuple[MountSpec, ...] = ()
     capabilities: tuple[str, ...] = ()
-    nofile: int = 65536
+    nofile: int = 16384
     log_bytes: int = 16 * 2**20
     has_init: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerState:
-    """A container as the engine sees it. `exit_code` is None until it has ended; `addresses` is {network: ip}."""
+    """A container as the engine sees it. `exit_code` is None until it has ended; `addresses` is {network:
+    ip}."""
 
     name: str
     container_id: str
@@ -168,7 +176,8 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageInfo:
-    """An image on the machine. `references` are its names, tags (`berth/python:1`) and digests (`name@sha256:…`)."""
+    """An image on the machine. `references` are its names, tags (`berth/python:1`) and digests
+    (`name@sha256:…`)."""
 
     image_id: str
     references: tuple[str, ...]
@@ -196,7 +205,8 @@ class PullProgress:
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """End of a process that was run to its end; `output` is stdout and stderr together, cut at the caller's limit."""
+    """End of a process that was run to its end; `output` is stdout and stderr together, cut at the caller's
+    limit."""
 
     exit_code: int
     output: bytes
@@ -206,7 +216,8 @@ OnProgress = Callable[[PullProgress], None]
 
 
 class ContainerRuntime(ABC):
-    """One engine, for workers. Thread-safe. Every method may raise `RuntimeUnavailable` and `RuntimeRefused`."""
+    """One engine, for workers. Thread-safe. Every method may raise `RuntimeUnavailable` and
+    `RuntimeRefused`."""
 
     @abstractmethod
     def info(self) -> EngineInfo:
@@ -228,7 +239,11 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def pull_image(
-        self, reference: str, *, on_progress: OnProgress, credentials: RegistryCredentials | None = None
+        self,
+        reference: str,
+        *,
+        on_progress: OnProgress,
+        credentials: RegistryCredentials | None = None,
     ) -> ImageInfo:
         """Fetches the image; progress never goes back. Raises ImagePullFailed."""
 
@@ -262,8 +277,9 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
-        """The container exists (created, not started, if it is new) and its volumes have their owners. One of the same
-        name with the same labels is taken as it is. Raises ImageMissing, ContainerConflict, OutOfCapacity."""
+        """The container exists (created, not started, if it is new) and its volumes have their owners. One
+        of the same name with the same labels is taken as it is. Raises ImageMissing, ContainerConflict,
+        OutOfCapacity."""
 
     @abstractmethod
     def start_container(self, name: str) -> None:
@@ -283,14 +299,19 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
-        """Containers in any state that carry all these labels, by name. Exit codes, errors and instants may be absent
-        in a list; `inspect_container` has them."""
+        """Containers in any state that carry all these labels, by name. Exit codes, errors and instants may
+        be absent in a list; `inspect_container` has them."""
 
     # Inside a container
 
     @abstractmethod
     def start_process(
-        self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, user: str = ""
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
     ) -> None:
         """Starts it detached; nobody waits for it. Raises ContainerGone."""
 
@@ -305,17 +326,25 @@ class ContainerRuntime(ABC):
         timeout_s: float = 30,
         output_limit: int = 2**20,
     ) -> ProcessResult:
-        """Runs it to its end. Raises ContainerGone, RuntimeUnavailable after `timeout_s` (it may run on)."""
+        """Runs it to its end; a program that is not there gives 126 or 127. Raises ContainerGone and, when it
+        is silent for `timeout_s` or longer under way than that, ProcessTimeout."""
 
     @abstractmethod
     def read_logs(
-        self, name: str, *, limit_bytes: int = 2**20, tail_lines: int | None = None, has_timestamps: bool = False
+        self,
+        name: str,
+        *,
+        limit_bytes: int = 2**20,
+        tail_lines: int | None = None,
+        has_timestamps: bool = False,
     ) -> bytes:
-        """The last `limit_bytes` of stdout and stderr in order of time. Raises ContainerGone if it is absent."""
+        """The last `limit_bytes` of stdout and stderr in order of time. Raises ContainerGone if it is
+        absent."""
 
     @abstractmethod
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
-        """Unpacks a tar at `path`, into mounted volumes too; the container need not run. Raises ContainerGone."""
+        """Unpacks a tar at `path`, into mounted volumes too; the container need not run. Raises
+        ContainerGone."""
 
 
 class Shell(ABC):
@@ -339,7 +368,8 @@ class Shell(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Hangs up: the process and what it runs in the foreground end. May be repeated; never raises a fault."""
+        """Hangs up: the process and what it runs in the foreground end. May be repeated; never raises a
+        fault."""
 
 
 class AsyncRuntime(ABC):
@@ -362,8 +392,8 @@ class AsyncRuntime(ABC):
     def follow_logs(
         self, name: str, *, tail: int | None = None, since: datetime | None = None
     ) -> AsyncIterator[bytes]:
-        """stdout and stderr as they come, after the last `tail` lines (None: all), until the container ends. Close the
-        iterator (`aclose`) to leave early. Raises ContainerGone."""
+        """stdout and stderr as they come, after the last `tail` lines (None: all), until the container ends.
+        Close the iterator (`aclose`) to leave early. Raises ContainerGone."""
 
     @abstractmethod
     async def close(self) -> None:

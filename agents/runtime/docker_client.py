@@ -1,0 +1,172 @@
+"""One connection to one Docker engine, and the wall where its errors become ours."""
+
+from collections.abc import Callable
+from functools import wraps
+from threading import Lock
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import docker
+import docker.constants
+import docker.errors
+import docker.tls
+import requests
+import urllib3
+
+from agents.runtime.base import (
+    ContainerGone,
+    ImageMissing,
+    OutOfCapacity,
+    RuntimeFault,
+    RuntimeRefused,
+    RuntimeUnavailable,
+    TlsMaterial,
+)
+
+CONNECT_TIMEOUT_S = 3
+CALL_TIMEOUT_S = 30
+SILENCE_TIMEOUT_S = 300
+"""A stream (a pull) may say nothing for so long: large layers are unpacked without a word."""
+
+_FULL = (
+    "no space left on device",
+    "cannot allocate memory",
+    "could not find an available",
+)
+
+
+class EngineClient(docker.APIClient):
+    """The SDK's client with a short time to connect, an end to each wait, and blind to the environment:
+    REQUESTS_CA_BUNDLE there would override the engine's own authority."""
+
+    def __init__(self, address: str, tls: TlsMaterial | None, api_version: str) -> None:
+        super().__init__(
+            base_url=address,
+            version=api_version,
+            timeout=CALL_TIMEOUT_S,
+            tls=_tls_config(tls) or False,
+        )
+        self.trust_env = False
+
+    def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:  # type: ignore[override]
+        wait_s = kwargs.get("timeout")
+        kwargs["timeout"] = (
+            CONNECT_TIMEOUT_S,
+            SILENCE_TIMEOUT_S if wait_s is None else wait_s,
+        )
+        return super().request(method, url, **kwargs)
+
+    def url_of(self, path: str) -> str:
+        """URL of an API path that the SDK has no fitting method for."""
+        return f"{self.base_url}/v{self.api_version}{path}"
+
+
+def _tls_config(tls: TlsMaterial | None) -> docker.tls.TLSConfig | None:
+    if tls is None:
+        return None
+    pair = (tls.cert_file, tls.key_file)
+    return docker.tls.TLSConfig(client_cert=pair, ca_cert=tls.ca_file, verify=True)
+
+
+class Connection:
+    """Gives the client of an engine, made at the first use and again after a failure. Thread-safe."""
+
+    def __init__(self, address: str, tls: TlsMaterial | None) -> None:
+        if not address.startswith("unix://") and tls is None:
+            raise RuntimeRefused(
+                f"Engine {address}: only a local socket may be used without certificates."
+            )
+        self.address = address
+        self._tls = tls
+        self._lock = Lock()
+        self._client: EngineClient | None = None
+
+    def client(self) -> EngineClient:
+        """Speaks the API version of the engine, asked once per connection."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _connect(self) -> EngineClient:
+        first = EngineClient(
+            self.address, self._tls, docker.constants.MINIMUM_DOCKER_API_VERSION
+        )
+        answer = first.get(f"{first.base_url}/version", timeout=CONNECT_TIMEOUT_S)
+        first.close()
+        answer.raise_for_status()
+        return EngineClient(self.address, self._tls, answer.json()["ApiVersion"])
+
+    def forget(self) -> None:
+        """The next use connects anew; calls under way end by themselves."""
+        with self._lock:
+            self._client = None
+
+    def close(self) -> None:
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+class Connected(Protocol):
+    connection: Connection
+
+
+Self = TypeVar("Self", bound=Connected)
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def translated(
+    method: Callable[Concatenate[Self, Given], Result],
+) -> Callable[Concatenate[Self, Given], Result]:
+    """The wall: what leaves the method is a RuntimeFault; a dead connection is not used again."""
+
+    @wraps(method)
+    def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        try:
+            return method(self, *args, **kwargs)
+        except docker.errors.APIError as error:
+            raise fault_of(error) from error
+        except (
+            requests.RequestException,
+            urllib3.exceptions.HTTPError,
+            docker.errors.DockerException,
+            OSError,
+        ) as error:
+            self.connection.forget()
+            why = root_cause(error)
+            raise RuntimeUnavailable(
+                f"Engine {self.connection.address} does not answer: {why}"
+            ) from error
+
+    return guarded
+
+
+def fault_of(error: docker.errors.APIError) -> RuntimeFault:
+    """Our word for an answer of the engine that is an error."""
+    text = str(error.explanation or error)
+    return fault_of_answer(error.status_code or 500, text)
+
+
+def fault_of_answer(status: int, text: str) -> RuntimeFault:
+    """The same from an HTTP status and the engine's message."""
+    low = text.lower()
+    if any(words in low for words in _FULL):
+        return OutOfCapacity(text)
+    if status == 404 and "no such image" in low:
+        return ImageMissing(text)
+    if status == 404 and ("no such container" in low or "no such exec" in low):
+        return ContainerGone(text)
+    if status == 409 and ("is not running" in low or "is paused" in low):
+        return ContainerGone(text)
+    if status in (502, 503, 504):
+        return RuntimeUnavailable(text)
+    return RuntimeRefused(text)
+
+
+def root_cause(error: BaseException) -> str:
+    """The innermost reason, without the wrappings of the HTTP libraries."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return str(error) or type(error).__name__

@@ -1,0 +1,415 @@
+"""The port on a real Docker engine, over a local socket or mutual TLS (docker SDK)."""
+
+import base64
+import json
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import docker.errors
+import requests
+from docker.utils import parse_repository_tag
+
+from agents.runtime.base import (
+    ContainerConflict,
+    ContainerGone,
+    ContainerRuntime,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    EngineInfo,
+    ImageInfo,
+    ImagePullFailed,
+    LabelledObject,
+    NetworkSpec,
+    OnProgress,
+    OutOfCapacity,
+    ProcessResult,
+    ProcessTimeout,
+    RegistryCredentials,
+    TlsMaterial,
+)
+from agents.runtime.docker_client import (
+    CALL_TIMEOUT_S,
+    Connection,
+    EngineClient,
+    translated,
+)
+from agents.runtime.wire import (
+    FrameSplitter,
+    PullTracker,
+    carries,
+    container_config,
+    free_subnets,
+    image_info,
+    machine_name,
+    network_config,
+    owned_directories,
+    state_of_inspection,
+    state_of_listing,
+    subnets_of,
+)
+
+HEARTBEAT_TIMEOUT_S = 5
+NETWORK_ATTEMPTS = 64
+READ_BYTES = 2**16
+
+
+class DockerRuntime(ContainerRuntime):
+    """`address` is `unix:///path` or `tcp://host:port`; the latter needs TLS material."""
+
+    def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
+        self.connection = Connection(address, tls)
+
+    @property
+    def _client(self) -> EngineClient:
+        return self.connection.client()
+
+    @translated
+    def info(self) -> EngineInfo:
+        client = self._client
+        answer = client.get(client.url_of("/info"), timeout=HEARTBEAT_TIMEOUT_S)
+        _raise_refusal(answer)
+        body = answer.json()
+        return EngineInfo(
+            engine_id=body["ID"],
+            version=body["ServerVersion"],
+            api_version=client.api_version,
+            architecture=machine_name(body["Architecture"]),
+            os=body["OperatingSystem"],
+            cpu_milli=body["NCPU"] * 1000,
+            mem_bytes=body["MemTotal"],
+            kernel=body.get("KernelVersion", ""),
+            has_live_restore=bool(body.get("LiveRestoreEnabled")),
+            storage_driver=body.get("Driver", ""),
+            root_dir=body.get("DockerRootDir", ""),
+        )
+
+    def close(self) -> None:
+        self.connection.close()
+
+    # Images
+
+    @translated
+    def list_images(self) -> list[ImageInfo]:
+        found = [image_info(row) for row in self._client.images()]
+        return sorted(
+            (image for image in found if image.references),
+            key=lambda image: image.references,
+        )
+
+    @translated
+    def inspect_image(self, reference: str) -> ImageInfo | None:
+        try:
+            return image_info(self._client.inspect_image(reference))
+        except docker.errors.NotFound:
+            return None
+
+    @translated
+    def pull_image(
+        self,
+        reference: str,
+        *,
+        on_progress: OnProgress,
+        credentials: RegistryCredentials | None = None,
+    ) -> ImageInfo:
+        client = self._client
+        name, tag = parse_repository_tag(reference)
+        with client.post(
+            client.url_of("/images/create"),
+            params={"fromImage": name, "tag": tag or "latest"},
+            headers=_registry_headers(credentials),
+            stream=True,
+        ) as answer:
+            if answer.status_code != requests.codes.ok:
+                raise ImagePullFailed(f"{reference}: {_message_of(answer)}")
+            tracker = PullTracker()
+            for line in answer.iter_lines():
+                report = json.loads(line)
+                if "error" in report:
+                    raise ImagePullFailed(f"{reference}: {report['error']}")
+                on_progress(tracker.feed(report))
+        return image_info(client.inspect_image(reference))  # type: ignore[no-untyped-call]
+
+    # Networks and volumes
+
+    @translated
+    def ensure_network(self, spec: NetworkSpec) -> None:
+        client, refused = self._client, list[str]()
+        for _ in range(NETWORK_ATTEMPTS):
+            if self._has_network(spec):
+                return
+            taken = [*subnets_of(client.networks()), *refused]
+            subnet = next(free_subnets(spec.pool, spec.prefix, taken), None)
+            if subnet is None:
+                break
+            try:
+                body = network_config(spec, subnet)
+                answer = client.post(
+                    client.url_of("/networks/create"), json=body, timeout=CALL_TIMEOUT_S
+                )
+                _raise_refusal(answer)
+            except docker.errors.APIError as error:
+                # Somebody else took the subnet, or the name, between our look and our call: look again.
+                if "overlap" in str(error.explanation):
+                    refused.append(str(subnet))
+                elif (
+                    "same bridge name" not in str(error.explanation)
+                    and error.status_code != 409
+                ):
+                    raise
+        raise OutOfCapacity(
+            f"No free /{spec.prefix} subnet left in {spec.pool} on {self.connection.address}."
+        )
+
+    def _has_network(self, spec: NetworkSpec) -> bool:
+        for network in self._client.networks(names=[spec.name]):
+            if network["Name"] == spec.name and not carries(
+                network.get("Labels"), spec.labels
+            ):
+                raise ContainerConflict(f"Network {spec.name} exists and is not ours.")
+            if network["Name"] == spec.name:
+                return True
+        return False
+
+    @translated
+    def remove_network(self, name: str) -> None:
+        try:
+            self._client.remove_network(name)
+        except docker.errors.NotFound:
+            return
+
+    @translated
+    def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        return _labelled(self._client.networks(filters=_label_filter(labels)))
+
+    @translated
+    def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        made = self._client.create_volume(name, driver="local", labels=dict(labels))
+        if not carries(made.get("Labels"), labels):
+            raise ContainerConflict(f"Volume {name} exists and is not ours.")
+
+    @translated
+    def remove_volume(self, name: str) -> None:
+        try:
+            self._client.remove_volume(name)
+        except docker.errors.NotFound:
+            return
+
+    @translated
+    def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        return _labelled(
+            self._client.volumes(filters=_label_filter(labels)).get("Volumes") or []
+        )
+
+    # Containers
+
+    @translated
+    def ensure_container(self, spec: ContainerSpec) -> ContainerState:
+        client = self._client
+        try:
+            client.create_container_from_config(container_config(spec), spec.name)
+        except docker.errors.APIError as error:
+            if error.status_code != 409:
+                raise
+        state = state_of_inspection(client.inspect_container(spec.name))
+        if not carries(state.labels, spec.labels):
+            raise ContainerConflict(f"Container {spec.name} exists and is not ours.")
+        owners = owned_directories(spec.mounts)
+        if owners and state.status is ContainerStatus.CREATED:
+            client.put_archive(spec.name, "/", owners)
+        return state
+
+    @translated
+    def start_container(self, name: str) -> None:
+        self._client.start(name)
+
+    @translated
+    def stop_container(self, name: str, grace_s: int) -> None:
+        try:
+            self._client.stop(name, timeout=grace_s)
+        except docker.errors.NotFound:
+            return
+
+    @translated
+    def remove_container(self, name: str) -> None:
+        client = self._client
+        try:
+            client.remove_container(name, v=True, force=True)
+        except docker.errors.NotFound:
+            return
+        except docker.errors.APIError as error:
+            if error.status_code != 409:
+                raise
+            self._await_removal(name)
+
+    def _await_removal(self, name: str) -> None:
+        """Another caller removes it already; the promise is that it is gone."""
+        try:
+            self._client.wait(name, timeout=CALL_TIMEOUT_S, condition="removed")
+        except docker.errors.NotFound:
+            return
+
+    @translated
+    def inspect_container(self, name: str) -> ContainerState | None:
+        try:
+            return state_of_inspection(self._client.inspect_container(name))
+        except docker.errors.NotFound:
+            return None
+
+    @translated
+    def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
+        rows = self._client.containers(all=True, filters=_label_filter(labels))
+        return sorted(
+            (state_of_listing(row) for row in rows), key=lambda state: state.name
+        )
+
+    # Inside a container
+
+    @translated
+    def start_process(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+    ) -> None:
+        client = self._client
+        made = client.exec_create(
+            name,
+            list(argv),
+            stdout=False,
+            stderr=False,
+            environment=dict(environment or {}),
+            user=user,
+        )
+        client.exec_start(made["Id"], detach=True)
+
+    @translated
+    def run_process(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+        timeout_s: float = 30,
+        output_limit: int = 2**20,
+    ) -> ProcessResult:
+        client = self._client
+        made = client.exec_create(
+            name, list(argv), environment=dict(environment or {}), user=user
+        )
+        start_url = client.url_of(f"/exec/{made['Id']}/start")
+        with client.post(
+            start_url,
+            json={"Detach": False, "Tty": False},
+            stream=True,
+            timeout=timeout_s,
+        ) as answer:
+            _raise_refusal(answer)
+            try:
+                output = _first_bytes(_payloads(answer), output_limit, timeout_s)
+            except TimeoutError as error:
+                raise ProcessTimeout(
+                    f"{argv[0]} in {name} did not end within {timeout_s} s."
+                ) from error
+        code = client.exec_inspect(made["Id"])["ExitCode"]
+        return ProcessResult(exit_code=code, output=output)
+
+    @translated
+    def read_logs(
+        self,
+        name: str,
+        *,
+        limit_bytes: int = 2**20,
+        tail_lines: int | None = None,
+        has_timestamps: bool = False,
+    ) -> bytes:
+        client = self._client
+        params = {
+            "stdout": 1,
+            "stderr": 1,
+            "timestamps": int(has_timestamps),
+            "tail": "all" if tail_lines is None else tail_lines,
+        }
+        url = client.url_of(f"/containers/{name}/logs")
+        with client.get(
+            url, params=params, stream=True, timeout=CALL_TIMEOUT_S
+        ) as answer:
+            if answer.status_code == requests.codes.not_found:
+                raise ContainerGone(_message_of(answer))
+            _raise_refusal(answer)
+            return _last_bytes(_payloads(answer), limit_bytes)
+
+    @translated
+    def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
+        self._client.put_archive(name, path, tar_bytes)
+
+
+def _label_filter(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"label": [f"{name}={value}" for name, value in labels.items()]}
+
+
+def _labelled(rows: list[dict[str, Any]]) -> list[LabelledObject]:
+    found = [
+        LabelledObject(name=row["Name"], labels=row.get("Labels") or {}) for row in rows
+    ]
+    return sorted(found, key=lambda item: item.name)
+
+
+def _registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]:
+    if credentials is None:
+        return {}
+    told = {"username": credentials.username, "password": credentials.password}
+    return {
+        "X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()
+    }
+
+
+def _raise_refusal(answer: requests.Response) -> None:
+    """Raises the SDK's error for an answer that is one, with the engine's words in it."""
+    try:
+        answer.raise_for_status()
+    except requests.HTTPError as error:
+        raise docker.errors.create_api_error_from_http_exception(error) from error
+
+
+def _message_of(answer: requests.Response) -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError):
+        return f"HTTP {answer.status_code}"
+
+
+def _payloads(answer: requests.Response) -> Iterator[bytes]:
+    frames = FrameSplitter()
+    while data := answer.raw.read1(READ_BYTES):
+        yield frames.feed(data)
+
+
+def _first_bytes(
+    payloads: Iterator[bytes], limit_bytes: int, timeout_s: float
+) -> bytes:
+    """The beginning of a stream, read to its end. Raises TimeoutError."""
+    deadline = time.monotonic() + timeout_s
+    kept = bytearray()
+    for payload in payloads:
+        kept += payload[: limit_bytes - len(kept)]
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return bytes(kept)
+
+
+def _last_bytes(payloads: Iterator[bytes], limit_bytes: int) -> bytes:
+    """The end of a stream of any length, in bounded memory."""
+    kept: deque[bytes] = deque()
+    size = 0
+    for payload in payloads:
+        kept.append(payload)
+        size += len(payload)
+        while size - len(kept[0]) >= limit_bytes:
+            size -= len(kept.popleft())
+    return b"".join(kept)[-limit_bytes:] if limit_bytes else b""
