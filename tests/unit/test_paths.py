@@ -1,0 +1,67 @@
+"""What a path inside a folder may look like, by example."""
+
+import pytest
+
+from vfolders.paths import MAX_DEPTH, ROOT, UnsafePath, display_name, is_addressable, parse_directory, parse_path
+
+
+@pytest.mark.parametrize(
+    ("text", "components"),
+    [
+        ("a", ("a",)),
+        ("data/train.csv", ("data", "train.csv")),
+        ("…/데이터/über uns.txt", ("…", "데이터", "über uns.txt")),
+        ("%2e%2e/x", ("%2e%2e", "x")),
+        ("a\\..\\b", ("a\\..\\b",)),
+        (".hidden/...", (".hidden", "...")),
+    ],
+)
+def test_names_are_taken_as_they_are(text: str, components: tuple[str, ...]) -> None:
+    assert parse_path(text) == components
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "/",
+        "/etc/passwd",
+        "//a",
+        ".",
+        "..",
+        "../a",
+        "a/..",
+        "a/../b",
+        "a/./b",
+        "a//b",
+        "a/",
+        "a\0b",
+        "a\nb",
+        "a\x1b[31m",
+        "a\x7f",
+        "a\x85",
+        "a\u2028b",
+        "\udc80",
+        "x" * 256,
+        "é" * 128,
+        "a/" * MAX_DEPTH + "a",
+        "/".join(["x" * 200] * 20),
+    ],
+)
+def test_everything_else_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(UnsafePath, match=r"\.$"):
+        parse_path(text)
+
+
+def test_the_empty_directory_is_the_folder_itself_and_one_trailing_slash_is_allowed() -> None:
+    assert parse_directory("") == ROOT
+    assert parse_directory("a/b/") == ("a", "b")
+    for text in ("/", "a//", "..", "../"):
+        with pytest.raises(UnsafePath):
+            parse_directory(text)
+
+
+def test_names_that_sessions_made_can_always_be_shown() -> None:
+    assert display_name("caf\udce9\n") == "caf\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+    assert not is_addressable("caf\udce9")
+    assert is_addressable("café")

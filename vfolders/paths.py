@@ -1,0 +1,80 @@
+"""Paths inside a folder: user text becomes a tuple of components that are safe to open one by one.
+
+Pure. This is the only parser of folder paths: REST, pages and the storage port take what it returns.
+Text is parsed exactly as it arrives; nothing is decoded, normalised or trimmed here, so that a name
+cannot mean one thing to the check and another to the disk.
+"""
+
+import unicodedata
+
+EntryPath = tuple[str, ...]
+ROOT: EntryPath = ()
+
+MAX_NAME_BYTES = 255  # NAME_MAX of every file system we mount
+MAX_PATH_BYTES = 3072  # leaves room for "/home/work/<folder>/" below the kernel's PATH_MAX of 4096
+MAX_DEPTH = 128
+
+# Control characters, halves of surrogate pairs (names that are not UTF-8), line and paragraph separators:
+# none can be shown, logged or sent in a header without doubt about what it is.
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+
+class UnsafePath(ValueError):
+    """The text is not a path inside a folder; the message is a sentence for people."""
+
+
+def parse_path(text: str) -> EntryPath:
+    """Components of the file or directory that `text` names, at least one. Raises UnsafePath."""
+    if not text:
+        raise UnsafePath("The path is empty.")
+    if text.startswith("/"):
+        raise UnsafePath("The path must be relative to the folder, without a leading slash.")
+    if len(text) > MAX_PATH_BYTES:
+        raise UnsafePath(f"The path is longer than {MAX_PATH_BYTES} bytes.")
+
+    components = tuple(parse_name(part) for part in text.split("/"))
+
+    if len(components) > MAX_DEPTH:
+        raise UnsafePath(f"The path has more than {MAX_DEPTH} levels.")
+    if len(text.encode()) > MAX_PATH_BYTES:
+        raise UnsafePath(f"The path is longer than {MAX_PATH_BYTES} bytes.")
+    return components
+
+
+def parse_directory(text: str) -> EntryPath:
+    """Like parse_path, but "" is the folder itself (ROOT), and one trailing slash is allowed."""
+    if not text:
+        return ROOT
+    return parse_path(text.removesuffix("/"))
+
+
+def parse_name(text: str) -> str:
+    """`text` if it is one safe component. Raises UnsafePath."""
+    if not text:
+        raise UnsafePath("The path has an empty part: a doubled or trailing slash, or no name at all.")
+    if text in {".", ".."}:
+        raise UnsafePath(f'The path must not contain "{text}".')
+    if "/" in text:
+        raise UnsafePath("A name must not contain a slash.")
+    if any(unicodedata.category(character) in _UNSAFE_CATEGORIES for character in text):
+        raise UnsafePath("The path contains a control character, or is not valid UTF-8.")
+    if len(text.encode()) > MAX_NAME_BYTES:
+        raise UnsafePath(f"A name in the path is longer than {MAX_NAME_BYTES} bytes.")
+    return text
+
+
+def is_addressable(name: str) -> bool:
+    """Whether a name found on the disk can be asked for; sessions may create names that cannot."""
+    try:
+        parse_name(name)
+    except UnsafePath:
+        return False
+    return True
+
+
+def display_name(name: str) -> str:
+    """`name` fit for JSON and HTML: characters that cannot be shown are replaced by "\N{REPLACEMENT CHARACTER}"."""
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(character) in _UNSAFE_CATEGORIES else character
+        for character in name
+    )

@@ -1,0 +1,1 @@
+"""Storage hosts of folders: the port in `base`, this machine's directories in `local`."""
