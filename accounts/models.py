@@ -57,13 +57,16 @@ class Project(models.Model):
 
 class UserManager(BaseUserManager["User"]):
     def get_by_natural_key(self, username: str | None) -> "User":
-        return self.get(email__iexact=username)
+        return self.get(email=(username or "").lower())
 
 
 class User(AbstractBaseUser, PermissionsMixin):
-    """A person. Signs in by e-mail; belongs to exactly one domain and any number of its projects."""
+    """A person. Signs in by e-mail (kept in lower case); belongs to one domain and any number of its projects.
 
-    email = models.EmailField(max_length=254)
+    `role` alone says who is superadmin: there is no second flag in the database that could disagree.
+    """
+
+    email = models.EmailField(max_length=254, unique=True)
     name = models.CharField(max_length=120, blank=True)
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="users")
     role = models.CharField(
@@ -80,7 +83,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     class Meta:
         ordering = ("email",)
         constraints = (
-            models.UniqueConstraint(Lower("email"), name="user_email_any_case"),
+            models.CheckConstraint(condition=models.Q(email=Lower("email")), name="user_email_is_lower_case"),
             models.CheckConstraint(
                 condition=models.Q(role__in=[role.value for role in Role]), name="user_role_is_known"
             ),
@@ -90,9 +93,17 @@ class User(AbstractBaseUser, PermissionsMixin):
         return self.email
 
     @property
+    def is_superuser(self) -> bool:  # type: ignore[override]
+        """What Django and guardian ask before they look at single permissions."""
+        return self.is_active and self.role == Role.SUPERADMIN
+
+    @property
     def is_staff(self) -> bool:
         """Who may enter Django admin."""
-        return self.is_active and self.role == Role.SUPERADMIN
+        return self.is_superuser
+
+    def clean(self) -> None:
+        self.email = self.email.lower()
 
     def get_short_name(self) -> str:
         return self.name or self.email.partition("@")[0]

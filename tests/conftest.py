@@ -1,0 +1,70 @@
+"""What all tests share: a clean Redis, and people by role."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from django.test import Client
+
+from accounts.models import Domain, Project, User
+from accounts.roles import Role
+from common.redis import client as redis_client
+from tests import factories
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """One domain with a project, everybody who may have a say in it, and a stranger from another domain."""
+
+    domain: Domain
+    project: Project
+    superadmin: User
+    domain_admin: User
+    project_admin: User
+    member: User
+    outsider: User  # same domain, not in the project
+    stranger: User  # another domain, admin there
+
+
+@pytest.fixture
+def people(db: None) -> People:
+    domain = factories.make_domain()
+    project = factories.make_project(domain)
+    return People(
+        domain=domain,
+        project=project,
+        superadmin=factories.make_user(domain=domain, role=Role.SUPERADMIN),
+        domain_admin=factories.make_user(domain=domain, role=Role.DOMAIN_ADMIN),
+        project_admin=factories.make_user(admin_of=project),
+        member=factories.make_user(member_of=project),
+        outsider=factories.make_user(domain=domain),
+        stranger=factories.make_user(role=Role.DOMAIN_ADMIN),
+    )
+
+
+@pytest.fixture
+def browser_of() -> Callable[[User], Client]:
+    """A Django client that is signed in as the given user."""
+
+    def sign_in(user: User) -> Client:
+        client = Client()
+        client.force_login(user, backend="allauth.account.auth_backends.AuthenticationBackend")
+        return client
+
+    return sign_in
+
+
+@pytest.fixture
+def empty_redis() -> Iterator[None]:
+    """No key of this run is left from another test (throttling counts, news)."""
+    _forget_keys()
+    yield
+    _forget_keys()
+
+
+def _forget_keys() -> None:
+    from django.conf import settings
+
+    redis = redis_client()
+    for key in redis.scan_iter(match=f"*{settings.BERTH_INSTALLATION}*"):
+        redis.delete(key)

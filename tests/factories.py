@@ -1,0 +1,68 @@
+"""The smallest valid rows. States of sessions are reached through the lifecycle, never written here."""
+
+from itertools import count
+
+from rest_framework.test import APIClient
+
+from accounts import services
+from accounts.models import Domain, Project, User
+from accounts.roles import ProjectRole, Role
+from common.actors import SYSTEM, Actor, ActorKind
+
+PASSWORD = "a quiet harbour"
+_numbers = count(1)
+
+
+def make_domain(name: str = "") -> Domain:
+    return services.create_domain(actor=SYSTEM, name=name or f"domain-{next(_numbers)}")
+
+
+def make_project(domain: Domain | None = None, name: str = "") -> Project:
+    return services.create_project(
+        actor=SYSTEM, domain=domain or make_domain(), name=name or f"project-{next(_numbers)}"
+    )
+
+
+def make_user(
+    *,
+    domain: Domain | None = None,
+    role: Role = Role.USER,
+    email: str = "",
+    member_of: Project | None = None,
+    admin_of: Project | None = None,
+) -> User:
+    """A person with PASSWORD; the domain is that of the project, where one is given."""
+    project = member_of or admin_of
+    home = domain or (project.domain if project else make_domain())
+    user = services.create_user(
+        actor=SYSTEM, email=email or f"person-{next(_numbers)}@berth.example", password=PASSWORD, domain=home, role=role
+    )
+    if member_of:
+        services.add_member(actor=SYSTEM, project=member_of, user=user)
+    if admin_of:
+        services.add_member(actor=SYSTEM, project=admin_of, user=user, role=ProjectRole.ADMIN)
+    return user
+
+
+def actor_for(user: User) -> Actor:
+    """The actor that a request of `user` would carry."""
+    return Actor(
+        kind=ActorKind.USER,
+        user_id=user.pk,
+        label=user.email,
+        domain_id=user.domain_id,
+        is_superadmin=user.is_superuser,
+    )
+
+
+def make_token(user: User, name: str = "test") -> str:
+    _, token = services.create_keypair(actor=actor_for(user), name=name)
+    return token
+
+
+def api_client(user: User | None = None) -> APIClient:
+    """A REST client that sends a token of `user`; without one, nobody."""
+    client = APIClient()
+    if user is not None:
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(user)}")
+    return client
