@@ -1,0 +1,450 @@
+"""What every storage host must do. `storage` is parametrized over the implementations."""
+
+import os
+import socket
+import stat
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+from common.errors import BerthError
+from vfolders.paths import ROOT
+from vfolders.storage.base import (
+    EntryExists,
+    EntryKind,
+    EntryMissing,
+    StorageBackend,
+    StorageUnavailable,
+    WrongKind,
+)
+from vfolders.storage.descriptors import Owner
+from vfolders.storage.local import LocalStorage
+
+OWNER = Owner(uid=4321, gid=8765) if os.geteuid() == 0 else Owner(uid=os.geteuid(), gid=os.getegid())
+FOLDER = uuid.UUID("6ba7b810-9dad-41d1-80b4-00c04fd430c8")
+
+
+@pytest.fixture(params=["local"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> StorageBackend:
+    backend = LocalStorage(str(tmp_path / "root"), OWNER)
+    backend.prepare()
+    backend.create_folder(FOLDER)
+    return backend
+
+
+@pytest.fixture
+def inside(storage: StorageBackend) -> Path:
+    """The folder as a session sees it: where links and worse are planted."""
+    return Path(storage.mount_source(FOLDER))
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A file of the machine that no folder may ever give, change or delete."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("not yours")
+    return outside / "secret"
+
+
+def write(storage: StorageBackend, *path: str, content: bytes = b"content") -> None:
+    storage.write_file(FOLDER, path, [content])
+
+
+def read(storage: StorageBackend, *path: str) -> bytes:
+    with storage.open_file(FOLDER, path).stream as stream:
+        return stream.read()
+
+
+def etag_of(storage: StorageBackend, *path: str) -> str:
+    opened = storage.open_file(FOLDER, path)
+    opened.stream.close()
+    return opened.etag
+
+
+def names(storage: StorageBackend, *path: str) -> list[str]:
+    return [entry.name for entry in storage.list_directory(FOLDER, path, limit=1000).entries]
+
+
+# Ordinary work
+
+
+def test_what_was_written_is_read_and_listed(storage: StorageBackend) -> None:
+    entry = storage.write_file(FOLDER, ("notes.txt",), [b"one ", b"", b"two"])
+
+    assert read(storage, "notes.txt") == b"one two"
+    assert (entry.name, entry.kind, entry.size_bytes) == ("notes.txt", EntryKind.FILE, 7)
+    assert storage.list_directory(FOLDER, ROOT, limit=10).entries == (entry,)
+    assert storage.stat(FOLDER, ("notes.txt",)) == entry
+
+
+def test_missing_parents_are_made(storage: StorageBackend) -> None:
+    write(storage, "a", "b", "c.txt")
+    storage.make_directory(FOLDER, ("a", "x", "y"))
+
+    assert names(storage, "a") == ["b", "x"]
+    assert read(storage, "a", "b", "c.txt") == b"content"
+
+
+def test_directories_come_first_then_names_without_regard_to_case(storage: StorageBackend) -> None:
+    for name in ("b", "A", "c"):
+        write(storage, name)
+    storage.make_directory(FOLDER, ("z",))
+
+    assert names(storage) == ["z", "A", "b", "c"]
+
+
+def test_a_file_is_replaced_as_a_whole(storage: StorageBackend) -> None:
+    write(storage, "model.bin", content=b"old")
+    with storage.open_file(FOLDER, ("model.bin",)).stream as reader:
+        write(storage, "model.bin", content=b"new content")
+
+        assert reader.read() == b"old"
+    assert read(storage, "model.bin") == b"new content"
+
+
+def test_the_etag_changes_with_the_file(storage: StorageBackend) -> None:
+    write(storage, "a", content=b"1")
+    with storage.open_file(FOLDER, ("a",)).stream:
+        before = etag_of(storage, "a")
+        assert etag_of(storage, "a") == before
+
+        write(storage, "a", content=b"2")
+
+    assert etag_of(storage, "a") != before
+
+
+def test_an_upload_that_breaks_off_leaves_the_old_content_and_nothing_else(storage: StorageBackend) -> None:
+    write(storage, "a", content=b"old")
+
+    def broken() -> Iterator[bytes]:
+        yield b"half"
+        raise ConnectionResetError
+
+    with pytest.raises((ConnectionResetError, BerthError)):
+        storage.write_file(FOLDER, ("a",), broken())
+
+    assert read(storage, "a") == b"old"
+    assert names(storage) == ["a"]
+
+
+def test_deleting_takes_a_file_or_a_whole_tree(storage: StorageBackend) -> None:
+    write(storage, "keep")
+    write(storage, "tree", "a", "b", "c")
+    write(storage, "file")
+
+    storage.delete_entry(FOLDER, ("tree",))
+    storage.delete_entry(FOLDER, ("file",))
+
+    assert names(storage) == ["keep"]
+
+
+def test_a_deleted_folder_is_gone_and_deleting_it_again_is_success(storage: StorageBackend) -> None:
+    write(storage, "a", "b")
+
+    storage.delete_folder(FOLDER)
+    storage.delete_folder(FOLDER)
+
+    with pytest.raises(StorageUnavailable):
+        storage.list_directory(FOLDER, ROOT, limit=1)
+
+
+def test_creating_a_folder_again_keeps_what_it_holds(storage: StorageBackend) -> None:
+    write(storage, "a")
+
+    storage.create_folder(FOLDER)
+
+    assert names(storage) == ["a"]
+
+
+def test_a_tree_of_any_depth_is_deleted(storage: StorageBackend, inside: Path) -> None:
+    descriptor = os.open(inside, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("deep", dir_fd=descriptor)
+        below = os.open("deep", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(descriptor)
+
+    assert not storage.measure(FOLDER).is_complete
+    storage.delete_entry(FOLDER, ("deep",))
+
+    assert names(storage) == []
+
+
+def test_ten_thousand_entries_are_listed_quickly(storage: StorageBackend, inside: Path) -> None:
+    for number in range(10_000):
+        (inside / f"image-{number:05}.png").touch()
+
+    started = perf_counter()
+    listing = storage.list_directory(FOLDER, ROOT, limit=10_000)
+
+    assert perf_counter() - started < 1.0
+    assert len(listing.entries) == 10_000
+    assert listing.is_complete
+    assert not storage.list_directory(FOLDER, ROOT, limit=9_999).is_complete
+
+
+def test_usage_counts_each_byte_once(storage: StorageBackend, inside: Path) -> None:
+    write(storage, "a", content=b"x" * 1000)
+    write(storage, "sub", "b", content=b"x" * 24)
+    os.link(inside / "a", inside / "sub" / "same")
+    (inside / "link").symlink_to("a")
+
+    usage = storage.measure(FOLDER)
+
+    assert (usage.size_bytes, usage.file_count, usage.is_complete) == (1024, 2, True)
+
+
+def test_what_is_made_belongs_to_the_user_of_the_containers(storage: StorageBackend, inside: Path) -> None:
+    previous = os.umask(0o077)
+    try:
+        write(storage, "a", "b")
+        storage.make_directory(FOLDER, ("c",))
+    finally:
+        os.umask(previous)
+
+    for made, mode in ((inside, 0o755), (inside / "a", 0o755), (inside / "a" / "b", 0o644), (inside / "c", 0o755)):
+        status = made.stat()
+        assert (status.st_uid, status.st_gid) == (OWNER.uid, OWNER.gid)
+        assert stat.S_IMODE(status.st_mode) == mode
+
+
+def test_refusals_say_what_is_wrong(storage: StorageBackend) -> None:
+    write(storage, "file")
+    storage.make_directory(FOLDER, ("directory",))
+
+    with pytest.raises(EntryMissing, match="“absent/x”"):
+        storage.open_file(FOLDER, ("absent", "x"))
+    with pytest.raises(WrongKind):
+        storage.open_file(FOLDER, ("directory",))
+    with pytest.raises(WrongKind):
+        storage.list_directory(FOLDER, ("file",), limit=1)
+    with pytest.raises(WrongKind):
+        write(storage, "directory")
+    with pytest.raises(WrongKind):
+        write(storage, "file", "below")
+    with pytest.raises(EntryExists):
+        storage.make_directory(FOLDER, ("directory",))
+    with pytest.raises(EntryMissing):
+        storage.delete_entry(FOLDER, ("absent",))
+
+
+def test_a_host_that_is_not_mounted_is_unavailable_and_not_an_empty_folder(tmp_path: Path) -> None:
+    away = LocalStorage(str(tmp_path / "not-mounted"), OWNER)
+
+    for attempt in (away.create_folder, away.delete_folder, away.mount_source, away.measure):
+        with pytest.raises(StorageUnavailable):
+            attempt(FOLDER)
+
+
+# Hostile sessions
+
+
+def test_links_are_shown_but_never_followed(storage: StorageBackend, inside: Path, secret: Path) -> None:
+    (inside / "to-file").symlink_to(secret)
+    (inside / "to-directory").symlink_to(secret.parent)
+    (inside / "up").symlink_to("..")
+    (inside / "self").symlink_to("self")
+
+    kinds = {entry.kind for entry in storage.list_directory(FOLDER, ROOT, limit=10).entries}
+
+    assert kinds == {EntryKind.LINK}
+    for path in (("to-file",), ("to-directory", "secret"), ("up", "x"), ("self",)):
+        with pytest.raises(WrongKind):
+            storage.open_file(FOLDER, path)
+    for path in (("to-directory",), ("up",)):
+        with pytest.raises(WrongKind):
+            storage.list_directory(FOLDER, path, limit=10)
+    for path in (("to-directory", "planted"), ("up", "planted")):
+        with pytest.raises(WrongKind):
+            storage.write_file(FOLDER, path, [b"x"])
+        with pytest.raises(WrongKind):
+            storage.make_directory(FOLDER, path)
+    with pytest.raises(WrongKind):
+        storage.delete_entry(FOLDER, ("to-directory", "secret"))
+    assert secret.read_text() == "not yours"
+    assert os.listdir(secret.parent) == ["secret"]
+
+
+def test_a_write_replaces_a_link_and_leaves_its_target(storage: StorageBackend, inside: Path, secret: Path) -> None:
+    (inside / "a").symlink_to(secret)
+
+    write(storage, "a", content=b"mine")
+
+    assert secret.read_text() == "not yours"
+    assert read(storage, "a") == b"mine"
+
+
+def test_a_write_leaves_the_other_names_of_a_hard_link(storage: StorageBackend, inside: Path, secret: Path) -> None:
+    os.link(secret, inside / "a")
+    before = secret.stat()
+
+    write(storage, "a", content=b"mine")
+
+    assert secret.read_text() == "not yours"
+    assert (secret.stat().st_uid, secret.stat().st_mode) == (before.st_uid, before.st_mode)
+
+
+def test_deleting_removes_links_and_leaves_their_targets(storage: StorageBackend, inside: Path, secret: Path) -> None:
+    (inside / "link").symlink_to(secret.parent)
+    (inside / "tree").mkdir()
+    (inside / "tree" / "link").symlink_to(secret.parent)
+    (inside / "tree" / "sub").mkdir()
+    (inside / "tree" / "sub" / "link").symlink_to(secret)
+
+    storage.delete_entry(FOLDER, ("link",))
+    storage.delete_entry(FOLDER, ("tree",))
+    storage.delete_folder(FOLDER)
+
+    assert secret.read_text() == "not yours"
+
+
+def test_the_folder_itself_is_never_a_link(storage: StorageBackend, inside: Path, secret: Path) -> None:
+    inside.rmdir()
+    inside.symlink_to(secret.parent)
+
+    with pytest.raises(StorageUnavailable):
+        storage.list_directory(FOLDER, ROOT, limit=1)
+    with pytest.raises(StorageUnavailable):
+        storage.mount_source(FOLDER)
+    storage.delete_folder(FOLDER)
+
+    assert secret.read_text() == "not yours"
+
+
+def test_fifos_sockets_and_devices_are_listed_refused_and_deleted(
+    storage: StorageBackend, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(inside / "fifo")
+    monkeypatch.chdir(inside)  # the path of a socket has 107 bytes at most
+    with socket.socket(socket.AF_UNIX) as unix_socket:
+        unix_socket.bind("socket")
+    planted = ["fifo", "socket"]
+    if os.geteuid() == 0:
+        os.mknod(inside / "device", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+        planted.append("device")
+
+    assert {entry.kind for entry in storage.list_directory(FOLDER, ROOT, limit=9).entries} == {EntryKind.OTHER}
+    for name in planted:
+        with pytest.raises(WrongKind):
+            storage.open_file(FOLDER, (name,))
+        storage.delete_entry(FOLDER, (name,))
+    assert names(storage) == []
+
+
+def test_names_that_are_not_text_are_listed_and_deleted_with_their_directory(
+    storage: StorageBackend, inside: Path
+) -> None:
+    (inside / "d").mkdir()
+    os.close(os.open(os.fsencode(inside) + b"/d/caf\xe9\n", os.O_CREAT))
+
+    assert names(storage, "d") == ["caf\udce9\n"]
+    storage.delete_entry(FOLDER, ("d",))
+    assert names(storage) == []
+
+
+def test_times_that_no_calendar_has_are_shown_as_the_nearest(storage: StorageBackend, inside: Path) -> None:
+    for name, second in (("old", -(2**31)), ("new", 2**33)):
+        (inside / name).touch()
+        os.utime(inside / name, (second, second))
+
+    assert len(names(storage)) == 2
+
+
+def test_renaming_a_directory_to_a_link_and_back_never_leads_outside(
+    storage: StorageBackend, inside: Path, secret: Path
+) -> None:
+    """A session swaps `a` with a link as fast as it can while files are read, written and deleted below `a`."""
+    (inside / "a").mkdir()
+    (inside / "link").symlink_to(secret.parent)
+    has_ended = threading.Event()
+
+    def swap() -> None:
+        while not has_ended.is_set():
+            for source, target in (("a", "b"), ("link", "a"), ("a", "link"), ("b", "a")):
+                try:
+                    os.rename(inside / source, inside / target)
+                except OSError:
+                    continue
+
+    attacker = threading.Thread(target=swap)
+    attacker.start()
+    try:
+        for _ in range(500):
+            for attempt in (
+                lambda: read(storage, "a", "secret"),
+                lambda: write(storage, "a", "secret", content=b"x"),
+                lambda: storage.make_directory(FOLDER, ("a", "planted")),
+                lambda: storage.delete_entry(FOLDER, ("a", "planted")),
+                lambda: storage.delete_entry(FOLDER, ("a", "secret")),
+            ):
+                try:
+                    found = attempt()
+                except BerthError:
+                    continue
+                assert found in (None, b"x")
+    finally:
+        has_ended.set()
+        attacker.join()
+    assert secret.read_text() == "not yours"
+    assert os.listdir(secret.parent) == ["secret"]
+
+
+def test_a_tree_that_is_written_to_meanwhile_is_deleted_or_refused_as_busy(
+    storage: StorageBackend, inside: Path
+) -> None:
+    has_ended = threading.Event()
+
+    def refill() -> None:
+        while not has_ended.is_set():
+            try:
+                (inside / "tree" / "a" / "b").mkdir(parents=True, exist_ok=True)
+                (inside / "tree" / "a" / "file").touch()
+            except OSError:
+                continue
+
+    (inside / "tree").mkdir()
+    writer = threading.Thread(target=refill)
+    writer.start()
+    try:
+        for _ in range(50):
+            try:
+                storage.delete_entry(FOLDER, ("tree",))
+            except EntryMissing:
+                continue
+    finally:
+        has_ended.set()
+        writer.join()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="as an ordinary user all the tests above show it")
+def test_directories_without_write_permission_are_deleted_by_an_ordinary_user_too(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(_delete_read_only_tree(tmp_path))
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def _delete_read_only_tree(tmp_path: Path) -> int:
+    root = tmp_path / "root"
+    root.mkdir()
+    os.chown(root, 65534, 65534)
+    os.chdir(root)
+    os.setgid(65534)
+    os.setuid(65534)
+    storage = LocalStorage(".", Owner(uid=65534, gid=65534))
+    storage.create_folder(FOLDER)
+    deepest = Path(FOLDER.hex, "a", "b", "c")
+    deepest.mkdir(parents=True)
+    (deepest / "file").touch()
+    for directory in (deepest, *deepest.parents[:2]):
+        directory.chmod(0o000 if directory == deepest else 0o500)
+    storage.delete_entry(FOLDER, ("a",))
+    return len(os.listdir(FOLDER.hex))
