@@ -1,0 +1,59 @@
+// htmx under a strict Content-Security-Policy, with the CSRF token, and with errors said in words.
+import htmx from "htmx.org";
+import { csrfToken, isSignInPage } from "./requests.js";
+import { say } from "./say.js";
+
+Object.assign(htmx.config, {
+  allowEval: false,
+  allowScriptTags: false,
+  includeIndicatorStyles: false,
+  selfRequestsOnly: true,
+  scrollBehavior: "instant",
+  historyCacheSize: 0,
+  refreshOnHistoryMiss: true,
+  // A refused form comes back as 422 with its marks; everything else that failed is said by sayWhatFailed.
+  responseHandling: [
+    { code: "204", swap: false },
+    { code: "[23]..", swap: true },
+    { code: "422", swap: true },
+    { code: "...", swap: false, error: true },
+  ],
+});
+
+export function startHtmx() {
+  const body = document.body;
+  body.addEventListener("htmx:configRequest", ({ detail }) => {
+    if (detail.verb !== "get") detail.headers["X-CSRFToken"] = csrfToken();
+  });
+  body.addEventListener("htmx:beforeSwap", (event) => {
+    if (!isSignInPage(event.detail.xhr.responseURL)) return;
+    event.detail.shouldSwap = false;
+    location.reload();
+  });
+  body.addEventListener("htmx:responseError", ({ detail }) => sayWhatFailed(detail));
+  body.addEventListener("htmx:sendError", ({ detail }) => {
+    if (isAsked(detail)) say("The portal cannot be reached. Nothing was changed; try again in a moment.", "bad");
+  });
+}
+
+/** A fragment that refreshes by itself fails silently: the connection banner says what is wrong. */
+function isAsked({ requestConfig }) {
+  const cause = requestConfig.triggeringEvent?.type ?? "";
+  return !cause.startsWith("berth:") && cause !== "load";
+}
+
+function sayWhatFailed(detail) {
+  if (!isAsked(detail)) return;
+  const { status, responseText } = detail.xhr;
+  say(messageIn(responseText) || `The portal answered with status ${status}.`, "bad");
+}
+
+/** From the JSON of the REST API, or from an error page (templates/error_page.html). */
+function messageIn(text) {
+  try {
+    const { message, hint } = JSON.parse(text);
+    return [message, hint].filter(Boolean).join(" ");
+  } catch {
+    return new DOMParser().parseFromString(text, "text/html").querySelector("[data-error]")?.textContent.trim();
+  }
+}

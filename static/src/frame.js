@@ -1,0 +1,14 @@
+// What each page of the portal runs: htmx and the modules that keep the frame alive.
+import { startCopyFields } from "./copy.js";
+import { startHtmx } from "./fragments.js";
+import { startLive } from "./live.js";
+import { startMenus } from "./menus.js";
+import { startThemeSwitch } from "./theme_switch.js";
+import { startTimes } from "./times.js";
+
+startHtmx();
+startThemeSwitch();
+startMenus();
+startCopyFields();
+startTimes();
+startLive(document.body.dataset.eventsUrl);

@@ -1,0 +1,16 @@
+// What every request to the portal needs.
+
+export function csrfToken() {
+  return document.querySelector('meta[name="csrf-token"]')?.content ?? "";
+}
+
+/** Whether an answer came from the sign-in page, because the person's login has ended meanwhile. */
+export function isSignInPage(url) {
+  const signIn = document.body.dataset.signInUrl;
+  return Boolean(signIn && url && new URL(url, location.href).pathname === signIn && location.pathname !== signIn);
+}
+
+/** Waits that grow from 1 s to 15 s, with some chance so that many pages do not knock at once. */
+export function backOff(attempt) {
+  return Math.min(15_000, 1000 * 2 ** attempt) * (0.75 + Math.random() / 2);
+}
