@@ -72,9 +72,7 @@ class Connection:
 
     def __init__(self, address: str, tls: TlsMaterial | None) -> None:
         if not address.startswith("unix://") and tls is None:
-            raise RuntimeRefused(
-                f"Engine {address}: only a local socket may be used without certificates."
-            )
+            raise RuntimeRefused(f"Engine {address}: only a local socket may be used without certificates.")
         self.address = address
         self._tls = tls
         self._lock = Lock()
@@ -88,9 +86,7 @@ class Connection:
             return self._client
 
     def _connect(self) -> EngineClient:
-        first = EngineClient(
-            self.address, self._tls, docker.constants.MINIMUM_DOCKER_API_VERSION
-        )
+        first = EngineClient(self.address, self._tls, docker.constants.MINIMUM_DOCKER_API_VERSION)
         answer = first.get(f"{first.base_url}/version", timeout=CONNECT_TIMEOUT_S)
         first.close()
         answer.raise_for_status()
@@ -136,9 +132,7 @@ def translated(
         ) as error:
             self.connection.forget()
             why = root_cause(error)
-            raise RuntimeUnavailable(
-                f"Engine {self.connection.address} does not answer: {why}"
-            ) from error
+            raise RuntimeUnavailable(f"Engine {self.connection.address} does not answer: {why}") from error
 
     return guarded
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import docker.errors
 import requests
+import urllib3
 from docker.utils import parse_repository_tag
 
 from agents.runtime.base import (
@@ -146,18 +147,13 @@ class DockerRuntime(ContainerRuntime):
                 break
             try:
                 body = network_config(spec, subnet)
-                answer = client.post(
-                    client.url_of("/networks/create"), json=body, timeout=CALL_TIMEOUT_S
-                )
+                answer = client.post(client.url_of("/networks/create"), json=body, timeout=CALL_TIMEOUT_S)
                 _raise_refusal(answer)
             except docker.errors.APIError as error:
                 # Somebody else took the subnet, or the name, between our look and our call: look again.
                 if "overlap" in str(error.explanation):
                     refused.append(str(subnet))
-                elif (
-                    "same bridge name" not in str(error.explanation)
-                    and error.status_code != 409
-                ):
+                elif "same bridge name" not in str(error.explanation) and error.status_code != 409:
                     raise
         raise OutOfCapacity(
             f"No free /{spec.prefix} subnet left in {spec.pool} on {self.connection.address}."
@@ -165,9 +161,7 @@ class DockerRuntime(ContainerRuntime):
 
     def _has_network(self, spec: NetworkSpec) -> bool:
         for network in self._client.networks(names=[spec.name]):
-            if network["Name"] == spec.name and not carries(
-                network.get("Labels"), spec.labels
-            ):
+            if network["Name"] == spec.name and not carries(network.get("Labels"), spec.labels):
                 raise ContainerConflict(f"Network {spec.name} exists and is not ours.")
             if network["Name"] == spec.name:
                 return True
@@ -199,9 +193,7 @@ class DockerRuntime(ContainerRuntime):
 
     @translated
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
-        return _labelled(
-            self._client.volumes(filters=_label_filter(labels)).get("Volumes") or []
-        )
+        return _labelled(self._client.volumes(filters=_label_filter(labels)).get("Volumes") or [])
 
     # Containers
 
@@ -261,9 +253,7 @@ class DockerRuntime(ContainerRuntime):
     @translated
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
         rows = self._client.containers(all=True, filters=_label_filter(labels))
-        return sorted(
-            (state_of_listing(row) for row in rows), key=lambda state: state.name
-        )
+        return sorted((state_of_listing(row) for row in rows), key=lambda state: state.name)
 
     # Inside a container
 
@@ -299,9 +289,7 @@ class DockerRuntime(ContainerRuntime):
         output_limit: int = 2**20,
     ) -> ProcessResult:
         client = self._client
-        made = client.exec_create(
-            name, list(argv), environment=dict(environment or {}), user=user
-        )
+        made = client.exec_create(name, list(argv), environment=dict(environment or {}), user=user)
         start_url = client.url_of(f"/exec/{made['Id']}/start")
         with client.post(
             start_url,
@@ -312,10 +300,8 @@ class DockerRuntime(ContainerRuntime):
             _raise_refusal(answer)
             try:
                 output = _first_bytes(_payloads(answer), output_limit, timeout_s)
-            except TimeoutError as error:
-                raise ProcessTimeout(
-                    f"{argv[0]} in {name} did not end within {timeout_s} s."
-                ) from error
+            except (TimeoutError, urllib3.exceptions.ReadTimeoutError) as error:
+                raise ProcessTimeout(f"{argv[0]} in {name} did not end within {timeout_s} s.") from error
         code = client.exec_inspect(made["Id"])["ExitCode"]
         return ProcessResult(exit_code=code, output=output)
 
@@ -336,9 +322,7 @@ class DockerRuntime(ContainerRuntime):
             "tail": "all" if tail_lines is None else tail_lines,
         }
         url = client.url_of(f"/containers/{name}/logs")
-        with client.get(
-            url, params=params, stream=True, timeout=CALL_TIMEOUT_S
-        ) as answer:
+        with client.get(url, params=params, stream=True, timeout=CALL_TIMEOUT_S) as answer:
             if answer.status_code == requests.codes.not_found:
                 raise ContainerGone(_message_of(answer))
             _raise_refusal(answer)
@@ -354,9 +338,7 @@ def _label_filter(labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _labelled(rows: list[dict[str, Any]]) -> list[LabelledObject]:
-    found = [
-        LabelledObject(name=row["Name"], labels=row.get("Labels") or {}) for row in rows
-    ]
+    found = [LabelledObject(name=row["Name"], labels=row.get("Labels") or {}) for row in rows]
     return sorted(found, key=lambda item: item.name)
 
 
@@ -364,9 +346,7 @@ def _registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]
     if credentials is None:
         return {}
     told = {"username": credentials.username, "password": credentials.password}
-    return {
-        "X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()
-    }
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
 
 
 def _raise_refusal(answer: requests.Response) -> None:
@@ -390,9 +370,7 @@ def _payloads(answer: requests.Response) -> Iterator[bytes]:
         yield frames.feed(data)
 
 
-def _first_bytes(
-    payloads: Iterator[bytes], limit_bytes: int, timeout_s: float
-) -> bytes:
+def _first_bytes(payloads: Iterator[bytes], limit_bytes: int, timeout_s: float) -> bytes:
     """The beginning of a stream, read to its end. Raises TimeoutError."""
     deadline = time.monotonic() + timeout_s
     kept = bytearray()

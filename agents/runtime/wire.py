@@ -37,9 +37,7 @@ _ENGINE_STATUS = {
     "dead": ContainerStatus.DEAD,
 }
 _EXITED = re.compile(r"^Exited \((\d+)\)")
-_INSTANT = re.compile(
-    r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(Z|[+-]\d\d:\d\d)$"
-)
+_INSTANT = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(Z|[+-]\d\d:\d\d)$")
 
 Json = dict[str, Any]
 
@@ -140,9 +138,7 @@ def bridge_name(network: str) -> str:
     return ("bth" + sha256(network.encode()).hexdigest())[:BRIDGE_NAME_LENGTH]
 
 
-def free_subnets(
-    pool: str, prefix: int, taken: Iterable[str]
-) -> Iterator[ipaddress.IPv4Network]:
+def free_subnets(pool: str, prefix: int, taken: Iterable[str]) -> Iterator[ipaddress.IPv4Network]:
     """Subnets of the pool, lowest first, that overlap none of `taken` (IPv6 and nonsense there are
     ignored)."""
     whole = ipaddress.IPv4Network(pool)
@@ -165,9 +161,7 @@ def free_subnets(
 def owned_directories(mounts: Iterable[MountSpec]) -> bytes:
     """A tar for `/` that does nothing but give the tops of owned volumes their owners; b"" where there are
     none."""
-    owned = [
-        mount for mount in mounts if mount.kind == "volume" and mount.owner is not None
-    ]
+    owned = [mount for mount in mounts if mount.kind == "volume" and mount.owner is not None]
     if not owned:
         return b""
     buffer = io.BytesIO()
@@ -189,9 +183,7 @@ def parse_instant(text: str) -> datetime | None:
     if match is None or text.startswith("0001-"):
         return None
     seconds, fraction, zone = match.groups()
-    return datetime.fromisoformat(
-        f"{seconds}.{(fraction or '0'):0<6}{zone.replace('Z', '+00:00')}"
-    )
+    return datetime.fromisoformat(f"{seconds}.{(fraction or '0'):0<6}{zone.replace('Z', '+00:00')}")
 
 
 def state_of_inspection(body: Json) -> ContainerState:
@@ -228,11 +220,7 @@ def state_of_listing(row: Json) -> ContainerState:
 
 def _addresses(body: Json) -> dict[str, str]:
     networks = (body.get("NetworkSettings") or {}).get("Networks") or {}
-    return {
-        name: end["IPAddress"]
-        for name, end in networks.items()
-        if end and end.get("IPAddress")
-    }
+    return {name: end["IPAddress"] for name, end in networks.items() if end and end.get("IPAddress")}
 
 
 def image_info(body: Json) -> ImageInfo:
@@ -255,11 +243,7 @@ def _image_names(body: Json) -> set[str]:
 
 def subnets_of(networks: Iterable[Json]) -> list[str]:
     """All subnets in GET /networks."""
-    configs = [
-        config
-        for network in networks
-        for config in ((network.get("IPAM") or {}).get("Config") or [])
-    ]
+    configs = [config for network in networks for config in ((network.get("IPAM") or {}).get("Config") or [])]
     return [config["Subnet"] for config in configs if config.get("Subnet")]
 
 
@@ -309,12 +293,8 @@ class PullTracker:
         if status in ("Pulling fs layer", "Waiting", "Already exists"):
             self._total.setdefault(layer, 0)
         if status == "Downloading":
-            self._total[layer] = max(
-                self._total.get(layer, 0), detail.get("total") or 0
-            )
-            self._done[layer] = max(
-                self._done.get(layer, 0), detail.get("current") or 0
-            )
+            self._total[layer] = max(self._total.get(layer, 0), detail.get("total") or 0)
+            self._done[layer] = max(self._done.get(layer, 0), detail.get("current") or 0)
         if status in ("Download complete", "Pull complete") and layer in self._total:
             self._done[layer] = self._total[layer]
         if status in ("Pull complete", "Already exists"):

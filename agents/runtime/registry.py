@@ -1,0 +1,64 @@
+"""From an agent's address to its runtime: one per agent and process; for the event loop one per agent and
+loop."""
+
+import asyncio
+from threading import Lock
+from urllib.parse import parse_qs, urlsplit
+from weakref import WeakKeyDictionary
+
+from agents.runtime.base import AsyncRuntime, ContainerRuntime, TlsMaterial
+from agents.runtime.docker_async import DockerAsyncRuntime
+from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.simulated import SimulatedAsyncRuntime, SimulatedRuntime
+
+Key = tuple[str, TlsMaterial | None]
+
+SIMULATED = "simulated://"
+
+_lock = Lock()
+_runtimes: dict[Key, ContainerRuntime] = {}
+_async_runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, AsyncRuntime]] = WeakKeyDictionary()
+
+
+def runtime_for(address: str, tls: TlsMaterial | None = None) -> ContainerRuntime:
+    """The runtime of an agent; it connects at its first call and again after a failure. Raises
+    RuntimeRefused for a network address without certificates.
+
+    `simulated://name?cpu=8&mem_gib=16&delay_ms=100&image=berth/python:1` is an engine in this process's
+    memory."""
+    with _lock:
+        if (address, tls) not in _runtimes:
+            _runtimes[address, tls] = _make(address, tls)
+        return _runtimes[address, tls]
+
+
+def async_runtime_for(address: str, tls: TlsMaterial | None = None) -> AsyncRuntime:
+    """The same for the running event loop."""
+    of_loop = _async_runtimes.setdefault(asyncio.get_running_loop(), {})
+    if (address, tls) not in of_loop:
+        runtime = runtime_for(address, tls)
+        if isinstance(runtime, SimulatedRuntime):
+            of_loop[address, tls] = SimulatedAsyncRuntime(runtime)
+        else:
+            of_loop[address, tls] = DockerAsyncRuntime(address, tls)
+    return of_loop[address, tls]
+
+
+async def close_async_runtimes() -> None:
+    """Lets go of what the running loop holds; called when it shuts down."""
+    for runtime in _async_runtimes.pop(asyncio.get_running_loop(), {}).values():
+        await runtime.close()
+
+
+def _make(address: str, tls: TlsMaterial | None) -> ContainerRuntime:
+    if not address.startswith(SIMULATED):
+        return DockerRuntime(address, tls)
+    parts = urlsplit(address)
+    told = parse_qs(parts.query)
+    return SimulatedRuntime(
+        name=parts.netloc,
+        cpu_milli=int(told.get("cpu", ["8"])[0]) * 1000,
+        mem_bytes=int(told.get("mem_gib", ["16"])[0]) * 2**30,
+        delay_s=float(told.get("delay_ms", ["0"])[0]) / 1000,
+        images=told.get("image", []),
+    )

@@ -1,0 +1,398 @@
+"""An engine in memory that keeps the port's promises and answers after a set delay: clusters of thousands of
+agents for tests and benchmarks, on one machine. Nothing runs in its containers until a test says how they
+end (`finish`)."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from threading import RLock
+
+from agents.runtime.base import (
+    AsyncRuntime,
+    ContainerConflict,
+    ContainerGone,
+    ContainerRuntime,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    EngineInfo,
+    ImageInfo,
+    ImageMissing,
+    ImagePullFailed,
+    LabelledObject,
+    NetworkSpec,
+    OnProgress,
+    OutOfCapacity,
+    ProcessResult,
+    PullProgress,
+    RegistryCredentials,
+    RuntimeRefused,
+    Shell,
+)
+from agents.runtime.wire import carries, free_subnets
+
+SIGTERM_EXIT_CODE = 143
+IMAGE_BYTES = 100 * 2**20
+LOG_POLL_S = 0.02
+
+
+@dataclass(slots=True)
+class _Network:
+    labels: Mapping[str, str]
+    subnet: str
+    hosts: list[str]
+
+
+@dataclass(slots=True)
+class _Container:
+    spec: ContainerSpec
+    state: ContainerState
+    output: bytes = b""
+    processes: list[tuple[str, ...]] = field(default_factory=list)
+
+
+class SimulatedRuntime(ContainerRuntime):
+    """`registry` lists what can be pulled; `images` what is there already."""
+
+    def __init__(
+        self,
+        *,
+        name: str = "simulated",
+        cpu_milli: int = 8000,
+        mem_bytes: int = 16 * 2**30,
+        delay_s: float = 0.0,
+        images: Sequence[str] = (),
+        registry: Sequence[str] = (),
+    ) -> None:
+        self._lock = RLock()
+        self._delay_s = delay_s
+        self._info = EngineInfo(
+            engine_id=f"simulated:{name}",
+            version="0",
+            api_version="0",
+            architecture="x86_64",
+            os="simulated",
+            cpu_milli=cpu_milli,
+            mem_bytes=mem_bytes,
+            has_live_restore=True,
+        )
+        self._images = {reference: _image(reference) for reference in images}
+        self._registry = set(registry)
+        self._networks: dict[str, _Network] = {}
+        self._volumes: dict[str, Mapping[str, str]] = {}
+        self._containers: dict[str, _Container] = {}
+
+    def finish(
+        self, name: str, *, exit_code: int = 0, output: bytes = b"", was_oom_killed: bool = False
+    ) -> None:
+        """The main process of a running container ends by itself, after it has written `output`."""
+        with self._lock:
+            container = self._running(name)
+            container.output += output
+            self._end(container, exit_code, was_oom_killed)
+
+    def processes_of(self, name: str) -> tuple[tuple[str, ...], ...]:
+        """What was started in the container by `start_process` and `run_process`, in order."""
+        with self._lock:
+            return tuple(self._present(name).processes)
+
+    def output_of(self, name: str) -> tuple[bytes, bool]:
+        """What the container has written so far, and whether more may come."""
+        with self._lock:
+            container = self._present(name)
+            return container.output, container.state.status is not ContainerStatus.EXITED
+
+    def info(self) -> EngineInfo:
+        self._work()
+        return self._info
+
+    def close(self) -> None:
+        return
+
+    # Images
+
+    def list_images(self) -> list[ImageInfo]:
+        with self._lock:
+            return [self._images[reference] for reference in sorted(self._images)]
+
+    def inspect_image(self, reference: str) -> ImageInfo | None:
+        with self._lock:
+            return self._images.get(reference)
+
+    def pull_image(
+        self, reference: str, *, on_progress: OnProgress, credentials: RegistryCredentials | None = None
+    ) -> ImageInfo:
+        self._work()
+        if reference not in self._registry:
+            raise ImagePullFailed(f"{reference}: not found")
+        for done in (0, IMAGE_BYTES):
+            on_progress(PullProgress(done, IMAGE_BYTES, int(done == IMAGE_BYTES), 1))
+        with self._lock:
+            return self._images.setdefault(reference, _image(reference))
+
+    # Networks and volumes
+
+    def ensure_network(self, spec: NetworkSpec) -> None:
+        self._work()
+        with self._lock:
+            if spec.name in self._networks:
+                _demand_ours(spec.name, self._networks[spec.name].labels, spec.labels)
+                return
+            taken = [network.subnet for network in self._networks.values()]
+            subnet = next(free_subnets(spec.pool, spec.prefix, taken), None)
+            if subnet is None:
+                raise OutOfCapacity(f"No free /{spec.prefix} subnet left in {spec.pool}.")
+            hosts = [str(address) for address in list(subnet.hosts())[1:]]
+            self._networks[spec.name] = _Network(dict(spec.labels), str(subnet), hosts)
+
+    def remove_network(self, name: str) -> None:
+        self._work()
+        with self._lock:
+            if any(name in container.state.addresses for container in self._containers.values()):
+                raise RuntimeRefused(f"Network {name} has active endpoints.")
+            self._networks.pop(name, None)
+
+    def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        with self._lock:
+            return _select({name: network.labels for name, network in self._networks.items()}, labels)
+
+    def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        self._work()
+        with self._lock:
+            _demand_ours(name, self._volumes.setdefault(name, dict(labels)), labels)
+
+    def remove_volume(self, name: str) -> None:
+        self._work()
+        with self._lock:
+            mounts = [mount for container in self._containers.values() for mount in container.spec.mounts]
+            if any(mount.kind == "volume" and mount.source == name for mount in mounts):
+                raise RuntimeRefused(f"Volume {name} is in use.")
+            self._volumes.pop(name, None)
+
+    def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        with self._lock:
+            return _select(self._volumes, labels)
+
+    # Containers
+
+    def ensure_container(self, spec: ContainerSpec) -> ContainerState:
+        self._work()
+        with self._lock:
+            known = self._containers.get(spec.name)
+            if known is not None:
+                _demand_ours(spec.name, known.state.labels, spec.labels)
+                return known.state
+            if spec.image not in self._images:
+                raise ImageMissing(f"No such image: {spec.image}")
+            state = ContainerState(
+                name=spec.name,
+                container_id=f"{spec.name}-id",
+                labels=dict(spec.labels),
+                status=ContainerStatus.CREATED,
+            )
+            self._containers[spec.name] = _Container(spec, state)
+            return state
+
+    def start_container(self, name: str) -> None:
+        self._work()
+        with self._lock:
+            container = self._present(name)
+            if container.state.status is ContainerStatus.RUNNING:
+                return
+            network = container.spec.network
+            if network and network not in self._networks:
+                raise RuntimeRefused(f"network {network} not found")
+            addresses = {network: self._networks[network].hosts.pop(0)} if network else {}
+            container.state = replace(
+                container.state,
+                status=ContainerStatus.RUNNING,
+                addresses=addresses,
+                started_at=datetime.now(UTC),
+            )
+
+    def stop_container(self, name: str, grace_s: int) -> None:
+        self._work()
+        with self._lock:
+            container = self._containers.get(name)
+            if container is not None and container.state.status is ContainerStatus.RUNNING:
+                self._end(container, SIGTERM_EXIT_CODE, False)
+
+    def remove_container(self, name: str) -> None:
+        self._work()
+        with self._lock:
+            container = self._containers.pop(name, None)
+            if container is not None and container.state.status is ContainerStatus.RUNNING:
+                self._end(container, SIGTERM_EXIT_CODE, False)
+
+    def inspect_container(self, name: str) -> ContainerState | None:
+        with self._lock:
+            container = self._containers.get(name)
+            return container.state if container else None
+
+    def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
+        with self._lock:
+            states = [container.state for _, container in sorted(self._containers.items())]
+            return [state for state in states if carries(state.labels, labels)]
+
+    # Inside a container
+
+    def start_process(
+        self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, user: str = ""
+    ) -> None:
+        self._work()
+        with self._lock:
+            self._running(name).processes.append(tuple(argv))
+
+    def run_process(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+        timeout_s: float = 30,
+        output_limit: int = 2**20,
+    ) -> ProcessResult:
+        self.start_process(name, argv)
+        return ProcessResult(exit_code=0, output=b"")
+
+    def read_logs(
+        self,
+        name: str,
+        *,
+        limit_bytes: int = 2**20,
+        tail_lines: int | None = None,
+        has_timestamps: bool = False,
+    ) -> bytes:
+        output, _ = self.output_of(name)
+        return _last_lines(output, tail_lines)[-limit_bytes:]
+
+    def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
+        self._work()
+        with self._lock:
+            self._present(name)
+
+    def _work(self) -> None:
+        if self._delay_s:
+            time.sleep(self._delay_s)
+
+    def _present(self, name: str) -> _Container:
+        if name not in self._containers:
+            raise ContainerGone(f"No such container: {name}")
+        return self._containers[name]
+
+    def _running(self, name: str) -> _Container:
+        container = self._present(name)
+        if container.state.status is not ContainerStatus.RUNNING:
+            raise ContainerGone(f"Container {name} is not running")
+        return container
+
+    def _end(self, container: _Container, exit_code: int, was_oom_killed: bool) -> None:
+        for network, address in container.state.addresses.items():
+            self._networks[network].hosts.append(address)
+        container.state = replace(
+            container.state,
+            status=ContainerStatus.EXITED,
+            exit_code=exit_code,
+            was_oom_killed=was_oom_killed,
+            addresses={},
+            finished_at=datetime.now(UTC),
+        )
+
+
+class SimulatedAsyncRuntime(AsyncRuntime):
+    """The event loop's side of a SimulatedRuntime; its shells echo."""
+
+    def __init__(self, runtime: SimulatedRuntime) -> None:
+        self._runtime = runtime
+
+    async def open_shell(
+        self,
+        name: str,
+        *,
+        argv: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        user: str = "",
+        columns: int = 80,
+        rows: int = 24,
+    ) -> Shell:
+        state = self._runtime.inspect_container(name)
+        if state is None or state.status is not ContainerStatus.RUNNING:
+            raise ContainerGone(f"Container {name} is not running")
+        return EchoShell()
+
+    async def follow_logs(
+        self, name: str, *, tail: int | None = None, since: datetime | None = None
+    ) -> AsyncIterator[bytes]:
+        output, is_open = self._runtime.output_of(name)
+        sent = len(output)
+        if seen := _last_lines(output, tail):
+            yield seen
+        while is_open:
+            await asyncio.sleep(LOG_POLL_S)
+            output, is_open = self._runtime.output_of(name)
+            if len(output) > sent:
+                yield output[sent:]
+                sent = len(output)
+
+    async def close(self) -> None:
+        return
+
+
+class EchoShell(Shell):
+    """Gives back what is typed; a typed `exit` ends it with code 0."""
+
+    def __init__(self) -> None:
+        self._echo: asyncio.Queue[bytes] = asyncio.Queue()
+        self._exit_code: int | None = None
+        self._has_ended = False
+
+    async def read(self) -> bytes:
+        return b"" if self._has_ended and self._echo.empty() else await self._echo.get()
+
+    async def write(self, data: bytes) -> None:
+        if self._has_ended:
+            return
+        self._echo.put_nowait(data)
+        if data.strip() == b"exit":
+            self._exit_code = 0
+            await self.close()
+
+    async def resize(self, columns: int, rows: int) -> None:
+        return
+
+    async def exit_code(self) -> int | None:
+        return self._exit_code
+
+    async def close(self) -> None:
+        if not self._has_ended:
+            self._has_ended = True
+            self._echo.put_nowait(b"")
+
+
+def _image(reference: str) -> ImageInfo:
+    return ImageInfo(
+        image_id=f"sha256:{reference}",
+        references=(reference,),
+        size_bytes=IMAGE_BYTES,
+        labels={},
+        architecture="x86_64",
+        created_at=None,
+    )
+
+
+def _last_lines(output: bytes, count: int | None) -> bytes:
+    return output if count is None else b"".join(output.splitlines(keepends=True)[-count:] if count else [])
+
+
+def _demand_ours(name: str, labels: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    if not carries(labels, wanted):
+        raise ContainerConflict(f"{name} exists and is not ours.")
+
+
+def _select(objects: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]) -> list[LabelledObject]:
+    return [
+        LabelledObject(name, labels) for name, labels in sorted(objects.items()) if carries(labels, wanted)
+    ]
