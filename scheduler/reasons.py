@@ -64,9 +64,7 @@ def _fragmented(deferral: Deferral, group: str) -> str:
 
 
 def _short(asked: ResourceSlots, room: ResourceSlots) -> ResourceSlots:
-    return ResourceSlots(
-        {name: amount for name, amount in asked.items() if amount > room[name]}
-    )
+    return ResourceSlots({name: amount for name, amount in asked.items() if amount > room[name]})
 
 
 def _same_slots(room: ResourceSlots, asked: ResourceSlots) -> str:

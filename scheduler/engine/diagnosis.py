@@ -39,20 +39,13 @@ class Diagnosis:
 
     def _judge(self, session: PendingSession) -> Deferral:
         asked = _sum(kernel.slots for kernel in session.kernels)
-        requests = {
-            self._layout.pack_request(kernel.slots): kernel.slots
-            for kernel in session.kernels
-        }
+        requests = {self._layout.pack_request(kernel.slots): kernel.slots for kernel in session.kernels}
         free, capacity = self._free_and_capacity(session)
         reason, room = self._reason(session, asked, requests, free, capacity)
 
         blocked = [request for request in requests if not self._fits_any(request, room)]
         subject = max(blocked or requests)
-        nearest = max(
-            room.vectors,
-            key=lambda vector: self._layout.nearness(subject, vector),
-            default=0,
-        )
+        nearest = max(room.vectors, key=lambda vector: self._layout.nearness(subject, vector), default=0)
         return Deferral(
             session_id=session.id,
             position=0,
@@ -82,11 +75,7 @@ class Diagnosis:
             return ReasonCode.NEVER_FITS, capacity
         if not all(self._fits_any(request, capacity) for request in requests):
             return ReasonCode.NEVER_FITS, capacity
-        return (
-            ReasonCode.FRAGMENTED
-            if asked.fits_in(free.total)
-            else ReasonCode.NO_CAPACITY
-        ), free
+        return (ReasonCode.FRAGMENTED if asked.fits_in(free.total) else ReasonCode.NO_CAPACITY), free
 
     def _fits_any(self, request: int, room: Room) -> bool:
         return any(self._layout.fits(request, vector) for vector in room.vectors)
@@ -96,14 +85,8 @@ class Diagnosis:
         key = (session.architecture, session.designated_agent_id)
         if key not in self._rooms:
             free = self._machines.free_vectors(session)
-            capacities = [
-                agent.capacity
-                for agent in self._snapshot.agents
-                if session.may_run_on(agent)
-            ]
-            distinct = sorted(
-                {self._layout.pack_room(capacity, 0) for capacity in capacities}
-            )
+            capacities = [agent.capacity for agent in self._snapshot.agents if session.may_run_on(agent)]
+            distinct = sorted({self._layout.pack_room(capacity, 0) for capacity in capacities})
             self._rooms[key] = (
                 Room(free, _sum(map(self._layout.unpack, free))),
                 Room(distinct, _sum(capacities)),

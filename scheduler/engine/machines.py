@@ -16,25 +16,16 @@ class Machines:
     """
 
     def __init__(self, snapshot: Snapshot, layout: Layout) -> None:
-        self._agents = sorted(
-            (a for a in snapshot.agents if a.is_schedulable), key=lambda agent: agent.id
-        )
-        self._ordinals = {
-            agent.id: ordinal for ordinal, agent in enumerate(self._agents)
-        }
-        self._free = [
-            layout.pack_room(agent.free, ordinal)
-            for ordinal, agent in enumerate(self._agents)
-        ]
+        self._agents = sorted((a for a in snapshot.agents if a.is_schedulable), key=lambda agent: agent.id)
+        self._ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self._agents)}
+        self._free = [layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self._agents)]
         self._fits = layout.fits
         self._is_concentrated = snapshot.strategy is Strategy.CONCENTRATED
         self._pool_of: dict[int, Pool] = {}
         self._pools_by_architecture: dict[str, list[Pool]] = {}
         self._fill_pools()
 
-    def place(
-        self, session: PendingSession, requests: tuple[int, ...]
-    ) -> tuple[int, ...] | None:
+    def place(self, session: PendingSession, requests: tuple[int, ...]) -> tuple[int, ...] | None:
         """Take room for every request, in the given order, and say on which agents (their ids); or take none."""
         taken: list[tuple[int, int]] = []
         for request in requests:
@@ -76,13 +67,9 @@ class Machines:
         without devices must not spend the CPU of a machine with them while a plain machine has room."""
         kinds = [tuple(agent.capacity) for agent in self._agents]
         pools: dict[str, dict[tuple[str, ...], Pool]] = {}
-        for ordinal in sorted(
-            range(len(kinds)), key=lambda o: (len(kinds[o]), kinds[o], self._free[o])
-        ):
+        for ordinal in sorted(range(len(kinds)), key=lambda o: (len(kinds[o]), kinds[o], self._free[o])):
             siblings = pools.setdefault(self._agents[ordinal].architecture, {})
             pool = siblings.setdefault(kinds[ordinal], [])
             pool.append(self._free[ordinal])
             self._pool_of[ordinal] = pool
-        self._pools_by_architecture = {
-            name: list(siblings.values()) for name, siblings in pools.items()
-        }
+        self._pools_by_architecture = {name: list(siblings.values()) for name, siblings in pools.items()}

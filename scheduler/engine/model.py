@@ -11,9 +11,7 @@ from common.slots import ResourceSlots
 class Strategy(StrEnum):
     """Which of the agents with room gets a kernel."""
 
-    CONCENTRATED = (
-        "concentrated"  # the fullest: keeps whole machines free for big sessions
-    )
+    CONCENTRATED = "concentrated"  # the fullest: keeps whole machines free for big sessions
     DISPERSED = "dispersed"  # the emptiest: sessions disturb each other least
 
 
@@ -27,9 +25,7 @@ class ReasonCode(StrEnum):
     """Why a session goes on waiting. `scheduler/reasons.py` has a sentence for each."""
 
     NO_AGENTS = "no_agents"  # nothing of this architecture takes sessions now
-    AGENT_UNAVAILABLE = (
-        "agent_unavailable"  # the one agent it must run on takes none now
-    )
+    AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on takes none now
     NEVER_FITS = "never_fits"  # not even if everything in the group were free
     NO_CAPACITY = "no_capacity"  # more than the group has free
     FRAGMENTED = "fragmented"  # the group has that much free, but not where one kernel could have it
@@ -53,9 +49,7 @@ class KernelRequest:
 
     def __post_init__(self) -> None:
         if any(amount < 0 for amount in self.slots.values()):
-            raise ValueError(
-                f"Kernel {self.id} asks for a negative amount: {self.slots}."
-            )
+            raise ValueError(f"Kernel {self.id} asks for a negative amount: {self.slots}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +69,7 @@ class PendingSession:
 
     def may_run_on(self, agent: AgentView) -> bool:
         """Whether `agent` is one that could host this session, were there room."""
-        return agent.architecture == self.architecture and self.designated_agent_id in (
-            None,
-            agent.id,
-        )
+        return agent.architecture == self.architecture and self.designated_agent_id in (None, agent.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +110,9 @@ class Deferral:
     architecture: str
     kernel_count: int
     asked: ResourceSlots  # by all kernels together
-    asked_by_kernel: ResourceSlots  # by its largest kernel, of those that no agent has room for if there are such
+    asked_by_kernel: (
+        ResourceSlots  # by its largest kernel, of those that no agent has room for if there are such
+    )
     best_agent: ResourceSlots  # what the agent nearest to that has free (never_fits: has at all)
     group: ResourceSlots  # what all its possible agents have free together (never_fits: have at all)
 
@@ -129,6 +122,7 @@ class Plan:
     """A placement or a deferral for each pending session of the snapshot, in the order they were tried."""
 
     group_id: int
+    group_name: str
     epoch: int
     planned_at: datetime
     placements: tuple[Placement, ...] = ()

@@ -6,13 +6,7 @@ from datetime import datetime
 from common.slots import ResourceSlots
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.machines import Machines
-from scheduler.engine.model import (
-    KernelPlacement,
-    PendingSession,
-    Placement,
-    Plan,
-    Snapshot,
-)
+from scheduler.engine.model import KernelPlacement, PendingSession, Placement, Plan, Snapshot
 from scheduler.engine.vectors import Layout
 
 Shape = tuple[str, int | None, tuple[int, ...]]
@@ -30,14 +24,10 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     machines = Machines(snapshot, layout)
     placements: list[Placement] = []
     waiting: list[PendingSession] = []
-    without_room: set[Shape] = (
-        set()
-    )  # within a pass room only shrinks: what failed once fails again
+    without_room: set[Shape] = set()  # within a pass room only shrinks: what failed once fails again
 
     for session in in_order(snapshot):
-        kernels = [
-            (layout.pack_request(kernel.slots), kernel) for kernel in session.kernels
-        ]
+        kernels = [(layout.pack_request(kernel.slots), kernel) for kernel in session.kernels]
         kernels.sort(key=lambda pair: pair[0], reverse=True)
         requests = tuple(request for request, _ in kernels)
         shape = (session.architecture, session.designated_agent_id, requests)
@@ -47,26 +37,17 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
             waiting.append(session)
             continue
         pairs = zip(kernels, agent_ids, strict=True)
-        placed = tuple(
-            KernelPlacement(kernel.id, agent_id, kernel.slots)
-            for (_, kernel), agent_id in pairs
-        )
+        placed = tuple(KernelPlacement(kernel.id, agent_id, kernel.slots) for (_, kernel), agent_id in pairs)
         placements.append(Placement(session.id, placed))
 
     diagnosis = Diagnosis(snapshot, machines, layout)
-    deferrals = tuple(
-        diagnosis.of(session, position)
-        for position, session in enumerate(waiting, start=1)
-    )
-    return Plan(snapshot.group_id, snapshot.epoch, now, tuple(placements), deferrals)
+    deferrals = tuple(diagnosis.of(session, position) for position, session in enumerate(waiting, start=1))
+    return Plan(snapshot.group_id, snapshot.group_name, snapshot.epoch, now, tuple(placements), deferrals)
 
 
 def in_order(snapshot: Snapshot) -> list[PendingSession]:
     """Pending sessions in the order they are tried: higher priority, then older, then smaller id."""
-    return sorted(
-        snapshot.pending,
-        key=lambda session: (-session.priority, session.enqueued_at, session.id),
-    )
+    return sorted(snapshot.pending, key=lambda session: (-session.priority, session.enqueued_at, session.id))
 
 
 def _all_slots(snapshot: Snapshot) -> Iterator[ResourceSlots]:

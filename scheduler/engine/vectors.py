@@ -22,24 +22,17 @@ class Layout:
 
     def __init__(self, slot_names: Iterable[str]) -> None:
         devices = sorted(set(slot_names) - {CPU, MEM}, reverse=True)
-        self._shift_of = {
-            name: FIELD_BITS * (index + 1)
-            for index, name in enumerate((MEM, CPU, *devices))
-        }
+        self._shift_of = {name: FIELD_BITS * (index + 1) for index, name in enumerate((MEM, CPU, *devices))}
         self._guards = sum(GUARD << shift for shift in (0, *self._shift_of.values()))
 
     def pack_request(self, slots: Mapping[str, int]) -> int:
         """`slots` as a vector with ordinal 0. An amount beyond MAX_AMOUNT becomes that: it fits nowhere."""
-        return sum(
-            min(amount, MAX_AMOUNT) << self._shift_of[name]
-            for name, amount in slots.items()
-        )
+        return sum(min(amount, MAX_AMOUNT) << self._shift_of[name] for name, amount in slots.items())
 
     def pack_room(self, slots: Mapping[str, int], ordinal: int) -> int:
         """What agent number `ordinal` has. Negative amounts count as zero, huge ones as MAX_AMOUNT − 1."""
         return ordinal + sum(
-            max(0, min(amount, MAX_AMOUNT - 1)) << self._shift_of[name]
-            for name, amount in slots.items()
+            max(0, min(amount, MAX_AMOUNT - 1)) << self._shift_of[name] for name, amount in slots.items()
         )
 
     def fits(self, request: int, room: int) -> bool:
@@ -54,12 +47,7 @@ class Layout:
         return enough.bit_count(), room & (missing - (missing >> FIELD_BITS - 1))
 
     def unpack(self, vector: int) -> ResourceSlots:
-        return ResourceSlots(
-            {
-                name: vector >> shift & FIELD_MASK
-                for name, shift in self._shift_of.items()
-            }
-        )
+        return ResourceSlots({name: vector >> shift & FIELD_MASK for name, shift in self._shift_of.items()})
 
 
 def ordinal_of(vector: int) -> int:

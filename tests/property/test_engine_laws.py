@@ -32,12 +32,8 @@ def amounts(largest: int) -> st.SearchStrategy[ResourceSlots]:
 @st.composite
 def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
     capacity = draw(amounts(6))
-    free = ResourceSlots(
-        {name: draw(st.integers(0, amount)) for name, amount in capacity.items()}
-    )
-    return AgentView(
-        agent_id, draw(ARCHITECTURES), capacity, free, draw(st.integers(0, 4)) > 0
-    )
+    free = ResourceSlots({name: draw(st.integers(0, amount)) for name, amount in capacity.items()})
+    return AgentView(agent_id, draw(ARCHITECTURES), capacity, free, draw(st.integers(0, 4)) > 0)
 
 
 @st.composite
@@ -47,10 +43,7 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
         id=UUID(int=number),
         enqueued_at=NOW - timedelta(seconds=draw(st.integers(0, 3))),
         architecture=draw(ARCHITECTURES),
-        kernels=tuple(
-            KernelRequest(UUID(int=number * 100 + i), slots)
-            for i, slots in enumerate(kernels)
-        ),
+        kernels=tuple(KernelRequest(UUID(int=number * 100 + i), slots) for i, slots in enumerate(kernels)),
         priority=draw(st.integers(0, 1)),
         designated_agent_id=draw(st.none() | st.none() | st.integers(1, 8)),
     )
@@ -62,12 +55,8 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         group_id=1,
         group_name="lab",
         epoch=0,
-        agents=tuple(
-            draw(agents(number)) for number in range(1, draw(st.integers(0, 6)) + 1)
-        ),
-        pending=tuple(
-            draw(sessions(number)) for number in range(1, draw(st.integers(0, 8)) + 1)
-        ),
+        agents=tuple(draw(agents(number)) for number in range(1, draw(st.integers(0, 6)) + 1)),
+        pending=tuple(draw(sessions(number)) for number in range(1, draw(st.integers(0, 8)) + 1)),
         strategy=draw(st.sampled_from(Strategy)),
     )
 
@@ -88,9 +77,7 @@ def test_no_agent_gets_more_than_it_has_free(snapshot):
 
 
 @given(snapshots(), st.randoms(use_true_random=False))
-def test_the_plan_depends_on_the_snapshot_alone_not_on_the_order_of_its_rows(
-    snapshot, random
-):
+def test_the_plan_depends_on_the_snapshot_alone_not_on_the_order_of_its_rows(snapshot, random):
     shuffled = Snapshot(
         snapshot.group_id,
         snapshot.group_name,
@@ -109,10 +96,7 @@ def test_a_placement_covers_every_kernel_once_on_agents_that_may_host_it(snapsho
     for placement in plan(snapshot, NOW).placements:
         session = session_by_id[placement.session_id]
         wanted = Counter((kernel.id, kernel.slots) for kernel in session.kernels)
-        assert (
-            Counter((kernel.kernel_id, kernel.slots) for kernel in placement.kernels)
-            == wanted
-        )
+        assert Counter((kernel.kernel_id, kernel.slots) for kernel in placement.kernels) == wanted
         for kernel in placement.kernels:
             agent = agent_by_id[kernel.agent_id]
             assert agent.is_schedulable and session.may_run_on(agent)
@@ -123,25 +107,17 @@ def test_every_pending_session_is_either_placed_or_deferred_with_a_reason(snapsh
     decided = plan(snapshot, NOW)
     answered = [each.session_id for each in (*decided.placements, *decided.deferrals)]
     assert sorted(answered) == sorted(session.id for session in snapshot.pending)
-    assert [each.position for each in decided.deferrals] == list(
-        range(1, len(decided.deferrals) + 1)
-    )
+    assert [each.position for each in decided.deferrals] == list(range(1, len(decided.deferrals) + 1))
 
 
 @given(snapshots())
 def test_of_equal_needs_the_older_never_waits_while_the_younger_runs(snapshot):
     deferred = {each.session_id for each in plan(snapshot, NOW).deferrals}
-    line = sorted(
-        snapshot.pending, key=lambda each: (-each.priority, each.enqueued_at, each.id)
-    )
+    line = sorted(snapshot.pending, key=lambda each: (-each.priority, each.enqueued_at, each.id))
     blocked = set()
     for session in line:
         needs = Counter(kernel.slots for kernel in session.kernels)
-        shape = (
-            session.architecture,
-            session.designated_agent_id,
-            frozenset(needs.items()),
-        )
+        shape = (session.architecture, session.designated_agent_id, frozenset(needs.items()))
         assert shape not in blocked or session.id in deferred
         if session.id in deferred:
             blocked.add(shape)
@@ -153,11 +129,7 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_now(snapshot)
     deferred = {each.session_id for each in plan(snapshot, NOW).deferrals}
     for session in snapshot.pending:
         if session.id in deferred and len(session.kernels) == 1:
-            hosts = [
-                each
-                for each in snapshot.agents
-                if each.is_schedulable and session.may_run_on(each)
-            ]
+            hosts = [each for each in snapshot.agents if each.is_schedulable and session.may_run_on(each)]
             slots = session.kernels[0].slots
             assert not any(slots.fits_in(each.free - held[each.id]) for each in hosts)
 
@@ -170,9 +142,9 @@ def test_the_numbers_of_a_deferral_prove_its_reason(snapshot):
 
 
 def cannot_ever(deferral: Deferral) -> bool:
-    return not deferral.asked.fits_in(
-        deferral.group
-    ) or not deferral.asked_by_kernel.fits_in(deferral.best_agent)
+    return not deferral.asked.fits_in(deferral.group) or not deferral.asked_by_kernel.fits_in(
+        deferral.best_agent
+    )
 
 
 PROOF_BY_REASON = {
@@ -181,7 +153,6 @@ PROOF_BY_REASON = {
     ReasonCode.NEVER_FITS: cannot_ever,
     ReasonCode.NO_CAPACITY: lambda each: not each.asked.fits_in(each.group),
     ReasonCode.FRAGMENTED: lambda each: (
-        each.asked.fits_in(each.group)
-        and (each.kernel_count > 1 or not each.asked.fits_in(each.best_agent))
+        each.asked.fits_in(each.group) and (each.kernel_count > 1 or not each.asked.fits_in(each.best_agent))
     ),
 }

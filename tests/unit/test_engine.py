@@ -33,21 +33,14 @@ def agent(agent_id: int, free: ResourceSlots, **fields: object) -> AgentView:
 def session(number: int, *kernels: ResourceSlots, **fields: object) -> PendingSession:
     """Session `number`, enqueued `number` seconds after NOW; its kernels are number*100, number*100 + 1, …"""
     requests = tuple(
-        KernelRequest(UUID(int=number * 100 + index), each)
-        for index, each in enumerate(kernels)
+        KernelRequest(UUID(int=number * 100 + index), each) for index, each in enumerate(kernels)
     )
-    defaults = {
-        "enqueued_at": NOW + timedelta(seconds=number),
-        "architecture": "x86_64",
-        "kernels": requests,
-    }
+    defaults = {"enqueued_at": NOW + timedelta(seconds=number), "architecture": "x86_64", "kernels": requests}
     return PendingSession(id=UUID(int=number), **{**defaults, **fields})
 
 
 def decide(
-    agents: list[AgentView],
-    *pending: PendingSession,
-    strategy: Strategy = Strategy.CONCENTRATED,
+    agents: list[AgentView], *pending: PendingSession, strategy: Strategy = Strategy.CONCENTRATED
 ) -> Plan:
     return plan(Snapshot(1, "lab", 7, tuple(agents), pending, strategy), NOW)
 
@@ -69,33 +62,20 @@ def test_a_plan_names_its_group_epoch_and_instant():
 
 
 def test_concentrated_takes_the_fullest_agent_with_room():
-    agents = [
-        agent(1, slots(cpu=8000)),
-        agent(2, slots(cpu=2000)),
-        agent(3, slots(cpu=500)),
-    ]
+    agents = [agent(1, slots(cpu=8000)), agent(2, slots(cpu=2000)), agent(3, slots(cpu=500))]
     assert agents_by_session(decide(agents, session(1, slots(cpu=1000)))) == {1: [2]}
 
 
 def test_dispersed_takes_the_emptiest_agent():
-    agents = [
-        agent(1, slots(cpu=8000)),
-        agent(2, slots(cpu=2000)),
-        agent(3, slots(cpu=7500)),
-    ]
+    agents = [agent(1, slots(cpu=8000)), agent(2, slots(cpu=2000)), agent(3, slots(cpu=7500))]
     pending = [session(number, slots(cpu=1000)) for number in (1, 2)]
-    assert agents_by_session(decide(agents, *pending, strategy=Strategy.DISPERSED)) == {
-        1: [1],
-        2: [3],
-    }
+    assert agents_by_session(decide(agents, *pending, strategy=Strategy.DISPERSED)) == {1: [1], 2: [3]}
 
 
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_session_without_devices_spares_machines_with_devices(strategy):
     agents = [agent(1, slots(cpu=1000, cuda=8000)), agent(2, slots(cpu=64000))]
-    assert agents_by_session(
-        decide(agents, session(1, slots(cpu=1000)), strategy=strategy)
-    ) == {1: [2]}
+    assert agents_by_session(decide(agents, session(1, slots(cpu=1000)), strategy=strategy)) == {1: [2]}
 
 
 def test_a_session_without_devices_uses_machines_with_devices_when_the_others_are_full():
@@ -105,11 +85,7 @@ def test_a_session_without_devices_uses_machines_with_devices_when_the_others_ar
 
 def test_every_slot_must_fit_on_the_same_agent():
     agents = [agent(1, slots(cpu=4000, mem=100)), agent(2, slots(cpu=1000, mem=900))]
-    decided = decide(
-        agents,
-        session(1, slots(cpu=2000, mem=500)),
-        session(2, slots(cpu=1000, mem=500)),
-    )
+    decided = decide(agents, session(1, slots(cpu=2000, mem=500)), session(2, slots(cpu=1000, mem=500)))
     assert agents_by_session(decided) == {2: [2]}
     assert reasons(decided) == {1: ReasonCode.NEVER_FITS}
 
@@ -122,46 +98,32 @@ def test_older_sessions_go_first_and_higher_priority_before_them():
     ]
     decided = decide([agent(1, slots(cpu=2000))], *reversed(pending))
     assert list(agents_by_session(decided)) == [3, 1]
-    assert [(each.session_id.int, each.position) for each in decided.deferrals] == [
-        (2, 1)
-    ]
+    assert [(each.session_id.int, each.position) for each in decided.deferrals] == [(2, 1)]
 
 
 def test_a_blocked_head_does_not_idle_the_cluster():
-    decided = decide(
-        [agent(1, slots(cpu=2000))],
-        session(1, slots(cpu=3000)),
-        session(2, slots(cpu=2000)),
-    )
+    decided = decide([agent(1, slots(cpu=2000))], session(1, slots(cpu=3000)), session(2, slots(cpu=2000)))
     assert agents_by_session(decided) == {2: [1]}
 
 
 def test_a_gang_gets_an_agent_for_each_kernel_largest_first():
     agents = [agent(1, slots(cpu=3000)), agent(2, slots(cpu=2000))]
-    decided = decide(
-        agents, session(1, slots(cpu=1000), slots(cpu=2000), slots(cpu=2000))
-    )
-    placed = {
-        each.kernel_id.int: each.agent_id for each in decided.placements[0].kernels
-    }
+    decided = decide(agents, session(1, slots(cpu=1000), slots(cpu=2000), slots(cpu=2000)))
+    placed = {each.kernel_id.int: each.agent_id for each in decided.placements[0].kernels}
     assert placed == {101: 2, 102: 1, 100: 1}
 
 
 def test_a_gang_that_does_not_fit_whole_takes_nothing():
     agents = [agent(1, slots(cpu=2000)), agent(2, slots(cpu=2000))]
     gang = session(1, *[slots(cpu=1500)] * 3)
-    decided = decide(
-        agents, gang, session(2, slots(cpu=2000)), session(3, slots(cpu=2000))
-    )
+    decided = decide(agents, gang, session(2, slots(cpu=2000)), session(3, slots(cpu=2000)))
     assert agents_by_session(decided) == {2: [1], 3: [2]}
     assert reasons(decided) == {1: ReasonCode.NEVER_FITS}
 
 
 def test_a_designated_agent_is_the_only_one_tried():
     agents = [agent(1, slots(cpu=2000)), agent(2, slots(cpu=9000))]
-    pending = [
-        session(number, slots(cpu=2000), designated_agent_id=1) for number in (1, 2)
-    ]
+    pending = [session(number, slots(cpu=2000), designated_agent_id=1) for number in (1, 2)]
     decided = decide(agents, *pending)
     assert agents_by_session(decided) == {1: [1]}
     assert reasons(decided) == {2: ReasonCode.NO_CAPACITY}
@@ -191,9 +153,7 @@ def test_an_unavailable_designated_agent_is_said(present):
     ids=["none", "not schedulable", "another architecture"],
 )
 def test_a_group_without_a_possible_agent_is_said(agents):
-    assert reasons(decide(agents, session(1, slots(cpu=1000)))) == {
-        1: ReasonCode.NO_AGENTS
-    }
+    assert reasons(decide(agents, session(1, slots(cpu=1000)))) == {1: ReasonCode.NO_AGENTS}
 
 
 def test_more_than_is_free_is_no_capacity_with_the_nearest_agent():
@@ -208,68 +168,47 @@ def test_more_than_is_free_is_no_capacity_with_the_nearest_agent():
 
 
 def test_enough_in_all_but_not_on_one_agent_is_fragmented():
-    agents = [
-        agent(number, slots(cpu=3000), capacity=slots(cpu=8000)) for number in (1, 2)
-    ]
+    agents = [agent(number, slots(cpu=3000), capacity=slots(cpu=8000)) for number in (1, 2)]
     deferral = decide(agents, session(1, slots(cpu=4000))).deferrals[0]
     assert deferral.reason is ReasonCode.FRAGMENTED
     assert (deferral.best_agent, deferral.group) == (slots(cpu=3000), slots(cpu=6000))
 
 
 def test_what_only_an_unschedulable_agent_could_hold_may_still_fit_one_day():
-    agents = [
-        agent(1, slots(cpu=2000)),
-        agent(2, slots(cpu=64000), is_schedulable=False),
-    ]
-    assert reasons(decide(agents, session(1, slots(cpu=32000)))) == {
-        1: ReasonCode.NO_CAPACITY
-    }
+    agents = [agent(1, slots(cpu=2000)), agent(2, slots(cpu=64000), is_schedulable=False)]
+    assert reasons(decide(agents, session(1, slots(cpu=32000)))) == {1: ReasonCode.NO_CAPACITY}
 
 
 def test_never_fits_shows_what_the_largest_agent_has_at_all():
-    agents = [
-        agent(1, slots(), capacity=slots(cpu=4000)),
-        agent(2, slots(), capacity=slots(cpu=2000)),
-    ]
+    agents = [agent(1, slots(), capacity=slots(cpu=4000)), agent(2, slots(), capacity=slots(cpu=2000))]
     deferral = decide(agents, session(1, slots(cpu=5000))).deferrals[0]
     assert deferral.reason is ReasonCode.NEVER_FITS
     assert (deferral.best_agent, deferral.group) == (slots(cpu=4000), slots(cpu=6000))
 
 
 def test_a_slot_that_no_agent_has_never_fits():
-    decided = decide(
-        [agent(1, slots(cpu=9000))], session(1, slots(cpu=1000, cuda=1000))
-    )
+    decided = decide([agent(1, slots(cpu=9000))], session(1, slots(cpu=1000, cuda=1000)))
     assert reasons(decided) == {1: ReasonCode.NEVER_FITS}
 
 
 def test_an_amount_beyond_any_machine_never_fits_however_large_the_agent_says_it_is():
-    decided = decide(
-        [agent(1, slots(mem=MAX_AMOUNT * 8))], session(1, slots(mem=MAX_AMOUNT * 4))
-    )
+    decided = decide([agent(1, slots(mem=MAX_AMOUNT * 8))], session(1, slots(mem=MAX_AMOUNT * 4)))
     assert reasons(decided) == {1: ReasonCode.NEVER_FITS}
 
 
 def test_an_agent_that_lost_capacity_below_its_use_gets_nothing():
-    shrunk = agent(
-        1, slots(cpu=1000, mem=500) - slots(mem=900), capacity=slots(cpu=1000, mem=500)
-    )
-    assert reasons(decide([shrunk], session(1, slots(cpu=500, mem=1)))) == {
-        1: ReasonCode.NO_CAPACITY
-    }
+    shrunk = agent(1, slots(cpu=1000, mem=500) - slots(mem=900), capacity=slots(cpu=1000, mem=500))
+    assert reasons(decide([shrunk], session(1, slots(cpu=500, mem=1)))) == {1: ReasonCode.NO_CAPACITY}
 
 
 def test_a_session_that_asks_for_nothing_runs_on_a_full_agent():
-    assert agents_by_session(
-        decide([agent(1, slots(), capacity=slots(cpu=1))], session(1, slots()))
-    ) == {1: [1]}
+    assert agents_by_session(decide([agent(1, slots(), capacity=slots(cpu=1))], session(1, slots()))) == {
+        1: [1]
+    }
 
 
 def test_equal_needs_get_equal_reasons_at_their_own_positions():
-    decided = decide(
-        [agent(1, slots(cpu=1000))],
-        *[session(number, slots(cpu=2000)) for number in (1, 2)],
-    )
+    decided = decide([agent(1, slots(cpu=1000))], *[session(number, slots(cpu=2000)) for number in (1, 2)])
     first, second = decided.deferrals
     assert (second.session_id.int, second.position) == (2, 2)
     assert replace(second, session_id=first.session_id, position=1) == first

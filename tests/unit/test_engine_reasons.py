@@ -13,23 +13,14 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GIB = 2**30
 
 
-def sentence(
-    agents: list[tuple[dict, dict]],
-    *kernels: dict,
-    designated_agent_id: int | None = None,
-) -> str:
+def sentence(agents: list[tuple[dict, dict]], *kernels: dict, designated_agent_id: int | None = None) -> str:
     """Why one session with these kernels waits, given (capacity, free) of each agent."""
     views = tuple(
         AgentView(number, "x86_64", ResourceSlots(capacity), ResourceSlots(free))
         for number, (capacity, free) in enumerate(agents, start=1)
     )
-    requests = tuple(
-        KernelRequest(UUID(int=i), ResourceSlots(each))
-        for i, each in enumerate(kernels)
-    )
-    pending = PendingSession(
-        UUID(int=9), NOW, "x86_64", requests, designated_agent_id=designated_agent_id
-    )
+    requests = tuple(KernelRequest(UUID(int=i), ResourceSlots(each)) for i, each in enumerate(kernels))
+    pending = PendingSession(UUID(int=9), NOW, "x86_64", requests, designated_agent_id=designated_agent_id)
     [deferral] = plan(Snapshot(1, "lab", 0, views, (pending,)), NOW).deferrals
     return sentence_for(deferral, "lab")
 

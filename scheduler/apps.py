@@ -1,0 +1,22 @@
+from typing import Any
+
+from django.apps import AppConfig
+
+
+class SchedulerConfig(AppConfig):
+    name = "scheduler"
+
+    def ready(self) -> None:
+        """Tick a group when a session begins to wait there, and when it may have room again."""
+        from agents.events import CapacityChanged
+        from common.events import subscribe
+        from sessions_app.events import CapacityReleased, SessionEnqueued
+
+        for event_type in (SessionEnqueued, CapacityReleased, CapacityChanged):
+            subscribe(event_type, tick_its_group)
+
+
+def tick_its_group(event: Any) -> None:
+    from scheduler.tasks import request_tick
+
+    request_tick(event.resource_group_id)

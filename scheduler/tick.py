@@ -1,0 +1,41 @@
+"""One tick of one resource group: snapshot → plan → commit."""
+
+from uuid import UUID
+
+import structlog
+
+from common import clock
+from scheduler.commit import StalePlan, commit_plan
+from scheduler.engine import plan
+from scheduler.snapshot import read_snapshot
+
+log = structlog.get_logger(__name__)
+SNAPSHOTS_PER_TICK = 3
+
+
+def run_tick(resource_group_id: int) -> list[UUID]:
+    """Place what waits in this group and has room; ids of the sessions that are SCHEDULED now.
+
+    Right when it runs twice, late, beside another tick, or dies anywhere: nothing is written before the commit, and
+    the commit is one transaction. A stale plan is made again from a new snapshot, a few times. Raises GroupBusy when
+    another worker is committing, StalePlan when the group changed too often; a later tick then does the work.
+    """
+    for _ in range(SNAPSHOTS_PER_TICK - 1):
+        try:
+            return _tick_once(resource_group_id)
+        except StalePlan as stale:
+            log.info("scheduler.stale_plan", resource_group_id=resource_group_id, why=str(stale))
+    return _tick_once(resource_group_id)
+
+
+def _tick_once(resource_group_id: int) -> list[UUID]:
+    snapshot = read_snapshot(resource_group_id)
+    if not snapshot.pending:
+        return []
+    decided = plan(snapshot, clock.now())
+    placed = commit_plan(decided)
+    if placed:
+        log.info(
+            "scheduler.tick", group=snapshot.group_name, placed=len(placed), waiting=len(decided.deferrals)
+        )
+    return placed
