@@ -1,0 +1,35 @@
+"""Transport of an app proxy: HTTP/1.1 and websockets, streamed both ways, and nothing about users or sessions.
+
+`forward_http` and `forward_websocket` carry one ASGI request each; a `Transport` holds what a process shares
+between them. Who may pass, and where to, is decided by the caller.
+"""
+
+from common.proxy.errors import (
+    RequestRefused,
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from common.proxy.headers import HeaderRules, Headers
+from common.proxy.http import forward_http
+from common.proxy.target import Target, Timeouts
+from common.proxy.transport import Transport
+from common.proxy.websocket import close_websocket, forward_websocket, reject_websocket
+
+__all__ = [
+    "HeaderRules",
+    "Headers",
+    "RequestRefused",
+    "Target",
+    "Timeouts",
+    "Transport",
+    "UpstreamBroken",
+    "UpstreamError",
+    "UpstreamTimeout",
+    "UpstreamUnreachable",
+    "close_websocket",
+    "forward_http",
+    "forward_websocket",
+    "reject_websocket",
+]
