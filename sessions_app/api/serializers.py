@@ -1,0 +1,88 @@
+"""Bodies of the session endpoints."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from sessions_app.links import apps_of
+from sessions_app.models import ComputeSession, SessionMount, SessionTransition, SessionType
+from sessions_app.states import Status
+
+
+class MountInput(serializers.Serializer[Any]):
+    folder = serializers.CharField(max_length=64, help_text="Id or name of a folder of yours or of your projects.")
+    path = serializers.CharField(
+        max_length=255, required=False, allow_blank=True, help_text="Default: /home/work/<folder name>."
+    )
+    readonly = serializers.BooleanField(default=False)
+
+
+class SessionCreateInput(serializers.Serializer[Any]):
+    """Shapes only; sessions_app.requests checks the values."""
+
+    name = serializers.CharField(max_length=200)
+    project = serializers.CharField(max_length=200)
+    image = serializers.CharField(max_length=500, help_text="Reference of an image, like berth/python:1.")
+    resource_group = serializers.CharField(max_length=200, required=False, allow_blank=True)
+    type = serializers.ChoiceField(choices=SessionType.choices, default="interactive")
+    resources = serializers.DictField(
+        child=serializers.JSONField(), help_text='Like {"cpu": 1, "mem": "1g", "shm": "64m"}.'
+    )
+    environment = serializers.DictField(child=serializers.CharField(allow_blank=True), default=dict)
+    mounts = MountInput(many=True, default=list)
+    command = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False, help_text="Batch only.")
+    timeout_s = serializers.IntegerField(required=False, allow_null=True, help_text="Batch only: seconds it may run.")
+
+
+class MountOut(serializers.ModelSerializer[SessionMount]):
+    folder = serializers.CharField(source="folder_name")
+    folder_id = serializers.UUIDField(allow_null=True)
+    readonly = serializers.BooleanField(source="is_readonly")
+
+    class Meta:
+        model = SessionMount
+        fields = ("folder", "folder_id", "path", "readonly")
+
+
+class AppOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    title = serializers.CharField()
+    url = serializers.URLField()
+
+
+class SessionOut(serializers.ModelSerializer[ComputeSession]):
+    status = serializers.ChoiceField(choices=[status.value for status in Status])
+    project = serializers.CharField(source="project.name")
+    domain = serializers.CharField(source="domain.name")
+    owner = serializers.EmailField(source="owner.email")
+    resource_group = serializers.CharField(source="resource_group.name")
+    image = serializers.CharField(source="image_reference")
+    resources = serializers.SerializerMethodField(help_text="cpu in millicores, mem and shm in bytes.")
+    mounts = MountOut(many=True)
+    agents = serializers.SerializerMethodField()
+    apps = serializers.SerializerMethodField()
+
+    class Meta:
+        model = ComputeSession
+        fields = (
+            "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position",
+            "agents", "apps", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at",
+        )  # fmt: skip
+
+    def get_resources(self, session: ComputeSession) -> dict[str, int]:
+        return {**session.requested_slots, "shm": session.shm_bytes}
+
+    def get_agents(self, session: ComputeSession) -> list[str]:
+        return [kernel.agent.name for kernel in session.kernels.all() if kernel.agent is not None]
+
+    def get_apps(self, session: ComputeSession) -> list[AppOut]:
+        return apps_of(session)  # type: ignore[return-value]
+
+
+class TransitionOut(serializers.ModelSerializer[SessionTransition]):
+    actor = serializers.CharField(source="actor_label")
+
+    class Meta:
+        model = SessionTransition
+        fields = ("from_status", "to_status", "reason", "message", "actor", "happened_at")

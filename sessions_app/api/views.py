@@ -1,0 +1,105 @@
+"""REST of sessions."""
+
+from uuid import UUID
+
+from django.http import HttpResponse, StreamingHttpResponse
+from django_filters import rest_framework as filters
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from common.api import ErrorOut, actor_of
+from common.renderers import PlainTextRenderer
+from sessions_app.api.serializers import SessionCreateInput, SessionOut, TransitionOut
+from sessions_app.logs import follow_log, read_log
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionType
+from sessions_app.requests import parse_request
+from sessions_app.selectors import Action, access_session, main_kernel, visible_sessions
+from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.states import Status
+
+REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 422)}
+
+
+class SessionFilter(filters.FilterSet):
+    status = filters.MultipleChoiceFilter(choices=[(status.value, status.value) for status in Status])
+    type = filters.ChoiceFilter(choices=SessionType.choices)
+    project = filters.CharFilter(field_name="project__name")
+    name = filters.CharFilter(lookup_expr="icontains")
+
+    class Meta:
+        model = ComputeSession
+        fields = ("status", "type", "project", "name")
+
+
+class SessionListView(ListAPIView[ComputeSession]):
+    """Sessions that you may see; newest first."""
+
+    serializer_class = SessionOut
+    filterset_class = SessionFilter
+    queryset = ComputeSession.objects.none()
+
+    def get_queryset(self) -> ComputeSessionQuerySet:
+        return visible_sessions(actor_of(self.request)).with_parts()
+
+    @extend_schema(request=SessionCreateInput, responses={201: SessionOut, **REFUSALS})
+    def post(self, request: Request) -> Response:
+        """Ask for a session. It waits until a machine has room; `status` tells how far it is."""
+        body = SessionCreateInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        actor = actor_of(request)
+        session = enqueue_session(actor=actor, request=parse_request(body.validated_data))
+        return Response(SessionOut(access_session(actor, session.pk, Action.VIEW)).data, status=201)
+
+
+class SessionDetailView(APIView):
+    @extend_schema(responses={200: SessionOut, **REFUSALS})
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """One session."""
+        return Response(SessionOut(access_session(actor_of(request), session_id, Action.VIEW)).data)
+
+    @extend_schema(responses={202: SessionOut, **REFUSALS})
+    def delete(self, request: Request, session_id: UUID) -> Response:
+        """Stop a session. Its folders stay; asking again changes nothing."""
+        actor = actor_of(request)
+        terminate_session(actor=actor, session_id=session_id)
+        return Response(SessionOut(access_session(actor, session_id, Action.VIEW)).data, status=202)
+
+
+class SessionLogView(APIView):
+    """The output of one container."""
+
+    renderer_classes = (PlainTextRenderer,)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("follow", OpenApiTypes.BOOL, description="1: go on until the container ends."),
+            OpenApiParameter("kernel", OpenApiTypes.STR, description="Which container; main1 if not given."),
+        ],
+        responses={(200, "text/plain"): OpenApiTypes.STR, **REFUSALS},
+    )
+    def get(self, request: Request, session_id: UUID) -> HttpResponse | StreamingHttpResponse:
+        """Text that the session wrote so far; the last 4 MiB are kept after its end."""
+        session = access_session(actor_of(request), session_id, Action.READ_LOGS)
+        kernel = main_kernel(session, request.query_params.get("kernel", "main1"))
+        if request.query_params.get("follow", "") in {"1", "true"}:
+            response = StreamingHttpResponse(follow_log(actor_of(request), kernel), content_type="text/plain; charset=utf-8")
+        else:
+            response = HttpResponse(read_log(kernel), content_type="text/plain; charset=utf-8")  # type: ignore[assignment]
+        response["Cache-Control"] = "no-store"
+        response["X-Accel-Buffering"] = "no"
+        return response
+
+
+class SessionHistoryView(ListAPIView):  # type: ignore[type-arg]
+    """Each change of status with its reason, oldest first."""
+
+    serializer_class = TransitionOut
+    queryset = ComputeSession.objects.none()
+    filter_backends = ()
+
+    def get_queryset(self):  # type: ignore[no-untyped-def]
+        return access_session(actor_of(self.request), self.kwargs["session_id"], Action.VIEW).transitions.all()

@@ -1,0 +1,29 @@
+"""News of sessions. Announced after commit; see common.events."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from common.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnqueued(Event):
+    """A session waits in this resource group."""
+
+    session_id: UUID
+    resource_group_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityReleased(Event):
+    """A session gave back what it held in this resource group."""
+
+    resource_group_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChanged(Event):
+    """A session moved to another status."""
+
+    session_id: UUID
+    status: str

@@ -1,0 +1,234 @@
+"""Carries a placed session to RUNNING, and an ending one to its end, on the engine of its agent.
+
+Every step may be repeated: names are deterministic and "already there" is success. A process that dies between two
+steps leaves a status from which the next run goes on.
+"""
+
+import gzip
+import time
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+
+from agents.models import Agent
+from agents.runtime.base import (
+    ContainerRuntime,
+    ContainerState,
+    ContainerStatus,
+    ImageMissing,
+    ImagePullFailed,
+    OutOfCapacity,
+    PullProgress,
+    RuntimeFault,
+    RuntimeUnavailable,
+)
+from agents.selectors import runtime_of
+from common.actors import SYSTEM
+from common.dispatch import TaskName, enqueue_on_commit
+from common.errors import BerthError
+from common.locks import try_exclusive
+from common.push import Audience, push_now
+from sessions_app import lifecycle, specs
+from sessions_app.lifecycle import IllegalTransition
+from sessions_app.models import ComputeSession, Kernel, KernelLog
+from sessions_app.services import begin_termination, start_app
+from sessions_app.states import REASON_SENTENCES, Reason, Status
+from vfolders.services import mount_source
+
+log = structlog.get_logger(__name__)
+
+KEPT_LOG_BYTES = 4 * 2**20
+STOP_GRACE_S = 10
+LAUNCHING = (Status.SCHEDULED, Status.PREPARING, Status.STARTING)
+
+
+def work_lock(session_id: UUID) -> str:
+    """The subject of the lock that whoever works on this session's containers holds."""
+    return f"session:{session_id}"
+
+
+def launch_session(session_id: UUID) -> None:
+    """Bring a SCHEDULED session to RUNNING, or to its end with the reason. Nothing happens if another worker is at it
+    or the session has moved on."""
+    failure: RuntimeFault | BerthError | None = None
+    with try_exclusive(work_lock(session_id)) as is_mine:
+        session = ComputeSession.objects.with_parts().filter(pk=session_id, status__in=LAUNCHING).first()
+        if not is_mine or session is None:
+            return
+        try:
+            _launch(session)
+        except (RuntimeFault, BerthError) as error:
+            failure = error
+    # Only now that the lock is free: what ends the session needs it.
+    if failure is not None:
+        _give_up(session_id, failure)
+
+
+def _launch(session: ComputeSession) -> None:
+    lifecycle_to(session, Status.PREPARING, Reason.PREPARING)
+    plans = {kernel: plan_of(session, kernel) for kernel in session.kernels.all()}
+    for kernel, plan in plans.items():
+        runtime = runtime_of(kernel.agent)
+        ensure_image(session, runtime)
+        runtime.ensure_network(specs.build_network_spec(plan))
+        runtime.ensure_volume(specs.home_volume_name(kernel.pk), specs.kernel_labels(plan))
+
+    lifecycle_to(session, Status.STARTING, Reason.IMAGE_READY)
+    for kernel, plan in plans.items():
+        runtime = runtime_of(kernel.agent)
+        runtime.ensure_container(specs.build_container_spec(plan))
+        runtime.start_container(kernel.container_name)
+        note_container(kernel, runtime.inspect_container(kernel.container_name))
+
+    lifecycle_to(session, Status.RUNNING, Reason.CONTAINERS_UP)
+    start_own_apps(session)
+
+
+def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
+    """Forward to `to`, unless the session is there or further already: a repeated launch passes its old steps."""
+    order = [*LAUNCHING, Status.RUNNING]
+    current = Status(session.status)
+    if current in order and order.index(current) >= order.index(to):
+        return
+    session.status = lifecycle.transition(session.pk, to=to, reason=reason, actor=SYSTEM).status
+
+
+def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
+    """The values that decide how the kernel's container looks. Raises NotFound if a folder is gone."""
+    return specs.KernelPlan(
+        installation=settings.BERTH_INSTALLATION,
+        session_id=session.pk,
+        kernel_id=kernel.pk,
+        attempt=kernel.attempt,
+        session_name=session.name,
+        project=session.project.name,
+        kernel_name=kernel.name,
+        image=session.image_reference,
+        command=session.command,
+        slots=session.slots,
+        shm_bytes=session.shm_bytes,
+        environment=session.environment,
+        mounts=[
+            specs.MountRequest(mount_source(mount.folder), mount.path, mount.is_readonly)
+            for mount in session.mounts.all()
+        ],
+        uid=settings.BERTH_CONTAINER_UID,
+        gid=settings.BERTH_CONTAINER_GID,
+        network_pool=settings.BERTH_SESSION_POOL,
+    )
+
+
+def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
+    """The image is on the machine, pulled if need be; the pages hear of the progress once a second."""
+    if runtime.inspect_image(session.image_reference) is None:
+        runtime.pull_image(session.image_reference, on_progress=PullReporter(session))
+
+
+class PullReporter:
+    """Pushes the progress of a pull to the session's pages, and stops the pull when the session was stopped."""
+
+    def __init__(self, session: ComputeSession) -> None:
+        self._session = session
+        self._audience = Audience(session.owner_id, session.project_id, session.domain_id)
+        self._next_at = 0.0
+
+    def __call__(self, progress: PullProgress) -> None:
+        if time.monotonic() < self._next_at:
+            return
+        self._next_at = time.monotonic() + 1
+        payload = {"id": str(self._session.pk), "done": progress.done_bytes, "total": progress.total_bytes}
+        push_now("session-pull", audience=self._audience, payload=payload)
+        status = ComputeSession.objects.values_list("status", flat=True).get(pk=self._session.pk)
+        if status != Status.PREPARING:
+            raise IllegalTransition(f"The session is {status}; its image is not needed any more.")
+
+
+def note_container(kernel: Kernel, state: ContainerState | None) -> None:
+    """Remember where the container is reached."""
+    if state is None:
+        return
+    kernel.container_id = state.container_id
+    kernel.address = next(iter(state.addresses.values()), None) or None
+    kernel.save(update_fields=["container_id", "address"])
+
+
+def start_own_apps(session: ComputeSession) -> None:
+    """Start the apps that the image wants up from the beginning, so that they answer when somebody opens them. One
+    that does not start is no reason to end the session: opening it tries again."""
+    if session.type != "interactive":
+        return
+    for app in session.image.apps:
+        if app.get("autostart"):
+            try:
+                start_app(session.pk, app["name"])
+            except BerthError as error:
+                log.warning("app.not_started", session_id=str(session.pk), app=app["name"], error=error.message)
+
+
+def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
+    """End a session that could not be launched; one that was stopped meanwhile is ended for that reason."""
+    try:
+        if isinstance(error, IllegalTransition):
+            raise error
+        reason = reason_of(error)
+        log.warning("launch.failed", session_id=str(session_id), reason=reason, error=str(error))
+        begin_termination(session_id, reason=reason, actor=SYSTEM, message=explain(reason, error))
+    except IllegalTransition:
+        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
+
+
+def reason_of(error: RuntimeFault | BerthError) -> Reason:
+    """The code for a launch that failed with `error`."""
+    by_type = (
+        (RuntimeUnavailable, Reason.ENGINE_UNAVAILABLE),
+        (ImageMissing, Reason.IMAGE_MISSING),
+        (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
+        (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),
+        (RuntimeFault, Reason.ENGINE_REFUSED),
+        (BerthError, Reason.FOLDER_UNAVAILABLE),
+    )
+    return next(reason for type_, reason in by_type if isinstance(error, type_))
+
+
+def explain(reason: Reason, error: Exception) -> str:
+    """The sentence of `reason`, and what the engine said, in one line of at most 500 characters."""
+    return f"{REASON_SENTENCES[reason]} ({' '.join(str(error).split())})"[:500]
+
+
+def end_session(session_id: UUID) -> None:
+    """Remove what a TERMINATING session has on its agents, keep its logs, and finish it. If an engine does not answer
+    it stays TERMINATING and the next run tries again."""
+    with try_exclusive(work_lock(session_id)) as is_mine:
+        session = ComputeSession.objects.with_parts().filter(pk=session_id, status=Status.TERMINATING).first()
+        if not is_mine or session is None:
+            return
+        try:
+            for kernel in session.kernels.all():
+                if kernel.agent is not None:
+                    end_kernel(kernel, kernel.agent)
+            for agent in {kernel.agent for kernel in session.kernels.all() if kernel.agent is not None}:
+                runtime_of(agent).remove_network(specs.network_name(session.pk))
+        except RuntimeFault as error:
+            log.warning("end.not_yet", session_id=str(session_id), error=str(error))
+            return
+        lifecycle.finish(session_id, actor=SYSTEM)
+
+
+def end_kernel(kernel: Kernel, agent: Agent) -> None:
+    """Stop one container, keep its log, remove it and its scratch home."""
+    runtime = runtime_of(agent)
+    state = runtime.inspect_container(kernel.container_name)
+    if state is not None:
+        if state.status is ContainerStatus.RUNNING:
+            runtime.stop_container(kernel.container_name, STOP_GRACE_S)
+        keep_log(kernel, runtime)
+        runtime.remove_container(kernel.container_name)
+    runtime.remove_volume(specs.home_volume_name(kernel.pk))
+
+
+def keep_log(kernel: Kernel, runtime: ContainerRuntime) -> None:
+    content = runtime.read_logs(kernel.container_name, limit_bytes=KEPT_LOG_BYTES)
+    KernelLog.objects.update_or_create(
+        kernel=kernel, defaults={"content_gzip": gzip.compress(content), "size_bytes": len(content)}
+    )

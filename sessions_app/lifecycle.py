@@ -1,0 +1,182 @@
+"""The one door for a session's status: row lock, legality, history, deadline, ledger, news."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+
+from common import clock
+from common.actors import Actor
+from common.errors import Conflict
+from common.events import announce
+from common.push import Audience, push_on_commit
+from sessions_app.events import CapacityReleased, SessionChanged
+from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
+from sessions_app.states import (
+    DEADLINES_S,
+    REASON_SENTENCES,
+    Reason,
+    Status,
+    is_legal,
+    outcome_of,
+)
+
+log = structlog.get_logger(__name__)
+
+
+class IllegalTransition(Conflict):
+    """The session is in a status from which there is no way to the wanted one."""
+
+    default_code = "illegal_transition"
+
+
+@transaction.atomic
+def transition(
+    session_id: UUID,
+    *,
+    to: Status,
+    reason: Reason,
+    actor: Actor,
+    message: str = "",
+    exit_code: int | None = None,
+) -> ComputeSession:
+    """Move one session to `to` and return its fresh row; a repeat changes nothing.
+
+    `message` replaces the sentence of `reason`. `exit_code`, if given, is kept. Moving to a terminal status releases
+    all that its kernels hold, in this transaction. Raises IllegalTransition, ComputeSession.DoesNotExist.
+    """
+    session = ComputeSession.objects.select_for_update().get(pk=session_id)
+    current = Status(session.status)
+    if current == to:
+        return session
+    if not is_legal(current, to):
+        raise IllegalTransition(f"The session “{session.name}” is {current} and cannot become {to}.")
+    _move([session], to=to, reason=reason, actor=actor, message=message, exit_code=exit_code)
+    return session
+
+
+@transaction.atomic
+def transition_many(
+    session_ids: Iterable[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor
+) -> list[ComputeSession]:
+    """Move all of these that are still in `frm`; return the moved ones. 3 queries, any number of sessions.
+
+    Sessions that somebody else holds or moved meanwhile are left out, without waiting.
+    """
+    if not is_legal(frm, to) or to.is_terminal:
+        raise IllegalTransition(f"{frm} cannot become {to} for many sessions at once.")
+    held = ComputeSession.objects.filter(pk__in=list(session_ids), status=frm.value).order_by("pk")
+    sessions = list(held.select_for_update(skip_locked=True))
+    _move(sessions, to=to, reason=reason, actor=actor)
+    return sessions
+
+
+def finish(session_id: UUID, *, actor: Actor, message: str = "") -> ComputeSession:
+    """Move a TERMINATING session to the end that was decided when it began to end."""
+    session = ComputeSession.objects.only("outcome", "outcome_reason", "status_message").get(pk=session_id)
+    reason = Reason(session.outcome_reason) if session.outcome_reason else Reason.ENGINE_REFUSED
+    return transition(
+        session_id,
+        to=Status(session.outcome or Status.ERROR),
+        reason=reason,
+        actor=actor,
+        message=message or session.status_message,
+    )
+
+
+def _move(
+    sessions: Sequence[ComputeSession],
+    *,
+    to: Status,
+    reason: Reason,
+    actor: Actor,
+    message: str = "",
+    exit_code: int | None = None,
+) -> None:
+    now = clock.now()
+    history = []
+    for session in sessions:
+        history.append(
+            SessionTransition(
+                session=session,
+                from_status=session.status,
+                to_status=to.value,
+                reason=reason.value,
+                message=message or REASON_SENTENCES[reason],
+                actor_label=actor.label,
+                happened_at=now,
+            )
+        )
+        _set_fields(session, to=to, reason=reason, message=message, exit_code=exit_code, now=now)
+    ComputeSession.objects.bulk_update(
+        sessions,
+        [
+            "status", "status_reason", "status_message", "status_changed_at", "deadline_at",
+            "outcome", "outcome_reason", "queue_position", "exit_code", "started_at", "ended_at",
+        ],
+    )  # fmt: skip
+    SessionTransition.objects.bulk_create(history)
+    if to.is_terminal:
+        _release(sessions)
+    for session, line in zip(sessions, history, strict=True):
+        _tell(session, line)
+
+
+def _set_fields(
+    session: ComputeSession, *, to: Status, reason: Reason, message: str, exit_code: int | None, now: datetime
+) -> None:
+    session.status = to.value
+    session.status_reason = reason.value
+    session.status_message = message or REASON_SENTENCES[reason]
+    session.status_changed_at = now
+    session.queue_position = None
+    session.deadline_at = _deadline(session, to, now)
+    if exit_code is not None:
+        session.exit_code = exit_code
+    if to is Status.RUNNING:
+        session.started_at = now
+    if to is Status.TERMINATING:
+        session.outcome = outcome_of(reason).value
+        session.outcome_reason = reason.value
+    if to.is_terminal:
+        session.ended_at = now
+
+
+def _deadline(session: ComputeSession, to: Status, now: datetime) -> datetime | None:
+    if to.is_terminal:
+        return None
+    if to is Status.RUNNING and session.timeout_s:
+        return now + timedelta(seconds=session.timeout_s)
+    return now + timedelta(seconds=DEADLINES_S[to])
+
+
+def _release(sessions: Sequence[ComputeSession]) -> None:
+    released = KernelAllocation.objects.filter(kernel__session__in=sessions)
+    # Deleting the rows is the release: the database gives the amounts back to the agents in the same statement.
+    if released._raw_delete(released.db):
+        for group_id in {session.resource_group_id for session in sessions}:
+            announce(CapacityReleased(resource_group_id=group_id))
+
+
+def _tell(session: ComputeSession, line: SessionTransition) -> None:
+    log.info(
+        "session.transition",
+        session_id=str(session.pk),
+        frm=line.from_status,
+        to=line.to_status,
+        reason=line.reason,
+        actor=line.actor_label,
+    )
+    announce(SessionChanged(session_id=session.pk, status=session.status))
+    push_session_change(session)
+
+
+def push_session_change(session: ComputeSession) -> None:
+    """Tell open pages that this session looks different now."""
+    push_on_commit(
+        "session-changed",
+        audience=Audience(owner_id=session.owner_id, project_id=session.project_id, domain_id=session.domain_id),
+        payload={"id": str(session.pk), "status": session.status},
+    )

@@ -1,0 +1,240 @@
+"""Compute sessions, their kernels, what these hold, and the grants to their apps."""
+
+import uuid
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from accounts.models import Domain, Project
+from agents.models import Agent, ResourceGroup
+from common import clock
+from common.slots import ResourceSlots
+from images.models import ContainerImage
+from sessions_app.states import LIVE, TERMINAL, Status
+from vfolders.models import VFolder
+
+
+_IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
+
+
+class SessionType(models.TextChoices):
+    INTERACTIVE = "interactive"
+    BATCH = "batch"
+
+
+class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
+    def live(self) -> "ComputeSessionQuerySet":
+        return self.filter(status__in=LIVE)
+
+    def ended(self) -> "ComputeSessionQuerySet":
+        return self.filter(status__in=TERMINAL)
+
+    def with_parts(self) -> "ComputeSessionQuerySet":
+        """With all that lists and details show. 4 queries, any number of sessions."""
+        related = ("project", "domain", "owner", "image", "resource_group")
+        return self.select_related(*related).prefetch_related("kernels__agent", "mounts__folder")
+
+
+class ComputeSession(models.Model):
+    """One request of a person: one or many containers. `status` is written by lifecycle.transition alone."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=64)
+    type = models.CharField(max_length=12, choices=SessionType)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="sessions")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="sessions")
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="sessions")
+    resource_group = models.ForeignKey(ResourceGroup, on_delete=models.PROTECT, related_name="sessions")
+    image = models.ForeignKey(ContainerImage, on_delete=models.PROTECT, related_name="sessions")
+    image_reference = models.CharField(max_length=255)
+
+    status = models.CharField(max_length=12, default=Status.PENDING.value, editable=False)
+    status_reason = models.CharField(max_length=40, default="enqueued", editable=False)
+    status_message = models.CharField(max_length=500, blank=True, editable=False)
+    status_changed_at = models.DateTimeField(default=clock.now, editable=False)
+    deadline_at = models.DateTimeField(null=True, editable=False)
+    outcome = models.CharField(max_length=12, blank=True, editable=False)
+    outcome_reason = models.CharField(max_length=40, blank=True, editable=False)
+    queue_position = models.PositiveIntegerField(null=True, editable=False)
+
+    requested_slots = models.JSONField(help_text="Per kernel, base units.")
+    shm_bytes = models.BigIntegerField()
+    environment = models.JSONField(default=dict)
+    command = models.TextField(blank=True)
+    timeout_s = models.PositiveIntegerField(null=True)
+    priority = models.SmallIntegerField(default=0)
+    exit_code = models.IntegerField(null=True, editable=False)
+
+    host_label = models.CharField(max_length=20, unique=True, editable=False)
+    app_token = models.CharField(max_length=64, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    started_at = models.DateTimeField(null=True, editable=False)
+    ended_at = models.DateTimeField(null=True, editable=False)
+
+    objects: ClassVar[Any] = ComputeSessionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("-created_at", "id")
+        constraints = (
+            models.CheckConstraint(condition=Q(status__in=[status.value for status in Status]), name="session_status_is_known"),
+            models.CheckConstraint(
+                condition=(_IS_TERMINAL & Q(ended_at__isnull=False)) | (~_IS_TERMINAL & Q(ended_at__isnull=True)),
+                name="session_has_ended_at_iff_terminal",
+            ),
+            models.CheckConstraint(
+                condition=_IS_TERMINAL | Q(deadline_at__isnull=False),
+                name="live_session_has_deadline",
+            ),
+            models.UniqueConstraint(
+                fields=("owner", "name"),
+                condition=~_IS_TERMINAL,
+                name="live_session_name_of_owner",
+            ),
+        )
+        indexes = (
+            models.Index(fields=("resource_group", "created_at"), condition=Q(status="PENDING"), name="session_pending"),
+            models.Index(fields=("deadline_at",), condition=Q(ended_at__isnull=True), name="session_deadline"),
+            models.Index(fields=("owner", "-created_at"), name="session_owner"),
+            models.Index(fields=("project", "-created_at"), name="session_project"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def slots(self) -> ResourceSlots:
+        """What one kernel asks for."""
+        return ResourceSlots(self.requested_slots)
+
+    @property
+    def is_live(self) -> bool:
+        return Status(self.status) in LIVE
+
+    @property
+    def is_running(self) -> bool:
+        return self.status == Status.RUNNING
+
+
+class Kernel(models.Model):
+    """One container of a session, named by role and index: main1, sub1…"""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="kernels")
+    role = models.CharField(max_length=20, default="main")
+    index = models.PositiveSmallIntegerField(default=1)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="kernels")
+    attempt = models.PositiveSmallIntegerField(default=1)
+    container_id = models.CharField(max_length=64, blank=True)
+    address = models.GenericIPAddressField(null=True)
+    exit_code = models.IntegerField(null=True)
+
+    class Meta:
+        ordering = ("session", "role", "index")
+        constraints = (models.UniqueConstraint(fields=("session", "role", "index"), name="kernel_name_in_session"),)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}{self.index}"
+
+    @property
+    def container_name(self) -> str:
+        return f"berth-{self.id.hex}-{self.attempt}"
+
+
+class KernelAllocation(models.Model):
+    """What a kernel holds on its agent. The rows ARE the ledger: a database trigger keeps AgentSlot.occupied equal to
+    their sums, and a CHECK there refuses more than the capacity (ADR 0003)."""
+
+    kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, related_name="allocations")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
+    slot_name = models.CharField(max_length=32)
+    amount = models.BigIntegerField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("kernel", "slot_name"), name="allocation_once"),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="allocation_is_positive"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.slot_name} on {self.agent_id}"
+
+
+class SessionTransition(models.Model):
+    """History: one row for each change of status, with its reason."""
+
+    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="transitions")
+    from_status = models.CharField(max_length=12, blank=True)
+    to_status = models.CharField(max_length=12)
+    reason = models.CharField(max_length=40)
+    message = models.CharField(max_length=500, blank=True)
+    actor_label = models.CharField(max_length=254)
+    happened_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("happened_at", "id")
+
+    def __str__(self) -> str:
+        return f"{self.from_status} → {self.to_status}"
+
+
+class SessionMount(models.Model):
+    """The use of one folder in one session."""
+
+    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="mounts")
+    folder = models.ForeignKey(VFolder, on_delete=models.SET_NULL, null=True, related_name="mounts")
+    folder_name = models.CharField(max_length=64)
+    path = models.CharField(max_length=255)
+    is_readonly = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("path",)
+        constraints = (models.UniqueConstraint(fields=("session", "path"), name="mount_path_in_session"),)
+
+    def __str__(self) -> str:
+        return f"{self.folder_name} at {self.path}"
+
+
+class KernelLog(models.Model):
+    """The end of a kernel's output, kept after its container is gone. gzip, at most `launcher.KEPT_LOG_BYTES` before."""
+
+    kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, related_name="log")
+    content_gzip = models.BinaryField()
+    size_bytes = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"log of {self.kernel_id}"
+
+
+class AppTicket(models.Model):
+    """A one-time code: turns a portal sign-in into a cookie of one app host, within seconds, once."""
+
+    code_hash = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    login_key = models.CharField(max_length=40)
+    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="app_tickets")
+    app = models.CharField(max_length=20)
+    state_hash = models.CharField(max_length=64)
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"ticket of {self.user_id} to {self.app}"
+
+
+class AppLogin(models.Model):
+    """A cookie of one app host: one person, one session, one app, bound to the portal sign-in that it came from."""
+
+    cookie_hash = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    login_key = models.CharField(max_length=40, db_index=True)
+    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="app_logins")
+    app = models.CharField(max_length=20)
+    created_at = models.DateTimeField(default=clock.now)
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.app}"

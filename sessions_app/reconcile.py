@@ -1,0 +1,159 @@
+"""Makes engines and rows agree, both ways, and lets nothing outstay its deadline. Right if it alone ran."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+
+from agents.models import Agent
+from agents.runtime.base import ContainerRuntime, ContainerState, ContainerStatus, RuntimeFault
+from agents.selectors import connected_agents, lost_agents, runtime_of
+from common import clock
+from common.actors import SYSTEM
+from common.dispatch import TaskName, enqueue_on_commit
+from sessions_app import lifecycle, specs
+from sessions_app.lifecycle import IllegalTransition
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.selectors import sessions_past_deadline
+from sessions_app.services import begin_termination
+from sessions_app.states import Reason, Status
+
+log = structlog.get_logger(__name__)
+
+# A launch or an end that nobody reported on for this long is started again; whoever still works on it holds its lock.
+STALE_AFTER = timedelta(seconds=15)
+LOST_GRACE = timedelta(minutes=5)
+
+
+def reconcile_sessions() -> None:
+    """One round over all agents and all live sessions."""
+    for agent in connected_agents():
+        try:
+            reconcile_agent(agent, runtime_of(agent))
+        except RuntimeFault as error:
+            log.warning("reconcile.agent_failed", agent=agent.name, error=str(error))
+    end_sessions_of_lost_agents()
+    enforce_deadlines()
+    restart_stale_work()
+
+
+def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
+    """Compare the containers of ours on one machine with the kernels that should be there. One list call and one query
+    when nothing differs."""
+    found = {
+        state.name: state
+        for state in runtime.list_containers({specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION})
+        if specs.KERNEL_LABEL in state.labels
+    }
+    # Read after the list: a container that was made in between is in neither and waits for the next round.
+    live = Kernel.objects.filter(agent=agent, session__ended_at=None).select_related("session")
+    kernels = {kernel.container_name: kernel for kernel in live}
+    for name, kernel in kernels.items():
+        if kernel.session.status == Status.RUNNING:
+            check_running(kernel, found.get(name), runtime)
+    for name in found.keys() - kernels.keys():
+        reap(found[name], runtime)
+
+
+def check_running(kernel: Kernel, state: ContainerState | None, runtime: ContainerRuntime) -> None:
+    """End the session of a container that ended or vanished. A list may be older than the row: ask again before."""
+    if state is not None and state.status in (ContainerStatus.RUNNING, ContainerStatus.PAUSED):
+        return
+    state = runtime.inspect_container(kernel.container_name)
+    if state is not None and state.status in (ContainerStatus.RUNNING, ContainerStatus.PAUSED):
+        return
+    reason = reason_for_end(kernel, state)
+    exit_code = state.exit_code if state is not None else None
+    if exit_code is not None:
+        Kernel.objects.filter(pk=kernel.pk).update(exit_code=exit_code)
+    _begin_end(kernel.session_id, reason, exit_code=exit_code)
+
+
+def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
+    """What the end of a container means for its session."""
+    if state is None:
+        return Reason.CONTAINER_LOST
+    if state.was_oom_killed:
+        return Reason.OUT_OF_MEMORY
+    if not kernel.session.command:
+        return Reason.CONTAINER_EXITED
+    return Reason.COMMAND_FINISHED if state.exit_code == 0 else Reason.COMMAND_FAILED
+
+
+def reap(state: ContainerState, runtime: ContainerRuntime) -> None:
+    """Remove a container that no live session stands behind, with its network and scratch home."""
+    log.warning("reconcile.reaped", container=state.name, session_id=state.labels.get(specs.SESSION_LABEL))
+    runtime.remove_container(state.name)
+    try:
+        runtime.remove_volume(specs.home_volume_name(UUID(state.labels[specs.KERNEL_LABEL])))
+        runtime.remove_network(specs.network_name(UUID(state.labels[specs.SESSION_LABEL])))
+    except RuntimeFault as error:
+        log.warning("reconcile.leftover", container=state.name, error=str(error))
+
+
+def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
+    """Remove networks and scratch homes whose session has ended: what a crash between two removals left."""
+    labels = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
+    networks, volumes = runtime.list_networks(labels), runtime.list_volumes(labels)
+    named = {thing.labels.get(specs.SESSION_LABEL, "") for thing in [*networks, *volumes]} - {""}
+    live = {str(pk) for pk in ComputeSession.objects.live().filter(pk__in=named).values_list("pk", flat=True)}
+    for thing, remove in [
+        *((network, runtime.remove_network) for network in networks),
+        *((volume, runtime.remove_volume) for volume in volumes),
+    ]:
+        session_id = thing.labels.get(specs.SESSION_LABEL)
+        if session_id and session_id not in live:
+            try:
+                remove(thing.name)
+            except RuntimeFault as error:
+                log.warning("reconcile.leftover", name=thing.name, agent=agent.name, error=str(error))
+
+
+def end_sessions_of_lost_agents() -> None:
+    """After the grace, the sessions of a machine that does not answer end, and what they held is given back. What
+    still runs there is reaped when it comes back."""
+    for agent in lost_agents(since=clock.now() - LOST_GRACE):
+        kernels = Kernel.objects.filter(agent=agent, session__ended_at=None)
+        for session_id in set(kernels.values_list("session_id", flat=True)):
+            _begin_end(session_id, Reason.AGENT_LOST)
+            lifecycle.finish(session_id, actor=SYSTEM)
+
+
+def enforce_deadlines() -> None:
+    """End what is in its status for longer than it may be."""
+    for session in sessions_past_deadline(clock.now()).only("pk", "status", "timeout_s"):
+        status = Status(session.status)
+        if status is Status.PENDING:
+            lifecycle.transition(session.pk, to=Status.ERROR, reason=Reason.DEADLINE_PASSED, actor=SYSTEM)
+        elif status is Status.TERMINATING:
+            log.error("end.forced", session_id=str(session.pk))
+            lifecycle.finish(session.pk, actor=SYSTEM)
+        elif status is Status.RUNNING:
+            reason = Reason.COMMAND_TIMED_OUT if session.timeout_s else Reason.LIFETIME_OVER
+            _begin_end(session.pk, reason)
+        else:
+            _begin_end(session.pk, Reason.DEADLINE_PASSED)
+
+
+def restart_stale_work() -> None:
+    """Start again what a lost task or a killed worker left in the middle."""
+    stale = ComputeSession.objects.filter(status_changed_at__lt=clock.now() - STALE_AFTER)
+    launching = stale.filter(status__in=[Status.SCHEDULED, Status.PREPARING, Status.STARTING])
+    _enqueue_each(TaskName.LAUNCH_SESSION, launching.values_list("pk", flat=True))
+    _enqueue_each(
+        TaskName.TERMINATE_SESSION, stale.filter(status=Status.TERMINATING).values_list("pk", flat=True)
+    )
+
+
+def _enqueue_each(task: TaskName, session_ids: Iterable[UUID]) -> None:
+    for session_id in session_ids:
+        enqueue_on_commit(task, session_id=str(session_id))
+
+
+def _begin_end(session_id: UUID, reason: Reason, *, exit_code: int | None = None) -> None:
+    try:
+        begin_termination(session_id, reason=reason, actor=SYSTEM, exit_code=exit_code)
+    except IllegalTransition:
+        log.info("reconcile.overtaken", session_id=str(session_id), reason=reason)

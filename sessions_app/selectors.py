@@ -1,0 +1,86 @@
+"""Reads of sessions. `visible_sessions` is the only list source, `access_session` the only single fetch."""
+
+import gzip
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from django.db.models import Q
+
+from accounts.selectors import administered_domain_id, administered_project_ids, sees_everything
+from common.actors import Actor
+from common.errors import NotFound, PermissionDenied
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelLog
+
+
+class Action(StrEnum):
+    """What somebody may want of a session."""
+
+    VIEW = "view"
+    READ_LOGS = "read_logs"
+    TERMINATE = "terminate"
+    OPEN_APP = "open_app"
+    OPEN_TERMINAL = "open_terminal"
+
+
+# To look and to stop is an administrator's work; to be inside is the owner's alone.
+ADMIN_ACTIONS = frozenset({Action.VIEW, Action.READ_LOGS, Action.TERMINATE})
+
+
+def visible_sessions(actor: Actor) -> ComputeSessionQuerySet:
+    """Own sessions; those of administered projects; all of the domain for its admin; all for superadmins."""
+    sessions: ComputeSessionQuerySet = ComputeSession.objects.all()
+    if sees_everything(actor):
+        return sessions
+    return sessions.filter(
+        Q(owner_id=actor.user_id)
+        | Q(project_id__in=administered_project_ids(actor))
+        | Q(domain_id=administered_domain_id(actor))
+    )
+
+
+def may(actor: Actor, session: ComputeSession, action: Action) -> bool:
+    """Whether an actor who sees `session` may do this to it. No query."""
+    return session.owner_id == actor.user_id or actor.is_system or action in ADMIN_ACTIONS
+
+
+def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSession:
+    """The session with all its parts. Raises NotFound (absent or hidden), PermissionDenied (seen, not allowed)."""
+    session = visible_sessions(actor).with_parts().filter(pk=session_id).first()
+    if session is None:
+        raise NotFound("There is no such session among yours.")
+    if not may(actor, session, action):
+        raise PermissionDenied(
+            f"The session “{session.name}” belongs to {session.owner.email}; only its owner may be inside.",
+            hint="You may see it, read its log and stop it.",
+        )
+    return session
+
+
+def own_sessions(actor: Actor) -> ComputeSessionQuerySet:
+    return ComputeSession.objects.filter(owner_id=actor.user_id)
+
+
+def session_by_host_label(host_label: str) -> ComputeSession | None:
+    """For the gateway, before anybody is known."""
+    return ComputeSession.objects.select_related("image").filter(host_label=host_label).first()
+
+
+def kept_log(kernel: Kernel) -> bytes:
+    """What a kernel wrote, after its end; empty if nothing was kept."""
+    kept = KernelLog.objects.filter(kernel=kernel).first()
+    return gzip.decompress(bytes(kept.content_gzip)) if kept else b""
+
+
+def main_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
+    """The kernel called `name`. Raises NotFound."""
+    for kernel in session.kernels.all():
+        if kernel.name == name:
+            return kernel
+    raise NotFound(f"The session “{session.name}” has no container called “{name[:40]}”.")
+
+
+def sessions_past_deadline(now: datetime) -> ComputeSessionQuerySet:
+    return ComputeSession.objects.live().filter(deadline_at__lte=now)
+
+

@@ -1,0 +1,246 @@
+"""Writes of sessions: enqueue, terminate, start an app."""
+
+import base64
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+
+from accounts.models import Project
+from accounts.selectors import access_usable_project
+from agents.models import AgentSlot, ResourceGroup
+from agents.runtime.base import RuntimeFault
+from agents.selectors import access_resource_group, runtime_of
+from agents.states import AgentState
+from common import audit, clock
+from common.actors import Actor
+from common.dispatch import TaskName, enqueue_on_commit
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
+from common.events import announce
+from common.slots import ResourceSlots, format_slots
+from images.models import ContainerImage
+from images.selectors import access_image
+from sessions_app import lifecycle
+from sessions_app.events import SessionEnqueued
+from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition
+from sessions_app.requests import FolderRequest, SessionRequest
+from sessions_app.selectors import Action, access_session, main_kernel, own_sessions
+from sessions_app.specs import HOME, build_app_argv
+from sessions_app.states import DEADLINES_S, REASON_SENTENCES, Reason, Status
+from vfolders.models import VFolder
+from vfolders.selectors import access_mountable_folder
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedMount:
+    folder: VFolder
+    path: str
+    is_readonly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRequest:
+    """A request whose names were found among what the actor may use."""
+
+    request: SessionRequest
+    project: Project
+    image: ContainerImage
+    group: ResourceGroup
+    mounts: Sequence[ResolvedMount]
+
+
+def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
+    """A PENDING session of the actor. Raises NotFound, PermissionDenied, InvalidInput, LimitExceeded, Conflict."""
+    resolved = resolve_request(actor, request)
+    check_fits_somewhere(resolved)
+
+    try:
+        with transaction.atomic():
+            session = _insert_session(actor, resolved)
+            audit.record(actor=actor, action="sessions.enqueue_session", target=session)
+            announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
+            lifecycle.push_session_change(session)
+    except IntegrityError as error:
+        if "live_session_name_of_owner" in str(error):
+            raise Conflict(
+                f"You have a live session called “{request.name}” already.",
+                hint="Choose another name, or stop that session first.",
+                fields={"name": ["Used by a live session of yours."]},
+            ) from error
+        raise
+    return session
+
+
+def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
+    """Find what the request names, as this actor. A bounded number of queries: 3 and 1 a folder."""
+    project = access_usable_project(actor, request.project)
+    image = access_image(actor, request.image)
+    group = access_resource_group(actor, request.resource_group)
+    mounts = tuple(_resolve_mount(actor, mount) for mount in request.mounts)
+    paths = [mount.path for mount in mounts]
+    for path in paths:
+        if paths.count(path) > 1 or any(path.startswith(f"{other}/") for other in paths):
+            raise InvalidInput(
+                f"Two folders cannot share the place {path}.",
+                hint="Give each folder a path of its own, none inside another.",
+                fields={"mounts": [f"{path} is used twice or lies inside another mount."]},
+            )
+    return ResolvedRequest(request=request, project=project, image=image, group=group, mounts=mounts)
+
+
+def _resolve_mount(actor: Actor, mount: FolderRequest) -> ResolvedMount:
+    folder = access_mountable_folder(actor, mount.folder, is_readonly=mount.is_readonly)
+    return ResolvedMount(folder, mount.path or f"{HOME}/{folder.name}", mount.is_readonly)
+
+
+def check_fits_somewhere(resolved: ResolvedRequest) -> None:
+    """Refuse what no machine of the group could hold even when empty. Raises LimitExceeded with the largest that fits."""
+    asked = resolved.request.slots
+    minimum = ResourceSlots(resolved.image.min_slots)
+    if not minimum.fits_in(asked):
+        raise InvalidInput(
+            f"The image {resolved.image} needs at least {format_slots(minimum)}; you asked for {format_slots(asked)}.",
+            fields={"resources": [f"At least {format_slots(minimum)}."]},
+        )
+    capacities = capacities_of(resolved.group)
+    if not capacities:
+        raise LimitExceeded(
+            f"The resource group “{resolved.group.name}” has no machine.",
+            hint="Choose another resource group, or ask an administrator to add a machine.",
+        )
+    if any(asked.fits_in(capacity) for capacity in capacities):
+        return
+    largest = max(capacities, key=lambda capacity: sum(min(asked[name], capacity[name]) / asked[name] for name in asked))
+    raise LimitExceeded(
+        f"No machine of “{resolved.group.name}” has {format_slots(asked)}.",
+        hint=f"The largest that fits is {format_slots(largest)}.",
+        fields={"resources": [f"At most {format_slots(largest)}."]},
+    )
+
+
+def capacities_of(group: ResourceGroup) -> list[ResourceSlots]:
+    """What each machine of the group has in all, retired ones left out. One query."""
+    rows = AgentSlot.objects.filter(agent__resource_group=group).exclude(agent__state=AgentState.RETIRED)
+    by_agent: dict[int, dict[str, int]] = {}
+    for agent_id, slot_name, capacity in rows.values_list("agent_id", "slot_name", "capacity"):
+        by_agent.setdefault(agent_id, {})[slot_name] = capacity
+    return [ResourceSlots(amounts) for amounts in by_agent.values()]
+
+
+def _insert_session(actor: Actor, resolved: ResolvedRequest) -> ComputeSession:
+    request, now = resolved.request, clock.now()
+    session = ComputeSession.objects.create(
+        name=request.name,
+        type=request.type,
+        owner_id=actor.user_id,
+        project=resolved.project,
+        domain_id=resolved.project.domain_id,
+        resource_group=resolved.group,
+        image=resolved.image,
+        image_reference=resolved.image.reference,
+        status_reason=Reason.ENQUEUED.value,
+        status_message=REASON_SENTENCES[Reason.ENQUEUED],
+        status_changed_at=now,
+        deadline_at=now + timedelta(seconds=DEADLINES_S[Status.PENDING]),
+        requested_slots=request.slots.to_json(),
+        shm_bytes=request.shm_bytes,
+        environment=dict(request.environment),
+        command=request.command,
+        timeout_s=request.timeout_s,
+        host_label=new_host_label(),
+        app_token=secrets.token_hex(24),
+        created_at=now,
+    )
+    Kernel.objects.create(session=session)
+    SessionMount.objects.bulk_create(
+        SessionMount(
+            session=session,
+            folder=mount.folder,
+            folder_name=mount.folder.name,
+            path=mount.path,
+            is_readonly=mount.is_readonly,
+        )
+        for mount in resolved.mounts
+    )
+    SessionTransition.objects.create(
+        session=session,
+        to_status=Status.PENDING.value,
+        reason=Reason.ENQUEUED.value,
+        message=REASON_SENTENCES[Reason.ENQUEUED],
+        actor_label=actor.label,
+        happened_at=now,
+    )
+    return session
+
+
+def new_host_label() -> str:
+    """16 base32 characters, 80 random bits: the part of an app host that names the session, never used again."""
+    return base64.b32encode(secrets.token_bytes(10)).decode().lower()
+
+
+def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
+    """Ask a session to end. A waiting one is CANCELLED at once; an ended one is left as it is."""
+    session = access_session(actor, session_id, Action.TERMINATE)
+    is_own = session.owner_id == actor.user_id
+    reason = Reason.USER_REQUESTED if is_own else Reason.ADMIN_REQUESTED
+
+    with transaction.atomic():
+        session = ComputeSession.objects.select_for_update().get(pk=session_id)
+        status = Status(session.status)
+        if status.is_terminal or status is Status.TERMINATING:
+            return session
+        audit.record(actor=actor, action="sessions.terminate_session", target=session)
+        if status is Status.PENDING:
+            return lifecycle.transition(session_id, to=Status.CANCELLED, reason=reason, actor=actor)
+        return begin_termination(session_id, reason=reason, actor=actor)
+
+
+@transaction.atomic
+def begin_termination(
+    session_id: UUID, *, reason: Reason, actor: Actor, message: str = "", exit_code: int | None = None
+) -> ComputeSession:
+    """Move to TERMINATING and have the containers removed soon after."""
+    session = lifecycle.transition(
+        session_id, to=Status.TERMINATING, reason=reason, actor=actor, message=message, exit_code=exit_code
+    )
+    enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
+    return session
+
+
+def start_app(session_id: UUID, app_name: str) -> None:
+    """Start an app of the session's image in its main container. Starting it twice is harmless: the second finds the
+    port taken and ends. Raises NotFound for an app that the image does not declare, Conflict if the session does not
+    run, Unavailable if the engine does not answer."""
+    session = ComputeSession.objects.with_parts().get(pk=session_id)
+    if not session.is_running:
+        raise Conflict(f"The session “{session.name}” is {session.status}, not RUNNING.")
+    app = declared_app(session, app_name)
+    kernel = main_kernel(session)
+    argv = build_app_argv(app["command"], port=app["port"], log_name=app["name"])
+    try:
+        runtime_of(kernel.agent).start_process(
+            kernel.container_name, argv, environment={"BERTH_APP_TOKEN": session.app_token}
+        )
+    except RuntimeFault as error:
+        raise Unavailable(f"The machine of “{session.name}” did not start {app['title']}: {error}") from error
+
+
+def declared_app(session: ComputeSession, app_name: str) -> dict[str, object]:
+    """The app `app_name` as the session's image declares it. Raises NotFound."""
+    for app in session.image.apps:
+        if app["name"] == app_name:
+            return app  # type: ignore[no-any-return]
+    known = ", ".join(app["name"] for app in session.image.apps) or "none"
+    raise NotFound(
+        f"The image of “{session.name}” has no app called “{app_name[:20]}”.",
+        hint=f"Its apps: {known}. Any port answers as p<number>.",
+    )
+
+
+def suggest_name(actor: Actor, stem: str) -> str:
+    """`stem`-1, -2 … : the first that no live session of the actor has. One query."""
+    taken = set(own_sessions(actor).live().filter(name__startswith=f"{stem}-").values_list("name", flat=True))
+    return next(name for number in range(1, len(taken) + 2) if (name := f"{stem}-{number}") not in taken)

@@ -1,0 +1,139 @@
+"""What the engine is told about a kernel: the only way from what a person asked to an engine. Pure."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from agents.runtime.base import ContainerSpec, MountSpec, NetworkSpec
+from common.slots import CPU, MEM, ResourceSlots
+
+HOME = "/home/work"
+PIDS_LIMIT = 4096
+NOFILE_LIMIT = 65536
+LOG_BYTES = 16 * 2**20
+INSTALLATION_LABEL = "io.berth.installation"
+SESSION_LABEL = "io.berth.session"
+KERNEL_LABEL = "io.berth.kernel"
+ATTEMPT_LABEL = "io.berth.attempt"
+
+
+@dataclass(frozen=True, slots=True)
+class MountRequest:
+    """A folder of the storage host at `source`, seen in the container at `path`."""
+
+    source: str
+    path: str
+    is_readonly: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPlan:
+    """All that decides how one container looks. Values only."""
+
+    installation: str
+    session_id: UUID
+    kernel_id: UUID
+    attempt: int
+    session_name: str
+    project: str
+    kernel_name: str
+    image: str
+    command: str
+    slots: ResourceSlots
+    shm_bytes: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[MountRequest] = ()
+    uid: int
+    gid: int
+    network_pool: str
+
+
+def container_name(kernel_id: UUID, attempt: int) -> str:
+    return f"berth-{kernel_id.hex}-{attempt}"
+
+
+def network_name(session_id: UUID) -> str:
+    return f"berth-{session_id.hex}"
+
+
+def home_volume_name(kernel_id: UUID) -> str:
+    return f"berth-home-{kernel_id.hex}"
+
+
+def session_labels(plan: KernelPlan) -> dict[str, str]:
+    """Labels of everything that belongs to the session on a machine."""
+    return {INSTALLATION_LABEL: plan.installation, SESSION_LABEL: str(plan.session_id)}
+
+
+def kernel_labels(plan: KernelPlan) -> dict[str, str]:
+    return {
+        **session_labels(plan),
+        KERNEL_LABEL: str(plan.kernel_id),
+        ATTEMPT_LABEL: str(plan.attempt),
+    }
+
+
+def build_network_spec(plan: KernelPlan) -> NetworkSpec:
+    return NetworkSpec(name=network_name(plan.session_id), labels=session_labels(plan), pool=plan.network_pool)
+
+
+def build_container_spec(plan: KernelPlan) -> ContainerSpec:
+    """The container of one kernel. Without a command it idles, and apps are started in it.
+
+    A command goes to `sh -c` as one argument: the person's own shell reads it, inside the person's own container.
+    """
+    idle = ("sh", "-c", "exec sleep infinity")
+    home = MountSpec(
+        kind="volume", source=home_volume_name(plan.kernel_id), target=HOME, owner=(plan.uid, plan.gid)
+    )
+    folders = tuple(
+        MountSpec(kind="bind", source=mount.source, target=mount.path, is_readonly=mount.is_readonly)
+        for mount in plan.mounts
+    )
+    return ContainerSpec(
+        name=container_name(plan.kernel_id, plan.attempt),
+        image=plan.image,
+        labels=kernel_labels(plan),
+        command=("sh", "-c", plan.command) if plan.command else idle,
+        environment=build_environment(plan),
+        user=f"{plan.uid}:{plan.gid}",
+        working_dir=HOME,
+        hostname=plan.kernel_name,
+        network=network_name(plan.session_id),
+        aliases=(plan.kernel_name,),
+        cpu_milli=plan.slots[CPU],
+        mem_bytes=plan.slots[MEM],
+        shm_bytes=plan.shm_bytes,
+        pids_limit=PIDS_LIMIT,
+        nofile=NOFILE_LIMIT,
+        log_bytes=LOG_BYTES,
+        mounts=(home, *folders),
+    )
+
+
+def build_environment(plan: KernelPlan) -> dict[str, str]:
+    """The person's variables, then ours, which a person cannot replace."""
+    cores = max(1, plan.slots[CPU] // 1000)
+    threads = {"OMP_NUM_THREADS": str(cores), "OPENBLAS_NUM_THREADS": str(cores)}
+    return {
+        **threads,
+        **plan.environment,
+        "HOME": HOME,
+        "USER": "work",
+        "BERTH_SESSION_ID": str(plan.session_id),
+        "BERTH_SESSION_NAME": plan.session_name,
+        "BERTH_PROJECT": plan.project,
+        "BERTH_KERNEL_ID": str(plan.kernel_id),
+        "BERTH_KERNEL": plan.kernel_name,
+        "BERTH_CPU_MILLI": str(plan.slots[CPU]),
+        "BERTH_MEM_BYTES": str(plan.slots[MEM]),
+    }
+
+
+def build_app_argv(command: Sequence[str], *, port: int, log_name: str) -> tuple[str, ...]:
+    """The process that serves an app: `{port}` filled in; `{token}` becomes the value of $BERTH_APP_TOKEN, so that the
+    secret stands in no process list of the engine. Output goes to a file of the app in the container's /tmp."""
+    words = [shlex.quote(word.replace("{port}", str(port))) for word in command]
+    line = " ".join(words).replace("{token}", "'\"$BERTH_APP_TOKEN\"'")
+    return ("sh", "-c", f"exec {line} >/tmp/berth-app-{log_name}.log 2>&1")

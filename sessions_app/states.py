@@ -1,0 +1,134 @@
+"""Statuses of a compute session, the legal moves between them, their deadlines and reasons. Pure."""
+
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Status(StrEnum):
+    PENDING = "PENDING"
+    SCHEDULED = "SCHEDULED"
+    PREPARING = "PREPARING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    TERMINATING = "TERMINATING"
+    TERMINATED = "TERMINATED"
+    CANCELLED = "CANCELLED"
+    ERROR = "ERROR"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in TERMINAL
+
+    @property
+    def holds_resources(self) -> bool:
+        """Whether allocation rows stand behind it."""
+        return self in HOLDING
+
+
+# The only legal moves. A session that failed still goes through TERMINATING, so that nothing of it stays on the
+# machine; `outcome` on its row remembers whether TERMINATED or ERROR comes after.
+TRANSITIONS = MappingProxyType(
+    {
+        Status.PENDING: frozenset({Status.SCHEDULED, Status.CANCELLED, Status.ERROR}),
+        Status.SCHEDULED: frozenset({Status.PREPARING, Status.TERMINATING}),
+        Status.PREPARING: frozenset({Status.STARTING, Status.TERMINATING}),
+        Status.STARTING: frozenset({Status.RUNNING, Status.TERMINATING}),
+        Status.RUNNING: frozenset({Status.TERMINATING}),
+        Status.TERMINATING: frozenset({Status.TERMINATED, Status.ERROR}),
+        Status.TERMINATED: frozenset(),
+        Status.CANCELLED: frozenset(),
+        Status.ERROR: frozenset(),
+    }
+)
+TERMINAL = frozenset(status for status, following in TRANSITIONS.items() if not following)
+LIVE = frozenset(Status) - TERMINAL
+HOLDING = LIVE - {Status.PENDING}
+
+# Seconds after which a session may not be found in the status any more; what then happens is in reconcile.py.
+# RUNNING ends by the session's own `timeout_s` or lifetime; PREPARING includes the pull of a large image.
+DEADLINES_S = MappingProxyType(
+    {
+        Status.PENDING: 30 * 24 * 3600,
+        Status.SCHEDULED: 120,
+        Status.PREPARING: 3600,
+        Status.STARTING: 180,
+        Status.RUNNING: 30 * 24 * 3600,
+        Status.TERMINATING: 120,
+    }
+)
+
+
+def is_legal(current: Status, to: Status) -> bool:
+    return to in TRANSITIONS[current]
+
+
+class Reason(StrEnum):
+    """Why a session is in its status: codes for machines. `REASON_SENTENCES` has the words for people."""
+
+    ENQUEUED = "enqueued"
+    PLACED = "placed"
+    PREPARING = "preparing"
+    IMAGE_READY = "image_ready"
+    CONTAINERS_UP = "containers_up"
+    USER_REQUESTED = "user_requested"
+    ADMIN_REQUESTED = "admin_requested"
+    COMMAND_FINISHED = "command_finished"
+    COMMAND_FAILED = "command_failed"
+    COMMAND_TIMED_OUT = "command_timed_out"
+    CONTAINER_EXITED = "container_exited"
+    OUT_OF_MEMORY = "out_of_memory"
+    CONTAINER_LOST = "container_lost"
+    AGENT_LOST = "agent_lost"
+    IMAGE_MISSING = "image_missing"
+    IMAGE_PULL_FAILED = "image_pull_failed"
+    ENGINE_REFUSED = "engine_refused"
+    ENGINE_UNAVAILABLE = "engine_unavailable"
+    NO_ROOM_ON_AGENT = "no_room_on_agent"
+    FOLDER_UNAVAILABLE = "folder_unavailable"
+    DEADLINE_PASSED = "deadline_passed"
+    LIFETIME_OVER = "lifetime_over"
+
+
+REASON_SENTENCES = MappingProxyType(
+    {
+        Reason.ENQUEUED: "Waiting for a machine.",
+        Reason.PLACED: "A machine with room was found.",
+        Reason.PREPARING: "The machine prepares the image, network and folders.",
+        Reason.IMAGE_READY: "The containers are being started.",
+        Reason.CONTAINERS_UP: "Running.",
+        Reason.USER_REQUESTED: "Stopped by its owner.",
+        Reason.ADMIN_REQUESTED: "Stopped by an administrator.",
+        Reason.COMMAND_FINISHED: "The command finished.",
+        Reason.COMMAND_FAILED: "The command ended with an error. The log says why.",
+        Reason.COMMAND_TIMED_OUT: "The command was stopped because its time limit was over.",
+        Reason.CONTAINER_EXITED: "The container ended by itself. The log may say why.",
+        Reason.OUT_OF_MEMORY: "It needed more memory than it asked for. Start it again with more memory.",
+        Reason.CONTAINER_LOST: "Its container is gone from the machine; somebody removed it there.",
+        Reason.AGENT_LOST: "The machine did not answer any more.",
+        Reason.IMAGE_MISSING: "The image is not on the machine and no registry has it. Choose another image.",
+        Reason.IMAGE_PULL_FAILED: "The image could not be pulled from its registry. Try again or choose another.",
+        Reason.ENGINE_REFUSED: "The machine's container engine refused to start it.",
+        Reason.ENGINE_UNAVAILABLE: "The machine's container engine did not answer. Start the session again.",
+        Reason.NO_ROOM_ON_AGENT: "The machine ran out of disk, memory or network addresses.",
+        Reason.FOLDER_UNAVAILABLE: "One of its folders is not there any more. Start it again without that folder.",
+        Reason.DEADLINE_PASSED: "A stage took longer than it may, so the session was ended.",
+        Reason.LIFETIME_OVER: "Its longest lifetime was reached.",
+    }
+)
+
+# The end state that follows TERMINATING for each reason to end; what is not named ends in ERROR.
+OUTCOMES = MappingProxyType(
+    {
+        Reason.USER_REQUESTED: Status.TERMINATED,
+        Reason.ADMIN_REQUESTED: Status.TERMINATED,
+        Reason.COMMAND_FINISHED: Status.TERMINATED,
+        Reason.COMMAND_FAILED: Status.TERMINATED,
+        Reason.COMMAND_TIMED_OUT: Status.TERMINATED,
+        Reason.CONTAINER_EXITED: Status.TERMINATED,
+        Reason.LIFETIME_OVER: Status.TERMINATED,
+    }
+)
+
+
+def outcome_of(reason: Reason) -> Status:
+    return OUTCOMES.get(reason, Status.ERROR)

@@ -1,0 +1,40 @@
+"""Background work of sessions. Each task re-reads, decides whether work is left, and may run twice, late or never."""
+
+from uuid import UUID
+
+from celery import shared_task
+
+from agents.runtime.base import RuntimeFault
+from agents.selectors import connected_agents, runtime_of
+from common import clock
+from common.dispatch import TaskName
+from common.locks import try_exclusive
+from sessions_app import launcher, reconcile
+from sessions_app.models import AppTicket
+
+
+@shared_task(name=TaskName.LAUNCH_SESSION, soft_time_limit=3500, time_limit=3600)
+def launch_session(session_id: str) -> None:
+    launcher.launch_session(UUID(session_id))
+
+
+@shared_task(name=TaskName.TERMINATE_SESSION, soft_time_limit=300, time_limit=360)
+def terminate_session(session_id: str) -> None:
+    launcher.end_session(UUID(session_id))
+
+
+@shared_task(name=TaskName.RECONCILE_SESSIONS, soft_time_limit=300, time_limit=360)
+def reconcile_sessions() -> None:
+    with try_exclusive("reconcile-sessions") as is_mine:
+        if is_mine:
+            reconcile.reconcile_sessions()
+
+
+@shared_task(name=TaskName.PURGE_EXPIRED, soft_time_limit=300, time_limit=360)
+def purge_expired() -> None:
+    AppTicket.objects.filter(expires_at__lt=clock.now()).delete()
+    for agent in connected_agents():
+        try:
+            reconcile.reap_leftovers(agent, runtime_of(agent))
+        except RuntimeFault:
+            continue
