@@ -5,7 +5,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from portal.api.views import EventStreamView, HealthView
-from portal.web.views import ApiReferenceView, start, styleguide
+from portal.web.views import api_reference, start, styleguide
 
 api_v1 = [
     path("health/", HealthView.as_view(), name="api-health"),
@@ -29,7 +29,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include(api_v1)),
     path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),
-    path("api/", ApiReferenceView.as_view(), name="api-reference"),
+    path("api/", api_reference, name="api-reference"),
 ]
 
 handler400 = "common.error_pages.bad_request"

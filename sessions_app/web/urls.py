@@ -1,3 +1,15 @@
-"""Placeholder."""
+from django.urls import path
 
-urlpatterns = []
+from sessions_app.web import views
+
+urlpatterns = [
+    path("", views.session_list, name="session-list"),
+    path("new/", views.launcher, name="session-new"),
+    path("new/summary/", views.launch_summary, name="session-summary"),
+    path("quick-start/", views.quick_start, name="session-quick-start"),
+    path("<uuid:session_id>/", views.session_detail, name="session-detail"),
+    path("<uuid:session_id>/terminal/", views.session_terminal, name="session-terminal"),
+    path("<uuid:session_id>/log/", views.session_log, name="session-log"),
+    path("<uuid:session_id>/stop/", views.session_stop, name="session-stop"),
+    path("<uuid:session_id>/start-again/", views.start_again, name="session-start-again"),
+]

@@ -1,0 +1,10 @@
+from django.apps import AppConfig
+
+
+class PortalConfig(AppConfig):
+    name = "portal"
+
+    def ready(self) -> None:
+        from portal.web import menu
+
+        menu.register()

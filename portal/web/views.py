@@ -1,0 +1,60 @@
+"""The Start page, the styleguide and the API reference."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from accounts.selectors import sees_everything, usable_projects
+from common.api import actor_of
+from common.errors import NotFound
+from images.selectors import visible_images
+from sessions_app import presenters
+from sessions_app.selectors import own_sessions
+
+SHOWN_SESSIONS = 6
+
+
+@require_GET
+@login_required
+def start(request: HttpRequest) -> HttpResponse:
+    """Start something, or go back to what runs. The same view answers the fragment that follows changes."""
+    actor = actor_of(request)
+    live = own_sessions(actor).live().with_parts()[:SHOWN_SESSIONS]
+    ended = own_sessions(actor).ended().with_parts()[:3]
+    context = {
+        "rows": [presenters.row(actor, session) for session in live],
+        "recent": [presenters.row(actor, session) for session in ended],
+        "images": visible_images(actor),
+        "projects": usable_projects(actor),
+    }
+    is_fragment = request.htmx and not request.htmx.boosted  # type: ignore[attr-defined]
+    return render(request, "portal/_start_sessions.html" if is_fragment else "portal/start.html", context)
+
+
+@require_GET
+@login_required
+def styleguide(request: HttpRequest) -> HttpResponse:
+    """Every component once; for superadmins and tests."""
+    if not sees_everything(actor_of(request)):
+        raise NotFound("There is nothing at this address, or it is not yours to see.")
+    return render(request, "styleguide.html")
+
+
+@require_GET
+@login_required
+def api_reference(request: HttpRequest) -> HttpResponse:
+    """The REST API for people, drawn from the OpenAPI document that programs get."""
+    return render(request, "portal/api_reference.html", {"operations": presented_operations()})
+
+
+def presented_operations() -> list[dict[str, object]]:
+    """Each operation of the OpenAPI document: [{"tag", "method", "path", "summary", "description", ...}]."""
+    from drf_spectacular.generators import SchemaGenerator
+
+    schema = SchemaGenerator().get_schema(public=True)
+    operations = []
+    for path, methods in sorted(schema["paths"].items()):
+        for method, operation in methods.items():
+            operations.append({"path": path, "method": method.upper(), **operation})
+    return operations

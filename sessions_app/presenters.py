@@ -1,0 +1,144 @@
+"""What pages show of a session, worked out here so that templates only display."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from accounts.selectors import usable_projects
+from agents.models import AgentSlot
+from agents.selectors import access_resource_group
+from agents.states import AgentState
+from common import clock
+from common.actors import Actor
+from common.errors import BerthError, NotFound
+from common.slots import CPU, MEM, ResourceSlots, format_slots, parse_slots
+from images.models import ContainerImage
+from sessions_app.links import apps_of
+from sessions_app.models import ComputeSession
+from sessions_app.selectors import Action, may
+from sessions_app.states import Status
+
+STAGES = (
+    (Status.PENDING, "Queued"),
+    (Status.SCHEDULED, "Scheduled"),
+    (Status.PREPARING, "Preparing"),
+    (Status.STARTING, "Starting"),
+    (Status.RUNNING, "Ready"),
+)
+QUICK_SLOTS = ResourceSlots({CPU: 1000, MEM: 2 * 2**30})
+
+
+def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
+    """One session in a list or on top of its page. No query if it came `with_parts`."""
+    return {
+        "session": session,
+        "slots": format_slots(session.requested_slots),
+        "agents": ", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
+        "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
+        "can_terminate": session.is_live and session.status != Status.TERMINATING,
+        "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
+        "can_start_again": not session.is_live and session.owner_id == actor.user_id,
+        "is_own": session.owner_id == actor.user_id,
+    }
+
+
+def stages(session: ComputeSession) -> list[dict[str, Any]]:
+    """The way to ready: [{"title", "state": done|active|waiting|failed, "since", "seconds"}]."""
+    reached: dict[str, datetime] = {}
+    for line in session.transitions.all():
+        reached.setdefault(line.to_status, line.happened_at)
+    entered = [reached.get(status.value) for status, _ in STAGES]
+    end = session.ended_at or reached.get(Status.TERMINATING.value)
+    shown = []
+    for index, (status, title) in enumerate(STAGES):
+        since = entered[index]
+        following = next((instant for instant in entered[index + 1 :] if instant), end)
+        is_now = session.status == status
+        state = "waiting" if since is None else "active" if is_now and status is not Status.RUNNING else "done"
+        if since is not None and not is_now and following == end and status is not Status.RUNNING:
+            state = "failed"
+        seconds = ((following or clock.now()) - since).total_seconds() if since else None
+        shown.append({"title": title, "state": state, "since": since, "seconds": seconds, "is_now": is_now})
+    return shown
+
+
+def stem_of(image: ContainerImage) -> str:
+    """A short name for sessions of this image: "python" of "berth/python:1"."""
+    last = image.reference.rpartition("/")[2].partition(":")[0].partition("@")[0]
+    return re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-")[:40] or "session"
+
+
+def stem_of_name(name: str) -> str:
+    return re.sub(r"-\d+$", "", name)[:56]
+
+
+def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str, object]:
+    """A usual session of `image` in the person's first project. Raises NotFound if there is no project."""
+    project = usable_projects(actor).first()
+    if project is None:
+        raise NotFound("You are in no project yet.", hint="Ask an administrator to add you to a project.")
+    minimum = ResourceSlots(image.min_slots)
+    slots = {slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}}
+    return {
+        "name": name,
+        "project": project.name,
+        "image": image.reference,
+        "type": "interactive",
+        "resources": raw_resources(slots),
+    }
+
+
+def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
+    """The body that asks for a session like `session`; folders that are gone are left out."""
+    return {
+        "name": name,
+        "project": session.project.name,
+        "image": session.image_reference,
+        "resource_group": session.resource_group.name,
+        "type": session.type,
+        "resources": {**raw_resources(session.requested_slots), "shm": session.shm_bytes},
+        "environment": session.environment,
+        "mounts": [
+            {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
+            for mount in session.mounts.all()
+            if mount.folder_id
+        ],
+        "command": session.command,
+        "timeout_s": session.timeout_s,
+    }
+
+
+def raw_resources(slots: Mapping[str, int]) -> dict[str, object]:
+    """Base units as the REST body has them."""
+    return {name: amount if name == MEM else amount / 1000 for name, amount in slots.items()}
+
+
+def summary(actor: Actor, typed: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether what is typed would start now: {"slots", "verdict": now|wait|never|unknown, "sentence", "agents"}."""
+    try:
+        slots = parse_slots({"cpu": typed.get("cpu", ""), "mem": typed.get("mem", "")})
+        group = access_resource_group(actor, typed.get("resource_group", ""))
+    except (ValueError, BerthError) as error:
+        return {"verdict": "unknown", "sentence": str(error), "slots": "", "typed": typed}
+    machines = machines_of(group.pk)
+    with_room = [name for name, capacity, free in machines if slots.fits_in(free)]
+    if with_room:
+        verdict, sentence = "now", f"Starts now on {with_room[0]}."
+    elif any(slots.fits_in(capacity) for _, capacity, _ in machines):
+        verdict, sentence = "wait", "Would wait: every machine that is large enough is in use."
+    else:
+        largest = max((capacity for _, capacity, _ in machines), key=lambda c: c[MEM], default=ResourceSlots())
+        verdict, sentence = "never", f"No machine is that large. The largest has {format_slots(largest)}."
+    return {"verdict": verdict, "sentence": sentence, "slots": format_slots(slots), "typed": typed}
+
+
+def machines_of(group_id: int) -> list[tuple[str, ResourceSlots, ResourceSlots]]:
+    """(name, capacity, free) of each machine that takes sessions, by name. One query."""
+    rows = AgentSlot.objects.filter(agent__resource_group_id=group_id, agent__state=AgentState.CONNECTED)
+    found: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+    values = rows.order_by("agent__name").values_list("agent__name", "slot_name", "capacity", "occupied")
+    for name, slot_name, capacity, occupied in values:
+        total, free = found.setdefault(name, ({}, {}))
+        total[slot_name], free[slot_name] = capacity, capacity - occupied
+    return [(name, ResourceSlots(total), ResourceSlots(free)) for name, (total, free) in found.items()]

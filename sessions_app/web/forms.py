@@ -1,0 +1,93 @@
+"""The launcher's form. It only shapes what people typed; sessions_app.requests checks it, as for REST."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from accounts.selectors import usable_projects
+from agents.selectors import visible_resource_groups
+from common.actors import Actor
+from images.selectors import visible_images
+from sessions_app.models import SessionType
+from vfolders.selectors import mountable_folders
+
+SIZES = {
+    "small": ("Small", "1", "2g"),
+    "medium": ("Medium", "2", "4g"),
+    "large": ("Large", "4", "16g"),
+}
+
+
+class LauncherForm(forms.Form):
+    """Fields carry the names of the REST body, so that refusals find their place."""
+
+    type = forms.ChoiceField(choices=SessionType.choices, initial="interactive", required=False)
+    name = forms.CharField(max_length=64, help_text="Letters, digits, dots and dashes.")
+    project = forms.ChoiceField()
+    image = forms.ChoiceField(label="Environment")
+    resource_group = forms.ChoiceField(required=False, label="Machines")
+    cpu = forms.CharField(initial="1", max_length=12, label="CPU cores")
+    mem = forms.CharField(initial="2g", max_length=12, label="Memory", help_text="Like 512m or 4g.")
+    shm = forms.CharField(initial="64m", max_length=12, label="Shared memory", required=False)
+    folders = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+    readonly = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+    command = forms.CharField(
+        required=False, strip=False, widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"})
+    )
+    timeout_s = forms.IntegerField(required=False, min_value=1, label="Time limit in seconds")
+    environment = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        help_text="One NAME=value a line.",
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
+        super().__init__(data, **kwargs)
+        self.images = list(visible_images(actor))
+        self.mountable = list(mountable_folders(actor))
+        folder_choices = [(str(folder.pk), folder.name) for folder in self.mountable]
+        self._choose("project", [(project.name, str(project)) for project in usable_projects(actor)])
+        self._choose("image", [(image.reference, str(image)) for image in self.images])
+        self._choose("resource_group", [(group.name, group.name) for group in visible_resource_groups(actor)])
+        self._choose("folders", folder_choices)
+        self._choose("readonly", folder_choices)
+
+    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+        self.fields[name].choices = choices  # type: ignore[attr-defined]
+
+    def raw_request(self) -> dict[str, object]:
+        """The body that REST would get for what was typed."""
+        typed = self.cleaned_data
+        resources = {"cpu": typed["cpu"], "mem": typed["mem"]}
+        if typed.get("shm"):
+            resources["shm"] = typed["shm"]
+        readonly = set(typed["readonly"])
+        is_batch = typed["type"] == SessionType.BATCH
+        return {
+            "name": typed["name"],
+            "project": typed["project"],
+            "image": typed["image"],
+            "resource_group": typed["resource_group"],
+            "type": typed["type"] or "interactive",
+            "resources": resources,
+            "mounts": [{"folder": folder, "readonly": folder in readonly} for folder in typed["folders"]],
+            "command": typed["command"] if is_batch else "",
+            "timeout_s": typed["timeout_s"] if is_batch else None,
+            "environment": parse_environment(typed["environment"]),
+        }
+
+    def add_refusal(self, fields: Mapping[str, list[str]], message: str) -> None:
+        """Mark a refusal at the fields it names, or on top of the form."""
+        for name, messages in fields.items():
+            own = {"resources": "cpu", "resources.shm": "shm", "mounts": "folders"}.get(name, name)
+            for text in messages:
+                self.add_error(own if own in self.fields else None, text)
+        if not fields:
+            self.add_error(None, message)
+
+
+def parse_environment(text: str) -> dict[str, str]:
+    """Variables of NAME=value lines; a line without "=" becomes a name that the request check refuses."""
+    pairs = (line.partition("=") for line in text.splitlines() if line.strip())
+    return {name.strip(): value for name, _, value in pairs}

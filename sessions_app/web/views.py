@@ -1,0 +1,157 @@
+"""Pages of sessions: list, launcher, detail, terminal."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from common.api import actor_of
+from common.errors import BerthError
+from images.selectors import access_image
+from sessions_app import presenters
+from sessions_app.links import apps_of
+from sessions_app.logs import read_log
+from sessions_app.requests import parse_request
+from sessions_app.selectors import Action, access_session, main_kernel, may, visible_sessions
+from sessions_app.services import enqueue_session, suggest_name, terminate_session
+from sessions_app.states import LIVE, TERMINAL
+from sessions_app.web.forms import SIZES, LauncherForm
+
+ROWS_PER_PAGE = 50
+TABS = {"live": LIVE, "ended": TERMINAL}
+
+
+@require_GET
+@login_required
+def session_list(request: HttpRequest) -> HttpResponse:
+    """Live or ended sessions; the same view answers the fragment that refreshes the rows."""
+    actor = actor_of(request)
+    tab = request.GET.get("tab") if request.GET.get("tab") in TABS else "live"
+    search = request.GET.get("q", "")[:64]
+    everything = visible_sessions(actor)
+    chosen = everything.filter(status__in=TABS[tab], name__icontains=search).with_parts()
+    page = Paginator(chosen, ROWS_PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "tab": tab,
+        "search": search,
+        "page": page,
+        "rows": [presenters.row(actor, session) for session in page],
+        "live_count": everything.live().count(),
+        "ended_count": everything.ended().count(),
+    }
+    return render(request, _fragment_or_page(request, "sessions_app/_list.html", "sessions_app/list.html"), context)
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+def launcher(request: HttpRequest) -> HttpResponse:
+    """The form for a new session. What was typed stays in the query string, so that a form can be shared."""
+    actor = actor_of(request)
+    if request.method == "POST":
+        form = LauncherForm(request.POST, actor=actor)
+        session = _try_enqueue(request, form)
+        if session is not None:
+            return redirect("session-detail", session_id=session.pk)
+    else:
+        initial = {"name": suggest_name(actor, "session"), **request.GET.dict()}
+        if request.GET.getlist("folders"):
+            initial["folders"] = request.GET.getlist("folders")  # type: ignore[assignment]
+        form = LauncherForm(actor=actor, initial=initial)
+    status = 400 if form.errors else 200
+    return render(request, "sessions_app/launcher.html", {"form": form, "sizes": SIZES}, status=status)
+
+
+def _try_enqueue(request: HttpRequest, form: LauncherForm):  # type: ignore[no-untyped-def]
+    if not form.is_valid():
+        return None
+    try:
+        return enqueue_session(actor=actor_of(request), request=parse_request(form.raw_request()))
+    except BerthError as error:
+        form.add_refusal(error.fields, f"{error.message} {error.hint}")
+        return None
+
+
+@require_GET
+@login_required
+def launch_summary(request: HttpRequest) -> HttpResponse:
+    """What the launcher's form asks for now, and whether it would start at once. A fragment."""
+    form = LauncherForm(request.GET, actor=actor_of(request))
+    form.is_valid()
+    return render(request, "sessions_app/_summary.html", presenters.summary(actor_of(request), form.cleaned_data))
+
+
+@require_POST
+@login_required
+def quick_start(request: HttpRequest) -> HttpResponse:
+    """Start an image with its usual size, in the person's first project: one click from the Start page."""
+    actor = actor_of(request)
+    image = access_image(actor, request.POST.get("image", ""))
+    raw = presenters.quick_request(actor, image, name=suggest_name(actor, presenters.stem_of(image)))
+    session = enqueue_session(actor=actor, request=parse_request(raw))
+    return redirect("session-detail", session_id=session.pk)
+
+
+@require_POST
+@login_required
+def start_again(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """A new session like an earlier one of one's own."""
+    actor = actor_of(request)
+    earlier = access_session(actor, session_id, Action.OPEN_APP)
+    raw = presenters.request_like(earlier, name=suggest_name(actor, presenters.stem_of_name(earlier.name)))
+    session = enqueue_session(actor=actor, request=parse_request(raw))
+    return redirect("session-detail", session_id=session.pk)
+
+
+@require_GET
+@login_required
+def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """One session; the same view answers the fragment that follows its changes."""
+    actor = actor_of(request)
+    session = access_session(actor, session_id, Action.VIEW)
+    context = {
+        "session": session,
+        "row": presenters.row(actor, session),
+        "stages": presenters.stages(session),
+        "transitions": session.transitions.all(),
+        "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
+        "kernels": session.kernels.all(),
+        "mounts": session.mounts.all(),
+    }
+    return render(request, _fragment_or_page(request, "sessions_app/_detail.html", "sessions_app/detail.html"), context)
+
+
+@require_GET
+@login_required
+def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Terminals of one session, as many as one likes, side by side as tabs."""
+    session = access_session(actor_of(request), session_id, Action.OPEN_TERMINAL)
+    return render(request, "sessions_app/terminal.html", {"session": session})
+
+
+@require_GET
+@login_required
+def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """The log as a file."""
+    session = access_session(actor_of(request), session_id, Action.READ_LOGS)
+    response = HttpResponse(read_log(main_kernel(session)), content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{session.name}.log"'
+    return response
+
+
+@require_POST
+@login_required
+def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Stop a session and go back to where the button was."""
+    session = terminate_session(actor=actor_of(request), session_id=session_id)
+    if request.POST.get("back") == "list":
+        messages.success(request, f"“{session.name}” is being stopped.")
+        return redirect("session-list")
+    return redirect("session-detail", session_id=session_id)
+
+
+def _fragment_or_page(request: HttpRequest, fragment: str, page: str) -> str:
+    return fragment if request.htmx and not request.htmx.boosted else page  # type: ignore[attr-defined]
