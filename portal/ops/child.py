@@ -1,0 +1,29 @@
+"""Becomes another program that does not outlive its parent: `child.py SIGNAL UID GID PROGRAM [ARGUMENT…]`.
+
+Run by path with the same Python. It changes the account (-1 keeps it), asks the kernel for SIGNAL when the parent
+dies in whatever way, and turns into PROGRAM. The account comes first: a change of it would clear that request.
+"""
+
+import ctypes
+import os
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    number, uid, gid = (int(text) for text in sys.argv[1:4])
+    parent = os.getppid()
+    if uid != -1:
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        os.umask(0o077)
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("The supervisor died before this process started.")
+    os.execv(sys.argv[4], sys.argv[4:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""bin/down: stops what bin/up started; with --purge it removes every trace."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+
+from portal.ops.console import speaker
+from portal.ops.layout import Layout, layout_of
+from portal.ops.locks import holder
+from portal.ops.processes import end_leftovers
+from portal.ops.purge import purge
+
+STOP_LIMIT_S = 60
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="bin/down", description="Stop Berth. Sessions and the engine keep running."
+    )
+    parser.add_argument(
+        "--data", metavar="DIR", help="the data directory that bin/up was given (default: var)"
+    )
+    parser.add_argument(
+        "--purge",
+        action="store_true",
+        help="remove everything for good: accounts, folders and their files, sessions, images, what was built",
+    )
+    options = parser.parse_args()
+    layout, say = layout_of(options.data), speaker("down")
+    try:
+        was_running = stop(layout)
+    except PermissionError:
+        say("Another user runs this Berth. Stop it as that user, or as root.")
+        return 1
+    say("stopped" if was_running else "was not running")
+    if options.purge:
+        purge(layout, say)
+        say("nothing of this Berth is left")
+    return 0
+
+
+def stop(layout: Layout) -> bool:
+    """Ask the supervisor to stop and wait for it; kill it when it takes too long. Whether anything ran."""
+    pid = holder(layout)
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        give_up_at = time.monotonic() + STOP_LIMIT_S
+        while holder(layout) == pid:
+            if time.monotonic() > give_up_at:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+    return bool(end_leftovers(layout.data)) or pid is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""The processes of a running portal: databases, then the schema and first data, then web, workers and beat."""
+
+import asyncio
+import http.client
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+from portal.ops.console import speaker
+from portal.ops.envfile import ANY_ADDRESS, server_address_of
+from portal.ops.layout import Layout
+from portal.ops.postgres import EmbeddedPostgres
+from portal.ops.quarters import take_quarters
+from portal.ops.redis import EmbeddedRedis
+from portal.ops.supervisor import Service, Supervisor, run_once
+
+WEB_OPTIONS = (
+    "--http httptools --loop uvloop --ws websockets-sansio --ws-max-size 67108864 --ws-per-message-deflate false "
+    "--no-server-header --no-access-log --timeout-keep-alive 65 --timeout-graceful-shutdown 10 --log-level warning"
+)
+WORKER_OPTIONS = "--pool threads --without-gossip --without-mingle --without-heartbeat --loglevel WARNING"
+FRONT = ("web", "worker", "tick", "beat")
+
+say = speaker("up")
+
+
+class Portal:
+    """One run of the portal under one supervisor."""
+
+    def __init__(
+        self, layout: Layout, environment: Mapping[str, str], *, host: str, port: int, image: str
+    ) -> None:
+        self._layout = layout
+        self._environment = dict(environment)
+        self._host = host
+        self._port = port
+        self._image = image
+        self._supervisor = Supervisor()
+
+    async def run(self, *, has_demo: bool, began_at: float) -> int:
+        """Start all, then stay until SIGINT, SIGTERM or SIGHUP; a second one ends us without waiting."""
+        is_over = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, end_or_abort, is_over)
+        starting = asyncio.create_task(self._start(has_demo))
+        waiting = asyncio.create_task(is_over.wait())
+        try:
+            await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                self._greet(starting.result(), time.monotonic() - began_at)
+                await waiting
+            return 0
+        finally:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            say("stopping; sessions and the engine keep running")
+            await self._supervisor.stop_together(FRONT)
+            await self._supervisor.stop()
+
+    async def _start(self, has_demo: bool) -> str:
+        """Returns a link that signs the superadmin in once."""
+        for server in self._embedded_servers():
+            await asyncio.to_thread(server.prepare)
+            await self._supervisor.start(server.service())
+        await self._manage("migrate", "--noinput", "--verbosity", "0")
+        await self._manage(*self._first_run(has_demo))
+        for service in self._front():
+            await self._supervisor.start(service)
+        link = await self._manage("sign_in_link", is_quiet=True)
+        return link.strip().splitlines()[-1]
+
+    def _embedded_servers(self) -> list[EmbeddedPostgres | EmbeddedRedis]:
+        """Those that the caller did not replace by DATABASE_URL or REDIS_URL."""
+        servers: list[EmbeddedPostgres | EmbeddedRedis] = []
+        needed = [name for name in ("DATABASE_URL", "REDIS_URL") if not os.environ.get(name)]
+        if needed:
+            quarters = take_quarters(self._layout, self._environment["BERTH_INSTALLATION"])
+        for name in needed:
+            address = server_address_of(self._environment[name])
+            kind = EmbeddedPostgres if name == "DATABASE_URL" else EmbeddedRedis
+            servers.append(kind(quarters, address, self._environment))
+        return servers
+
+    def _front(self) -> tuple[Service, ...]:
+        celery = f"celery --app portal --quiet worker {WORKER_OPTIONS}"
+        host = ("--host", self._host, "--port", str(self._port))
+        return (
+            self._service("web", "uvicorn", "portal.asgi:application", *WEB_OPTIONS.split(), *host),
+            self._service(
+                "worker",
+                *celery.split(),
+                *["-n", "worker@berth", "-c", "8", "-Q", "launch,default,maintenance"],
+            ),
+            self._service("tick", *celery.split(), *["-n", "tick@berth", "-c", "1", "-Q", "tick"]),
+            self._service(
+                "beat",
+                *["celery", "--app", "portal", "--quiet", "beat", "--pidfile=", "--loglevel", "WARNING"],
+            ),
+        )
+
+    def _service(self, name: str, program: str, *arguments: str) -> Service:
+        return Service(
+            name=name,
+            argv=(str(self._layout.venv / "bin" / program), *arguments),
+            environment=self._environment,
+            directory=self._layout.checkout,
+            is_ready=self._web_answers if name == "web" else lambda: True,
+        )
+
+    def _web_answers(self) -> bool:
+        host = "127.0.0.1" if self._host in ANY_ADDRESS else self._host
+        connection = http.client.HTTPConnection(host, self._port, timeout=5)
+        try:
+            connection.request("GET", "/api/v1/health/", headers={"Host": "localhost"})
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except OSError:
+            return False
+        finally:
+            connection.close()
+
+    async def _manage(self, *arguments: str, is_quiet: bool = False) -> str:
+        argv = (str(self._layout.python), "manage.py", *arguments)
+        return await run_once(
+            arguments[0],
+            argv,
+            environment=self._environment,
+            directory=self._layout.checkout,
+            is_quiet=is_quiet,
+        )
+
+    def _first_run(self, has_demo: bool) -> list[str]:
+        options = ["first_run", "--json", str(self._layout.first_run_file)]
+        return options if has_demo else [*options, "--no-demo"]
+
+    def _greet(self, link: str, took_s: float) -> None:
+        say(
+            f"\nBerth is up after {took_s:.0f} s:  {self._environment['BERTH_URL']}\n"
+            f"Sign in once with:  {link}\n"
+            f"E-mail addresses and passwords: {self._layout.first_run_file}\n"
+            "Ctrl-C stops Berth; sessions keep running."
+        )
+
+
+def end_or_abort(is_over: asyncio.Event) -> None:
+    if is_over.is_set():
+        os._exit(130)  # the kernel ends our children
+    is_over.set()

@@ -1,0 +1,54 @@
+"""Processes that an earlier bin/up left behind: found by a mark in their environment, ended by their ids."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+MARK = "BERTH_SUPERVISED"
+PATIENCE_S = 5
+
+
+def mark_of(data: Path) -> dict[str, str]:
+    """The variable that every process started by this installation's supervisor carries."""
+    return {MARK: str(data)}
+
+
+def marked_processes(data: Path) -> list[int]:
+    """Ids of living processes with our mark; a process we may not look into belongs to somebody else."""
+    wanted = f"{MARK}={data}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if wanted in environment and is_alive(int(entry.name)):
+            found.append(int(entry.name))
+    return found
+
+
+def end_leftovers(data: Path, patience_s: float = PATIENCE_S) -> int:
+    """Ask what an earlier supervisor left behind to end, then insist. How many processes there were."""
+    count = len(marked_processes(data))
+    for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, patience_s)):
+        for pid in marked_processes(data):
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+        give_up_at = time.monotonic() + wait_s
+        while marked_processes(data) and time.monotonic() < give_up_at:
+            time.sleep(0.02)
+    return count
+
+
+def is_alive(pid: int) -> bool:
+    """False for zombies too: on some machines process 1 reaps orphans late."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}

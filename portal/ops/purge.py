@@ -1,0 +1,119 @@
+"""Removes every trace of one installation: engine objects, data, and what the checkout got from bin/up."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from portal.ops.console import Say
+from portal.ops.engine_api import EngineClient, EngineRefused, EngineUnreachable
+from portal.ops.envfile import read_env
+from portal.ops.layout import Layout
+from portal.ops.locks import directory_lock
+
+DEFAULT_ENGINE = "unix:///var/run/docker.sock"
+INSTALLATION_LABEL = "io.berth.installation"
+ROLE_LABEL = "io.berth.role"
+
+
+def purge(layout: Layout, log: Say) -> None:
+    """Remove it all; the portal must be stopped. Docker itself and Debian packages stay."""
+    values = read_env(layout.env_file)
+    if installation := values.get("BERTH_INSTALLATION"):
+        try:
+            purge_engine(EngineClient(values.get("BERTH_ENGINE", DEFAULT_ENGINE)), installation, log)
+        except EngineUnreachable as fault:
+            log(f"the engine does not answer, its containers and images stay: {fault}")
+    with directory_lock(layout.checkout, waits=False) as is_ours_alone:
+        purge_data(layout, log)
+        if is_ours_alone:
+            purge_checkout(layout, log)
+        else:
+            log("another data directory runs from this checkout: .venv, node_modules and assets stay")
+
+
+def purge_engine(engine: EngineClient, installation: str, log: Say) -> None:
+    """Containers, networks and volumes with our label; images of any Berth that nobody else uses."""
+    ours = [f"{INSTALLATION_LABEL}={installation}"]
+    containers = listed(engine, "/containers/json?all=true&", ours)
+    for container in containers:
+        engine.delete(f"/containers/{container['Id']}", query={"force": "true", "v": "true"})
+    networks = listed(engine, "/networks?", ours)
+    for network in networks:
+        engine.delete(f"/networks/{network['Id']}")
+    volumes = listed(engine, "/volumes?", ours)["Volumes"] or []
+    for volume in volumes:
+        engine.delete(f"/volumes/{volume['Name']}", query={"force": "true"})
+    log(f"removed {len(containers)} containers, {len(networks)} networks, {len(volumes)} volumes")
+    for image in sorted(listed(engine, "/images/json?", [ROLE_LABEL]), key=lambda image: -image["Created"]):
+        remove_image(engine, image, log)
+
+
+def remove_image(engine: EngineClient, image: dict[str, Any], log: Say) -> None:
+    tags = [tag for tag in image.get("RepoTags") or [] if tag != "<none>:<none>"]
+    for name in tags or [image["Id"]]:
+        try:
+            engine.delete(f"/images/{name}")
+            log(f"removed the image {name}")
+        except EngineRefused as refusal:
+            log(f"kept the image {name}: {refusal}")
+
+
+def listed(engine: EngineClient, path: str, labels: list[str]) -> Any:
+    return engine.get(f"{path}filters={json.dumps({'label': labels}, separators=(',', ':'))}")
+
+
+def purge_data(layout: Layout, log: Say) -> None:
+    """The data directory and the servers' quarters outside of it, if the quarters are really ours."""
+    values = read_env(layout.env_file)
+    if layout.quarters_link.is_symlink():
+        quarters = Path(os.readlink(layout.quarters_link))
+        if quarters.name == values.get("BERTH_INSTALLATION"):
+            remove_tree(quarters, log)
+            if quarters.parent.is_dir() and not any(quarters.parent.iterdir()):
+                quarters.parent.rmdir()
+    if not layout.env_file.exists():
+        return
+    not_data = {layout.assets, layout.static, layout.checkout / "var" / "test"}
+    for entry in set(layout.data.iterdir()) - not_data:
+        remove_tree(entry, log)
+    if not any(layout.data.iterdir()):
+        layout.data.rmdir()
+
+
+def purge_checkout(layout: Layout, log: Say) -> None:
+    """What bin/up built beside the source; a .venv or node_modules without its stamp is somebody else's."""
+    built = {
+        layout.venv: layout.venv / "berth-requirements",
+        layout.node_modules: layout.node_modules / ".berth-lock",
+        layout.assets: layout.static / ".berth-sources",
+        layout.static: layout.static / ".berth-sources",
+    }
+    for directory in [directory for directory, stamp in built.items() if stamp.exists()]:
+        remove_tree(directory, log)
+    if layout.assets.parent.is_dir() and not any(layout.assets.parent.iterdir()):
+        layout.assets.parent.rmdir()
+    foreign = {".venv", "node_modules", ".git", "var"}
+    for room in (
+        entry for entry in layout.checkout.iterdir() if entry.is_dir() and entry.name not in foreign
+    ):
+        for cache in list(room.rglob("__pycache__")):
+            shutil.rmtree(cache, ignore_errors=True)
+
+
+def remove_tree(path: Path, log: Say) -> None:
+    """Remove a file or directory; directories that a program closed to their owner are opened first."""
+
+    def open_and_retry(function: Any, name: str, _: Any) -> None:
+        try:
+            os.chmod(os.path.dirname(name), 0o700)
+            os.chmod(name, 0o700, follow_symlinks=True)
+            function(name)
+        except OSError as fault:
+            log(f"could not remove {name}: {fault.strerror}")
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, onerror=open_and_retry)
+    else:
+        path.unlink(missing_ok=True)

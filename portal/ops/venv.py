@@ -1,0 +1,99 @@
+"""The virtual environment in the checkout, with exactly the pinned requirements."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from portal.ops.console import Say
+from portal.ops.errors import PreflightFailed
+from portal.ops.layout import Layout, content_hash
+from portal.ops.machine import (
+    apt_install,
+    can_apt_install,
+    download_environment,
+    run_step,
+)
+
+REQUIREMENTS = ("requirements.txt", "requirements-embedded.txt")
+
+
+def prepare_venv(layout: Layout, log: Say) -> None:
+    """A virtual environment with pip in .venv, still without packages. May use apt. Raises PreflightFailed."""
+    if is_current(layout) or has_pip(layout.python):
+        return
+    create_venv(layout.venv, log)
+
+
+def install_requirements(layout: Layout, log: Say) -> None:
+    """Bring .venv to the pins; does nothing when they have not changed. Raises PreflightFailed."""
+    if is_current(layout):
+        return
+    log("installing the pinned Python packages")
+    pip_install(layout, *(layout.checkout / name for name in REQUIREMENTS), log=log)
+    stamp_file(layout).write_text(stamp(layout))
+
+
+def is_current(layout: Layout) -> bool:
+    file = stamp_file(layout)
+    return file.exists() and file.read_text() == stamp(layout) and runs(layout.python)
+
+
+def stamp_file(layout: Layout) -> Path:
+    return layout.venv / "berth-requirements"
+
+
+def stamp(layout: Layout) -> str:
+    return content_hash(layout.checkout / name for name in REQUIREMENTS)
+
+
+def create_venv(venv: Path, log: Say) -> None:
+    if importlib.util.find_spec("ensurepip") is None:
+        package = f"python3.{sys.version_info.minor}-venv"
+        if not can_apt_install():
+            raise PreflightFailed(
+                "This Python cannot make virtual environments (ensurepip is missing).",
+                f"Run: sudo apt-get update && sudo apt-get install -y {package}",
+            )
+        apt_install(package, log=log)
+    if venv.exists():
+        shutil.rmtree(venv)
+    log(f"making a virtual environment with Python {sys.version_info.major}.{sys.version_info.minor}")
+    fix = "Remove .venv and run bin/up again."
+    run_step([sys.executable, "-m", "venv", str(venv)], title="Making .venv", fix=fix, log=log)
+
+
+def pip_install(layout: Layout, *requirements: Path, log: Say) -> None:
+    """Install what the files pin, by hash, from wheels only: a fresh machine has no compiler."""
+    files = [argument for path in requirements for argument in ("-r", str(path))]
+    options = ("--require-hashes", "--only-binary", ":all:", "--no-input", "--progress-bar", "off")
+    run_step(
+        [
+            str(layout.python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            *options,
+            *files,
+        ],
+        title="Installing the Python packages",
+        fix="Check that this machine reaches PyPI (proxy, certificates, disk), then run bin/up again.",
+        log=log,
+        environment=download_environment(),
+    )
+
+
+def has_pip(python: Path) -> bool:
+    return runs(python, "-m", "pip", "--version")
+
+
+def runs(python: Path, *arguments: str) -> bool:
+    """Whether this interpreter still works; a system upgrade can take away the one a venv points to."""
+    command = [str(python), *(arguments or ("-V",))]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
