@@ -62,16 +62,29 @@ def parse_options() -> argparse.Namespace:
         prog="bin/up", description="Start Berth; the first time, install all it needs."
     )
     parser.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT})"
+        "--port",
+        type=int,
+        default=DEFAULT_PORT,
+        help=f"port to listen on (default: {DEFAULT_PORT})",
     )
     parser.add_argument(
-        "--host", default=DEFAULT_HOST, help="address to listen on (default: %(default)s, only this machine)"
+        "--host",
+        default=DEFAULT_HOST,
+        help="address to listen on (default: %(default)s, only this machine)",
     )
-    parser.add_argument("--data", metavar="DIR", help="where all data go (default: var in the checkout)")
     parser.add_argument(
-        "--no-demo", action="store_true", help="make only a superadmin; no demo project and people"
+        "--data", metavar="DIR", help="where all data go (default: var in the checkout)"
     )
-    parser.add_argument("--no-image", action="store_true", help="do not build the session image berth/python")
+    parser.add_argument(
+        "--no-demo",
+        action="store_true",
+        help="make only a superadmin; no demo project and people",
+    )
+    parser.add_argument(
+        "--no-image",
+        action="store_true",
+        help="do not build the session image berth/python",
+    )
     return parser.parse_args()
 
 
@@ -83,22 +96,36 @@ def bring_up(options: argparse.Namespace, layout: Layout) -> int:
     engine = ensure_engine(say)
     environment = portal_environment(options, layout, engine)
     with directory_lock(layout.checkout, is_shared=True):
-        with directory_lock(CHECKOUT / "portal" / "ops"):  # one set-up of a checkout at a time
+        with directory_lock(
+            CHECKOUT / "portal" / "ops"
+        ):  # one set-up of a checkout at a time
             prepare_venv(layout, say)
             image = InBackground(
-                lambda: "" if options.no_image else ensure_session_image(speaker("image"), layout.data)
+                lambda: (
+                    ""
+                    if options.no_image
+                    else ensure_session_image(
+                        speaker("image"), layout.data, address=engine
+                    )
+                )
             )
             install_requirements(layout, say)
             ensure_assets(layout, environment, say)
             reference = image.result()
-        portal = Portal(layout, environment, host=options.host, port=options.port, image=reference)
+        portal = Portal(
+            layout, environment, host=options.host, port=options.port, image=reference
+        )
         return asyncio.run(portal.run(has_demo=not options.no_demo, began_at=began_at))
 
 
-def portal_environment(options: argparse.Namespace, layout: Layout, engine: str) -> dict[str, str]:
+def portal_environment(
+    options: argparse.Namespace, layout: Layout, engine: str
+) -> dict[str, str]:
     """What every process of the portal gets; also writes the env file. The caller's variables win."""
     given = {name for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
-    values = updated(read_env(layout.env_file), host=options.host, port=options.port, is_given=given)
+    values = updated(
+        read_env(layout.env_file), host=options.host, port=options.port, is_given=given
+    )
     values["BERTH_ENGINE"] = engine
     write_env(layout.env_file, values)
     caller = {
