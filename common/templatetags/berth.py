@@ -1,0 +1,166 @@
+"""Tags and filters of every page: `{% load berth %}`. The components they draw are in templates/includes/."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.contrib.messages import constants
+from django.contrib.messages.storage.base import Message
+from django.forms import BoundField
+from django.template.loader_tags import BLOCK_CONTEXT_KEY
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from common import clock
+from common.looks import Tone, look_of
+from common.slots import format_amount, format_bytes, format_slots
+from common.words import ago_words, duration_words
+
+register = template.Library()
+FULL_PERCENT = 100
+NEARLY_FULL_PERCENT = 85
+CONTROL_CLASSES = {
+    "select": "form-select",
+    "selectmultiple": "form-select",
+    "checkbox": "form-check-input",
+    "radioselect": "form-check-input",
+}
+
+
+@register.simple_tag
+def icon(name: str, css_class: str = "") -> SafeString:
+    """One of static/src/icons.json; it is an ornament beside words, so screen readers skip it."""
+    url = static("berth/icons.svg")
+    return format_html(
+        '<svg class="icon{}" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.75" '
+        'stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><use href="{}#{}"></use></svg>',
+        f" {css_class}" if css_class else "",
+        url,
+        name,
+    )
+
+
+@register.simple_tag(takes_context=True)
+def repeat_block(context: template.Context, name: str) -> SafeString:
+    """What the block `name` of this page says, a second time: the title is in the tab and in the header."""
+    blocks = context.render_context.get(BLOCK_CONTEXT_KEY)
+    block = blocks.get_block(name) if blocks else None
+    return block.render(context) if block else SafeString("")
+
+
+@register.inclusion_tag("includes/notice.html")
+def notice(message: Message) -> dict[str, Any]:
+    """One of Django's messages."""
+    looks = {
+        constants.SUCCESS: (Tone.GOOD, "circle-check"),
+        constants.WARNING: (Tone.WARN, "alert-triangle"),
+        constants.ERROR: (Tone.BAD, "alert-circle"),
+    }
+    tone, icon_name = looks.get(message.level, (Tone.BUSY, "info-circle"))
+    return {"tone": tone, "icon_name": icon_name, "text": message, "is_closable": True}
+
+
+@register.inclusion_tag("includes/status_badge.html")
+def status_badge(status: str, note: str = "") -> dict[str, Any]:
+    """`{% status_badge session.status %}`; `note` follows the word ("62 %")."""
+    return {"look": look_of(str(status)), "note": note}
+
+
+@register.inclusion_tag("includes/meter.html")
+def meter(label: str, used: int, limit: int | None, slot: str = "mem", own: int = 0) -> dict[str, Any]:
+    """`{% meter "Memory" used=agent.used limit=agent.capacity slot="mem" own=mine %}`, amounts in base units.
+
+    `own` is the part of `used` that belongs to the reader; `limit=None` means that there is no limit.
+    """
+    percent = min(FULL_PERCENT, round(FULL_PERCENT * used / limit)) if limit else 0
+    own_percent = min(percent, round(FULL_PERCENT * own / limit)) if limit else 0
+    tone = Tone.BAD if percent >= FULL_PERCENT else Tone.WARN if percent >= NEARLY_FULL_PERCENT else Tone.BUSY
+    return {
+        "label": label,
+        "used": format_amount(slot, used),
+        "limit": None if limit is None else format_amount(slot, limit),
+        "own": format_amount(slot, own) if own else "",
+        "percent": percent,
+        "own_percent": own_percent,
+        "tone": tone,
+    }
+
+
+@register.filter(name="bytes")
+def bytes_for_people(amount: int) -> str:
+    """1610612736 → "1.5 GiB"."""
+    return format_bytes(amount)
+
+
+@register.filter
+def amount(value: int, slot: str) -> str:
+    """Base units of one slot: {{ 1500|amount:"cpu" }} → "1.5 cores"."""
+    return format_amount(slot, value)
+
+
+@register.filter
+def slots(value: Mapping[str, int]) -> str:
+    """{"cpu": 1000, "mem": 2**30} → "1 core, 1 GiB"."""
+    return format_slots(value)
+
+
+@register.filter
+def duration(seconds: float) -> str:
+    """250 → "4 min 10 s"."""
+    return duration_words(seconds)
+
+
+@register.filter
+def ago(instant: datetime | None) -> SafeString | str:
+    """ "5 min ago"; it goes on counting in the page. An em dash for None."""
+    return _time(instant, "data-ago", ago_words)
+
+
+@register.filter
+def elapsed(instant: datetime | None) -> SafeString | str:
+    """Time since `instant`, counting in the page: "4 min 10 s"."""
+    return _time(instant, "data-elapsed", duration_words)
+
+
+def _time(instant: datetime | None, mark: str, words: Any) -> SafeString | str:
+    if instant is None:
+        return "—"
+    seconds = (clock.now() - instant).total_seconds()
+    return format_html(
+        '<time datetime="{}" {}>{}</time>', instant.isoformat(), mark, words(max(0.0, seconds))
+    )
+
+
+@register.filter
+def moment(instant: datetime | None) -> SafeString | str:
+    """The instant itself, in UTC; the page shows it in the reader's time zone."""
+    if instant is None:
+        return "—"
+    text = f"{instant:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" data-moment>{}</time>', instant.isoformat(), text)
+
+
+@register.filter
+def initials(name: str) -> str:
+    """ "ada.lovelace@example.org" → "AL", "Ada" → "A"."""
+    words = [word for word in name.partition("@")[0].replace(".", " ").replace("-", " ").split() if word]
+    return "".join(word[0] for word in words[:2]).upper() or "?"
+
+
+@register.filter
+def as_pattern(word: str) -> str:
+    """For the HTML attribute `pattern`: matches exactly this text."""
+    return re.sub(r"([\\^$.*+?()\[\]{}|/])", r"\\\1", word)
+
+
+@register.simple_tag
+def control(field: BoundField) -> SafeString:
+    """The widget of a form field with the classes of its kind, marked where it is wrong."""
+    kind = type(field.field.widget).__name__.lower().removesuffix("input")
+    css_class = CONTROL_CLASSES.get(kind, "form-control")
+    given = field.field.widget.attrs.get("class", "")
+    mark = "is-invalid" if field.errors else ""
+    return field.as_widget(attrs={"class": " ".join(filter(None, [css_class, given, mark]))})
