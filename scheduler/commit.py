@@ -34,9 +34,9 @@ class StalePlan(Exception):
 def commit_plan(plan: Plan) -> list[UUID]:
     """Write down who runs where and why the others wait; ids of the sessions that are SCHEDULED now.
 
-    Sessions that were cancelled since the snapshot are left out. Each placed session has its allocation rows, its
-    kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the global order: group,
-    sessions by id, agents by id, their slots. Raises GroupBusy, StalePlan; then nothing was written.
+    Sessions that were cancelled since the snapshot are left out. Each placed session has its allocation rows,
+    its kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the global order:
+    group, sessions by id, agents by id, their slots. Raises GroupBusy, StalePlan; then nothing was written.
     """
     try:
         with transaction.atomic():
@@ -87,7 +87,7 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> None:
     for kernel in kernels:
         needed[kernel.agent_id] = needed.get(kernel.agent_id, ResourceSlots()) + kernel.slots
 
-    connected = Agent.objects.filter(pk__in=needed, state=AgentState.CONNECTED).order_by("pk")
+    connected = Agent.objects.filter(pk__in=needed).in_state(AgentState.CONNECTED).order_by("pk")
     locked = set(connected.select_for_update(no_key=True).values_list("pk", flat=True))
     slots = AgentSlot.objects.filter(agent_id__in=locked).order_by("agent_id", "slot_name")
     free: dict[int, dict[str, int]] = {}
@@ -120,7 +120,8 @@ def _allocate(kernels: Sequence[KernelPlacement]) -> None:
 
 
 def _write_down(plan: Plan) -> None:
-    """Position, reason code and sentence of each session that waits on; rows that say so already stay untouched."""
+    """Position, reason code and sentence of each session that waits on; rows that say so already stay as they
+    are."""
     changed = _update_waiting(plan.deferrals, plan.group_name)
     for session in ComputeSession.objects.filter(pk__in=changed):
         lifecycle.push_session_change(session)
@@ -134,7 +135,8 @@ def _update_waiting(deferrals: Sequence[Deferral], group_name: str) -> list[UUID
             f"""
             UPDATE {ComputeSession._meta.db_table} AS session
             SET queue_position = waits.position, status_reason = waits.reason, status_message = waits.message
-            FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[]) AS waits (id, position, reason, message)
+            FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[])
+                AS waits (id, position, reason, message)
             WHERE session.id = waits.id AND session.status = 'PENDING'
               AND (session.queue_position, session.status_reason, session.status_message)
                   IS DISTINCT FROM (waits.position, waits.reason, waits.message)

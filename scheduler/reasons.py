@@ -7,8 +7,8 @@ from scheduler.engine import Deferral, ReasonCode
 
 
 def sentence_for(deferral: Deferral, group_name: str) -> str:
-    """Why the session waits and what would let it start: «Waits for 2 cuda on one agent: the agent of resource
-    group “lab” with the most room has 1 cuda free.»"""
+    """Why the session waits and what would let it start: «Waits for 2 cuda: the agent of resource group “lab”
+    with the most room has 1 cuda free.»"""
     return SENTENCES[deferral.reason](deferral, f"resource group “{group_name}”")
 
 
@@ -53,13 +53,13 @@ def _fragmented(deferral: Deferral, group: str) -> str:
     if deferral.kernel_count == 1:
         short = _short(deferral.asked, deferral.best_agent)
         return (
-            f"Waits for {format_slots(short)} on one agent: {group} has {_same_slots(deferral.group, short)} free"
-            f" in all, but the agent with the most room only {_same_slots(deferral.best_agent, short)}."
+            f"Waits for {format_slots(short)} on one agent: {group} has {_same_slots(deferral.group, short)}"
+            f" free in all, but the agent with the most room only {_same_slots(deferral.best_agent, short)}."
         )
     each = deferral.asked_by_kernel
     return (
-        f"Waits for room for all {deferral.kernel_count} containers at once, up to {format_slots(each)} on one"
-        f" agent: {group} has {_same_slots(deferral.group, each)} free, but on too many agents."
+        f"Waits for room for all {deferral.kernel_count} containers at once, up to {format_slots(each)} on"
+        f" one agent: {group} has {_same_slots(deferral.group, each)} free, but on too many agents."
     )
 
 

@@ -17,8 +17,8 @@ from sessions_app.states import Status
 def read_snapshot(group_id: int) -> Snapshot:
     """The group's agents and pending sessions. 4 queries, any number of rows.
 
-    The epoch is read first: whatever another tick commits during the reads makes the plan stale, and the commit
-    finds that out. Raises ResourceGroup.DoesNotExist.
+    The epoch is read first: whatever another tick commits during the reads makes the plan stale, and the
+    commit finds that out. Raises ResourceGroup.DoesNotExist.
     """
     group = ResourceGroup.objects.only("name", "epoch", "strategy", "scheduler").get(pk=group_id)
     return Snapshot(
@@ -47,7 +47,7 @@ def _agents(group_id: int) -> Iterator[AgentView]:
     ):
         capacity.setdefault(agent_id, {})[name] = amount
         free.setdefault(agent_id, {})[name] = amount - occupied
-    agents = Agent.objects.filter(resource_group_id=group_id).exclude(state=AgentState.RETIRED)
+    agents = Agent.objects.filter(resource_group_id=group_id).in_use()
     for agent_id, architecture, state in agents.values_list("pk", "architecture", "state"):
         yield AgentView(
             id=agent_id,

@@ -1,4 +1,4 @@
-"""The tick as background work. Events ask for one of their group; a timer asks for all; either alone is right."""
+"""The tick as background work. News ask for one of their group, a timer for all; either alone is right."""
 
 from celery import shared_task
 from django.core.cache import cache

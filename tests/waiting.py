@@ -8,17 +8,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(
-    predicate: Callable[[], T], *, deadline_s: float = 10, interval_s: float = 0.02
-) -> T:
+def wait_until(predicate: Callable[[], T], *, deadline_s: float = 10, interval_s: float = 0.02) -> T:
     """The first true value of `predicate()`, asked every `interval_s`. AssertionError after `deadline_s`."""
     end = time.monotonic() + deadline_s
     pause = threading.Event()
     while not (value := predicate()):
         if time.monotonic() >= end:
             name = getattr(predicate, "__qualname__", repr(predicate))
-            raise AssertionError(
-                f"{name} did not become true within {deadline_s} s; last value: {value!r}."
-            )
+            raise AssertionError(f"{name} did not become true within {deadline_s} s; last value: {value!r}.")
         pause.wait(interval_s)
     return value

@@ -13,7 +13,7 @@ Needs = tuple[str, int | None, tuple[ResourceSlots, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What some agents have: a vector each, and everything together (a sum would overflow a vector's field)."""
+    """What some agents have: a vector each, and all together (a sum would overflow the field of a vector)."""
 
     vectors: list[int]
     total: ResourceSlots
@@ -81,7 +81,7 @@ class Diagnosis:
         return any(self._layout.fits(request, vector) for vector in room.vectors)
 
     def _free_and_capacity(self, session: PendingSession) -> tuple[Room, Room]:
-        """What the schedulable agents have free, and what all have at all; only those that could host `session`."""
+        """Of the agents that could host `session`: what the schedulable ones have free, what all have at all."""
         key = (session.architecture, session.designated_agent_id)
         if key not in self._rooms:
             free = self._machines.free_vectors(session)

@@ -26,7 +26,7 @@ class Machines:
         self._fill_pools()
 
     def place(self, session: PendingSession, requests: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Take room for every request, in the given order, and say on which agents (their ids); or take none."""
+        """Take room for every request, in this order, and say on which agents (their ids); or take none."""
         taken: list[tuple[int, int]] = []
         for request in requests:
             ordinal = self._find(session, request)
@@ -63,8 +63,8 @@ class Machines:
         self._free[ordinal] = vector
 
     def _fill_pools(self) -> None:
-        """One pool per architecture and kinds of slot; those with the fewest kinds come first, because a session
-        without devices must not spend the CPU of a machine with them while a plain machine has room."""
+        """One pool per architecture and kinds of slot; those with the fewest kinds come first, because a
+        session without devices must not spend the CPU of a machine with them while a plain one has room."""
         kinds = [tuple(agent.capacity) for agent in self._agents]
         pools: dict[str, dict[tuple[str, ...], Pool]] = {}
         for ordinal in sorted(range(len(kinds)), key=lambda o: (len(kinds[o]), kinds[o], self._free[o])):

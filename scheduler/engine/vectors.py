@@ -2,10 +2,10 @@
 
     … | cuda | cpu | mem | ordinal        high bits … low bits
 
-A subtraction shows in the guard bits, all at once, whether each field had enough: "fits" is two machine-cheap
-operations, exact for any number of slots. Devices stand above CPU, and CPU above memory, so that comparing two
-vectors as plain numbers compares the scarcest resource first. The lowest field is no resource: it numbers the
-agent, which makes each agent's vector distinct and lets a sorted list of them say whose is whose.
+A subtraction shows in the guard bits, all at once, whether each field had enough: "fits" is one subtraction
+and one mask, exact for any number of slots. Devices stand above CPU, and CPU above memory, so that comparing
+two vectors as plain numbers compares the scarcest resource first. The lowest field is no resource: it numbers
+the agent, which makes each agent's vector distinct and lets a sorted list of them say whose is whose.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,8 +40,8 @@ class Layout:
         return ((room | self._guards) - request) & self._guards == self._guards
 
     def nearness(self, request: int, room: int) -> tuple[int, int]:
-        """A key that grows the nearer `room` comes to `request`: how many fields have enough, then what there is
-        in those that have not."""
+        """A key that grows the nearer `room` comes to `request`: how many fields have enough, then what there
+        is in those that have not."""
         enough = ((room | self._guards) - request) & self._guards
         missing = self._guards ^ enough
         return enough.bit_count(), room & (missing - (missing >> FIELD_BITS - 1))
