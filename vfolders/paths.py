@@ -5,6 +5,7 @@ Text is parsed exactly as it arrives; nothing is decoded, normalised or trimmed 
 cannot mean one thing to the check and another to the disk.
 """
 
+import re
 import unicodedata
 
 EntryPath = tuple[str, ...]
@@ -13,6 +14,9 @@ ROOT: EntryPath = ()
 MAX_NAME_BYTES = 255  # NAME_MAX of every file system we mount
 MAX_PATH_BYTES = 3072  # leaves room for "/home/work/<folder>/" below the kernel's PATH_MAX of 4096
 MAX_DEPTH = 128
+MAX_FOLDER_NAME_LENGTH = 64
+
+_FOLDER_NAME = re.compile(r"\w[\w.-]*")
 
 # Control characters, halves of surrogate pairs (names that are not UTF-8), line and paragraph separators:
 # none can be shown, logged or sent in a header without doubt about what it is.
@@ -78,3 +82,13 @@ def display_name(name: str) -> str:
         "\N{REPLACEMENT CHARACTER}" if unicodedata.category(character) in _UNSAFE_CATEGORIES else character
         for character in name
     )
+
+
+def parse_folder_name(text: str) -> str:
+    """`text` if it may name a folder: it appears as `/home/work/<name>` in sessions. Raises UnsafePath."""
+    name = parse_name(text)
+    if len(name) > MAX_FOLDER_NAME_LENGTH:
+        raise UnsafePath(f"The name is longer than {MAX_FOLDER_NAME_LENGTH} characters.")
+    if not _FOLDER_NAME.fullmatch(name):
+        raise UnsafePath("Use letters, digits, dots, dashes and underscores; begin with a letter or digit.")
+    return name

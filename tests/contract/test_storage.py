@@ -208,7 +208,12 @@ def test_what_is_made_belongs_to_the_user_of_the_containers(storage: StorageBack
     finally:
         os.umask(previous)
 
-    for made, mode in ((inside, 0o755), (inside / "a", 0o755), (inside / "a" / "b", 0o644), (inside / "c", 0o755)):
+    for made, mode in (
+        (inside, 0o755),
+        (inside / "a", 0o755),
+        (inside / "a" / "b", 0o644),
+        (inside / "c", 0o755),
+    ):
         status = made.stat()
         assert (status.st_uid, status.st_gid) == (OWNER.uid, OWNER.gid)
         assert stat.S_IMODE(status.st_mode) == mode
@@ -271,7 +276,9 @@ def test_links_are_shown_but_never_followed(storage: StorageBackend, inside: Pat
     assert os.listdir(secret.parent) == ["secret"]
 
 
-def test_a_write_replaces_a_link_and_leaves_its_target(storage: StorageBackend, inside: Path, secret: Path) -> None:
+def test_a_write_replaces_a_link_and_leaves_its_target(
+    storage: StorageBackend, inside: Path, secret: Path
+) -> None:
     (inside / "a").symlink_to(secret)
 
     write(storage, "a", content=b"mine")
@@ -280,7 +287,9 @@ def test_a_write_replaces_a_link_and_leaves_its_target(storage: StorageBackend, 
     assert read(storage, "a") == b"mine"
 
 
-def test_a_write_leaves_the_other_names_of_a_hard_link(storage: StorageBackend, inside: Path, secret: Path) -> None:
+def test_a_write_leaves_the_other_names_of_a_hard_link(
+    storage: StorageBackend, inside: Path, secret: Path
+) -> None:
     os.link(secret, inside / "a")
     before = secret.stat()
 
@@ -290,7 +299,9 @@ def test_a_write_leaves_the_other_names_of_a_hard_link(storage: StorageBackend, 
     assert (secret.stat().st_uid, secret.stat().st_mode) == (before.st_uid, before.st_mode)
 
 
-def test_deleting_removes_links_and_leaves_their_targets(storage: StorageBackend, inside: Path, secret: Path) -> None:
+def test_deleting_removes_links_and_leaves_their_targets(
+    storage: StorageBackend, inside: Path, secret: Path
+) -> None:
     (inside / "link").symlink_to(secret.parent)
     (inside / "tree").mkdir()
     (inside / "tree" / "link").symlink_to(secret.parent)
@@ -329,7 +340,9 @@ def test_fifos_sockets_and_devices_are_listed_refused_and_deleted(
         os.mknod(inside / "device", stat.S_IFCHR | 0o666, os.makedev(1, 5))
         planted.append("device")
 
-    assert {entry.kind for entry in storage.list_directory(FOLDER, ROOT, limit=9).entries} == {EntryKind.OTHER}
+    assert {entry.kind for entry in storage.list_directory(FOLDER, ROOT, limit=9).entries} == {
+        EntryKind.OTHER
+    }
     for name in planted:
         with pytest.raises(WrongKind):
             storage.open_file(FOLDER, (name,))

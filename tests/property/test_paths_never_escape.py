@@ -16,8 +16,12 @@ from vfolders.paths import (
     parse_path,
 )
 
-hostile_parts = st.sampled_from(["..", ".", "", "/", "\0", "~", "a", "..a", "\\", "%2e%2e", "\u202e", "\ud800", "é"])
-hostile_text = st.one_of(st.text(), st.lists(hostile_parts).map("/".join), st.lists(hostile_parts).map("".join))
+hostile_parts = st.sampled_from(
+    ["..", ".", "", "/", "\0", "~", "a", "..a", "\\", "%2e%2e", "\u202e", "\ud800", "é"]
+)
+hostile_text = st.one_of(
+    st.text(), st.lists(hostile_parts).map("/".join), st.lists(hostile_parts).map("".join)
+)
 
 
 @given(hostile_text)

@@ -2,7 +2,15 @@
 
 import pytest
 
-from vfolders.paths import MAX_DEPTH, ROOT, UnsafePath, display_name, is_addressable, parse_directory, parse_path
+from vfolders.paths import (
+    MAX_DEPTH,
+    ROOT,
+    UnsafePath,
+    display_name,
+    is_addressable,
+    parse_directory,
+    parse_path,
+)
 
 
 @pytest.mark.parametrize(

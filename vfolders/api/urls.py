@@ -1,3 +1,19 @@
-"""Placeholder."""
+from django.urls import path
 
-urlpatterns = []
+from vfolders.api.views import (
+    DirectoryView,
+    FileView,
+    FolderListView,
+    FolderUsageView,
+    FolderView,
+    RootDirectoryView,
+)
+
+urlpatterns = [
+    path("folders/", FolderListView.as_view(), name="api-folders"),
+    path("folders/<uuid:folder_id>/", FolderView.as_view(), name="api-folder"),
+    path("folders/<uuid:folder_id>/usage/", FolderUsageView.as_view(), name="api-folder-usage"),
+    path("folders/<uuid:folder_id>/directories/", DirectoryView.as_view(), name="api-folder-directories"),
+    path("folders/<uuid:folder_id>/files/", RootDirectoryView.as_view(), name="api-folder-root"),
+    path("folders/<uuid:folder_id>/files/<path:path>", FileView.as_view(), name="api-folder-file"),
+]

@@ -258,5 +258,7 @@ def _translated(path: EntryPath) -> Iterator[None]:
     except descriptors.StillChanging as error:
         raise EntryBusy(f"{name} is large or still changing. Deleting again goes on.") from error
     except OSError as error:
-        kind, sentence = _ERRORS.get(error.errno, (StorageUnavailable, f"The storage host failed: {error.strerror}."))
+        kind, sentence = _ERRORS.get(
+            error.errno, (StorageUnavailable, f"The storage host failed: {error.strerror}.")
+        )
         raise kind(sentence.format(name=name)) from error

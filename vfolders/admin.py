@@ -1,0 +1,28 @@
+"""Django admin of folders, for superadmins. Folders are made and deleted through services only."""
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from vfolders.models import StorageHost, VFolder
+
+
+@admin.register(StorageHost)
+class StorageHostAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ("name", "kind", "is_default", "is_active")
+
+
+@admin.register(VFolder)
+class VFolderAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ("name", "owner", "project", "host", "state", "created_at")
+    list_filter = ("state", "host", "domain")
+    search_fields = ("name", "owner__email", "project__name")
+    list_select_related = ("owner", "project", "host")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: VFolder | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: VFolder | None = None) -> bool:
+        return False

@@ -1,0 +1,67 @@
+"""What goes in and out of the REST API of folders."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from vfolders.models import VFolder
+from vfolders.paths import MAX_FOLDER_NAME_LENGTH, display_name, is_addressable
+from vfolders.storage.base import Entry, EntryKind
+
+
+class FolderCreateInput(serializers.Serializer[Any]):
+    name = serializers.CharField(
+        max_length=MAX_FOLDER_NAME_LENGTH, help_text="Appears as /home/work/<name> in sessions."
+    )
+    project = serializers.CharField(
+        required=False, allow_blank=True, default="", help_text="Shared with this project; else your own."
+    )
+    host = serializers.CharField(
+        required=False, allow_blank=True, default="", help_text="Storage host; else the default one."
+    )
+
+
+class FolderOut(serializers.ModelSerializer[VFolder]):
+    owner = serializers.EmailField(source="owner.email", default=None, allow_null=True)
+    project = serializers.CharField(source="project.name", default=None, allow_null=True)
+    domain = serializers.CharField(source="domain.name")
+    host = serializers.CharField(source="host.name")
+
+    class Meta:
+        model = VFolder
+        fields = ("id", "name", "owner", "project", "domain", "host", "mode", "state", "created_at")
+        read_only_fields = fields
+
+
+class UsageOut(serializers.Serializer[Any]):
+    size_bytes = serializers.IntegerField()
+    file_count = serializers.IntegerField()
+    is_complete = serializers.BooleanField(help_text="False: there is more than was counted.")
+
+
+class EntryOut(serializers.Serializer[Entry]):
+    name = serializers.SerializerMethodField(help_text="Fit for display.")
+    kind = serializers.ChoiceField(choices=[kind.value for kind in EntryKind])
+    size_bytes = serializers.IntegerField()
+    modified_at = serializers.DateTimeField()
+    is_addressable = serializers.SerializerMethodField(
+        help_text="False: the name cannot be asked for here (control characters, not UTF-8)."
+    )
+
+    def get_name(self, entry: Entry) -> str:
+        return display_name(entry.name)
+
+    def get_is_addressable(self, entry: Entry) -> bool:
+        return is_addressable(entry.name)
+
+
+class DirectoryOut(serializers.Serializer[Any]):
+    path = serializers.CharField(allow_blank=True)
+    entries = EntryOut(many=True)
+    is_complete = serializers.BooleanField(help_text="False: there are more entries than are shown.")
+
+
+class DirectoryCreateInput(serializers.Serializer[Any]):
+    path = serializers.CharField(
+        trim_whitespace=False, help_text="Relative to the folder; missing parents are made."
+    )

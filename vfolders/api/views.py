@@ -1,0 +1,175 @@
+"""REST of folders. Bodies of files are streamed both ways; whatever a client accepts, files are bytes."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import generics
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from common.api import ErrorOut, actor_of
+from vfolders import files, services
+from vfolders.api.serializers import (
+    DirectoryCreateInput,
+    DirectoryOut,
+    EntryOut,
+    FolderCreateInput,
+    FolderOut,
+    UsageOut,
+)
+from vfolders.downloads import download
+from vfolders.models import VFolder
+from vfolders.roles import Action
+from vfolders.selectors import access_folder, visible_folders
+
+_UPLOAD_CHUNK_BYTES = 1024 * 1024
+_RANGE = OpenApiParameter(
+    "Range", OpenApiTypes.STR, OpenApiParameter.HEADER, description="bytes=<first>-<last>"
+)
+_REFUSALS = {403: ErrorOut, 404: ErrorOut, 409: ErrorOut}
+
+
+class FolderListView(generics.GenericAPIView[VFolder]):
+    serializer_class = FolderOut
+
+    def get_queryset(self) -> QuerySet[VFolder]:
+        return visible_folders(actor_of(self.request))
+
+    @extend_schema(operation_id="folders_list", responses={200: FolderOut(many=True)}, filters=True)
+    def get(self, request: Request) -> Response:
+        """Folders that you may see, by name."""
+        page = self.paginate_queryset(self.get_queryset())
+        return self.get_paginated_response(FolderOut(page, many=True).data)
+
+    @extend_schema(
+        operation_id="folders_create",
+        request=FolderCreateInput,
+        responses={201: FolderOut, 400: ErrorOut, **_REFUSALS},
+    )
+    def post(self, request: Request) -> Response:
+        """Make an empty folder."""
+        wanted = FolderCreateInput(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        folder = services.create_folder(actor=actor_of(request), **wanted.validated_data)
+        return Response(FolderOut(folder).data, status=201)
+
+
+class FolderView(APIView):
+    @extend_schema(operation_id="folders_retrieve", responses={200: FolderOut, 404: ErrorOut})
+    def get(self, request: Request, folder_id: UUID) -> Response:
+        return Response(FolderOut(access_folder(actor_of(request), folder_id, Action.VIEW)).data)
+
+    @extend_schema(operation_id="folders_delete", responses={204: None, **_REFUSALS})
+    def delete(self, request: Request, folder_id: UUID) -> Response:
+        """Delete the folder with all it holds. Refused while a live session mounts it. Cannot be undone."""
+        services.delete_folder(actor=actor_of(request), folder_id=folder_id)
+        return Response(status=204)
+
+
+class FolderUsageView(APIView):
+    @extend_schema(operation_id="folders_usage", responses={200: UsageOut, 404: ErrorOut})
+    def get(self, request: Request, folder_id: UUID) -> Response:
+        """What the folder holds, counted now."""
+        return Response(UsageOut(files.measure_folder(actor=actor_of(request), folder_id=folder_id)).data)
+
+
+class DirectoryView(APIView):
+    @extend_schema(
+        operation_id="folders_make_directory",
+        request=DirectoryCreateInput,
+        responses={201: EntryOut, 400: ErrorOut, **_REFUSALS},
+    )
+    def post(self, request: Request, folder_id: UUID) -> Response:
+        """Make a directory in the folder."""
+        wanted = DirectoryCreateInput(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        path = wanted.validated_data["path"]
+        entry = files.make_directory(actor=actor_of(request), folder_id=folder_id, path=path)
+        return Response(EntryOut(entry).data, status=201)
+
+
+class AnyAccept(BaseContentNegotiation):
+    """A file is sent as it is, whatever types the client says it would like."""
+
+    def select_parser(self, request: Request, parsers: Any) -> None:
+        return None
+
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type
+
+
+class RootDirectoryView(APIView):
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(operation_id="folders_list_root", responses={200: DirectoryOut, 404: ErrorOut})
+    def get(self, request: Request, folder_id: UUID) -> Response:
+        """List the folder itself: directories first, at most 10,000 entries."""
+        return _directory(request, folder_id, "")
+
+
+class FileView(APIView):
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        operation_id="folders_read",
+        parameters=[_RANGE],
+        responses={
+            (200, "application/octet-stream"): OpenApiTypes.BINARY,
+            (200, "application/json"): DirectoryOut,
+            (206, "application/octet-stream"): OpenApiTypes.BINARY,
+            304: None,
+            416: None,
+            **_REFUSALS,
+        },
+    )
+    def get(self, request: Request, folder_id: UUID, path: str) -> HttpResponseBase:
+        """Content of a file, as an attachment; a directory is listed as JSON instead."""
+        actor = actor_of(request)
+        if files.is_directory(actor=actor, folder_id=folder_id, path=path):
+            return _directory(request, folder_id, path)
+        opened = files.open_file(actor=actor, folder_id=folder_id, path=path)
+        return download(_plain(request), opened, path.rpartition("/")[2])
+
+    @extend_schema(
+        operation_id="folders_write",
+        request={"application/octet-stream": OpenApiTypes.BINARY},
+        responses={200: EntryOut, 400: ErrorOut, 422: ErrorOut, **_REFUSALS},
+    )
+    def put(self, request: Request, folder_id: UUID, path: str) -> Response:
+        """Make or replace a file with the raw body of the request; missing parent directories are made."""
+        chunks = _chunks(_plain(request))
+        entry = files.write_file(actor=actor_of(request), folder_id=folder_id, path=path, chunks=chunks)
+        return Response(EntryOut(entry).data)
+
+    @extend_schema(operation_id="folders_delete_entry", responses={204: None, **_REFUSALS})
+    def delete(self, request: Request, folder_id: UUID, path: str) -> Response:
+        """Delete a file, or a directory with all it holds."""
+        files.delete_entry(actor=actor_of(request), folder_id=folder_id, path=path)
+        return Response(status=204)
+
+
+def _directory(request: Request, folder_id: UUID, path: str) -> Response:
+    listing = files.list_directory(actor=actor_of(request), folder_id=folder_id, path=path)
+    body = {"path": path, "entries": listing.entries, "is_complete": listing.is_complete}
+    return Response(DirectoryOut(body).data)
+
+
+def _plain(request: Request) -> HttpRequest:
+    """Django's request: DRF's takes a body without Content-Length (chunked) for an empty one."""
+    return request._request
+
+
+def _chunks(request: HttpRequest) -> Iterator[bytes]:
+    while chunk := request.read(_UPLOAD_CHUNK_BYTES):
+        yield chunk

@@ -1,0 +1,84 @@
+"""What is inside a folder, for an actor: every edge reads and writes files through here.
+
+`path` is the text of the request; it is parsed here and nowhere else. Errors of the storage host pass through:
+EntryMissing, WrongKind, EntryExists, EntryBusy, StorageFull, StorageUnavailable.
+"""
+
+from collections.abc import Callable, Iterable
+from uuid import UUID
+
+from common import audit
+from common.actors import Actor
+from common.errors import InvalidInput
+from vfolders.models import VFolder
+from vfolders.paths import ROOT, EntryPath, UnsafePath, parse_directory, parse_path
+from vfolders.roles import Action
+from vfolders.selectors import access_folder, storage_of
+from vfolders.storage.base import Entry, EntryKind, Listing, OpenFile, Usage
+
+LISTED_ENTRIES = 10_000
+
+
+def list_directory(*, actor: Actor, folder_id: UUID, path: str) -> Listing:
+    """At most LISTED_ENTRIES entries of the directory `path`; "" is the folder itself."""
+    folder = access_folder(actor, folder_id, Action.READ)
+    return storage_of(folder).list_directory(folder.pk, _parse(parse_directory, path), limit=LISTED_ENTRIES)
+
+
+def is_directory(*, actor: Actor, folder_id: UUID, path: str) -> bool:
+    """Whether `path` is a directory rather than a file, link or device. Raises EntryMissing."""
+    folder = access_folder(actor, folder_id, Action.READ)
+    components = _parse(parse_directory, path)
+    return components == ROOT or storage_of(folder).stat(folder.pk, components).kind is EntryKind.DIRECTORY
+
+
+def open_file(*, actor: Actor, folder_id: UUID, path: str) -> OpenFile:
+    """The regular file `path`, open for reading."""
+    folder = access_folder(actor, folder_id, Action.READ)
+    return storage_of(folder).open_file(folder.pk, _parse(parse_path, path))
+
+
+def write_file(*, actor: Actor, folder_id: UUID, path: str, chunks: Iterable[bytes]) -> Entry:
+    """Make or replace the file `path` with what `chunks` yields; missing parents are made."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    components = _parse(parse_path, path)
+
+    entry = storage_of(folder).write_file(folder.pk, components, chunks)
+    _record(actor, "vfolders.write_file", folder, components)
+    return entry
+
+
+def make_directory(*, actor: Actor, folder_id: UUID, path: str) -> Entry:
+    """Make the directory `path` and its missing parents."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    components = _parse(parse_path, path.removesuffix("/"))
+
+    storage_of(folder).make_directory(folder.pk, components)
+    _record(actor, "vfolders.make_directory", folder, components)
+    return storage_of(folder).stat(folder.pk, components)
+
+
+def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
+    """Remove the file, link or directory `path`, with all that a directory holds."""
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    components = _parse(parse_path, path.removesuffix("/"))
+
+    storage_of(folder).delete_entry(folder.pk, components)
+    _record(actor, "vfolders.delete_entry", folder, components)
+
+
+def measure_folder(*, actor: Actor, folder_id: UUID) -> Usage:
+    """Bytes and files of the folder, counted now."""
+    folder = access_folder(actor, folder_id, Action.VIEW)
+    return storage_of(folder).measure(folder.pk)
+
+
+def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:
+    try:
+        return parser(path)
+    except UnsafePath as error:
+        raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
+
+
+def _record(actor: Actor, action: str, folder: VFolder, path: EntryPath) -> None:
+    audit.record(actor=actor, action=action, target=folder, changes={"path": "/".join(path)})

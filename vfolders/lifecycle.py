@@ -1,0 +1,45 @@
+"""The one door for a folder's state."""
+
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+
+from common.actors import Actor
+from common.errors import Conflict
+from common.push import Audience, push_on_commit
+from vfolders.models import VFolder
+from vfolders.states import FolderState, is_legal
+
+log = structlog.get_logger(__name__)
+
+
+class IllegalTransition(Conflict):
+    """The folder is in a state from which there is no way to the wanted one."""
+
+    default_code = "illegal_transition"
+
+
+@transaction.atomic
+def transition(folder_id: UUID, *, to: FolderState, actor: Actor) -> VFolder:
+    """Move the folder to `to` and return its fresh row; a repeat changes nothing.
+
+    Raises IllegalTransition, VFolder.DoesNotExist.
+    """
+    folder = VFolder.objects.select_for_update().get(pk=folder_id)
+    current = FolderState(folder.state)
+    if current is to:
+        return folder
+    if not is_legal(current, to):
+        raise IllegalTransition(f"The folder “{folder.name}” is {current} and cannot become {to}.")
+    folder.state = to.value
+    folder.save(update_fields=["state"])
+    log.info("folder.transition", folder_id=str(folder_id), frm=current, to=to, actor=actor.label)
+    push_folder_change(folder)
+    return folder
+
+
+def push_folder_change(folder: VFolder) -> None:
+    """Tell open pages that this folder looks different now."""
+    audience = Audience(owner_id=folder.owner_id, project_id=folder.project_id, domain_id=folder.domain_id)
+    push_on_commit("folder-changed", audience=audience, payload={"id": str(folder.pk)})

@@ -1,0 +1,96 @@
+"""Folders and the hosts that hold them."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from accounts.models import Domain, Project
+from common import clock
+from vfolders.states import FolderState
+
+
+class StorageHost(models.Model):
+    """A backend that holds folders. `config` of a local host: {"root": path}, relative to the data directory."""
+
+    class Kind(models.TextChoices):
+        LOCAL = "local"
+
+    name = models.CharField(max_length=64, unique=True)
+    kind = models.CharField(max_length=20, choices=Kind, default=Kind.LOCAL)
+    config = models.JSONField(default=dict, blank=True)
+    is_default = models.BooleanField(default=False)
+    is_active = models.BooleanField(default=True, help_text="New folders may be made on it.")
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("is_default",), condition=Q(is_default=True), name="storage_host_one_default"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class VFolder(models.Model):
+    """A named directory of one user or one project, mounted into sessions. `state` is written by lifecycle alone."""
+
+    class Mode(models.TextChoices):
+        GENERAL = "general"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=64)
+    domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="folders")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="folders"
+    )
+    project = models.ForeignKey(
+        Project, on_delete=models.PROTECT, null=True, blank=True, related_name="folders"
+    )
+    host = models.ForeignKey(StorageHost, on_delete=models.PROTECT, related_name="folders")
+    mode = models.CharField(max_length=20, choices=Mode, default=Mode.GENERAL)
+    state = models.CharField(
+        max_length=20,
+        choices=[(state.value, state.value) for state in FolderState],
+        default=FolderState.READY.value,
+        editable=False,
+    )
+    creator = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ("name", "id")
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(owner__isnull=False, project__isnull=True)
+                | Q(owner__isnull=True, project__isnull=False),
+                name="folder_of_user_or_project",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=[state.value for state in FolderState]), name="folder_state_is_known"
+            ),
+            models.UniqueConstraint(
+                fields=("owner", "name"),
+                condition=Q(state=FolderState.READY.value),
+                name="folder_name_of_owner",
+            ),
+            models.UniqueConstraint(
+                fields=("project", "name"),
+                condition=Q(state=FolderState.READY.value),
+                name="folder_name_of_project",
+            ),
+        )
+        indexes = (
+            models.Index(
+                fields=("state",), condition=Q(state=FolderState.DELETING.value), name="folder_deleting"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,141 @@
+"""Reads of folders. `visible_folders` is the only list source, `access_folder` the only single fetch."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
+
+from accounts.models import Membership
+from accounts.roles import ProjectRole
+from accounts.selectors import administered_domain_id, sees_everything
+from common.actors import Actor
+from common.errors import Conflict, NotFound, PermissionDenied
+from vfolders.models import StorageHost, VFolder
+from vfolders.paths import display_name
+from vfolders.roles import Action, Relation, allowed_actions
+from vfolders.states import FolderState
+from vfolders.storage.base import StorageBackend, StorageUnavailable
+from vfolders.storage.registry import open_storage
+
+
+def visible_folders(actor: Actor) -> QuerySet[VFolder]:
+    """Own folders and those of own projects; all of the domain for its admin; all for superadmins.
+
+    Each row carries what `actions_on` needs: one query, and one to learn whether the actor is domain admin.
+    """
+    if actor.is_anonymous:
+        return VFolder.objects.none()
+    memberships = Membership.objects.filter(
+        project_id=OuterRef("project_id"), project__is_active=True, user_id=actor.user_id
+    )
+    governed = (
+        Q(domain__isnull=False) if sees_everything(actor) else Q(domain_id=administered_domain_id(actor))
+    )
+    return (
+        VFolder.objects.filter(state=FolderState.READY.value)
+        .select_related("owner", "project", "domain", "host")
+        .annotate(
+            is_member=Exists(memberships),
+            is_project_admin=Exists(memberships.filter(role=ProjectRole.ADMIN.value)),
+            is_governed=ExpressionWrapper(governed, output_field=BooleanField()),
+        )
+        .filter(Q(owner_id=actor.user_id, owner__isnull=False) | Q(is_member=True) | Q(is_governed=True))
+    )
+
+
+def own_folders(actor: Actor) -> QuerySet[VFolder]:
+    """Folders that the actor works with: own ones and those of own projects. A subset of the visible ones."""
+    return visible_folders(actor).filter(Q(owner_id=actor.user_id, owner__isnull=False) | Q(is_member=True))
+
+
+def actions_on(actor: Actor, folder: VFolder) -> frozenset[Action]:
+    """What the actor may do with a folder that came from `visible_folders`. No query."""
+    return allowed_actions(_relations(actor, folder))
+
+
+def access_folder(actor: Actor, folder_id: UUID, action: Action) -> VFolder:
+    """The folder. Raises NotFound (absent, hidden or being deleted), PermissionDenied (seen, not allowed)."""
+    folder = visible_folders(actor).filter(pk=folder_id).first()
+    if folder is None:
+        raise NotFound("There is no such folder among yours.")
+    if action not in actions_on(actor, folder):
+        raise PermissionDenied(
+            f"You may not {_VERBS[action]} the folder “{folder.name}”.",
+            hint="Ask an administrator of its project." if folder.project else "Ask its owner.",
+        )
+    return folder
+
+
+def access_mountable_folder(actor: Actor, reference: str, *, is_readonly: bool = False) -> VFolder:
+    """The folder with this id or name that the actor may mount; of two with one name, the actor's own.
+
+    Raises NotFound, PermissionDenied, Conflict (several projects of the actor have a folder of that name).
+    """
+    action = Action.MOUNT_READONLY if is_readonly else Action.MOUNT
+    try:
+        return access_folder(actor, UUID(reference), action)
+    except ValueError:
+        named = sorted(own_folders(actor).filter(name=reference), key=lambda folder: folder.owner_id is None)
+    if not named:
+        raise NotFound(
+            f"There is no folder “{display_name(reference[:64])}” among yours.",
+            hint="Make it on the page Data, or check its name.",
+            fields={"mounts": ["Unknown folder."]},
+        )
+    if len(named) > 1 and named[0].owner_id is None:
+        raise Conflict(
+            f"Several of your projects have a folder “{named[0].name}”.",
+            hint=f"Give its id instead of its name: {' or '.join(str(folder.pk) for folder in named)}.",
+        )
+    return access_folder(actor, named[0].pk, action)
+
+
+def storage_of(folder: VFolder) -> StorageBackend:
+    """The backend that holds the folder's files."""
+    return open_storage(folder.host.kind, folder.host.config)
+
+
+def mount_source(folder: VFolder) -> str:
+    """Absolute path for a bind mount. Raises StorageUnavailable where the folder is being deleted or not there."""
+    if folder.state != FolderState.READY:
+        raise StorageUnavailable(f"The folder “{folder.name}” is being deleted.")
+    return storage_of(folder).mount_source(folder.pk)
+
+
+def access_storage_host(name: str) -> StorageHost:
+    """The active host of this name, or the default one for "". Raises NotFound."""
+    hosts = StorageHost.objects.filter(is_active=True)
+    host = hosts.filter(name=name).first() if name else hosts.filter(is_default=True).first()
+    if host is None:
+        raise NotFound(
+            f"There is no storage host “{display_name(name[:64])}”."
+            if name
+            else "There is no storage host yet.",
+            hint="Ask an administrator.",
+            fields={"host": ["Unknown storage host."]},
+        )
+    return host
+
+
+def _relations(actor: Actor, folder: VFolder) -> Iterator[Relation]:
+    is_member: bool = folder.is_member  # type: ignore[attr-defined]  # annotated by visible_folders
+    if folder.owner_id is not None and folder.owner_id == actor.user_id:
+        yield Relation.OWNER
+    if is_member:
+        yield Relation.MEMBER
+    if is_member and folder.creator_id == actor.user_id:
+        yield Relation.CREATOR
+    if folder.is_project_admin:  # type: ignore[attr-defined]
+        yield Relation.PROJECT_ADMIN
+    if folder.is_governed:  # type: ignore[attr-defined]
+        yield Relation.GOVERNOR
+
+
+_VERBS = {
+    Action.VIEW: "see",
+    Action.READ: "read",
+    Action.WRITE: "change",
+    Action.MOUNT_READONLY: "mount",
+    Action.MOUNT: "mount",
+    Action.DELETE: "delete",
+}

@@ -1,0 +1,130 @@
+"""Writes of folders as a whole. What is inside them: files.py."""
+
+import uuid
+from collections.abc import Iterable
+from uuid import UUID
+
+import structlog
+from django.db import IntegrityError, transaction
+
+from accounts.models import Project
+from accounts.selectors import access_usable_project, user_of
+from common import audit
+from common.actors import SYSTEM, Actor
+from common.dispatch import TaskName, enqueue_on_commit
+from common.errors import BerthError, Conflict, InvalidInput
+from vfolders import lifecycle
+from vfolders.guards import objection_to_deletion
+from vfolders.models import StorageHost, VFolder
+from vfolders.paths import UnsafePath, parse_folder_name
+from vfolders.roles import Action
+from vfolders.selectors import access_folder, access_storage_host, storage_of
+from vfolders.states import FolderState
+from vfolders.storage.registry import open_storage
+
+log = structlog.get_logger(__name__)
+
+
+def ensure_default_host() -> StorageHost:
+    """The default storage host, on this machine below the data directory unless there is one already."""
+    host = StorageHost.objects.filter(is_default=True).first()
+    if host is None:
+        host = StorageHost.objects.create(name="local", config={"root": "folders"}, is_default=True)
+    open_storage(host.kind, host.config).prepare()
+    return host
+
+
+def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "") -> VFolder:
+    """An empty folder of the actor, or of one of the actor's projects if `project` names it.
+
+    Raises InvalidInput, NotFound, PermissionDenied, Conflict (the name is taken), StorageUnavailable.
+    """
+    found_project = access_usable_project(actor, project) if project else None
+    found_host = access_storage_host(host)
+    folder = _new_folder(actor, _checked_name(name), found_project, found_host)
+
+    # The directory first: if the row then fails, an empty directory with a random name is left, which harms nobody.
+    storage_of(folder).create_folder(folder.pk)
+    try:
+        with transaction.atomic():
+            folder.save(force_insert=True)
+            audit.record(actor=actor, action="vfolders.create_folder", target=folder)
+            lifecycle.push_folder_change(folder)
+    except IntegrityError as error:
+        storage_of(folder).delete_folder(folder.pk)
+        if "folder_name_of" not in str(error):
+            raise
+        whose = f"The project “{found_project.name}” has" if found_project else "You have"
+        raise Conflict(
+            f"{whose} a folder called “{folder.name}” already.",
+            hint="Choose another name.",
+            fields={"name": ["This name is taken."]},
+        ) from error
+    return folder
+
+
+def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
+    """Hide the folder at once and remove its files soon. This cannot be undone.
+
+    Raises NotFound, PermissionDenied, Conflict (somebody uses it: a guard objected).
+    """
+    folder = access_folder(actor, folder_id, Action.DELETE)
+
+    with transaction.atomic():
+        # FOR UPDATE: waits for those who hold the folder for a mount, and they for us.
+        VFolder.objects.select_for_update().get(pk=folder_id)
+        if objection := objection_to_deletion(folder_id):
+            raise Conflict(f"The folder “{folder.name}” is in use. {objection}", code="folder_in_use")
+        lifecycle.transition(folder_id, to=FolderState.DELETING, actor=actor)
+        audit.record(actor=actor, action="vfolders.delete_folder", target=folder)
+        enqueue_on_commit(TaskName.PURGE_FOLDERS)
+
+
+def hold_folders(folder_ids: Iterable[UUID]) -> None:
+    """Keep these folders from deletion until the caller's transaction ends. Raises Conflict if one is gone.
+
+    Called in the transaction that writes the use of a folder; its guard then sees that use.
+    """
+    wanted = set(folder_ids)
+    rows = VFolder.objects.filter(pk__in=wanted, state=FolderState.READY.value).order_by("pk")
+    held = set(rows.select_for_update(no_key=True).values_list("pk", flat=True))
+    if wanted - held:
+        raise Conflict("A folder was deleted just now.", hint="Choose the folders again.", code="folder_gone")
+
+
+def purge_folders() -> int:
+    """Remove the files, then the rows, of all folders in DELETING; return how many are gone.
+
+    May run twice at once; a folder whose host fails now is left for the next run.
+    """
+    purged = 0
+    for folder in VFolder.objects.filter(state=FolderState.DELETING.value).select_related("host"):
+        try:
+            storage_of(folder).delete_folder(folder.pk)
+        except BerthError as error:
+            log.warning("folder.purge_failed", folder_id=str(folder.pk), error=error.message)
+            continue
+        VFolder.objects.filter(pk=folder.pk).delete()
+        log.info("folder.purged", folder_id=str(folder.pk), actor=SYSTEM.label)
+        purged += 1
+    return purged
+
+
+def _new_folder(actor: Actor, name: str, project: Project | None, host: StorageHost) -> VFolder:
+    user = user_of(actor)
+    return VFolder(
+        id=uuid.uuid4(),
+        name=name,
+        domain=project.domain if project else user.domain,
+        owner=None if project else user,
+        project=project,
+        host=host,
+        creator=user,
+    )
+
+
+def _checked_name(name: str) -> str:
+    try:
+        return parse_folder_name(name)
+    except UnsafePath as error:
+        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error

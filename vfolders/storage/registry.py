@@ -1,0 +1,20 @@
+"""From a configured host to its backend."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+
+from vfolders.storage.base import StorageBackend, StorageUnavailable
+from vfolders.storage.descriptors import Owner
+from vfolders.storage.local import LocalStorage
+
+
+def open_storage(kind: str, config: Mapping[str, Any]) -> StorageBackend:
+    """The backend of a host of this kind. Raises StorageUnavailable where the configuration is wrong."""
+    root = config.get("root")
+    if kind != "local" or not isinstance(root, str) or not root:
+        raise StorageUnavailable(f"The storage host is set up wrongly: {kind} needs a root.")
+    owner = Owner(uid=settings.BERTH_CONTAINER_UID, gid=settings.BERTH_CONTAINER_GID)
+    return LocalStorage(os.path.join(settings.DATA_DIR, root), owner)
