@@ -14,7 +14,7 @@ class ActorKind(StrEnum):
 class Actor:
     """A value that services and selectors take first; it carries no database object.
 
-    `label` is for logs and the audit trail (an e-mail address, or "system").
+    `label` is for logs and the audit trail (an e-mail address, or "system"); `keypair_id` is set for tokens.
     """
 
     kind: ActorKind
@@ -24,6 +24,7 @@ class Actor:
     is_superadmin: bool = False
     ip: str = ""
     request_id: str = ""
+    keypair_id: int | None = None
 
     @property
     def is_system(self) -> bool:

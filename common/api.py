@@ -39,14 +39,16 @@ def actor_of(request: Any) -> Actor:
     if not user.is_authenticated:
         return ANONYMOUS
     django_request: HttpRequest = getattr(request, "_request", request)
+    keypair = getattr(request, "auth", None)
     return Actor(
-        kind=ActorKind.TOKEN if getattr(request, "auth", None) is not None else ActorKind.USER,
+        kind=ActorKind.TOKEN if keypair is not None else ActorKind.USER,
         user_id=user.pk,
         label=user.email,
         domain_id=user.domain_id,
         is_superadmin=user.is_active and user.role == "superadmin",
         ip=django_request.META.get("REMOTE_ADDR", ""),
         request_id=getattr(django_request, "request_id", ""),
+        keypair_id=keypair.pk if keypair is not None else None,
     )
 
 
@@ -62,7 +64,11 @@ def _flat(detail: Any, prefix: str = "") -> dict[str, list[str]]:
         for index, item in enumerate(detail):
             fields.update(_flat(item, f"{prefix}[{index}]"))
         return fields
-    return {prefix: [str(item) for item in detail] if isinstance(detail, list) else [str(detail)]} if detail else {}
+    return (
+        {prefix: [str(item) for item in detail] if isinstance(detail, list) else [str(detail)]}
+        if detail
+        else {}
+    )
 
 
 def _as_berth_error(error: Exception) -> BerthError | None:

@@ -21,7 +21,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return error_page(request, PermissionDenied("You may not do this.", hint="Ask an administrator of your domain."))
+    return error_page(
+        request, PermissionDenied("You may not do this.", hint="Ask an administrator of your domain.")
+    )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -29,7 +31,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    error = BerthError("Berth made a mistake. It is in the log under the id below.", hint="Try again; if it stays, tell an administrator the id.")
+    error = BerthError(
+        "Berth made a mistake. It is in the log under the id below.",
+        hint="Try again; if it stays, tell an administrator the id.",
+    )
     return error_page(request, error)
 
 

@@ -35,5 +35,14 @@ def configure_logging(level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for noisy in ("httpx", "docker", "urllib3", "asyncio", "celery.beat", "kombu", "celery.worker.strategy", "celery.app.trace"):
+    for noisy in (
+        "httpx",
+        "docker",
+        "urllib3",
+        "asyncio",
+        "celery.beat",
+        "kombu",
+        "celery.worker.strategy",
+        "celery.app.trace",
+    ):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -41,7 +41,11 @@ def menu_for(user: Any, path: str) -> list[dict[str, Any]]:
     """Sections with their visible links: [{"label", "items": [{"label", "url", "icon", "is_active"}]}]."""
     shown = sorted((item for item in _items.values() if item.is_visible(user)), key=lambda item: item.order)
     links = [(item, reverse(item.url_name)) for item in shown]
-    active = max((url for _, url in links if path.startswith(url)), key=len, default=None)
+    active = max(
+        (url for _, url in links if path == url or (url != "/" and path.startswith(url))),
+        key=len,
+        default=None,
+    )
     menu = []
     for section in Section:
         items = [

@@ -80,7 +80,7 @@ def parse_bytes(text: str | int) -> int:
     return amount
 
 
-def parse_milli(name: str, value: str | int | float) -> int:
+def parse_milli(name: str, value: str | float) -> int:
     """Thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
     try:
         amount = Decimal(str(value)) * MILLI if not isinstance(value, bool) else Decimal("NaN")
@@ -102,7 +102,7 @@ def parse_slots(raw: Mapping[str, str | int | float]) -> ResourceSlots:
 
 
 def format_bytes(amount: int) -> str:
-    """"512 MiB", "1.5 GiB"; at most one decimal."""
+    """ "512 MiB", "1.5 GiB"; at most one decimal."""
     for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if amount >= factor:
             return f"{amount / factor:.1f}".removesuffix(".0") + f" {unit}"

@@ -12,7 +12,6 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
-
 from sessions_app.gateway.app_proxy import AppProxy
 from sessions_app.gateway.routing import websocket_urlpatterns
 

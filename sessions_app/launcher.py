@@ -26,15 +26,15 @@ from agents.runtime.base import (
 from agents.selectors import runtime_of
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
-from common.errors import BerthError
+from common.errors import BerthError, NotFound
 from common.locks import try_exclusive
 from common.push import Audience, push_now
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
-from sessions_app.models import ComputeSession, Kernel, KernelLog
+from sessions_app.models import ComputeSession, Kernel, KernelLog, SessionMount
 from sessions_app.services import begin_termination, start_app
 from sessions_app.states import REASON_SENTENCES, Reason, Status
-from vfolders.services import mount_source
+from vfolders.selectors import mount_source
 
 log = structlog.get_logger(__name__)
 
@@ -110,13 +110,20 @@ def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
         shm_bytes=session.shm_bytes,
         environment=session.environment,
         mounts=[
-            specs.MountRequest(mount_source(mount.folder), mount.path, mount.is_readonly)
+            specs.MountRequest(source_of(mount), mount.path, mount.is_readonly)
             for mount in session.mounts.all()
         ],
         uid=settings.BERTH_CONTAINER_UID,
         gid=settings.BERTH_CONTAINER_GID,
         network_pool=settings.BERTH_SESSION_POOL,
     )
+
+
+def source_of(mount: SessionMount) -> str:
+    """Where the folder of `mount` lies on the machine. Raises NotFound if it was deleted, Unavailable."""
+    if mount.folder is None:
+        raise NotFound(f"The folder “{mount.folder_name}” was deleted.")
+    return mount_source(mount.folder)
 
 
 def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
@@ -163,7 +170,9 @@ def start_own_apps(session: ComputeSession) -> None:
             try:
                 start_app(session.pk, app["name"])
             except BerthError as error:
-                log.warning("app.not_started", session_id=str(session.pk), app=app["name"], error=error.message)
+                log.warning(
+                    "app.not_started", session_id=str(session.pk), app=app["name"], error=error.message
+                )
 
 
 def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:

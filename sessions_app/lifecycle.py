@@ -177,6 +177,8 @@ def push_session_change(session: ComputeSession) -> None:
     """Tell open pages that this session looks different now."""
     push_on_commit(
         "session-changed",
-        audience=Audience(owner_id=session.owner_id, project_id=session.project_id, domain_id=session.domain_id),
+        audience=Audience(
+            owner_id=session.owner_id, project_id=session.project_id, domain_id=session.domain_id
+        ),
         payload={"id": str(session.pk), "status": session.status},
     )

@@ -6,15 +6,14 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from images.models import ContainerImage
 
 from accounts.models import Domain, Project
 from agents.models import Agent, ResourceGroup
 from common import clock
 from common.slots import ResourceSlots
-from images.models import ContainerImage
 from sessions_app.states import LIVE, TERMINAL, Status
 from vfolders.models import VFolder
-
 
 _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
 
@@ -78,9 +77,12 @@ class ComputeSession(models.Model):
     class Meta:
         ordering = ("-created_at", "id")
         constraints = (
-            models.CheckConstraint(condition=Q(status__in=[status.value for status in Status]), name="session_status_is_known"),
             models.CheckConstraint(
-                condition=(_IS_TERMINAL & Q(ended_at__isnull=False)) | (~_IS_TERMINAL & Q(ended_at__isnull=True)),
+                condition=Q(status__in=[status.value for status in Status]), name="session_status_is_known"
+            ),
+            models.CheckConstraint(
+                condition=(_IS_TERMINAL & Q(ended_at__isnull=False))
+                | (~_IS_TERMINAL & Q(ended_at__isnull=True)),
                 name="session_has_ended_at_iff_terminal",
             ),
             models.CheckConstraint(
@@ -94,8 +96,12 @@ class ComputeSession(models.Model):
             ),
         )
         indexes = (
-            models.Index(fields=("resource_group", "created_at"), condition=Q(status="PENDING"), name="session_pending"),
-            models.Index(fields=("deadline_at",), condition=Q(ended_at__isnull=True), name="session_deadline"),
+            models.Index(
+                fields=("resource_group", "created_at"), condition=Q(status="PENDING"), name="session_pending"
+            ),
+            models.Index(
+                fields=("deadline_at",), condition=Q(ended_at__isnull=True), name="session_deadline"
+            ),
             models.Index(fields=("owner", "-created_at"), name="session_owner"),
             models.Index(fields=("project", "-created_at"), name="session_project"),
         )
@@ -132,7 +138,9 @@ class Kernel(models.Model):
 
     class Meta:
         ordering = ("session", "role", "index")
-        constraints = (models.UniqueConstraint(fields=("session", "role", "index"), name="kernel_name_in_session"),)
+        constraints = (
+            models.UniqueConstraint(fields=("session", "role", "index"), name="kernel_name_in_session"),
+        )
 
     def __str__(self) -> str:
         return self.name

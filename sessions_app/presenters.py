@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from images.models import ContainerImage
+
 from accounts.selectors import usable_projects
 from agents.models import AgentSlot
 from agents.selectors import access_resource_group
@@ -13,7 +15,6 @@ from common import clock
 from common.actors import Actor
 from common.errors import BerthError, NotFound
 from common.slots import CPU, MEM, ResourceSlots, format_slots, parse_slots
-from images.models import ContainerImage
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, may
@@ -55,7 +56,9 @@ def stages(session: ComputeSession) -> list[dict[str, Any]]:
         since = entered[index]
         following = next((instant for instant in entered[index + 1 :] if instant), end)
         is_now = session.status == status
-        state = "waiting" if since is None else "active" if is_now and status is not Status.RUNNING else "done"
+        state = (
+            "waiting" if since is None else "active" if is_now and status is not Status.RUNNING else "done"
+        )
         if since is not None and not is_now and following == end and status is not Status.RUNNING:
             state = "failed"
         seconds = ((following or clock.now()) - since).total_seconds() if since else None
@@ -128,7 +131,9 @@ def summary(actor: Actor, typed: Mapping[str, Any]) -> dict[str, Any]:
     elif any(slots.fits_in(capacity) for _, capacity, _ in machines):
         verdict, sentence = "wait", "Would wait: every machine that is large enough is in use."
     else:
-        largest = max((capacity for _, capacity, _ in machines), key=lambda c: c[MEM], default=ResourceSlots())
+        largest = max(
+            (capacity for _, capacity, _ in machines), key=lambda c: c[MEM], default=ResourceSlots()
+        )
         verdict, sentence = "never", f"No machine is that large. The largest has {format_slots(largest)}."
     return {"verdict": verdict, "sentence": sentence, "slots": format_slots(slots), "typed": typed}
 

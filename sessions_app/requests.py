@@ -93,7 +93,9 @@ def parse_request(raw: Mapping[str, object]) -> SessionRequest:
 
 def check_name(value: object) -> str:
     if not isinstance(value, str) or not NAME.match(value):
-        raise ValueError("Use 1 to 64 letters, digits, dots, dashes and underscores; begin and end with a letter or digit.")
+        raise ValueError(
+            "Use 1 to 64 letters, digits, dots, dashes and underscores; begin and end with a letter or digit."
+        )
     return value
 
 
@@ -116,7 +118,9 @@ def check_environment(value: object) -> dict[str, str]:
         raise ValueError(f"Give at most {MAX_VARIABLES} variables as an object of names and texts.")
     for name, text in value.items():
         if not isinstance(name, str) or not VARIABLE.match(name):
-            raise ValueError(f"“{str(name)[:40]}” is not the name of a variable. Use letters, digits and underscores.")
+            raise ValueError(
+                f"“{str(name)[:40]}” is not the name of a variable. Use letters, digits and underscores."
+            )
         if name.startswith(RESERVED_VARIABLES):
             raise ValueError(f"“{name}” is set by Berth and cannot be replaced.")
         if not isinstance(text, str) or "\0" in text:
@@ -149,14 +153,20 @@ def check_mounts(value: object) -> tuple[FolderRequest, ...]:
             raise ValueError('Each entry needs a folder: {"folder": "data"}.')
         path = item.get("path") or ""
         mounts.append(
-            FolderRequest(item["folder"], check_mount_path(path) if path else "", bool(item.get("readonly", False)))
+            FolderRequest(
+                item["folder"], check_mount_path(path) if path else "", bool(item.get("readonly", False))
+            )
         )
     return tuple(mounts)
 
 
 def check_mount_path(path: object) -> str:
     """An absolute path strictly below the home directory, in its shortest form."""
-    if not isinstance(path, str) or len(path.encode()) > 255 or any(ord(character) < 32 for character in path):
+    if (
+        not isinstance(path, str)
+        or len(path.encode()) > 255
+        or any(ord(character) < 32 for character in path)
+    ):
         raise ValueError("A mount path is text of at most 255 bytes without control characters.")
     if normpath(path) != path or not path.startswith(f"{HOME}/"):
         raise ValueError(f"“{path[:80]}” is not a place for a folder. Use a path below {HOME}/ without “..”.")

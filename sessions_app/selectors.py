@@ -80,7 +80,12 @@ def main_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
     raise NotFound(f"The session “{session.name}” has no container called “{name[:40]}”.")
 
 
+def objection_to_folder_deletion(folder_id: UUID) -> str:
+    """Why this folder must stay: a live session has it mounted; "" if none has. A guard of vfolders."""
+    users = ComputeSession.objects.live().filter(mounts__folder_id=folder_id)
+    names = ", ".join(f"“{name}”" for name in users.values_list("name", flat=True)[:3])
+    return f"It is mounted in {names}. Stop that first." if names else ""
+
+
 def sessions_past_deadline(now: datetime) -> ComputeSessionQuerySet:
     return ComputeSession.objects.live().filter(deadline_at__lte=now)
-
-

@@ -8,6 +8,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
+from images.models import ContainerImage
+from images.selectors import access_image
 
 from accounts.models import Project
 from accounts.selectors import access_usable_project
@@ -21,8 +23,6 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from common.events import announce
 from common.slots import ResourceSlots, format_slots
-from images.models import ContainerImage
-from images.selectors import access_image
 from sessions_app import lifecycle
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition
@@ -32,6 +32,7 @@ from sessions_app.specs import HOME, build_app_argv
 from sessions_app.states import DEADLINES_S, REASON_SENTENCES, Reason, Status
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder
+from vfolders.services import hold_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,9 @@ def check_fits_somewhere(resolved: ResolvedRequest) -> None:
         )
     if any(asked.fits_in(capacity) for capacity in capacities):
         return
-    largest = max(capacities, key=lambda capacity: sum(min(asked[name], capacity[name]) / asked[name] for name in asked))
+    largest = max(
+        capacities, key=lambda capacity: sum(min(asked[name], capacity[name]) / asked[name] for name in asked)
+    )
     raise LimitExceeded(
         f"No machine of “{resolved.group.name}” has {format_slots(asked)}.",
         hint=f"The largest that fits is {format_slots(largest)}.",
@@ -132,6 +135,7 @@ def capacities_of(group: ResourceGroup) -> list[ResourceSlots]:
 
 def _insert_session(actor: Actor, resolved: ResolvedRequest) -> ComputeSession:
     request, now = resolved.request, clock.now()
+    hold_folders(mount.folder.pk for mount in resolved.mounts)
     session = ComputeSession.objects.create(
         name=request.name,
         type=request.type,

@@ -75,7 +75,9 @@ def kernel_labels(plan: KernelPlan) -> dict[str, str]:
 
 
 def build_network_spec(plan: KernelPlan) -> NetworkSpec:
-    return NetworkSpec(name=network_name(plan.session_id), labels=session_labels(plan), pool=plan.network_pool)
+    return NetworkSpec(
+        name=network_name(plan.session_id), labels=session_labels(plan), pool=plan.network_pool
+    )
 
 
 def build_container_spec(plan: KernelPlan) -> ContainerSpec:

@@ -23,4 +23,8 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is None or not user.is_authenticated:
         return {"app_name": "Berth", "menu": [], "apps_available": True}
-    return {"app_name": "Berth", "menu": menu_for(user, request.path), "apps_available": apps_reachable(request)}
+    return {
+        "app_name": "Berth",
+        "menu": menu_for(user, request.path),
+        "apps_available": apps_reachable(request),
+    }

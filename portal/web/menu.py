@@ -1,6 +1,7 @@
 """Links that belong to no single room."""
 
-from common.navigation import MenuItem, Section, register as add_to_menu
+from common.navigation import MenuItem, Section
+from common.navigation import register as add_to_menu
 
 
 def register() -> None:

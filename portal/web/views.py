@@ -4,11 +4,11 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
+from images.selectors import visible_images
 
 from accounts.selectors import sees_everything, usable_projects
 from common.api import actor_of
 from common.errors import NotFound
-from images.selectors import visible_images
 from sessions_app import presenters
 from sessions_app.selectors import own_sessions
 

@@ -10,7 +10,9 @@ from sessions_app.states import Status
 
 
 class MountInput(serializers.Serializer[Any]):
-    folder = serializers.CharField(max_length=64, help_text="Id or name of a folder of yours or of your projects.")
+    folder = serializers.CharField(
+        max_length=64, help_text="Id or name of a folder of yours or of your projects."
+    )
     path = serializers.CharField(
         max_length=255, required=False, allow_blank=True, help_text="Default: /home/work/<folder name>."
     )
@@ -30,8 +32,12 @@ class SessionCreateInput(serializers.Serializer[Any]):
     )
     environment = serializers.DictField(child=serializers.CharField(allow_blank=True), default=dict)
     mounts = MountInput(many=True, default=list)
-    command = serializers.CharField(required=False, allow_blank=True, trim_whitespace=False, help_text="Batch only.")
-    timeout_s = serializers.IntegerField(required=False, allow_null=True, help_text="Batch only: seconds it may run.")
+    command = serializers.CharField(
+        required=False, allow_blank=True, trim_whitespace=False, help_text="Batch only."
+    )
+    timeout_s = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Batch only: seconds it may run."
+    )
 
 
 class MountOut(serializers.ModelSerializer[SessionMount]):

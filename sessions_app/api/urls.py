@@ -6,5 +6,7 @@ urlpatterns = [
     path("sessions/", views.SessionListView.as_view(), name="api-session-list"),
     path("sessions/<uuid:session_id>/", views.SessionDetailView.as_view(), name="api-session-detail"),
     path("sessions/<uuid:session_id>/logs/", views.SessionLogView.as_view(), name="api-session-logs"),
-    path("sessions/<uuid:session_id>/history/", views.SessionHistoryView.as_view(), name="api-session-history"),
+    path(
+        "sessions/<uuid:session_id>/history/", views.SessionHistoryView.as_view(), name="api-session-history"
+    ),
 ]

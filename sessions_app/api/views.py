@@ -86,7 +86,9 @@ class SessionLogView(APIView):
         session = access_session(actor_of(request), session_id, Action.READ_LOGS)
         kernel = main_kernel(session, request.query_params.get("kernel", "main1"))
         if request.query_params.get("follow", "") in {"1", "true"}:
-            response = StreamingHttpResponse(follow_log(actor_of(request), kernel), content_type="text/plain; charset=utf-8")
+            response = StreamingHttpResponse(
+                follow_log(actor_of(request), kernel), content_type="text/plain; charset=utf-8"
+            )
         else:
             response = HttpResponse(read_log(kernel), content_type="text/plain; charset=utf-8")  # type: ignore[assignment]
         response["Cache-Control"] = "no-store"
@@ -102,4 +104,6 @@ class SessionHistoryView(ListAPIView):  # type: ignore[type-arg]
     filter_backends = ()
 
     def get_queryset(self):  # type: ignore[no-untyped-def]
-        return access_session(actor_of(self.request), self.kwargs["session_id"], Action.VIEW).transitions.all()
+        return access_session(
+            actor_of(self.request), self.kwargs["session_id"], Action.VIEW
+        ).transitions.all()

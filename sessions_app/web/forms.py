@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from images.selectors import visible_images
 
 from accounts.selectors import usable_projects
 from agents.selectors import visible_resource_groups
 from common.actors import Actor
-from images.selectors import visible_images
 from sessions_app.models import SessionType
-from vfolders.selectors import mountable_folders
+from vfolders.selectors import own_folders
 
 SIZES = {
     "small": ("Small", "1", "2g"),
@@ -45,7 +45,7 @@ class LauncherForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
         self.images = list(visible_images(actor))
-        self.mountable = list(mountable_folders(actor))
+        self.mountable = list(own_folders(actor))
         folder_choices = [(str(folder.pk), folder.name) for folder in self.mountable]
         self._choose("project", [(project.name, str(project)) for project in usable_projects(actor)])
         self._choose("image", [(image.reference, str(image)) for image in self.images])

@@ -1,6 +1,7 @@
 """The links of this room in the menu."""
 
-from common.navigation import MenuItem, Section, register as add_to_menu
+from common.navigation import MenuItem, Section
+from common.navigation import register as add_to_menu
 
 
 def register() -> None:

@@ -8,10 +8,10 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from images.selectors import access_image
 
 from common.api import actor_of
 from common.errors import BerthError
-from images.selectors import access_image
 from sessions_app import presenters
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
@@ -43,7 +43,9 @@ def session_list(request: HttpRequest) -> HttpResponse:
         "live_count": everything.live().count(),
         "ended_count": everything.ended().count(),
     }
-    return render(request, _fragment_or_page(request, "sessions_app/_list.html", "sessions_app/list.html"), context)
+    return render(
+        request, _fragment_or_page(request, "sessions_app/_list.html", "sessions_app/list.html"), context
+    )
 
 
 @require_http_methods(["GET", "POST"])
@@ -81,7 +83,9 @@ def launch_summary(request: HttpRequest) -> HttpResponse:
     """What the launcher's form asks for now, and whether it would start at once. A fragment."""
     form = LauncherForm(request.GET, actor=actor_of(request))
     form.is_valid()
-    return render(request, "sessions_app/_summary.html", presenters.summary(actor_of(request), form.cleaned_data))
+    return render(
+        request, "sessions_app/_summary.html", presenters.summary(actor_of(request), form.cleaned_data)
+    )
 
 
 @require_POST
@@ -121,7 +125,9 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "kernels": session.kernels.all(),
         "mounts": session.mounts.all(),
     }
-    return render(request, _fragment_or_page(request, "sessions_app/_detail.html", "sessions_app/detail.html"), context)
+    return render(
+        request, _fragment_or_page(request, "sessions_app/_detail.html", "sessions_app/detail.html"), context
+    )
 
 
 @require_GET
