@@ -35,8 +35,9 @@ def commit_plan(plan: Plan) -> list[UUID]:
     """Write down who runs where and why the others wait; ids of the sessions that are SCHEDULED now.
 
     Sessions that were cancelled since the snapshot are left out. Each placed session has its allocation rows,
-    its kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the global order:
-    group, sessions by id, agents by id, their slots. Raises GroupBusy, StalePlan; then nothing was written.
+    its kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the one global
+    order: group, sessions by id, agents by id, their slots. Raises GroupBusy, StalePlan; then nothing was
+    written.
     """
     try:
         with transaction.atomic():

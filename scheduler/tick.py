@@ -16,10 +16,10 @@ SNAPSHOTS_PER_TICK = 3
 def run_tick(resource_group_id: int) -> list[UUID]:
     """Place what waits in this group and has room; ids of the sessions that are SCHEDULED now.
 
-    Right when it runs twice, late, beside another tick, or dies anywhere: nothing is written before the commit,
-    and the commit is one transaction. A stale plan is made again from a new snapshot, a few times. Raises
-    GroupBusy when another worker is committing, StalePlan when the group changed too often; a later tick then
-    does the work.
+    Right when it runs twice, late, beside another tick, or dies anywhere: nothing is written before the
+    commit, and the commit is one transaction. A stale plan is made again from a new snapshot, a few times.
+    Raises GroupBusy when another worker is committing, StalePlan when the group changed too often; a later
+    tick then does the work.
     """
     for _ in range(SNAPSHOTS_PER_TICK - 1):
         try:

@@ -81,7 +81,7 @@ class Diagnosis:
         return any(self._layout.fits(request, vector) for vector in room.vectors)
 
     def _free_and_capacity(self, session: PendingSession) -> tuple[Room, Room]:
-        """Of the agents that could host `session`: what the schedulable ones have free, what all have at all."""
+        """Of the agents that could host `session`: what the schedulable have free, what all have at all."""
         key = (session.architecture, session.designated_agent_id)
         if key not in self._rooms:
             free = self._machines.free_vectors(session)
