@@ -1,3 +1,8 @@
-"""Placeholder."""
+from django.urls import path
 
-urlpatterns = []
+from agents.api.views import AgentListView, ResourceGroupListView
+
+urlpatterns = [
+    path("agents/", AgentListView.as_view(), name="api-agents"),
+    path("resource-groups/", ResourceGroupListView.as_view(), name="api-resource-groups"),
+]

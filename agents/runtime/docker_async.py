@@ -28,12 +28,12 @@ READ_BYTES = 2**16
 AIODOCKER_CONNECTION_ERROR = 900
 HANGUP_ATTEMPTS = 2
 
-# The process says its pid first, because the engine cannot end it: a shell outlives its connection. It comes before
-# anything of the user's, and is only ever used inside the same container.
+# The process says its pid first, because the engine cannot end it: a shell outlives its connection. The pid comes
+# before anything of the user's, and is only ever used inside the same container.
 ANNOUNCE_PID = "printf 'PID:%s\\n' $$; "
 BEST_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
 HANG_UP = 'kill -HUP "$1" 2>/dev/null || exit 0; sleep 1; kill -KILL "$1" 2>/dev/null; exit 0'
-"""Hang up as a closing terminal does; a shell that ignores it is killed, and then the kernel hangs up its jobs."""
+"""Hang up as a closing terminal does; a shell that ignores it is killed, and the kernel hangs up its jobs."""
 
 
 @contextmanager

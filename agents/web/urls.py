@@ -1,3 +1,5 @@
-"""Placeholder."""
+from django.urls import path
 
-urlpatterns = []
+from agents.web import views
+
+urlpatterns = [path("", views.agent_list, name="agents")]

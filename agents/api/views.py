@@ -1,0 +1,34 @@
+"""REST of machines: reading."""
+
+from django.db.models import Count, Q, QuerySet
+from rest_framework.generics import ListAPIView
+
+from agents.api.serializers import AgentOut, ResourceGroupOut
+from agents.models import Agent, AgentQuerySet, ResourceGroup
+from agents.selectors import visible_agents, visible_resource_groups
+from agents.states import AgentState
+from common.api import actor_of
+
+
+class AgentListView(ListAPIView[Agent]):
+    """Machines, what they have and what of it is occupied."""
+
+    serializer_class = AgentOut
+    filterset_fields = {"state": ["exact"], "resource_group__name": ["exact"]}
+    queryset = Agent.objects.none()
+
+    def get_queryset(self) -> AgentQuerySet:
+        return visible_agents(actor_of(self.request)).with_parts()
+
+
+class ResourceGroupListView(ListAPIView[ResourceGroup]):
+    """Groups of machines that a session can name."""
+
+    serializer_class = ResourceGroupOut
+    queryset = ResourceGroup.objects.none()
+
+    def get_queryset(self) -> QuerySet[ResourceGroup]:
+        in_use = ~Q(agents__state=AgentState.RETIRED.value)
+        return visible_resource_groups(actor_of(self.request)).annotate(
+            agent_count=Count("agents", filter=in_use)
+        )

@@ -1,0 +1,32 @@
+"""The port to accelerators: what a vendor's tools say about a machine. Pure."""
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorDevice:
+    """One GPU or NPU. `device_id` is the vendor's own name that outlives a restart (a UUID for NVIDIA);
+    `slot_name` is what sessions ask for; `numa_node` is None where nobody knows."""
+
+    vendor: str
+    slot_name: str
+    device_id: str
+    index: int
+    model: str
+    mem_bytes: int
+    numa_node: int | None = None
+    pci_address: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class AcceleratorDiscovery(ABC):
+    vendor: str
+
+    @abstractmethod
+    def discover(self) -> tuple[AcceleratorDevice, ...]:
+        """All devices of this vendor, by index; () where there are none, or none of its tools. Never
+        raises."""

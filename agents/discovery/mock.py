@@ -1,0 +1,25 @@
+"""A vendor that has as many devices as it is told, for machines without any."""
+
+from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery
+
+
+class MockDiscovery(AcceleratorDiscovery):
+    vendor = "mock"
+
+    def __init__(self, count: int, mem_bytes: int = 16 * 2**30) -> None:
+        self._count = count
+        self._mem_bytes = mem_bytes
+
+    def discover(self) -> tuple[AcceleratorDevice, ...]:
+        return tuple(
+            AcceleratorDevice(
+                vendor=self.vendor,
+                slot_name="mock",
+                device_id=f"mock-{index}",
+                index=index,
+                model="Mock accelerator",
+                mem_bytes=self._mem_bytes,
+                numa_node=index % 2,
+            )
+            for index in range(self._count)
+        )

@@ -1,0 +1,175 @@
+"""Machines and the groups that they are partitioned into."""
+
+from typing import ClassVar, Self
+
+from django.db import models
+from django.db.models import F, Q
+
+from accounts.models import name_validator
+from agents.runtime.base import TlsMaterial
+from agents.states import STATE_TITLES, AgentState
+from common import clock
+from common.slots import ResourceSlots
+
+
+class Strategy(models.TextChoices):
+    """Which of the agents that have room gets the session: the fullest, or the emptiest."""
+
+    CONCENTRATED = "concentrated", "Concentrated"
+    DISPERSED = "dispersed", "Dispersed"
+
+
+class Scheduler(models.TextChoices):
+    """Who is next."""
+
+    FIFO = "fifo", "First in, first out"
+
+
+class ResourceGroup(models.Model):
+    """A set of agents and the policy by which sessions are placed on them. `epoch` counts committed plans."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[name_validator])
+    is_default = models.BooleanField(default=False)
+    is_active = models.BooleanField(default=True)
+    strategy = models.CharField(max_length=20, choices=Strategy.choices, default=Strategy.CONCENTRATED)
+    scheduler = models.CharField(max_length=20, choices=Scheduler.choices, default=Scheduler.FIFO)
+    epoch = models.BigIntegerField(default=0, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("is_default",),
+                condition=Q(is_default=True),
+                name="one_default_resource_group",
+                violation_error_message="There is a default resource group already.",
+            ),
+            models.CheckConstraint(
+                condition=Q(strategy__in=Strategy.values), name="resource_group_strategy_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(scheduler__in=Scheduler.values), name="resource_group_scheduler_is_known"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AgentQuerySet(models.QuerySet["Agent"]):
+    def in_state(self, *states: AgentState) -> Self:
+        return self.filter(state__in=[state.value for state in states])
+
+    def in_use(self) -> Self:
+        """All that were not retired."""
+        return self.exclude(state=AgentState.RETIRED.value)
+
+    def with_parts(self) -> Self:
+        """Group, slots and images along, in 3 queries."""
+        return self.select_related("resource_group").prefetch_related("slots", "images")
+
+
+class Agent(models.Model):
+    """One machine that is driven through its Docker engine. `state` is written by agents.lifecycle alone.
+
+    `tls_directory` holds ca.pem, cert.pem and key.pem for engines that are reached over the network; `data`
+    what was discovered and decides nothing: kernel, storage driver, devices."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[name_validator])
+    address = models.CharField(max_length=255)
+    tls_directory = models.CharField(max_length=255, blank=True)
+    resource_group = models.ForeignKey(ResourceGroup, on_delete=models.PROTECT, related_name="agents")
+    state = models.CharField(
+        max_length=20,
+        choices=[(state.value, title) for state, title in STATE_TITLES.items()],
+        default=AgentState.CONNECTED.value,
+        editable=False,
+    )
+    state_before_loss = models.CharField(max_length=20, default=AgentState.CONNECTED.value, editable=False)
+    state_changed_at = models.DateTimeField(default=clock.now, editable=False)
+    architecture = models.CharField(max_length=20, editable=False)
+    engine_id = models.CharField(max_length=128, editable=False)
+    engine_version = models.CharField(max_length=60, editable=False)
+    heartbeat_at = models.DateTimeField(default=clock.now, editable=False)
+    last_error = models.CharField(max_length=500, blank=True, editable=False)
+    data = models.JSONField(default=dict, blank=True, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    objects: ClassVar = AgentQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(state__in=[state.value for state in AgentState]), name="agent_state_is_known"
+            ),
+            models.UniqueConstraint(
+                fields=("address",),
+                condition=~Q(state=AgentState.RETIRED.value),
+                name="agent_address_once",
+                violation_error_message="Another agent has this address.",
+            ),
+            models.UniqueConstraint(
+                fields=("engine_id",),
+                condition=~Q(state=AgentState.RETIRED.value),
+                name="agent_engine_once",
+                violation_error_message="The engine at this address belongs to another agent already.",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def tls(self) -> TlsMaterial | None:
+        if not self.tls_directory:
+            return None
+        files = (f"{self.tls_directory}/{name}.pem" for name in ("ca", "cert", "key"))
+        return TlsMaterial(*files)
+
+    @property
+    def capacity(self) -> ResourceSlots:
+        return ResourceSlots({slot.slot_name: slot.capacity for slot in self.slots.all()})
+
+    @property
+    def occupied(self) -> ResourceSlots:
+        return ResourceSlots({slot.slot_name: slot.occupied for slot in self.slots.all()})
+
+
+class AgentSlot(models.Model):
+    """What an agent has of one slot, and what live sessions hold of it, in base units. `occupied` is kept by
+    a database trigger on the allocation rows, and by nobody else."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="slots")
+    slot_name = models.CharField(max_length=32)
+    capacity = models.BigIntegerField()
+    occupied = models.BigIntegerField(default=0, editable=False)
+
+    class Meta:
+        ordering = ("agent_id", "slot_name")
+        constraints = (
+            models.UniqueConstraint(fields=("agent", "slot_name"), name="agent_slot_once"),
+            models.CheckConstraint(
+                condition=Q(occupied__gte=0) & Q(occupied__lte=F("capacity")), name="agent_slot_not_overfull"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.slot_name} of {self.agent_id}: {self.occupied} of {self.capacity}"
+
+
+class AgentImage(models.Model):
+    """An image that is on an agent, under one of its names."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="images")
+    reference = models.CharField(max_length=255)
+    image_id = models.CharField(max_length=80)
+    size_bytes = models.BigIntegerField(default=0)
+
+    class Meta:
+        ordering = ("agent_id", "reference")
+        constraints = (models.UniqueConstraint(fields=("agent", "reference"), name="agent_image_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.reference} on {self.agent_id}"

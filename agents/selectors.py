@@ -1,0 +1,74 @@
+"""Reads of machines. `visible_*` is the only list source, `access_*` the only single fetch."""
+
+from datetime import datetime
+
+from django.db.models import QuerySet
+
+from accounts.selectors import sees_everything
+from agents.models import Agent, AgentQuerySet, ResourceGroup
+from agents.runtime.base import AsyncRuntime, ContainerRuntime
+from agents.runtime.registry import async_runtime_for, runtime_for
+from agents.states import AgentState
+from common.actors import Actor
+from common.errors import NotFound
+
+
+def visible_agents(actor: Actor) -> AgentQuerySet:
+    """Machines in use, in active groups, for whoever is signed in; all for superadmins."""
+    agents: AgentQuerySet = Agent.objects.all()
+    if sees_everything(actor):
+        return agents
+    if actor.is_anonymous:
+        return agents.none()
+    return agents.in_use().filter(resource_group__is_active=True)
+
+
+def access_agent(actor: Actor, agent_id: int) -> Agent:
+    agent: Agent | None = visible_agents(actor).with_parts().filter(pk=agent_id).first()
+    if agent is None:
+        raise NotFound("There is no such agent, or it is not yours to see.")
+    return agent
+
+
+def visible_resource_groups(actor: Actor) -> QuerySet[ResourceGroup]:
+    """Active groups for whoever is signed in; all for superadmins."""
+    groups = ResourceGroup.objects.all()
+    if sees_everything(actor):
+        return groups
+    return groups.none() if actor.is_anonymous else groups.filter(is_active=True)
+
+
+def access_resource_group(actor: Actor, name: str = "") -> ResourceGroup:
+    """The active group of this name; without a name the default one, else the first. Raises NotFound."""
+    groups = visible_resource_groups(actor).filter(is_active=True)
+    group = groups.filter(name=name).first() if name else groups.order_by("-is_default", "name").first()
+    if group is None:
+        known = ", ".join(groups.values_list("name", flat=True)[:10])
+        raise NotFound(
+            f"There is no resource group “{name[:64]}” for you."
+            if name
+            else "There is no resource group yet.",
+            hint=f"Your resource groups: {known}." if known else "Ask an administrator to add one.",
+            fields={"resource_group": ["Unknown resource group."]},
+        )
+    return group
+
+
+def connected_agents() -> AgentQuerySet:
+    """Machines whose engine answered lately: connected or draining."""
+    return Agent.objects.in_state(*(state for state in AgentState if state.is_watched))
+
+
+def lost_agents(since: datetime) -> AgentQuerySet:
+    """Machines that are lost since `since` or longer."""
+    return Agent.objects.in_state(AgentState.LOST).filter(state_changed_at__lte=since)
+
+
+def runtime_of(agent: Agent) -> ContainerRuntime:
+    """The engine of a machine, for workers. Raises RuntimeRefused for an address without certificates."""
+    return runtime_for(agent.address, agent.tls)
+
+
+def async_runtime_of(agent: Agent) -> AsyncRuntime:
+    """The engine of a machine, for the running event loop."""
+    return async_runtime_for(agent.address, agent.tls)

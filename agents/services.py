@@ -1,0 +1,212 @@
+"""Writes of machines."""
+
+import re
+from datetime import timedelta
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from accounts.selectors import sees_everything
+from agents import lifecycle
+from agents.capacity import capacity_of
+from agents.events import CapacityChanged
+from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup, Strategy
+from agents.observation import Observation, observe, observe_all
+from agents.runtime.base import RuntimeFault
+from agents.selectors import access_agent, access_resource_group, runtime_of
+from agents.states import AgentState
+from common import audit, clock
+from common.actors import SYSTEM, Actor
+from common.errors import InvalidInput, PermissionDenied, Unavailable
+from common.events import announce
+from common.slots import ResourceSlots
+
+log = structlog.get_logger(__name__)
+
+LOST_AFTER = timedelta(seconds=30)
+"""So long may a machine be silent: two heartbeats may be missed."""
+
+ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\Z")
+ERROR_LENGTH = 500
+
+
+def _require_superadmin(actor: Actor) -> None:
+    if not sees_everything(actor):
+        raise PermissionDenied("Only a superadmin may change machines.", hint="Ask a superadmin.")
+
+
+@transaction.atomic
+def create_resource_group(
+    *, actor: Actor, name: str, is_default: bool = False, strategy: Strategy = Strategy.CONCENTRATED
+) -> ResourceGroup:
+    """A group without machines. Raises InvalidInput for a taken name or a second default."""
+    _require_superadmin(actor)
+    group = ResourceGroup(name=name, is_default=is_default, strategy=strategy)
+    _clean(group)
+
+    group.save()
+    audit.record(actor=actor, action="agents.create_resource_group", target=group)
+    return group
+
+
+def register_agent(
+    *,
+    actor: Actor,
+    name: str,
+    address: str,
+    tls_directory: str = "",
+    resource_group: ResourceGroup | None = None,
+) -> Agent:
+    """Take a machine into use, with what its engine says about it. A known name gets the new address, and is
+    connected again if it was retired. Without a group it joins the default one.
+
+    Raises Unavailable if the engine does not answer, InvalidInput if another agent is this machine
+    already."""
+    _require_superadmin(actor)
+    if not ADDRESS.match(address):
+        raise InvalidInput(
+            f"“{address[:80]}” is not the address of an engine.",
+            hint="Write unix:///var/run/docker.sock, or tcp://host:2376 with certificates.",
+            fields={"address": ["Not the address of an engine."]},
+        )
+    agent = Agent.objects.filter(name=name).first() or Agent(name=name)
+    agent.address, agent.tls_directory = address, tls_directory
+    observation = _observe(agent)
+
+    with transaction.atomic():
+        agent.resource_group = resource_group or access_resource_group(actor)
+        agent.engine_id = observation.info.engine_id
+        _note(agent, observation)
+        _clean(agent)
+        agent.save()
+        if agent.state == AgentState.RETIRED:
+            lifecycle.transition(agent.pk, to=AgentState.CONNECTED, actor=actor)
+        audit.record(actor=actor, action="agents.register_agent", target=agent, changes={"address": address})
+        return record_heartbeat(agent.pk, observation)
+
+
+def refresh_agent(*, actor: Actor, agent_id: int) -> Agent:
+    """Look at a machine now. Raises Unavailable if its engine does not answer."""
+    _require_superadmin(actor)
+    agent = access_agent(actor, agent_id)
+    return record_heartbeat(agent.pk, _observe(agent))
+
+
+def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
+    """Drain a machine, take it out for maintenance, retire it, or take it back. Raises Conflict."""
+    _require_superadmin(actor)
+    agent = access_agent(actor, agent_id)
+    return lifecycle.transition(agent.pk, to=to, actor=actor)
+
+
+def heartbeat_agents() -> None:
+    """One round over all machines that should answer."""
+    watched = Agent.objects.in_state(AgentState.CONNECTED, AgentState.DRAINING, AgentState.LOST)
+    for agent, seen in observe_all(watched):
+        if isinstance(seen, RuntimeFault):
+            record_silence(agent.pk, str(seen))
+        elif seen.info.engine_id != agent.engine_id:
+            record_silence(agent.pk, f"Another engine answers at {agent.address}. Register the agent anew.")
+        else:
+            record_heartbeat(agent.pk, seen)
+
+
+@transaction.atomic
+def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
+    """The machine lives: write down what it has; a lost one is what it was before again."""
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    _note(agent, seen)
+    agent.save(update_fields=["heartbeat_at", "last_error", "architecture", "engine_version", "data"])
+
+    has_changed = _write_capacity(agent, capacity_of(seen.info.cpu_milli, seen.info.mem_bytes))
+    has_changed |= _write_images(agent, seen)
+    if agent.state == AgentState.LOST:
+        agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)
+    elif has_changed:
+        announce(CapacityChanged(agent.resource_group_id))
+        lifecycle.push_agent_change(agent)
+    return agent
+
+
+@transaction.atomic
+def record_silence(agent_id: int, why: str) -> Agent:
+    """The machine did not answer; after LOST_AFTER without a heartbeat it is lost."""
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    agent.last_error = why[:ERROR_LENGTH]
+    agent.save(update_fields=["last_error"])
+    log.warning("agent.silent", agent_id=agent.pk, agent=agent.name, error=why)
+    if AgentState(agent.state).is_watched and clock.now() - agent.heartbeat_at >= LOST_AFTER:
+        agent = lifecycle.transition(agent.pk, to=AgentState.LOST, actor=SYSTEM)
+    return agent
+
+
+def _observe(agent: Agent) -> Observation:
+    try:
+        return observe(runtime_of(agent), agent.address)
+    except RuntimeFault as fault:
+        raise Unavailable(
+            f"The engine of agent “{agent.name}” cannot be used: {fault}",
+            hint="Check that the engine runs and that its address and certificates are right.",
+        ) from fault
+
+
+def _note(agent: Agent, seen: Observation) -> None:
+    """Put on the row, unsaved, what an engine said."""
+    agent.heartbeat_at = clock.now()
+    agent.last_error = ""
+    agent.architecture = seen.info.architecture
+    agent.engine_version = seen.info.version
+    agent.data |= {
+        "os": seen.info.os,
+        "kernel": seen.info.kernel,
+        "api_version": seen.info.api_version,
+        "storage_driver": seen.info.storage_driver,
+        "has_live_restore": seen.info.has_live_restore,
+    }
+    if seen.devices is not None:
+        agent.data["devices"] = [device.to_json() for device in seen.devices]
+
+
+def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
+    """Whether anything changed. A slot never has less than live sessions hold of it; the rest goes as they
+    end."""
+    slots = {slot.slot_name: slot for slot in agent.slots.select_for_update(no_key=True)}
+    has_changed = False
+    for name in {*slots, *capacity}:
+        slot = slots.get(name) or AgentSlot(agent=agent, slot_name=name, capacity=0)
+        amount = max(capacity[name], slot.occupied)
+        if slot.pk is None or slot.capacity != amount:
+            slot.capacity = amount
+            slot.save(update_fields=["capacity"] if slot.pk else None)
+            has_changed = True
+    return has_changed
+
+
+def _write_images(agent: Agent, seen: Observation) -> bool:
+    """Whether anything changed."""
+    there = {
+        (reference, image.image_id): image.size_bytes
+        for image in seen.images
+        for reference in image.references
+    }
+    known = {(row.reference, row.image_id): row.pk for row in agent.images.all()}
+    gone = [pk for key, pk in known.items() if key not in there]
+    come = [
+        AgentImage(agent=agent, reference=reference, image_id=image_id, size_bytes=size_bytes)
+        for (reference, image_id), size_bytes in there.items()
+        if (reference, image_id) not in known
+    ]
+    if gone:
+        AgentImage.objects.filter(pk__in=gone).delete()
+    AgentImage.objects.bulk_create(come)
+    return bool(gone or come)
+
+
+def _clean(row: Agent | ResourceGroup) -> None:
+    """Raises InvalidInput with a sentence for each wrong field."""
+    try:
+        row.full_clean()
+    except ValidationError as error:
+        sentences = error.message_dict
+        raise InvalidInput(next(iter(sentences.values()))[0], fields=sentences) from error

@@ -1,0 +1,46 @@
+"""States of an agent, and the ways between them. Pure."""
+
+from enum import StrEnum
+
+
+class AgentState(StrEnum):
+    """CONNECTED alone takes new sessions; in CONNECTED and DRAINING the engine answers and is looked
+    after."""
+
+    CONNECTED = "connected"
+    LOST = "lost"
+    DRAINING = "draining"
+    MAINTENANCE = "maintenance"
+    RETIRED = "retired"
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether silence of the engine is news."""
+        return self in (AgentState.CONNECTED, AgentState.DRAINING)
+
+
+TRANSITIONS: dict[AgentState, frozenset[AgentState]] = {
+    AgentState.CONNECTED: frozenset(
+        {AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE, AgentState.RETIRED}
+    ),
+    AgentState.LOST: frozenset(
+        {AgentState.CONNECTED, AgentState.DRAINING, AgentState.MAINTENANCE, AgentState.RETIRED}
+    ),
+    AgentState.DRAINING: frozenset(
+        {AgentState.CONNECTED, AgentState.LOST, AgentState.MAINTENANCE, AgentState.RETIRED}
+    ),
+    AgentState.MAINTENANCE: frozenset({AgentState.CONNECTED, AgentState.DRAINING, AgentState.RETIRED}),
+    AgentState.RETIRED: frozenset({AgentState.CONNECTED}),
+}
+
+STATE_TITLES = {
+    AgentState.CONNECTED: "Connected",
+    AgentState.LOST: "Lost",
+    AgentState.DRAINING: "Draining",
+    AgentState.MAINTENANCE: "Maintenance",
+    AgentState.RETIRED: "Retired",
+}
+
+
+def is_legal(current: AgentState, to: AgentState) -> bool:
+    return to in TRANSITIONS[current]
