@@ -33,8 +33,8 @@ def purge(layout: Layout, log: Say) -> None:
             log("another data directory runs from this checkout: .venv, node_modules and assets stay")
 
 
-def purge_engine(engine: EngineClient, installation: str, log: Say) -> None:
-    """Containers, networks and volumes with our label; images of any Berth that nobody else uses."""
+def purge_engine(engine: EngineClient, installation: str, log: Say, image_label: str = ROLE_LABEL) -> None:
+    """Containers, networks and volumes with our label; images of any Berth, unless a container uses them."""
     ours = [f"{INSTALLATION_LABEL}={installation}"]
     containers = listed(engine, "/containers/json?all=true&", ours)
     for container in containers:
@@ -46,7 +46,7 @@ def purge_engine(engine: EngineClient, installation: str, log: Say) -> None:
     for volume in volumes:
         engine.delete(f"/volumes/{volume['Name']}", query={"force": "true"})
     log(f"removed {len(containers)} containers, {len(networks)} networks, {len(volumes)} volumes")
-    for image in sorted(listed(engine, "/images/json?", [ROLE_LABEL]), key=lambda image: -image["Created"]):
+    for image in sorted(listed(engine, "/images/json?", [image_label]), key=lambda image: -image["Created"]):
         remove_image(engine, image, log)
 
 

@@ -1,0 +1,42 @@
+"""Runs the embedded servers of one data directory under a supervisor until it is told to end.
+
+python -m tests.ops.supervised_servers DATA       # prints "ready DATABASE_URL REDIS_URL"
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from portal.ops.console import write
+from portal.ops.envfile import read_env, server_address_of, updated, write_env
+from portal.ops.layout import CHECKOUT, Layout
+from portal.ops.postgres import EmbeddedPostgres
+from portal.ops.processes import end_leftovers, mark_of
+from portal.ops.quarters import take_quarters
+from portal.ops.redis import EmbeddedRedis
+from portal.ops.supervisor import Supervisor
+
+
+async def serve(layout: Layout) -> None:
+    end_leftovers(layout.data)
+    values = updated(read_env(layout.env_file), host="127.0.0.1", port=8080)
+    write_env(layout.env_file, values)
+    environment = {**os.environ, **mark_of(layout.data)}
+    quarters = take_quarters(
+        layout, values["BERTH_INSTALLATION"], outside=layout.data.parent.parent / "quarters"
+    )
+    supervisor = Supervisor()
+    for kind, name in ((EmbeddedPostgres, "DATABASE_URL"), (EmbeddedRedis, "REDIS_URL")):
+        server = kind(quarters, server_address_of(values[name]), environment)
+        server.prepare()
+        await supervisor.start(server.service())
+    write(f"ready {values['DATABASE_URL']} {values['REDIS_URL']}\n")
+    try:
+        await asyncio.to_thread(sys.stdin.read)
+    finally:
+        await supervisor.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Layout(checkout=CHECKOUT, data=Path(sys.argv[1]))))

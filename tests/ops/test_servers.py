@@ -1,0 +1,153 @@
+"""The embedded servers survive what may happen to them: real PostgreSQL, real Redis, real SIGKILL."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+import redis
+
+from portal.ops.machine import is_root
+from portal.ops.processes import is_alive, marked_processes
+from tests.waiting import wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A supervisor with both servers, in a process of its own."""
+
+    process: subprocess.Popen[str]
+    database_url: str
+    redis_url: str
+
+    def query(self, statement: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.database_url, autocommit=True, connect_timeout=5) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def redis(self) -> redis.Redis:
+        return redis.Redis.from_url(self.redis_url, socket_timeout=5, decode_responses=True)
+
+
+@contextlib.contextmanager
+def servers_in(data: Path) -> Iterator[Servers]:
+    command = [sys.executable, "-m", "tests.ops.supervised_servers", str(data)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        ready = next((line for line in process.stdout if line.startswith("ready ")), None)
+        assert ready is not None, "the supervisor ended before its servers were ready"
+        yield Servers(process, *ready.split()[1:])
+    finally:
+        process.stdin.close()
+        process.stdout.close()
+        process.wait(30)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[Path]:
+    """A data directory whose every parent the servers' account can pass."""
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        if parent.owner() == Path.home().owner() and parent != Path("/tmp"):
+            parent.chmod(parent.stat().st_mode | 0o011)
+    directory = tmp_path / "data"
+    directory.mkdir(mode=0o711)
+    directory.chmod(0o711)
+    yield directory
+    assert marked_processes(directory) == []
+
+
+def test_servers_start_and_keep_rows_over_a_stop(data: Path) -> None:
+    with servers_in(data) as servers:
+        servers.query("CREATE TABLE kept (n int)")
+        servers.query("INSERT INTO kept VALUES (7)")
+        servers.redis().set("kept", "7")
+
+    with servers_in(data) as servers:
+        assert servers.query("SELECT n FROM kept") == [(7,)]
+        assert servers.redis().get("kept") == "7"
+
+
+def test_a_killed_server_comes_back_with_its_rows(data: Path) -> None:
+    with servers_in(data) as servers:
+        servers.query("CREATE TABLE kept (n int)")
+        servers.query("INSERT INTO kept VALUES (7)")
+        servers.redis().set("kept", "7")
+        wait_until(lambda: "7" in append_only_file(data))
+        killed = marked_processes(data)
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+
+        wait_until(lambda: answers(servers), deadline_s=20)
+        assert servers.query("SELECT n FROM kept") == [(7,)]
+        assert servers.redis().get("kept") == "7"
+        assert not set(killed) & set(marked_processes(data))
+
+
+def test_nothing_outlives_a_killed_supervisor_and_the_next_start_has_the_rows(data: Path) -> None:
+    with servers_in(data) as servers:
+        servers.query("CREATE TABLE kept (n int)")
+        servers.query("INSERT INTO kept VALUES (7)")
+        children = marked_processes(data)
+        servers.process.kill()
+        wait_until(lambda: not any(is_alive(pid) for pid in children))
+
+    with servers_in(data) as servers:
+        assert servers.query("SELECT n FROM kept") == [(7,)]
+
+
+def test_the_portals_role_is_no_superuser_and_nobody_else_comes_in(data: Path) -> None:
+    with servers_in(data) as servers:
+        assert servers.query("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") == [(False,)]
+        with pytest.raises(psycopg.OperationalError, match=r"no pg_hba\.conf entry"):
+            psycopg.connect(servers.database_url.replace("berth:", "postgres:"))
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(servers.database_url.replace("berth:", "berth:wrong"))
+        with pytest.raises(redis.AuthenticationError):
+            redis.Redis.from_url(servers.redis_url.split("@")[1].join(("redis://", ""))).ping()
+
+
+def test_no_password_stands_in_the_list_of_processes(data: Path) -> None:
+    with servers_in(data) as servers:
+        passwords = [url.split(":")[2].split("@")[0] for url in (servers.database_url, servers.redis_url)]
+        for pid in marked_processes(data):
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+            assert not any(password in command for password in passwords)
+
+
+@pytest.mark.skipif(
+    not is_root(), reason="an ordinary user's servers run as that user and see its directories"
+)
+def test_servers_find_quarters_when_their_account_cannot_reach_the_data(tmp_path: Path) -> None:
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    tmp_path.chmod(0o711)
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    data = closed / "data"
+    data.mkdir()
+
+    with servers_in(data) as servers:
+        assert servers.query("SELECT 1") == [(1,)]
+        assert (data / "quarters").resolve().parent == tmp_path / "quarters"
+        assert not (data / "postgres").exists()
+
+    with servers_in(data) as servers:
+        assert servers.redis().ping()
+
+
+def append_only_file(data: Path) -> str:
+    return "".join(path.read_text(errors="replace") for path in (data / "redis").glob("appendonly*"))
+
+
+def answers(servers: Servers) -> bool:
+    try:
+        return bool(servers.query("SELECT 1")) and bool(servers.redis().ping())
+    except (psycopg.OperationalError, redis.ConnectionError):
+        return False

@@ -1,0 +1,91 @@
+"""What the supervisor promises, shown on small real processes."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from portal.ops.processes import is_alive
+from portal.ops.supervisor import Service, ServiceFailed, Supervisor, run_once
+from tests.waiting import wait_until
+
+SPEAKS_AND_STAYS = """
+import pathlib, os, time
+pathlib.Path("pid").write_text(str(os.getpid()))
+print("hello from the child", flush=True)
+time.sleep(60)
+"""
+IGNORES_SIGTERM = """
+import pathlib, os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path("pid").write_text(str(os.getpid()))
+time.sleep(60)
+"""
+
+
+def service(directory: Path, code: str, **options: object) -> Service:
+    pid_file = directory / "pid"
+    defaults: dict[str, object] = {"is_ready": pid_file.exists, "stop_grace_s": 5.0}
+    return Service(
+        "part", (sys.executable, "-c", code), dict(os.environ), directory, **{**defaults, **options}
+    )
+
+
+def pid_in(directory: Path) -> int:
+    text = (directory / "pid").read_text() if (directory / "pid").exists() else ""
+    return int(text or 0)
+
+
+@pytest.fixture
+async def supervisor() -> AsyncIterator[Supervisor]:
+    one = Supervisor()
+    yield one
+    await one.stop()
+
+
+async def test_output_appears_under_the_name_of_its_part(
+    supervisor: Supervisor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await supervisor.start(service(tmp_path, SPEAKS_AND_STAYS))
+    seen: list[str] = []
+
+    def has_spoken() -> bool:
+        seen.append(capsys.readouterr().out)
+        return "part     | hello from the child\n" in "".join(seen)
+
+    await asyncio.to_thread(wait_until, has_spoken)
+
+
+async def test_what_dies_is_started_again(supervisor: Supervisor, tmp_path: Path) -> None:
+    await supervisor.start(service(tmp_path, SPEAKS_AND_STAYS))
+    first = pid_in(tmp_path)
+
+    os.kill(first, signal.SIGKILL)
+
+    await asyncio.to_thread(wait_until, lambda: pid_in(tmp_path) not in (0, first))
+
+
+async def test_a_part_that_never_gets_ready_is_named_with_its_last_words(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    with pytest.raises(ServiceFailed, match="part did not start: no such luck"):
+        await supervisor.start(service(tmp_path, "raise SystemExit('no such luck')"))
+
+
+async def test_a_part_that_ignores_the_stop_is_killed(tmp_path: Path) -> None:
+    supervisor = Supervisor()
+    await supervisor.start(service(tmp_path, IGNORES_SIGTERM, stop_grace_s=0.2))
+
+    await supervisor.stop()
+
+    assert not is_alive(pid_in(tmp_path))
+
+
+async def test_a_failed_command_of_the_set_up_says_why(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", "raise SystemExit('the table is gone')")
+    with pytest.raises(ServiceFailed, match="step failed with exit code 1: the table is gone"):
+        await run_once("step", command, environment=dict(os.environ), directory=tmp_path)
