@@ -4,10 +4,13 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import django_stubs_ext
 import environ
 from csp.constants import NONCE, NONE, SELF
 
 from common.logs import configure_logging
+
+django_stubs_ext.monkeypatch()
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(os.environ.get("BERTH_DATA", ROOT / "var")).absolute()
@@ -110,7 +113,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # People
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
-    "allauth.account.auth_backends.AuthenticationBackend",
+    "accounts.backends.SignInBackend",
     "guardian.backends.ObjectPermissionBackend",
 ]
 GUARDIAN_MONKEY_PATCH_USER = False

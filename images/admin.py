@@ -1,0 +1,27 @@
+from typing import ClassVar
+
+from django.contrib import admin
+
+from images.models import ContainerImage, Registry
+
+
+@admin.register(Registry)
+class RegistryAdmin(admin.ModelAdmin[Registry]):
+    list_display = ("name", "kind", "url", "is_enabled")
+    list_filter = ("kind", "is_enabled")
+    search_fields = ("name", "url")
+
+
+@admin.register(ContainerImage)
+class ContainerImageAdmin(admin.ModelAdmin[ContainerImage]):
+    """Titles and what is enabled are edited here; what was read from the image is shown."""
+
+    list_display = ("reference", "title", "architecture", "size_bytes", "is_enabled")
+    list_filter = ("is_enabled", "architecture", "registry")
+    search_fields = ("reference", "title")
+    readonly_fields: ClassVar = (
+        "reference", "apps", "min_slots", "architecture", "digest", "size_bytes", "built_at", "created_at",
+    )  # fmt: skip
+
+    def has_add_permission(self, request: object) -> bool:
+        return False

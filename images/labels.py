@@ -1,0 +1,164 @@
+"""What an image says of itself in its labels: hints, never conditions. Pure.
+
+Labels are foreign text: whoever built the image wrote them. What does not pass is left out and named in
+`problems`; an image without any label works.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from common.slots import CPU, MEM, ResourceSlots, parse_slots
+
+OWN = "io.berth."
+OTHER = "ai.backend."  # the convention of Backend.AI's images
+SESSION_ROLE = "session-image"
+
+MAX_APPS = 20
+MAX_APPS_TEXT = 16 * 1024
+MAX_COMMAND_WORDS = 64
+MAX_WORD = 1024
+MAX_TITLE = 60
+MAX_DESCRIPTION = 500
+MAX_PORT = 65535
+
+_APP_NAME = re.compile(r"(?=.{1,20}\Z)[a-z0-9]+(?:-+[a-z0-9]+)*\Z")
+_HEALTH = re.compile(r"/[A-Za-z0-9._~/?=&%-]{0,199}\Z")
+_ICON = re.compile(r"[a-z0-9-]{1,40}\Z")
+_SERVICE = re.compile(r"([a-z0-9-]{1,20}):(http|preopen):\[?(\d{1,5})\b")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class AppHint:
+    """An app in an image. `command` may hold {token} and {port}; an empty one means that the app cannot be started."""
+
+    name: str
+    title: str
+    port: int
+    command: tuple[str, ...] = ()
+    autostart: bool = False
+    health: str = "/"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "port": self.port,
+            "command": list(self.command),
+            "autostart": self.autostart,
+            "health": self.health,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ImageHints:
+    """All that was understood; texts are empty and amounts zero where an image says nothing."""
+
+    title: str = ""
+    description: str = ""
+    icon: str = ""
+    is_session_image: bool = False
+    apps: tuple[AppHint, ...] = ()
+    min_slots: ResourceSlots = ResourceSlots()
+    problems: tuple[str, ...] = ()
+
+
+def read_hints(labels: Mapping[str, str]) -> ImageHints:
+    """Hints in our labels; where those say nothing of apps or amounts, in the ai.backend.* ones. Never raises."""
+    problems: list[str] = []
+    icon = labels.get(f"{OWN}icon", "")
+    return ImageHints(
+        title=_plain(labels.get(f"{OWN}title", ""), MAX_TITLE),
+        description=_plain(labels.get(f"{OWN}description", ""), MAX_DESCRIPTION),
+        icon=icon if _ICON.match(icon) else "",
+        is_session_image=labels.get(f"{OWN}role") == SESSION_ROLE,
+        apps=_apps(labels, problems),
+        min_slots=_min_slots(labels, problems),
+        problems=tuple(problems),
+    )
+
+
+def parse_apps(text: str) -> tuple[AppHint, ...]:
+    """The apps of an io.berth.apps label: all of them, or ValueError with what is wrong."""
+    if len(text) > MAX_APPS_TEXT:
+        raise ValueError(f"longer than {MAX_APPS_TEXT} characters")
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("not JSON") from error
+    if not isinstance(entries, list) or len(entries) > MAX_APPS:
+        raise ValueError(f"not a list of at most {MAX_APPS} apps")
+    apps = tuple(_app(entry) for entry in entries)
+    for quality in ("name", "port"):
+        if len({getattr(app, quality) for app in apps}) != len(apps):
+            raise ValueError(f"two apps have the same {quality}")
+    return apps
+
+
+def _app(entry: object) -> AppHint:
+    if not isinstance(entry, dict):
+        raise ValueError("an app that is not an object")
+    name, port = entry.get("name"), entry.get("port")
+    if not isinstance(name, str) or not _APP_NAME.match(name):
+        raise ValueError("an app whose name is not 1 to 20 of a-z, 0-9 and inner dashes")
+    if not isinstance(port, int) or isinstance(port, bool) or not 1 <= port <= MAX_PORT:
+        raise ValueError(f"the port of the app {name} is not between 1 and {MAX_PORT}")
+    title, health = entry.get("title", name), entry.get("health", "/")
+    if not isinstance(title, str) or not 1 <= len(title) <= MAX_TITLE or _CONTROL.search(title):
+        raise ValueError(f"the title of the app {name} is not a text of up to {MAX_TITLE} characters")
+    if not isinstance(health, str) or not _HEALTH.match(health):
+        raise ValueError(f"the health path of the app {name} is not a path")
+    autostart = entry.get("autostart", False)
+    if not isinstance(autostart, bool):
+        raise ValueError(f"autostart of the app {name} is neither true nor false")
+    return AppHint(name, title, port, _command(name, entry.get("command", [])), autostart, health)
+
+
+def _command(name: str, words: object) -> tuple[str, ...]:
+    if not isinstance(words, list) or len(words) > MAX_COMMAND_WORDS:
+        raise ValueError(f"the command of the app {name} is not a list of at most {MAX_COMMAND_WORDS} words")
+    for word in words:
+        if not isinstance(word, str) or len(word) > MAX_WORD or "\0" in word:
+            raise ValueError(f"a word in the command of the app {name} is not a text of up to {MAX_WORD} characters")
+    return tuple(words)
+
+
+def _apps(labels: Mapping[str, str], problems: list[str]) -> tuple[AppHint, ...]:
+    text = labels.get(f"{OWN}apps")
+    if text is None:
+        return _service_ports(labels.get(f"{OTHER}service-ports", ""))
+    try:
+        return parse_apps(text)
+    except ValueError as error:
+        problems.append(f"{OWN}apps: {error}")
+        return ()
+
+
+def _service_ports(text: str) -> tuple[AppHint, ...]:
+    """Web apps of "name:http:port,name:preopen:port": their ports only, since those labels hold no command."""
+    apps: dict[str, AppHint] = {}
+    for name, _, port in _SERVICE.findall(text[:MAX_APPS_TEXT]):
+        is_new = all(app.port != int(port) for app in apps.values())
+        if _APP_NAME.match(name) and 1 <= int(port) <= MAX_PORT and is_new and len(apps) < MAX_APPS:
+            apps.setdefault(name, AppHint(name, name, int(port)))
+    return tuple(apps.values())
+
+
+def _min_slots(labels: Mapping[str, str], problems: list[str]) -> ResourceSlots:
+    prefix = f"{OWN}min."
+    asked = {label.removeprefix(prefix): amount for label, amount in labels.items() if label.startswith(prefix)}
+    if not asked:
+        other = {slot: labels.get(f"{OTHER}resource.min.{slot}") for slot in (CPU, MEM)}
+        asked = {slot: amount for slot, amount in other.items() if amount is not None}
+    try:
+        return parse_slots(asked)
+    except ValueError as error:
+        problems.append(str(error))
+        return ResourceSlots()
+
+
+def _plain(text: str, limit: int) -> str:
+    return " ".join(_CONTROL.sub(" ", text).split())[:limit]

@@ -1,0 +1,82 @@
+"""Registries, and the images that sessions can be started from."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from accounts.models import name_validator
+from common import clock
+from images.references import MAX_REFERENCE
+
+
+class RegistryKind(models.TextChoices):
+    """Which way of signing in and of listing a registry understands."""
+
+    PLAIN = "plain", "Registry (v2)"
+    DOCKER_HUB = "docker-hub", "Docker Hub"
+    HARBOR = "harbor", "Harbor"
+    GITLAB = "gitlab", "GitLab"
+    GITHUB = "github", "GitHub"
+    ECR = "ecr", "Amazon ECR"
+    NGC = "ngc", "NVIDIA NGC"
+
+
+class Registry(models.Model):
+    """Where images come from. `host` is the part before the first slash of their references."""
+
+    name = models.CharField(max_length=64, unique=True, validators=[name_validator])
+    host = models.CharField(max_length=255, unique=True)
+    url = models.URLField(max_length=500, unique=True)
+    kind = models.CharField(max_length=20, choices=RegistryKind.choices, default=RegistryKind.PLAIN)
+    is_enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name_plural = "registries"
+        constraints = (
+            models.CheckConstraint(condition=Q(kind__in=RegistryKind.values), name="registry_kind_is_known"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ImageQuerySet(models.QuerySet["ContainerImage"]):
+    def enabled(self) -> "ImageQuerySet":
+        """Those that people may start; a switched-off registry takes its images along."""
+        return self.filter(is_enabled=True).exclude(registry__is_enabled=False)
+
+
+class ContainerImage(models.Model):
+    """One reference that sessions may run. An image without registry was built or loaded on the machines.
+
+    `apps` is a list of images.labels.AppHint.to_json(), `min_slots` amounts in base units; both were checked when
+    they were read from the labels.
+    """
+
+    reference = models.CharField(max_length=MAX_REFERENCE, unique=True)
+    registry = models.ForeignKey(Registry, on_delete=models.PROTECT, null=True, blank=True, related_name="images")
+    title = models.CharField(max_length=60, blank=True)
+    description = models.CharField(max_length=500, blank=True)
+    icon = models.CharField(max_length=40, blank=True)
+    apps = models.JSONField(default=list, blank=True)
+    min_slots = models.JSONField(default=dict, blank=True)
+    architecture = models.CharField(max_length=20, blank=True)
+    digest = models.CharField(max_length=80, blank=True)
+    size_bytes = models.BigIntegerField(default=0)
+    is_enabled = models.BooleanField(default=True)
+    built_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    objects: ClassVar = ImageQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("title", "-created_at", "reference")
+        constraints = (
+            models.CheckConstraint(condition=Q(size_bytes__gte=0), name="image_size_is_not_negative"),
+        )
+
+    def __str__(self) -> str:
+        return self.title or self.reference

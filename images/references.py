@@ -1,0 +1,65 @@
+"""Names of container images, as engines and registries write them. Pure."""
+
+import re
+from dataclasses import dataclass
+
+MAX_REFERENCE = 255
+
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_HOST_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = re.compile(rf"{_HOST_LABEL}(?:\.{_HOST_LABEL})*(?::[0-9]{{1,5}})?\Z")
+_REPOSITORY = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*\Z")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageReference:
+    """One image. `host` is empty for the registry that engines ask by default; a digest is stronger than a tag."""
+
+    repository: str
+    tag: str = ""
+    digest: str = ""
+    host: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.host}/" if self.host else ""
+        tag = f":{self.tag}" if self.tag else ""
+        digest = f"@{self.digest}" if self.digest else ""
+        return f"{place}{self.repository}{tag}{digest}"
+
+    @property
+    def name(self) -> str:
+        """The last part of the repository: "python" of "berth/python:1.0"."""
+        return self.repository.rpartition("/")[2]
+
+
+def parse_reference(text: str) -> ImageReference:
+    """The image that `text` names; without tag and digest it is the tag "latest", as everywhere.
+
+    `parse_reference(str(reference)) == reference`. Raises ValueError with a sentence that quotes the text.
+    """
+    refusal = ValueError(f"“{text[:80]}” is not the name of an image. Write it like python:3.12 or host/group/name:tag.")
+    if not text or len(text) > MAX_REFERENCE:
+        raise refusal
+    rest, at, digest = text.partition("@")
+    host, slash, path = rest.partition("/")
+    if not slash or not _looks_like_host(host):
+        host, path = "", rest
+    repository, colon, tag = path.partition(":")
+    is_valid = (
+        _REPOSITORY.match(repository)
+        and (not host or _HOST.match(host))
+        and (not colon or _TAG.match(tag))
+        and (not at or _DIGEST.match(digest))
+    )
+    if not is_valid:
+        raise refusal
+    if not colon and not at:
+        tag = "latest"
+    return ImageReference(repository=repository, tag=tag, digest=digest, host=host)
+
+
+def _looks_like_host(first: str) -> bool:
+    """Engines tell host/name from group/name by this alone."""
+    return "." in first or ":" in first or first == "localhost" or first != first.lower()

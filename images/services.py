@@ -1,0 +1,106 @@
+"""Writes of images."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+import structlog
+from django.db import transaction
+
+from accounts.selectors import sees_everything
+from common import audit
+from common.actors import Actor
+from common.errors import InvalidInput, NotFound, PermissionDenied
+from images.labels import read_hints
+from images.models import ContainerImage, Registry
+from images.references import ImageReference, parse_reference
+
+log = structlog.get_logger(__name__)
+
+
+class ImageFacts(Protocol):
+    """What an engine knows of an image that it holds (agents.runtime.base.ImageInfo is one)."""
+
+    @property
+    def image_id(self) -> str: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def created_at(self) -> datetime | None: ...
+
+
+@transaction.atomic
+def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> ContainerImage:
+    """The row of an image that a machine holds; made or brought up to date where its content changed.
+
+    A new image can be started at once if it says that it is a session image (label io.berth.role); any other waits
+    for a superadmin. What a superadmin wrote (title, description, icon, enabled or not) is never overwritten. Raises
+    InvalidInput for what is no reference.
+    """
+    _require_superadmin(actor)
+    try:
+        parsed = parse_reference(reference)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"reference": [str(error)]}) from error
+
+    hints = read_hints(facts.labels)
+    content = {
+        "digest": facts.image_id,
+        "size_bytes": facts.size_bytes,
+        "architecture": facts.architecture,
+        "built_at": facts.created_at,
+        "apps": [app.to_json() for app in hints.apps],
+        "min_slots": hints.min_slots.to_json(),
+    }
+
+    image, is_new = ContainerImage.objects.select_for_update().get_or_create(
+        reference=str(parsed),
+        defaults={
+            **content,
+            "registry": _registry_of(parsed),
+            "title": hints.title,
+            "description": hints.description,
+            "icon": hints.icon,
+            "is_enabled": hints.is_session_image,
+        },
+    )
+    if not is_new and image.digest == facts.image_id:
+        return image
+    if not is_new:
+        for name, value in content.items():
+            setattr(image, name, value)
+        image.save(update_fields=list(content))
+
+    if hints.problems:
+        log.warning("image.labels_ignored", image=image.reference, problems=hints.problems)
+    audit.record(actor=actor, action="images.discover_image", target=image, changes={"digest": facts.image_id})
+    return image
+
+
+@transaction.atomic
+def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> ContainerImage:
+    """Let sessions start from an image, or not any more; those that run go on. Raises NotFound, PermissionDenied."""
+    _require_superadmin(actor)
+    image = ContainerImage.objects.select_for_update().filter(pk=image_id).first()
+    if image is None:
+        raise NotFound("There is no such image.")
+
+    image.is_enabled = is_enabled
+    image.save(update_fields=["is_enabled"])
+    audit.record(
+        actor=actor, action="images.set_image_enabled", target=image, changes={"is_enabled": is_enabled}
+    )
+    return image
+
+
+def _registry_of(reference: ImageReference) -> Registry | None:
+    return Registry.objects.filter(host=reference.host).first() if reference.host else None
+
+
+def _require_superadmin(actor: Actor) -> None:
+    if not sees_everything(actor):
+        raise PermissionDenied("Only a superadmin may change images.", hint="Ask a superadmin.")
