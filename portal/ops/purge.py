@@ -1,20 +1,18 @@
 """Removes every trace of one installation: engine objects, data, and what the checkout got from bin/up."""
 
-import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from portal.ops.console import Say
-from portal.ops.engine_api import EngineClient, EngineRefused, EngineUnreachable
+from portal.ops.engine_api import EngineClient, EngineUnreachable
+from portal.ops.engine_objects import has_others, remove_images, remove_objects
 from portal.ops.envfile import read_env
 from portal.ops.layout import Layout
 from portal.ops.locks import directory_lock
 
 DEFAULT_ENGINE = "unix:///var/run/docker.sock"
-INSTALLATION_LABEL = "io.berth.installation"
-ROLE_LABEL = "io.berth.role"
 
 
 def purge(layout: Layout, log: Say) -> None:
@@ -33,35 +31,12 @@ def purge(layout: Layout, log: Say) -> None:
             log("another data directory runs from this checkout: .venv, node_modules and assets stay")
 
 
-def purge_engine(engine: EngineClient, installation: str, log: Say, image_label: str = ROLE_LABEL) -> None:
-    """Containers, networks and volumes with our label; images of any Berth, unless a container uses them."""
-    ours = [f"{INSTALLATION_LABEL}={installation}"]
-    containers = listed(engine, "/containers/json?all=true&", ours)
-    for container in containers:
-        engine.delete(f"/containers/{container['Id']}", query={"force": "true", "v": "true"})
-    networks = listed(engine, "/networks?", ours)
-    for network in networks:
-        engine.delete(f"/networks/{network['Id']}")
-    volumes = listed(engine, "/volumes?", ours)["Volumes"] or []
-    for volume in volumes:
-        engine.delete(f"/volumes/{volume['Name']}", query={"force": "true"})
-    log(f"removed {len(containers)} containers, {len(networks)} networks, {len(volumes)} volumes")
-    for image in sorted(listed(engine, "/images/json?", [image_label]), key=lambda image: -image["Created"]):
-        remove_image(engine, image, log)
-
-
-def remove_image(engine: EngineClient, image: dict[str, Any], log: Say) -> None:
-    tags = [tag for tag in image.get("RepoTags") or [] if tag != "<none>:<none>"]
-    for name in tags or [image["Id"]]:
-        try:
-            engine.delete(f"/images/{name}")
-            log(f"removed the image {name}")
-        except EngineRefused as refusal:
-            log(f"kept the image {name}: {refusal}")
-
-
-def listed(engine: EngineClient, path: str, labels: list[str]) -> Any:
-    return engine.get(f"{path}filters={json.dumps({'label': labels}, separators=(',', ':'))}")
+def purge_engine(engine: EngineClient, installation: str, log: Say) -> None:
+    remove_objects(engine, installation, log)
+    if has_others(engine, installation):
+        log("another Berth uses this engine: the images stay")
+    else:
+        remove_images(engine, log)
 
 
 def purge_data(layout: Layout, log: Say) -> None:

@@ -13,6 +13,8 @@ from portal.ops import preflight
 from portal.ops.assets import ensure_assets
 from portal.ops.console import speaker
 from portal.ops.engine import ensure_engine
+from portal.ops.engine_api import EngineClient
+from portal.ops.engine_objects import mark_presence
 from portal.ops.envfile import read_env, updated, write_env
 from portal.ops.errors import PreflightFailed
 from portal.ops.layout import CHECKOUT, Layout, layout_of
@@ -72,9 +74,7 @@ def parse_options() -> argparse.Namespace:
         default=DEFAULT_HOST,
         help="address to listen on (default: %(default)s, only this machine)",
     )
-    parser.add_argument(
-        "--data", metavar="DIR", help="where all data go (default: var in the checkout)"
-    )
+    parser.add_argument("--data", metavar="DIR", help="where all data go (default: var in the checkout)")
     parser.add_argument(
         "--no-demo",
         action="store_true",
@@ -95,37 +95,28 @@ def bring_up(options: argparse.Namespace, layout: Layout) -> int:
     preflight.check_port(options.host, options.port)
     engine = ensure_engine(say)
     environment = portal_environment(options, layout, engine)
+    mark_presence(EngineClient(engine), environment["BERTH_INSTALLATION"])
     with directory_lock(layout.checkout, is_shared=True):
-        with directory_lock(
-            CHECKOUT / "portal" / "ops"
-        ):  # one set-up of a checkout at a time
+        with directory_lock(CHECKOUT / "portal" / "ops"):  # one set-up of a checkout at a time
             prepare_venv(layout, say)
             image = InBackground(
                 lambda: (
                     ""
                     if options.no_image
-                    else ensure_session_image(
-                        speaker("image"), layout.data, address=engine
-                    )
+                    else ensure_session_image(speaker("image"), layout.data, address=engine)
                 )
             )
             install_requirements(layout, say)
             ensure_assets(layout, environment, say)
             reference = image.result()
-        portal = Portal(
-            layout, environment, host=options.host, port=options.port, image=reference
-        )
+        portal = Portal(layout, environment, host=options.host, port=options.port, image=reference)
         return asyncio.run(portal.run(has_demo=not options.no_demo, began_at=began_at))
 
 
-def portal_environment(
-    options: argparse.Namespace, layout: Layout, engine: str
-) -> dict[str, str]:
+def portal_environment(options: argparse.Namespace, layout: Layout, engine: str) -> dict[str, str]:
     """What every process of the portal gets; also writes the env file. The caller's variables win."""
     given = {name for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
-    values = updated(
-        read_env(layout.env_file), host=options.host, port=options.port, is_given=given
-    )
+    values = updated(read_env(layout.env_file), host=options.host, port=options.port, is_given=given)
     values["BERTH_ENGINE"] = engine
     write_env(layout.env_file, values)
     caller = {

@@ -1,0 +1,157 @@
+"""bin/down --purge: what is ours goes, what is not stays."""
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from portal.ops.engine_api import EngineClient
+from portal.ops.engine_objects import has_others, listed, mark_presence, remove_images, remove_objects
+from portal.ops.envfile import new_installation_id, write_env
+from portal.ops.layout import Layout
+from portal.ops.purge import DEFAULT_ENGINE, purge_checkout, purge_data
+
+
+def silent(_: str) -> None:
+    pass
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    return Layout(checkout=checkout, data=checkout / "var")
+
+
+def fill(layout: Layout, installation: str = "abcdefgh") -> None:
+    layout.data.mkdir()
+    write_env(layout.env_file, {"BERTH_INSTALLATION": installation})
+    closed = layout.data / "folders" / "closed"
+    closed.mkdir(parents=True)
+    (closed / "file").touch()
+    closed.chmod(0o000)
+
+
+def test_the_data_directory_goes_with_all_in_it(layout: Layout) -> None:
+    fill(layout)
+    purge_data(layout, silent)
+    assert not layout.data.exists()
+
+
+def test_a_directory_that_was_never_ours_stays(layout: Layout) -> None:
+    layout.data.mkdir()
+    (layout.data / "thesis.tex").touch()
+    purge_data(layout, silent)
+    assert (layout.data / "thesis.tex").exists()
+
+
+def test_quarters_elsewhere_go_too_but_only_if_they_bear_our_name(layout: Layout, tmp_path: Path) -> None:
+    fill(layout)
+    ours, foreign = tmp_path / "quarters" / "abcdefgh", tmp_path / "foreign"
+    for directory in (ours, foreign):
+        (directory / "postgres").mkdir(parents=True)
+    layout.quarters_link.symlink_to(ours)
+    purge_data(layout, silent)
+    assert not ours.parent.exists()
+
+    fill(layout)
+    layout.quarters_link.symlink_to(foreign)
+    purge_data(layout, silent)
+    assert (foreign / "postgres").exists()
+
+
+def test_only_what_bin_up_built_leaves_the_checkout(layout: Layout) -> None:
+    source = layout.checkout / "portal" / "settings.py"
+    for directory in (layout.venv, layout.node_modules, layout.assets, layout.static, source.parent):
+        directory.mkdir(parents=True)
+    source.touch()
+    (layout.venv / "berth-requirements").touch()
+    (layout.static / ".berth-sources").touch()
+
+    purge_checkout(layout, silent)
+
+    assert {path.name for path in layout.checkout.iterdir()} == {"portal", "node_modules"}
+    assert source.exists()
+
+
+@pytest.fixture
+def engine() -> EngineClient:
+    return EngineClient(DEFAULT_ENGINE)
+
+
+@pytest.fixture
+def installation(engine: EngineClient) -> Iterator[str]:
+    """An installation of this test alone; whatever it leaves is removed."""
+    name = new_installation_id()
+    yield name
+    remove_objects(engine, name, silent)
+    remove_images(engine, silent, label=f"io.berth.role={name}")
+
+
+def make_objects(engine: EngineClient, installation: str) -> None:
+    """A network, a volume, an image and a container that was never started."""
+    labels = {"io.berth.installation": installation}
+    subnet = {"Subnet": f"10.214.{int(installation.encode().hex(), 16) % 256}.0/28"}
+    engine.post(
+        "/networks/create",
+        body={"Name": f"berth-{installation}", "Labels": labels, "IPAM": {"Config": [subnet]}},
+    )
+    engine.post("/volumes/create", body={"Name": f"berth-home-{installation}", "Labels": labels})
+    archive = io.BytesIO()
+    tarfile.open(fileobj=archive, mode="w").close()
+    query = {
+        "fromSrc": "-",
+        "repo": f"berth/{installation}",
+        "changes": f"LABEL io.berth.role={installation}",
+    }
+    for _ in engine.messages("/images/create", query=query, body=archive.getvalue(), timeout_s=30):
+        pass
+    body = {"Image": f"berth/{installation}", "Cmd": ["/nothing"], "Labels": labels}
+    engine.post("/containers/create", query={"name": f"berth-{installation}"}, body=body)
+
+
+def objects(engine: EngineClient, installation: str) -> list[int]:
+    ours = f"io.berth.installation={installation}"
+    return [
+        len(listed(engine, "/containers/json", ours, all="true")),
+        len(listed(engine, "/networks", ours)),
+        len(listed(engine, "/volumes", ours)["Volumes"] or []),
+        len(listed(engine, "/images/json", f"io.berth.role={installation}")),
+    ]
+
+
+@pytest.mark.docker
+def test_objects_and_images_of_an_installation_leave_the_engine(
+    engine: EngineClient, installation: str
+) -> None:
+    make_objects(engine, installation)
+    assert objects(engine, installation) == [1, 1, 1, 1]
+
+    remove_objects(engine, installation, silent)
+    remove_images(engine, silent, label=f"io.berth.role={installation}")
+
+    assert objects(engine, installation) == [0, 0, 0, 0]
+
+
+@pytest.mark.docker
+def test_objects_of_another_installation_stay_and_so_does_an_image_that_they_use(
+    engine: EngineClient, installation: str
+) -> None:
+    make_objects(engine, installation)
+
+    remove_objects(engine, new_installation_id(), silent)
+    remove_images(engine, silent, label=f"io.berth.role={installation}")
+
+    assert objects(engine, installation) == [1, 1, 1, 1]
+
+
+@pytest.mark.docker
+def test_an_idle_installation_is_noticed_by_another_one(engine: EngineClient, installation: str) -> None:
+    mark_presence(engine, installation)
+    mark_presence(engine, installation)
+    assert has_others(engine, new_installation_id())
+
+    remove_objects(engine, installation, silent)
+    assert listed(engine, "/volumes", f"io.berth.portal={installation}")["Volumes"] in (None, [])
