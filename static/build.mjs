@@ -14,6 +14,14 @@ const target = join(process.env.BERTH_ASSETS_OUT || join(root, "var", "assets"),
 const SCRIPTS = ["theme", "frame", "terminal", "logs", "upload"];
 const STYLES = ["frame", "terminal"];
 
+const xtermUnderPolicy = {
+  name: "xterm-under-policy",
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /@xterm[\\/]xterm[\\/]lib[\\/]xterm\.mjs$/ }, async ({ path }) => ({
+      contents: setStylesByObject(await readFile(path, "utf8")),
+    })),
+};
+
 await rm(target, { recursive: true, force: true });
 await mkdir(target, { recursive: true });
 const [bundles] = await Promise.all([bundle(), writeIcons(), copyFavicon()]);
@@ -32,11 +40,23 @@ async function bundle() {
     assetNames: "[name]",
     // Licences of what is bundled go to <name>.LEGAL.txt beside it.
     legalComments: "linked",
+    plugins: [xtermUnderPolicy],
     metafile: true,
     write: true,
     logLevel: "warning",
   });
   return result.metafile.outputs;
+}
+
+/**
+ * xterm colours text by setAttribute("style", …), which the Content-Security-Policy refuses; the same through the
+ * style object is allowed. The build fails when a new version says it in other words.
+ */
+function setStylesByObject(code) {
+  const attribute = /(\w+)\.setAttribute\("style",`\$\{\1\.getAttribute\("style"\)\|\|""\}\$\{(\w+)\};`\)/g;
+  const changed = code.replace(attribute, "$1.style.cssText+=$2");
+  if (changed === code || changed.includes('setAttribute("style"')) throw new Error("xterm.js sets styles in a way that static/build.mjs does not know.");
+  return changed;
 }
 
 /** One sprite with a <symbol id="name"> for each icon of icons.json and for our own drawings in logo.svg. */

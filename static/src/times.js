@@ -1,5 +1,6 @@
 // <time data-elapsed datetime="…"> counts up ("4 min 10 s"); <time data-ago …> says "5 min ago"; both shown in
-// the reader's time zone in the title. The server writes the same words, so the page reads well without this.
+// the reader's time zone in the title, which <time data-moment …> shows at once. The server writes the same words,
+// so the page reads well without this.
 
 const SECOND_MS = 1000;
 
@@ -11,6 +12,7 @@ export function startTimes() {
 
 function refresh() {
   if (document.hidden) return;
+  for (const time of document.querySelectorAll("time[data-moment]")) localize(time);
   for (const time of document.querySelectorAll("time[data-elapsed], time[data-ago]")) {
     const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(time.dateTime)) / SECOND_MS));
     const text = "elapsed" in time.dataset ? duration(seconds) : ago(seconds);
@@ -20,6 +22,13 @@ function refresh() {
       time.title = new Date(time.dateTime).toLocaleString();
     }
   }
+}
+
+function localize(time) {
+  const instant = new Date(time.dateTime);
+  time.title = time.textContent;
+  time.textContent = instant.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  delete time.dataset.moment;
 }
 
 /** The two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d 4 h". The same as the template filter. */
