@@ -7,7 +7,7 @@ Labels are foreign text: whoever built the image wrote them. What does not pass 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from common.slots import CPU, MEM, ResourceSlots, parse_slots
@@ -62,7 +62,7 @@ class ImageHints:
     icon: str = ""
     is_session_image: bool = False
     apps: tuple[AppHint, ...] = ()
-    min_slots: ResourceSlots = ResourceSlots()
+    min_slots: ResourceSlots = field(default_factory=ResourceSlots)
     problems: tuple[str, ...] = ()
 
 
@@ -122,7 +122,9 @@ def _command(name: str, words: object) -> tuple[str, ...]:
         raise ValueError(f"the command of the app {name} is not a list of at most {MAX_COMMAND_WORDS} words")
     for word in words:
         if not isinstance(word, str) or len(word) > MAX_WORD or "\0" in word:
-            raise ValueError(f"a word in the command of the app {name} is not a text of up to {MAX_WORD} characters")
+            raise ValueError(
+                f"a word in the command of the app {name} is not a text of up to {MAX_WORD} characters"
+            )
     return tuple(words)
 
 
@@ -149,7 +151,9 @@ def _service_ports(text: str) -> tuple[AppHint, ...]:
 
 def _min_slots(labels: Mapping[str, str], problems: list[str]) -> ResourceSlots:
     prefix = f"{OWN}min."
-    asked = {label.removeprefix(prefix): amount for label, amount in labels.items() if label.startswith(prefix)}
+    asked = {
+        label.removeprefix(prefix): amount for label, amount in labels.items() if label.startswith(prefix)
+    }
     if not asked:
         other = {slot: labels.get(f"{OTHER}resource.min.{slot}") for slot in (CPU, MEM)}
         asked = {slot: amount for slot, amount in other.items() if amount is not None}

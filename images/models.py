@@ -1,6 +1,6 @@
 """Registries, and the images that sessions can be started from."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from django.db import models
 from django.db.models import Q
@@ -44,7 +44,7 @@ class Registry(models.Model):
 
 
 class ImageQuerySet(models.QuerySet["ContainerImage"]):
-    def enabled(self) -> "ImageQuerySet":
+    def enabled(self) -> Self:
         """Those that people may start; a switched-off registry takes its images along."""
         return self.filter(is_enabled=True).exclude(registry__is_enabled=False)
 
@@ -57,7 +57,9 @@ class ContainerImage(models.Model):
     """
 
     reference = models.CharField(max_length=MAX_REFERENCE, unique=True)
-    registry = models.ForeignKey(Registry, on_delete=models.PROTECT, null=True, blank=True, related_name="images")
+    registry = models.ForeignKey(
+        Registry, on_delete=models.PROTECT, null=True, blank=True, related_name="images"
+    )
     title = models.CharField(max_length=60, blank=True)
     description = models.CharField(max_length=500, blank=True)
     icon = models.CharField(max_length=40, blank=True)

@@ -39,7 +39,9 @@ def parse_reference(text: str) -> ImageReference:
 
     `parse_reference(str(reference)) == reference`. Raises ValueError with a sentence that quotes the text.
     """
-    refusal = ValueError(f"“{text[:80]}” is not the name of an image. Write it like python:3.12 or host/group/name:tag.")
+    refusal = ValueError(
+        f"“{text[:80]}” is not the name of an image. Write it like python:3.12 or host/group/name:tag."
+    )
     if not text or len(text) > MAX_REFERENCE:
         raise refusal
     rest, at, digest = text.partition("@")

@@ -77,7 +77,9 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
 
     if hints.problems:
         log.warning("image.labels_ignored", image=image.reference, problems=hints.problems)
-    audit.record(actor=actor, action="images.discover_image", target=image, changes={"digest": facts.image_id})
+    audit.record(
+        actor=actor, action="images.discover_image", target=image, changes={"digest": facts.image_id}
+    )
     return image
 
 

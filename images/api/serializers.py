@@ -1,0 +1,39 @@
+"""What REST shows of images."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from common.slots import MEM, MILLI
+from images.models import ContainerImage
+
+
+class ImageAppOut(serializers.Serializer[Any]):
+    """An app that can be opened in sessions of the image."""
+
+    name = serializers.CharField()
+    title = serializers.CharField()
+    port = serializers.IntegerField()
+
+
+class ImageOut(serializers.ModelSerializer[ContainerImage]):
+    apps = ImageAppOut(many=True)
+    minimum = serializers.SerializerMethodField()
+    registry = serializers.SlugRelatedField[Any](slug_field="name", read_only=True, allow_null=True)
+
+    class Meta:
+        model = ContainerImage
+        fields = (
+            "id", "reference", "title", "description", "icon", "apps", "minimum", "architecture", "digest",
+            "size_bytes", "registry", "built_at", "created_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field({"type": "object", "additionalProperties": {"type": "number"}})
+    def get_minimum(self, image: ContainerImage) -> dict[str, float]:
+        """The smallest session, in cores, bytes and devices."""
+        return {
+            name: amount if name == MEM else amount / MILLI
+            for name, amount in sorted(image.min_slots.items())
+        }
