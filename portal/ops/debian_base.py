@@ -76,8 +76,13 @@ def fetch_packages(architecture: str, log: Log) -> dict[str, bytes]:
         index = _signed_index(sources, architecture)
         chosen = choose_packages(parse_packages(index))
         with concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
-            contents = pool.map(lambda package: _fetch_checked(sources, package.filename, package.sha256), chosen)
-            return {Path(package.filename).name: content for package, content in zip(chosen, contents, strict=True)}
+            contents = pool.map(
+                lambda package: _fetch_checked(sources, package.filename, package.sha256), chosen
+            )
+            return {
+                Path(package.filename).name: content
+                for package, content in zip(chosen, contents, strict=True)
+            }
     except urllib.error.URLError as error:
         raise PreflightFailed(
             f"No container registry answers, and neither does the Debian mirror {sources.debian}: {error.reason}",

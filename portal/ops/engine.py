@@ -67,7 +67,9 @@ def _answering_address() -> str | None:
 
 def _require_right_to_start() -> None:
     is_installed = shutil.which("dockerd") is not None
-    start = "sudo systemctl enable --now docker" if _has_systemd() else "sudo sh -c 'dockerd --live-restore &'"
+    start = (
+        "sudo systemctl enable --now docker" if _has_systemd() else "sudo sh -c 'dockerd --live-restore &'"
+    )
     install = "" if is_installed else f"sudo apt-get install -y {' '.join(PACKAGES)} && "
     if not is_installed and not _is_debian_family():
         raise PreflightFailed(
@@ -103,7 +105,7 @@ def _install_engine(log: Log) -> None:
         if done.returncode != 0:
             raise PreflightFailed(
                 f'"{" ".join(command)}" failed: {_last_line(done.stderr or done.stdout)}',
-                f"Run it by hand to see why, or install Docker another way; then run bin/up again.",
+                "Run it by hand to see why, or install Docker another way; then run bin/up again.",
             )
 
 

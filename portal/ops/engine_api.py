@@ -60,7 +60,9 @@ class EngineClient:
         body: Any = None,
         timeout_s: float = 60,
     ) -> Any:
-        answer = self._send("POST", path, query=query, body=json.dumps(body or {}).encode(), timeout_s=timeout_s)
+        answer = self._send(
+            "POST", path, query=query, body=json.dumps(body or {}).encode(), timeout_s=timeout_s
+        )
         return json.loads(answer.read() or "null")
 
     def delete(self, path: str, *, query: Mapping[str, str] | None = None) -> None:
@@ -99,7 +101,9 @@ class EngineClient:
                     raise EngineRefused(answer.status, message["error"])
                 yield message
         except OSError as error:
-            raise EngineUnreachable(f"{self.address} fell silent for {timeout_s:.0f} s during {path}") from error
+            raise EngineUnreachable(
+                f"{self.address} fell silent for {timeout_s:.0f} s during {path}"
+            ) from error
         finally:
             answer.close()
 

@@ -113,7 +113,11 @@ def _entries(paragraph: str) -> list[tuple[str, str]]:
     found = re.findall(r"(?m)^deb\s+(?:\[[^\]]*\]\s*)?(\S+)\s+(\S+)", "\n".join(lines))
     fields = dict(re.findall(r"(?m)^(\w[\w-]*):[ \t]*(.*)$", "\n".join(lines)))
     if "deb" in fields.get("Types", "").split() and fields.get("Enabled", "yes") != "no":
-        found += [(uri, suite) for uri in fields.get("URIs", "").split() for suite in fields.get("Suites", "").split()]
+        found += [
+            (uri, suite)
+            for uri in fields.get("URIs", "").split()
+            for suite in fields.get("Suites", "").split()
+        ]
     return found
 
 

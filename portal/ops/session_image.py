@@ -11,8 +11,10 @@ import io
 import json
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ LOCAL_BASE = f"berth/debian:{machine_network.SUITE}"
 PULL_SILENCE_S = 20
 BUILD_SILENCE_S = 300
 SHOWN_PREFIX = "## "
+SHOWN_EVERY_S = 5
 TMPFS = {
     "/mnt": "mode=0755",
     "/tmp": "mode=1777,exec",
@@ -163,7 +166,10 @@ class _Build:
             raw = self._import(root, tag="raw")
         files = {f"packages/{name}": content for name, content in packages.items()}
         try:
-            with self._finished_container(raw, debian_base.SECOND_STAGE, files), tempfile.TemporaryFile() as root:
+            with (
+                self._finished_container(raw, debian_base.SECOND_STAGE, files),
+                tempfile.TemporaryFile() as root,
+            ):
                 self._client.download(f"/containers/{self._container}/export", root)
                 self._import(root, tag=machine_network.SUITE)
         finally:
@@ -221,16 +227,19 @@ class _Build:
             )
 
     def _follow(self, lines: Iterator[str]) -> list[str]:
-        """Keeps every line in the log file, shows those meant for people; returns the last ones."""
+        """Keeps every line in the log file, shows the steps and now and then a line in between; returns the last ones."""
         self._logs.mkdir(parents=True, exist_ok=True)
         last_lines: list[str] = []
+        shown_at = time.monotonic()
         with (self._logs / "session-image.log").open("a", encoding="utf-8") as log_file:
             for line in lines:
                 log_file.write(line + "\n")
-                if line.startswith(SHOWN_PREFIX):
-                    self._log(line.removeprefix(SHOWN_PREFIX))
-                elif line.strip():
-                    last_lines = [*last_lines[-9:], line.strip()]
+                is_step, line = line.startswith(SHOWN_PREFIX), line.removeprefix(SHOWN_PREFIX).strip()
+                if is_step or (line and time.monotonic() - shown_at > SHOWN_EVERY_S):
+                    self._log(line if is_step else f"… {line[:100]}")
+                    shown_at = time.monotonic()
+                if line:
+                    last_lines = [*last_lines[-9:], line]
         return last_lines
 
     def _network(self) -> str:
@@ -244,7 +253,7 @@ def _has_image(client: EngineClient, reference: str) -> bool:
     try:
         client.get(f"/images/{reference}/json")
     except EngineRefused as refusal:
-        if refusal.status == 404:
+        if refusal.status == HTTPStatus.NOT_FOUND:
             return False
         raise
     return True
