@@ -90,7 +90,7 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> None:
 
     connected = Agent.objects.filter(pk__in=needed).in_state(AgentState.CONNECTED).order_by("pk")
     locked = set(connected.select_for_update(no_key=True).values_list("pk", flat=True))
-    slots = AgentSlot.objects.filter(agent_id__in=locked).order_by("agent_id", "slot_name")
+    slots = AgentSlot.objects.filter(agent_id__in=locked).order_by("pk")
     free: dict[int, dict[str, int]] = {}
     for slot in slots.select_for_update(no_key=True):
         free.setdefault(slot.agent_id, {})[slot.slot_name] = slot.capacity - slot.occupied

@@ -10,7 +10,7 @@ from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.slots import ResourceSlots
 from scheduler.engine import AgentView, KernelRequest, PendingSession, Policy, Snapshot, Strategy
-from sessions_app.models import Kernel
+from sessions_app.models import ComputeSession, Kernel
 from sessions_app.states import Status
 
 
@@ -34,8 +34,8 @@ def read_snapshot(group_id: int) -> Snapshot:
 
 def groups_with_pending_sessions() -> list[int]:
     """Ids of the resource groups in which at least one session waits. 1 query."""
-    waiting = Kernel.objects.filter(session__status=Status.PENDING.value)
-    return sorted(waiting.values_list("session__resource_group_id", flat=True).distinct())
+    pending = ComputeSession.objects.filter(status=Status.PENDING.value).order_by("resource_group_id")
+    return list(pending.values_list("resource_group_id", flat=True).distinct())
 
 
 def _agents(group_id: int) -> Iterator[AgentView]:
