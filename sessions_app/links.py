@@ -12,11 +12,16 @@ def app_host(host_label: str, app: str) -> str:
     return f"{app}-{host_label}.{settings.BERTH_APPS_DOMAIN}"
 
 
-def app_url(session: ComputeSession, app: str, path: str = "/") -> str:
-    """The address of an app of a session: scheme and port of the portal, a host of its own."""
+def app_origin(host_label: str, app: str) -> str:
+    """Scheme and port of the portal, a host of its own."""
     portal = urlsplit(settings.BERTH_URL)
     port = f":{portal.port}" if portal.port else ""
-    return f"{portal.scheme}://{app_host(session.host_label, app)}{port}{path}"
+    return f"{portal.scheme}://{app_host(host_label, app)}{port}"
+
+
+def app_url(session: ComputeSession, app: str, path: str = "/") -> str:
+    """The address of an app of a session."""
+    return f"{app_origin(session.host_label, app)}{path}"
 
 
 def apps_of(session: ComputeSession) -> list[dict[str, object]]:

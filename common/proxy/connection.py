@@ -104,7 +104,7 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not derive from asyncio's
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not derive from asyncio's
         self._is_open = True
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from common.proxy.errors import RequestRefused
 
@@ -32,12 +32,14 @@ _DOMAIN = re.compile(rb";[ \t]*domain[ \t]*(=[^;]*)?(?=;|$)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class HeaderRules:
-    """What one gateway adds and keeps to itself. Names are lower case."""
+    """What one gateway adds and keeps to itself; names are lower case. What is set replaces, what is added stays
+    beside what the app or the client sent."""
 
     private_cookies: frozenset[bytes] = frozenset()
     drop_request: frozenset[bytes] = frozenset()
-    set_request: tuple[tuple[bytes, bytes], ...] = field(default=())
-    set_response: tuple[tuple[bytes, bytes], ...] = field(default=())
+    set_request: tuple[tuple[bytes, bytes], ...] = ()
+    set_response: tuple[tuple[bytes, bytes], ...] = ()
+    add_response: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ def response_headers(headers: Headers, rules: HeaderRules, *, has_body: bool) ->
             value = _DOMAIN.sub(b"", value)
         kept.append((name, value))
     kept += rules.set_response
+    kept += rules.add_response
     return kept
 
 

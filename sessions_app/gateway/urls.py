@@ -1,3 +1,7 @@
-"""Placeholder."""
+"""Addresses below /apps/."""
 
-urlpatterns = []
+from django.urls import path
+
+from sessions_app.gateway.views import authorize
+
+urlpatterns = [path("authorize/", authorize, name="app-authorize")]

@@ -1,0 +1,143 @@
+"""The gateway's Authorizer on the portal's own data, and the one table of open connections of this process."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from channels.db import database_sync_to_async
+from django.db import Error as DatabaseError
+
+from accounts.models import User
+from common.actors import Actor, ActorKind
+from common.errors import BerthError, NotFound, PermissionDenied
+from common.proxy import Target
+from sessions_app.gateway import logins
+from sessions_app.gateway.connections import OpenConnections
+from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Presence
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.selectors import Action, access_session, main_kernel, may
+from sessions_app.services import start_app
+from sessions_app.states import Status
+from sessions_app.tickets import AppHost
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ENDING = frozenset((Status.TERMINATING, Status.TERMINATED, Status.CANCELLED, Status.ERROR))
+
+
+class DjangoAuthorizer:
+    """Implements ports.Authorizer; each call runs in a thread of its own beside the event loop."""
+
+    async def admit(self, host: AppHost, cookie: str) -> Admission | None:
+        return await in_database(find_admission, host, cookie)
+
+    async def redeem(self, host: AppHost, code: str, state: str) -> str | None:
+        return await in_database(logins.redeem_app_ticket, host=host, code=code, state=state)
+
+    async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
+        return await in_database(find_still_present, presences)
+
+    async def start_app(self, session_id: UUID, app: str) -> str:
+        return await in_database(_start_app, session_id, app)
+
+
+@cache
+def authorizer() -> DjangoAuthorizer:
+    return DjangoAuthorizer()
+
+
+@cache
+def open_connections() -> OpenConnections:
+    """Apps and terminals share it: what a person may have open, and when it is cut, is one thing."""
+    return OpenConnections(authorizer().still_present)
+
+
+async def in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function that uses the ORM beside the event loop, not in line with Django's views. Raises AccessUnknown
+    if the database does not answer."""
+    call: Any = database_sync_to_async(function, thread_sensitive=False)
+    try:
+        return await call(*args, **kwargs)  # type: ignore[no-any-return]
+    except DatabaseError as exc:
+        raise AccessUnknown from exc
+
+
+def actor_of_user(user: User) -> Actor:
+    """The person outside a request of Django."""
+    return Actor(
+        kind=ActorKind.USER,
+        user_id=user.pk,
+        label=user.email,
+        domain_id=user.domain_id,
+        is_superadmin=user.is_superuser,
+    )
+
+
+def find_admission(host: AppHost, cookie: str) -> Admission | None:
+    """What the cookie opens: grant, portal sign-in and permission all stand. A bounded number of queries."""
+    login = logins.find_app_login(host, cookie)
+    if login is None or not logins.standing_logins([(login.login_key, login.user)]):
+        return None
+    try:
+        session = access_session(actor_of_user(login.user), login.session_id, Action.OPEN_APP)
+    except (NotFound, PermissionDenied):
+        return None
+    presence = Presence(login.user_id, login.login_key, session.pk, Action.OPEN_APP.value)
+    return describe_app(session, host, presence)
+
+
+def describe_app(session: ComputeSession, host: AppHost, presence: Presence) -> Admission:
+    """The app's state and address. No query for a session with its parts."""
+    declared: dict[str, Any] = next((app for app in session.image.apps if app["name"] == host.app), {})
+    port = declared.get("port") or host.port
+    command = declared.get("command") or []
+    kernel = main_kernel(session)
+    return Admission(
+        presence=presence,
+        state=_state_of(session, kernel, port),
+        session_name=session.name,
+        title=declared.get("title") or (f"Port {port}" if port else host.app),
+        status=session.status,
+        target=_target_of(kernel, port),
+        app_token=session.app_token if any("{token}" in word for word in command) else "",
+        is_startable=bool(command),
+        known_apps=tuple(app["name"] for app in session.image.apps),
+    )
+
+
+def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
+    """Those whose person, portal sign-in, permission and running session all stand. 3 queries, however many."""
+    users = User.objects.filter(is_active=True, domain__is_active=True).in_bulk({p.user_id for p in presences})
+    sessions = ComputeSession.objects.filter(status=Status.RUNNING).in_bulk({p.session_id for p in presences})
+    known = [p for p in presences if p.user_id in users and p.session_id in sessions]
+    standing = logins.standing_logins([(p.login_key, users[p.user_id]) for p in known])
+    actors = {user_id: actor_of_user(user) for user_id, user in users.items()}
+    return frozenset(
+        p
+        for p in known
+        if p.login_key in standing and may(actors[p.user_id], sessions[p.session_id], Action(p.action))
+    )
+
+
+def _state_of(session: ComputeSession, kernel: Kernel, port: int | None) -> AppState:
+    if Status(session.status) in _ENDING:
+        return AppState.ENDED
+    if port is None:
+        return AppState.UNKNOWN
+    return AppState.OPEN if session.is_running and kernel.address else AppState.WAITING
+
+
+def _target_of(kernel: Kernel, port: int | None) -> Target | None:
+    if port is None or not kernel.address:
+        return None
+    return Target(host=kernel.address, port=port, owner=kernel.container_name)
+
+
+def _start_app(session_id: UUID, app: str) -> str:
+    try:
+        start_app(session_id, app)
+    except BerthError as exc:
+        return f"{exc.message} {exc.hint}".strip()
+    return ""

@@ -1,0 +1,72 @@
+"""What cookies open, remembered for seconds, so that a page of a hundred requests asks the database once."""
+
+import asyncio
+from dataclasses import dataclass
+
+from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
+from sessions_app.tickets import AppHost, hash_secret
+
+FRESH_S = 5.0
+# A session on its way is looked at more often: its person waits.
+WAITING_FRESH_S = 1.0
+UNKNOWN_LIMIT_S = 30.0
+_SIZE_LIMIT = 4096
+
+_Key = tuple[AppHost, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    admission: Admission
+    known_at: float
+
+
+class Admissions:
+    """One for each process; used from one event loop. Requests that miss at the same moment share one question."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self._entries: dict[_Key, _Entry] = {}
+        self._asking: dict[_Key, asyncio.Task[Admission | None]] = {}
+
+    async def find(self, host: AppHost, cookie: str) -> Admission | None:
+        """What the cookie opens on this host, at most `FRESH_S` ago. Raises AccessUnknown when the database has not
+        answered for longer than `UNKNOWN_LIMIT_S`."""
+        key = (host, hash_secret(cookie))
+        entry = self._entries.get(key)
+        now = asyncio.get_running_loop().time()
+        if entry is not None and now - entry.known_at < _fresh_s(entry.admission):
+            return entry.admission
+        try:
+            return await self._ask(key, cookie)
+        except AccessUnknown:
+            if entry is not None and now - entry.known_at < UNKNOWN_LIMIT_S:
+                return entry.admission
+            raise
+
+    def forget(self, host: AppHost, cookie: str) -> None:
+        """Ask again next time: what is known led nowhere."""
+        self._entries.pop((host, hash_secret(cookie)), None)
+
+    async def _ask(self, key: _Key, cookie: str) -> Admission | None:
+        task = self._asking.get(key)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._authorizer.admit(key[0], cookie))
+            self._asking[key] = task
+            task.add_done_callback(lambda done: self._note(key, done))
+        return await asyncio.shield(task)
+
+    def _note(self, key: _Key, task: asyncio.Task[Admission | None]) -> None:
+        del self._asking[key]
+        admission = None if task.cancelled() or task.exception() else task.result()
+        if admission is None:
+            if task.cancelled() or task.exception() is None:
+                self._entries.pop(key, None)
+            return
+        if len(self._entries) >= _SIZE_LIMIT:
+            self._entries.clear()
+        self._entries[key] = _Entry(admission, asyncio.get_running_loop().time())
+
+
+def _fresh_s(admission: Admission) -> float:
+    return WAITING_FRESH_S if admission.state is AppState.WAITING else FRESH_S

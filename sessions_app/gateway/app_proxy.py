@@ -1,0 +1,208 @@
+"""The ASGI callable in front of everything: hosts under the apps' domain go to apps of sessions, all else to the portal.
+
+No Django middleware and no database call stands in the way of a request whose cookie was checked within seconds.
+"""
+
+import asyncio
+import re
+from uuid import UUID
+
+from django.conf import settings
+
+from common.proxy import (
+    HeaderRules,
+    RequestRefused,
+    Transport,
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    close_websocket,
+    forward_http,
+    forward_websocket,
+)
+from common.proxy.asgi import AsgiApp, Receive, Scope, Send
+from sessions_app.gateway import access, pages, sign_in
+from sessions_app.gateway.admissions import Admissions
+from sessions_app.gateway.call import APP_COOKIE, CUT_CODE, STATE_COOKIE, Call
+from sessions_app.gateway.connections import ConnectionCut, Kind, OpenConnections, TooManyConnections
+from sessions_app.gateway.fetch_rules import allows_http, allows_websocket, header
+from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
+from sessions_app.tickets import AppHost, is_secret, is_under, parse_app_host
+
+# How often a page that waits for an app may ask for its start.
+START_AGAIN_S = 15.0
+_OUR_TOKEN = re.compile(rb"bearer\s+bk", re.IGNORECASE)
+_RESPONSE_POLICY = ((b"cross-origin-resource-policy", b"same-origin"),)
+_FRAME_POLICY = ((b"content-security-policy", b"frame-ancestors 'self'"),)
+
+
+class AppProxy:
+    """One for each process; used from one event loop."""
+
+    def __init__(
+        self,
+        *,
+        apps_domain: str,
+        fallback: AsgiApp,
+        authorizer: Authorizer | None = None,
+        connections: OpenConnections | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self._apps_domain = apps_domain
+        self._fallback = fallback
+        self._authorizer = authorizer or access.authorizer()
+        self._connections = connections or access.open_connections()
+        self._transport = transport or Transport()
+        self._admissions = Admissions(self._authorizer)
+        self._starts = _Starts()
+        names = (APP_COOKIE, STATE_COOKIE, settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
+        self._private_cookies = frozenset(name.encode() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._fallback(scope, receive, send)
+            return
+        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+        if not any(is_under(host, self._apps_domain) for host in hosts):
+            await self._fallback(scope, receive, send)
+            return
+        call = Call(scope, receive, send)
+        host = parse_app_host(hosts[0], self._apps_domain) if len(hosts) == 1 else None
+        if host is None:
+            await call.answer(pages.no_such_place())
+        elif scope["path"].startswith(sign_in.OWN_PREFIX):
+            await self._answer_own(call, host)
+        else:
+            await self._enter(call, host)
+
+    async def close(self) -> None:
+        """Close idle connections to apps."""
+        await self._transport.close()
+
+    async def _answer_own(self, call: Call, host: AppHost) -> None:
+        if call.scope["path"] == sign_in.CALLBACK_PATH and call.method == "GET" and not call.is_websocket:
+            await sign_in.finish(call, host, self._authorizer)
+        else:
+            await call.answer(pages.no_such_place())
+
+    async def _enter(self, call: Call, host: AppHost) -> None:
+        """Origin, then cookie, then the state of the session and the app, then upstream."""
+        if not _may_come_from_there(call):
+            await call.answer(pages.from_elsewhere())
+            return
+        cookie = call.cookie(APP_COOKIE)
+        try:
+            admission = await self._admissions.find(host, cookie) if is_secret(cookie) else None
+        except AccessUnknown:
+            await call.answer(pages.unknown_access())
+            return
+        if admission is None:
+            await (sign_in.begin(call, host) if call.is_navigation else call.answer(pages.signed_out()))
+        elif admission.state is AppState.OPEN:
+            await self._carry(call, host, admission, cookie)
+        else:
+            await call.answer(_page_of_state(admission, host))
+
+    async def _carry(self, call: Call, host: AppHost, admission: Admission, cookie: str) -> None:
+        kind = Kind.WEBSOCKET if call.is_websocket else Kind.REQUEST
+        try:
+            async with self._connections.carry(admission.presence, kind):
+                await self._forward(call, admission)
+        except UpstreamError as exc:
+            self._admissions.forget(host, cookie)
+            await call.answer(await self._explain(exc, host, admission))
+        except RequestRefused as exc:
+            await call.answer(pages.unclear_request(str(exc)))
+        except TooManyConnections:
+            await call.answer(pages.too_many(admission))
+        except ConnectionCut:
+            self._admissions.forget(host, cookie)
+            await _end_cut(call)
+        else:
+            self._starts.note_up(admission.presence.session_id, host.app)
+
+    async def _forward(self, call: Call, admission: Admission) -> None:
+        assert admission.target is not None
+        forward = forward_websocket if call.is_websocket else forward_http
+        await forward(
+            call.scope,
+            call.receive,
+            call.send,
+            transport=self._transport,
+            target=admission.target,
+            rules=self._rules(call, admission),
+        )
+
+    def _rules(self, call: Call, admission: Admission) -> HeaderRules:
+        is_ours = _OUR_TOKEN.match(header(call.headers, b"authorization")) is not None
+        token = admission.app_token.encode()
+        return HeaderRules(
+            private_cookies=self._private_cookies,
+            drop_request=frozenset((b"authorization",)) if is_ours else frozenset(),
+            set_request=((b"authorization", b"token " + token),) if token else (),
+            set_response=_RESPONSE_POLICY,
+            add_response=_FRAME_POLICY,
+        )
+
+    async def _explain(self, exc: UpstreamError, host: AppHost, admission: Admission) -> pages.Page:
+        """What to show for an app that gave no answer; one that is not up is asked to start."""
+        if isinstance(exc, UpstreamTimeout):
+            return pages.broken(admission, str(exc), is_timeout=True)
+        if not isinstance(exc, UpstreamUnreachable):
+            return pages.broken(admission, str(exc), is_timeout=False)
+        if not admission.is_startable:
+            return pages.nothing_listens(admission)
+        session_id = admission.presence.session_id
+        if self._starts.is_due(session_id, host.app):
+            try:
+                why_not = await self._authorizer.start_app(session_id, host.app)
+            except AccessUnknown:
+                return pages.unknown_access()
+            if why_not:
+                return pages.not_started(admission, why_not)
+        return pages.starting(admission, self._starts.waited_s(session_id, host.app))
+
+
+class _Starts:
+    """Apps that were asked to start and have not answered since: {(session, app): (first asked, last asked)}."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[UUID, str], tuple[float, float]] = {}
+
+    def is_due(self, session_id: UUID, app: str) -> bool:
+        """Whether to ask now; True is taken as asked."""
+        now = asyncio.get_running_loop().time()
+        first, last = self._asked.get((session_id, app), (now, now - START_AGAIN_S))
+        is_due = now - last >= START_AGAIN_S
+        self._asked[session_id, app] = (first, now if is_due else last)
+        return is_due
+
+    def waited_s(self, session_id: UUID, app: str) -> float:
+        first, _ = self._asked[session_id, app]
+        return asyncio.get_running_loop().time() - first
+
+    def note_up(self, session_id: UUID, app: str) -> None:
+        self._asked.pop((session_id, app), None)
+
+
+def _may_come_from_there(call: Call) -> bool:
+    if call.is_websocket:
+        return allows_websocket(call.headers, call.own_origin)
+    return allows_http(call.method, call.headers, call.own_origin)
+
+
+def _page_of_state(admission: Admission, host: AppHost) -> pages.Page:
+    if admission.state is AppState.WAITING:
+        return pages.waiting(admission)
+    if admission.state is AppState.ENDED:
+        return pages.ended(admission)
+    return pages.unknown_app(admission, host.app)
+
+
+async def _end_cut(call: Call) -> None:
+    """The client learns of the cut: by a page, by a close code, or by an answer that breaks off."""
+    if not call.has_begun:
+        await call.answer(pages.signed_out())
+    elif call.is_websocket:
+        await close_websocket(call.send, code=CUT_CODE, reason="Access has ended.")

@@ -1,0 +1,68 @@
+"""One request to an app's host, as the gateway looks at it."""
+
+from common.proxy import Headers, reject_websocket
+from common.proxy.asgi import Message, Receive, Scope, Send
+from sessions_app.gateway.fetch_rules import header, is_top_level_navigation
+from sessions_app.gateway.pages import Page
+
+APP_COOKIE = "__Host-berth-app"
+STATE_COOKIE = "__Host-berth-state"
+CUT_CODE = 4403
+
+
+class Call:
+    """An ASGI request that knows whether its answer has begun: until then a page can be the answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.headers: Headers = scope["headers"]
+        self.is_websocket = scope["type"] == "websocket"
+        self.method: str = "GET" if self.is_websocket else scope["method"]
+        self.has_begun = False
+        self._send = send
+
+    @property
+    def is_navigation(self) -> bool:
+        return not self.is_websocket and is_top_level_navigation(self.method, self.headers)
+
+    @property
+    def own_origin(self) -> bytes:
+        is_secure = self.scope["scheme"] in ("https", "wss")
+        return (b"https://" if is_secure else b"http://") + header(self.headers, b"host").lower()
+
+    @property
+    def path_and_query(self) -> str:
+        query = self.scope["query_string"]
+        path = self.scope["raw_path"] + (b"?" + query if query else b"")
+        return path.decode("ascii", "replace")
+
+    def cookie(self, name: str) -> str:
+        """The cookie's value, or ""."""
+        for key, value in self.headers:
+            if key != b"cookie":
+                continue
+            for pair in value.decode("latin-1").split(";"):
+                found, _, text = pair.strip().partition("=")
+                if found == name:
+                    return text
+        return ""
+
+    async def send(self, message: Message) -> None:
+        self.has_begun = True
+        await self._send(message)
+
+    async def answer(self, page: Page) -> None:
+        """The page, as HTML to a person's browser and as one line to everything else."""
+        if self.is_websocket:
+            status = page.status
+            await reject_websocket(self.scope, self.receive, self.send, status=status, text=page.title)
+            return
+        headers, body = page.as_html() if self.is_navigation else page.as_text()
+        await self.respond(page.status, headers, body)
+
+    async def respond(self, status: int, headers: Headers, body: bytes = b"") -> None:
+        if body:
+            headers = [*headers, (b"content-length", b"%d" % len(body))]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})

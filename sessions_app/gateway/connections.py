@@ -1,0 +1,111 @@
+"""All that this process carries into sessions: counted, re-checked every few seconds, and cut when it may not stay."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from uuid import UUID
+
+from sessions_app.gateway.ports import AccessUnknown, Presence
+
+logger = logging.getLogger(__name__)
+
+RECHECK_S = 5.0
+# How long connections stay when nobody can say whether they may.
+UNKNOWN_LIMIT_S = 30.0
+
+
+class Kind(StrEnum):
+    REQUEST = "request"
+    WEBSOCKET = "websocket"
+    TERMINAL = "terminal"
+
+
+# For one session and process; a browser tab of JupyterLab has some ten requests and as many websockets open.
+LIMITS = {Kind.REQUEST: 200, Kind.WEBSOCKET: 64, Kind.TERMINAL: 32}
+
+
+class TooManyConnections(Exception):
+    """The session has as many connections of the kind as it may."""
+
+
+class ConnectionCut(Exception):
+    """The connection may not stay: signed out, no longer allowed, or the session has ended."""
+
+
+StillPresent = Callable[[frozenset[Presence]], Awaitable[frozenset[Presence]]]
+
+
+class OpenConnections:
+    """One for each process; used from one event loop. Its checking task lives while anything is open."""
+
+    def __init__(self, still_present: StillPresent, *, recheck_s: float = RECHECK_S) -> None:
+        self._still_present = still_present
+        self._recheck_s = recheck_s
+        self._lifetimes: dict[Presence, set[asyncio.Timeout]] = {}
+        self._counts: Counter[tuple[UUID, Kind]] = Counter()
+        self._checker: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def carry(self, presence: Presence, kind: Kind) -> AsyncIterator[None]:
+        """Hold a connection open for somebody. Raises TooManyConnections at the start, and ConnectionCut from
+        whatever the body waits for at the moment when the presence ends."""
+        slot = (presence.session_id, kind)
+        if self._counts[slot] >= LIMITS[kind]:
+            raise TooManyConnections
+        self._counts[slot] += 1
+        lifetime = asyncio.timeout(None)
+        try:
+            async with lifetime:
+                self._lifetimes.setdefault(presence, set()).add(lifetime)
+                self._ensure_checker()
+                yield
+        except TimeoutError:
+            if not lifetime.expired():
+                raise
+            raise ConnectionCut from None
+        finally:
+            self._forget(presence, lifetime, slot)
+
+    def cut(self, presence: Presence) -> None:
+        """End all that is open for somebody."""
+        now = asyncio.get_running_loop().time()
+        for lifetime in self._lifetimes.pop(presence, ()):
+            lifetime.reschedule(now)
+
+    def count(self, session_id: UUID, kind: Kind) -> int:
+        return self._counts[session_id, kind]
+
+    def _forget(self, presence: Presence, lifetime: asyncio.Timeout, slot: tuple[UUID, Kind]) -> None:
+        self._counts[slot] -= 1
+        if not self._counts[slot]:
+            del self._counts[slot]
+        mine = self._lifetimes.get(presence)
+        if mine is not None:
+            mine.discard(lifetime)
+            if not mine:
+                del self._lifetimes[presence]
+
+    def _ensure_checker(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._checker is None or self._checker.done() or self._checker.get_loop() is not loop:
+            self._checker = loop.create_task(self._recheck_while_open())
+
+    async def _recheck_while_open(self) -> None:
+        loop = asyncio.get_running_loop()
+        known_at = loop.time()
+        while self._lifetimes:
+            await asyncio.sleep(self._recheck_s)
+            asked = frozenset(self._lifetimes)
+            try:
+                staying = await self._still_present(asked) if asked else frozenset()
+                known_at = loop.time()
+            except AccessUnknown:
+                if loop.time() - known_at < UNKNOWN_LIMIT_S:
+                    continue
+                logger.warning("permissions unknown for %d s: closing all connections to sessions", UNKNOWN_LIMIT_S)
+                staying = frozenset()
+            for presence in asked - staying:
+                self.cut(presence)

@@ -1,0 +1,43 @@
+"""Whether a browser's request may come from where it comes from. Pure.
+
+Cookies do not answer that: browsers send even SameSite=Strict ones between sibling sub-domains, so an app of another
+session could act with the viewer's cookie. `Origin` and `Sec-Fetch-*` cannot be forged by a page.
+"""
+
+from common.proxy.headers import Headers
+
+_SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
+_NAVIGATION_METHODS = frozenset(("GET", "HEAD"))
+_FOREIGN_SITES = frozenset((b"same-site", b"cross-site"))
+
+
+def header(headers: Headers, name: bytes) -> bytes:
+    """The header's first value, or b""."""
+    return next((value for key, value in headers if key == name), b"")
+
+
+def is_top_level_navigation(method: str, headers: Headers) -> bool:
+    """Whether a person opens a page in a tab of its own. A client without Sec-Fetch-* that asks for HTML counts too:
+    only browsers of before 2023 and command-line tools are like that."""
+    if method not in _NAVIGATION_METHODS:
+        return False
+    mode = header(headers, b"sec-fetch-mode")
+    if not mode:
+        return b"text/html" in header(headers, b"accept")
+    return mode == b"navigate" and header(headers, b"sec-fetch-dest") == b"document"
+
+
+def allows_http(method: str, headers: Headers, own_origin: bytes) -> bool:
+    """A page of another origin may link here, and do nothing else."""
+    if header(headers, b"sec-fetch-site") in _FOREIGN_SITES:
+        return is_top_level_navigation(method, headers)
+    origin = header(headers, b"origin")
+    if method in _SAFE_METHODS or not origin:
+        return True
+    return origin == own_origin
+
+
+def allows_websocket(headers: Headers, own_origin: bytes) -> bool:
+    """Only pages of the same origin. A handshake without Origin does not come from a page, yet carries a cookie that
+    only browsers have."""
+    return header(headers, b"origin") == own_origin

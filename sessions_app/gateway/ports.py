@@ -1,0 +1,61 @@
+"""What the gateway asks of the rest of the portal. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+from common.proxy import Target
+from sessions_app.tickets import AppHost
+
+
+class AppState(StrEnum):
+    OPEN = "open"  # the session runs and the app's address is known
+    WAITING = "waiting"  # the session is on its way
+    ENDED = "ended"
+    UNKNOWN = "unknown"  # the session's image declares no such app
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Somebody inside a session, by way of one portal sign-in. What is open for it is cut when it ends."""
+
+    user_id: int
+    login_key: str
+    session_id: UUID
+    action: str  # a selectors.Action: what must stay allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a cookie opens, as of a moment."""
+
+    presence: Presence
+    state: AppState
+    session_name: str
+    title: str
+    status: str = ""
+    target: Target | None = None
+    app_token: str = ""  # sent upstream instead of the client's own Authorization; empty: the app has none
+    is_startable: bool = False
+    known_apps: tuple[str, ...] = ()
+
+
+class AccessUnknown(Exception):
+    """The database does not answer: nobody can say now who may enter."""
+
+
+class Authorizer(Protocol):
+    """Decides; implemented on the models by `access.DjangoAuthorizer`. Each raises AccessUnknown."""
+
+    async def admit(self, host: AppHost, cookie: str) -> Admission | None:
+        """What the cookie opens on this host; None if it opens nothing (any more)."""
+
+    async def redeem(self, host: AppHost, code: str, state: str) -> str | None:
+        """A cookie for a one-time code that was issued for this host and state; None for any other code."""
+
+    async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
+        """Those that may stay. A bounded number of queries, however many."""
+
+    async def start_app(self, session_id: UUID, app: str) -> str:
+        """Start an app that the image declares. "" or, for people, why it cannot be."""

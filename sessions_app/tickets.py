@@ -1,0 +1,81 @@
+"""Names and secrets of app hosts. Pure: no Django, no I/O but the system's random numbers."""
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+
+CODE_LIFETIME_S = 30
+# 256 random bits, URL-safe.
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+_LABEL = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,18}[a-z0-9])?)-([a-z2-7]{13,20})")
+_PORT = re.compile(r"p([1-9][0-9]{0,4})")
+_UNSAFE_IN_PATH = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
+_PATH_LIMIT = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class AppHost:
+    """Which app of which session a host name means. The session's label is random and never used twice, as a browser
+    keeps service workers and storage of an origin for longer than the session lives."""
+
+    app: str
+    session_label: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.app}-{self.session_label}"
+
+    @property
+    def port(self) -> int | None:
+        """The port, where the app is named by it: p8000."""
+        match = _PORT.fullmatch(self.app)
+        port = int(match[1]) if match else 0
+        return port if 0 < port < 65536 else None
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header: lower case, without port and root dot."""
+    name, separator, port = host.rpartition(":")
+    if not separator or not port.isdigit():
+        name = host
+    return name.lower().rstrip(".")
+
+
+def is_under(host: str, apps_domain: str) -> bool:
+    """Whether a Host header names something in the apps' domain."""
+    return host_name(host).endswith(f".{apps_domain}")
+
+
+def parse_app_host(host: str, apps_domain: str) -> AppHost | None:
+    """The app that a Host header names; None for any other host."""
+    name = host_name(host)
+    if not name.endswith(f".{apps_domain}"):
+        return None
+    match = _LABEL.fullmatch(name[: -len(apps_domain) - 1])
+    return AppHost(app=match[1], session_label=match[2]) if match else None
+
+
+def new_secret() -> str:
+    """256 random bits for a cookie, a code or a state."""
+    return secrets.token_urlsafe(32)
+
+
+def is_secret(text: str) -> bool:
+    """Whether the text could have come from `new_secret`."""
+    return _SECRET.fullmatch(text) is not None
+
+
+def hash_secret(secret: str) -> str:
+    """How a secret is kept. No salt and no stretching: it is random and 256 bits long."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def local_path(path: str) -> str:
+    """The path if a browser can only take it for one on the same host, else "/": no scheme, no `//host`, no `/\\host`,
+    no control character."""
+    if not path.startswith("/") or path.startswith("//") or len(path) > _PATH_LIMIT:
+        return "/"
+    if _UNSAFE_IN_PATH.search(path) or not path.isascii():
+        return "/"
+    return path
