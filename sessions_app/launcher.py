@@ -5,7 +5,6 @@ steps leaves a status from which the next run goes on.
 """
 
 import gzip
-import time
 from uuid import UUID
 
 import structlog
@@ -19,7 +18,6 @@ from agents.runtime.base import (
     ImageMissing,
     ImagePullFailed,
     OutOfCapacity,
-    PullProgress,
     RuntimeFault,
     RuntimeUnavailable,
 )
@@ -28,10 +26,10 @@ from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, NotFound
 from common.locks import try_exclusive
-from common.push import Audience, push_now
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, KernelLog, SessionMount
+from sessions_app.pulls import PullReporter
 from sessions_app.services import begin_termination, start_app
 from sessions_app.states import REASON_SENTENCES, Reason, Status
 from vfolders.selectors import mount_source
@@ -130,25 +128,6 @@ def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
     """The image is on the machine, pulled if need be; the pages hear of the progress once a second."""
     if runtime.inspect_image(session.image_reference) is None:
         runtime.pull_image(session.image_reference, on_progress=PullReporter(session))
-
-
-class PullReporter:
-    """Pushes the progress of a pull to the session's pages, and stops the pull when the session was stopped."""
-
-    def __init__(self, session: ComputeSession) -> None:
-        self._session = session
-        self._audience = Audience(session.owner_id, session.project_id, session.domain_id)
-        self._next_at = 0.0
-
-    def __call__(self, progress: PullProgress) -> None:
-        if time.monotonic() < self._next_at:
-            return
-        self._next_at = time.monotonic() + 1
-        payload = {"id": str(self._session.pk), "done": progress.done_bytes, "total": progress.total_bytes}
-        push_now("session-pull", audience=self._audience, payload=payload)
-        status = ComputeSession.objects.values_list("status", flat=True).get(pk=self._session.pk)
-        if status != Status.PREPARING:
-            raise IllegalTransition(f"The session is {status}; its image is not needed any more.")
 
 
 def note_container(kernel: Kernel, state: ContainerState | None) -> None:

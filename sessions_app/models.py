@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
-from images.models import ContainerImage
 
 from accounts.models import Domain, Project
 from agents.models import Agent, ResourceGroup
 from common import clock
 from common.slots import ResourceSlots
+from images.models import ContainerImage
 from sessions_app.states import LIVE, TERMINAL, Status
 from vfolders.models import VFolder
 

@@ -5,16 +5,17 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from images.models import ContainerImage
-
 from accounts.selectors import usable_projects
 from agents.models import AgentSlot
+from agents.runtime.base import PullProgress
 from agents.selectors import access_resource_group
 from agents.states import AgentState
 from common import clock
 from common.actors import Actor
 from common.errors import BerthError, NotFound
-from common.slots import CPU, MEM, ResourceSlots, format_slots, parse_slots
+from common.slots import CPU, MEM, ResourceSlots, format_bytes, format_slots, parse_slots
+from common.words import duration_words
+from images.models import ContainerImage
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, may
@@ -27,6 +28,7 @@ STAGES = (
     (Status.STARTING, "Starting"),
     (Status.RUNNING, "Ready"),
 )
+SIZES = (("Small", "1", "2g"), ("Medium", "2", "4g"), ("Large", "4", "16g"))
 QUICK_SLOTS = ResourceSlots({CPU: 1000, MEM: 2 * 2**30})
 
 
@@ -41,28 +43,90 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,
+        "explanation": explanation(session),
     }
 
 
-def stages(session: ComputeSession) -> list[dict[str, Any]]:
-    """The way to ready: [{"title", "state": done|active|waiting|failed, "since", "seconds"}]."""
+def explanation(session: ComputeSession) -> str:
+    """Why it is as it is, where the status alone does not say it."""
+    if session.status == Status.RUNNING:
+        return ""
+    if session.status == Status.PENDING and session.queue_position:
+        return f"Number {session.queue_position} in the queue. {session.status_message}"
+    return session.status_message
+
+
+def columns() -> list[dict[str, Any]]:
+    """The head of a table of sessions."""
+    labels = ("Name", "Status", "Resources", "Machine", "Started", "")
+    return [{"label": label, "is_number": label == "Started"} for label in labels]
+
+
+def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dict[str, Any]]:
+    """The way to ready, as includes/timeline.html shows it. One query."""
     reached: dict[str, datetime] = {}
     for line in session.transitions.all():
         reached.setdefault(line.to_status, line.happened_at)
-    entered = [reached.get(status.value) for status, _ in STAGES]
-    end = session.ended_at or reached.get(Status.TERMINATING.value)
+    end = reached.get(Status.TERMINATING.value) or session.ended_at
     shown = []
-    for index, (status, title) in enumerate(STAGES):
-        since = entered[index]
-        following = next((instant for instant in entered[index + 1 :] if instant), end)
-        is_now = session.status == status
-        state = (
-            "waiting" if since is None else "active" if is_now and status is not Status.RUNNING else "done"
+    for index, (status, label) in enumerate(STAGES):
+        since = reached.get(status.value)
+        following = next(
+            (reached[later.value] for later, _ in STAGES[index + 1 :] if later.value in reached), end
         )
-        if since is not None and not is_now and following == end and status is not Status.RUNNING:
-            state = "failed"
-        seconds = ((following or clock.now()) - since).total_seconds() if since else None
-        shown.append({"title": title, "state": state, "since": since, "seconds": seconds, "is_now": is_now})
+        shown.append({"label": label, **_step(session, status, since, following, end)})
+        if status is Status.PREPARING and pull and session.status == status:
+            shown[-1]["note"] = f"{format_bytes(pull.done_bytes)} of {format_bytes(pull.total_bytes)}"
+    return shown
+
+
+def _step(
+    session: ComputeSession,
+    status: Status,
+    since: datetime | None,
+    following: datetime | None,
+    end: datetime | None,
+) -> dict[str, Any]:
+    if since is None:
+        return {"state": "ahead"}
+    if status is Status.RUNNING:
+        return {"state": "past", "at": since}
+    if session.status == status:
+        return {"state": "now", "since": since}
+    note = duration_words(((following or clock.now()) - since).total_seconds())
+    return {"state": "failed" if following == end else "past", "note": note}
+
+
+def history(session: ComputeSession) -> list[dict[str, Any]]:
+    """Changes of status, newest first, as includes/history.html shows them. One query."""
+    return [
+        {
+            "at": line.happened_at,
+            "status": line.to_status,
+            "text": line.message,
+            "actor": "" if line.actor_label == "system" else line.actor_label,
+        }
+        for line in reversed(session.transitions.all())
+    ]
+
+
+def tabs(chosen: str, *, live_count: int, ended_count: int) -> list[dict[str, Any]]:
+    """Live and ended sessions, as includes/tabs.html shows them."""
+    return [
+        {"label": "Live", "url": "?tab=live", "count": live_count, "is_active": chosen == "live"},
+        {"label": "Ended", "url": "?tab=ended", "count": ended_count, "is_active": chosen == "ended"},
+    ]
+
+
+def sizes(actor: Actor) -> list[dict[str, Any]]:
+    """Usual sizes for the launcher: [{"title", "cpu", "mem", "words", "fits"}]."""
+    group = access_resource_group(actor)
+    machines = machines_of(group.pk)
+    shown = []
+    for title, cpu, mem in SIZES:
+        slots = parse_slots({"cpu": cpu, "mem": mem})
+        fits = any(slots.fits_in(capacity) for _, capacity, _ in machines)
+        shown.append({"title": title, "cpu": cpu, "mem": mem, "words": format_slots(slots), "fits": fits})
     return shown
 
 

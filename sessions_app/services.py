@@ -8,8 +8,6 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from images.models import ContainerImage
-from images.selectors import access_image
 
 from accounts.models import Project
 from accounts.selectors import access_usable_project
@@ -23,6 +21,8 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from common.events import announce
 from common.slots import ResourceSlots, format_slots
+from images.models import ContainerImage
+from images.selectors import access_image
 from sessions_app import lifecycle
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition

@@ -1,14 +1,16 @@
 """The Start page, the styleguide and the API reference."""
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
-from images.selectors import visible_images
 
 from accounts.selectors import sees_everything, usable_projects
 from common.api import actor_of
 from common.errors import NotFound
+from images.selectors import visible_images
+from portal.web.api_reference import operation_groups
 from sessions_app import presenters
 from sessions_app.selectors import own_sessions
 
@@ -25,7 +27,8 @@ def start(request: HttpRequest) -> HttpResponse:
     context = {
         "rows": [presenters.row(actor, session) for session in live],
         "recent": [presenters.row(actor, session) for session in ended],
-        "images": visible_images(actor),
+        "columns": presenters.columns(),
+        "images": visible_images(actor).filter(is_enabled=True),
         "projects": usable_projects(actor),
     }
     is_fragment = request.htmx and not request.htmx.boosted  # type: ignore[attr-defined]
@@ -45,16 +48,6 @@ def styleguide(request: HttpRequest) -> HttpResponse:
 @login_required
 def api_reference(request: HttpRequest) -> HttpResponse:
     """The REST API for people, drawn from the OpenAPI document that programs get."""
-    return render(request, "portal/api_reference.html", {"operations": presented_operations()})
-
-
-def presented_operations() -> list[dict[str, object]]:
-    """Each operation of the OpenAPI document: [{"tag", "method", "path", "summary", "description", ...}]."""
-    from drf_spectacular.generators import SchemaGenerator
-
-    schema = SchemaGenerator().get_schema(public=True)
-    operations = []
-    for path, methods in sorted(schema["paths"].items()):
-        for method, operation in methods.items():
-            operations.append({"path": path, "method": method.upper(), **operation})
-    return operations
+    sample_line = f"curl -H 'Authorization: Bearer TOKEN' {settings.BERTH_URL}/api/v1/sessions/"
+    context = {"groups": operation_groups(), "sample_line": sample_line}
+    return render(request, "portal/api_reference.html", context)

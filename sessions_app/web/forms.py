@@ -4,19 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
-from images.selectors import visible_images
 
 from accounts.selectors import usable_projects
 from agents.selectors import visible_resource_groups
 from common.actors import Actor
+from images.selectors import visible_images
 from sessions_app.models import SessionType
 from vfolders.selectors import own_folders
-
-SIZES = {
-    "small": ("Small", "1", "2g"),
-    "medium": ("Medium", "2", "4g"),
-    "large": ("Large", "4", "16g"),
-}
 
 
 class LauncherForm(forms.Form):
@@ -55,6 +49,21 @@ class LauncherForm(forms.Form):
 
     def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
         self.fields[name].choices = choices  # type: ignore[attr-defined]
+
+    def folder_rows(self) -> list[dict[str, Any]]:
+        """Folders with what was chosen: [{"pk", "name", "project", "is_chosen", "is_readonly"}]."""
+        chosen = {str(value) for value in self["folders"].value() or ()}
+        readonly = {str(value) for value in self["readonly"].value() or ()}
+        return [
+            {
+                "pk": str(folder.pk),
+                "name": folder.name,
+                "project": str(folder.project or ""),
+                "is_chosen": str(folder.pk) in chosen,
+                "is_readonly": str(folder.pk) in readonly,
+            }
+            for folder in self.mountable
+        ]
 
     def raw_request(self) -> dict[str, object]:
         """The body that REST would get for what was typed."""

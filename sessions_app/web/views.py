@@ -8,18 +8,19 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
-from images.selectors import access_image
 
 from common.api import actor_of
 from common.errors import BerthError
+from images.selectors import access_image
 from sessions_app import presenters
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
+from sessions_app.pulls import pull_progress
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session, main_kernel, may, visible_sessions
 from sessions_app.services import enqueue_session, suggest_name, terminate_session
 from sessions_app.states import LIVE, TERMINAL
-from sessions_app.web.forms import SIZES, LauncherForm
+from sessions_app.web.forms import LauncherForm
 
 ROWS_PER_PAGE = 50
 TABS = {"live": LIVE, "ended": TERMINAL}
@@ -40,8 +41,10 @@ def session_list(request: HttpRequest) -> HttpResponse:
         "search": search,
         "page": page,
         "rows": [presenters.row(actor, session) for session in page],
-        "live_count": everything.live().count(),
-        "ended_count": everything.ended().count(),
+        "columns": presenters.columns(),
+        "tabs": presenters.tabs(
+            tab, live_count=everything.live().count(), ended_count=everything.ended().count()
+        ),
     }
     return render(
         request, _fragment_or_page(request, "sessions_app/_list.html", "sessions_app/list.html"), context
@@ -63,8 +66,9 @@ def launcher(request: HttpRequest) -> HttpResponse:
         if request.GET.getlist("folders"):
             initial["folders"] = request.GET.getlist("folders")  # type: ignore[assignment]
         form = LauncherForm(actor=actor, initial=initial)
-    status = 400 if form.errors else 200
-    return render(request, "sessions_app/launcher.html", {"form": form, "sizes": SIZES}, status=status)
+    status = 422 if form.errors else 200
+    context = {"form": form, "sizes": presenters.sizes(actor), "folders": form.folder_rows()}
+    return render(request, "sessions_app/launcher.html", context, status=status)
 
 
 def _try_enqueue(request: HttpRequest, form: LauncherForm):  # type: ignore[no-untyped-def]
@@ -119,10 +123,9 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
     context = {
         "session": session,
         "row": presenters.row(actor, session),
-        "stages": presenters.stages(session),
-        "transitions": session.transitions.all(),
+        "steps": presenters.steps(session, pull_progress(session.pk)),
+        "history": presenters.history(session),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
-        "kernels": session.kernels.all(),
         "mounts": session.mounts.all(),
     }
     return render(
@@ -135,7 +138,8 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
 def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Terminals of one session, as many as one likes, side by side as tabs."""
     session = access_session(actor_of(request), session_id, Action.OPEN_TERMINAL)
-    return render(request, "sessions_app/terminal.html", {"session": session})
+    terminal_url = f"/ws/sessions/{session.pk}/terminal/"
+    return render(request, "sessions_app/terminal.html", {"session": session, "terminal_url": terminal_url})
 
 
 @require_GET
