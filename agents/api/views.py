@@ -14,7 +14,7 @@ class AgentListView(ListAPIView[Agent]):
     """Machines, what they have and what of it is occupied."""
 
     serializer_class = AgentOut
-    filterset_fields = {"state": ["exact"], "resource_group__name": ["exact"]}
+    filterset_fields = ("state", "resource_group__name")
     queryset = Agent.objects.none()
 
     def get_queryset(self) -> AgentQuerySet:

@@ -1,6 +1,8 @@
 """One connection to one Docker engine, and the wall where its errors become ours."""
 
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import wraps
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -21,11 +23,14 @@ from agents.runtime.base import (
     RuntimeUnavailable,
     TlsMaterial,
 )
+from agents.runtime.wire import FrameSplitter
 
 CONNECT_TIMEOUT_S = 3
 CALL_TIMEOUT_S = 30
 SILENCE_TIMEOUT_S = 300
 """A stream (a pull) may say nothing for so long: large layers are unpacked without a word."""
+
+READ_BYTES = 2**16
 
 _FULL = (
     "no space left on device",
@@ -164,3 +169,47 @@ def root_cause(error: BaseException) -> str:
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__
+
+
+def raise_refusal(answer: requests.Response) -> None:
+    """Raises the SDK's error for an answer that is one, with the engine's words in it."""
+    try:
+        answer.raise_for_status()
+    except requests.HTTPError as error:
+        raise docker.errors.create_api_error_from_http_exception(error) from error
+
+
+def message_of(answer: requests.Response) -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError):
+        return f"HTTP {answer.status_code}"
+
+
+def payloads(answer: requests.Response) -> Iterator[bytes]:
+    frames = FrameSplitter()
+    while data := answer.raw.read1(READ_BYTES):
+        yield frames.feed(data)
+
+
+def first_bytes(payloads: Iterator[bytes], limit_bytes: int, timeout_s: float) -> bytes:
+    """The beginning of a stream, read to its end. Raises TimeoutError."""
+    deadline = time.monotonic() + timeout_s
+    kept = bytearray()
+    for payload in payloads:
+        kept += payload[: limit_bytes - len(kept)]
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return bytes(kept)
+
+
+def last_bytes(payloads: Iterator[bytes], limit_bytes: int) -> bytes:
+    """The end of a stream of any length, in bounded memory."""
+    kept: deque[bytes] = deque()
+    size = 0
+    for payload in payloads:
+        kept.append(payload)
+        size += len(payload)
+        while size - len(kept[0]) >= limit_bytes:
+            size -= len(kept.popleft())
+    return b"".join(kept)[-limit_bytes:] if limit_bytes else b""

@@ -3,8 +3,7 @@
 import base64
 import json
 import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import docker.errors
@@ -38,7 +37,6 @@ from agents.runtime.docker_client import (
     translated,
 )
 from agents.runtime.wire import (
-    FrameSplitter,
     PullTracker,
     carries,
     container_config,
@@ -54,7 +52,7 @@ from agents.runtime.wire import (
 
 HEARTBEAT_TIMEOUT_S = 5
 NETWORK_ATTEMPTS = 64
-READ_BYTES = 2**16
+RETRY_PAUSE_S = 0.05
 
 
 class DockerRuntime(ContainerRuntime):
@@ -71,7 +69,7 @@ class DockerRuntime(ContainerRuntime):
     def info(self) -> EngineInfo:
         client = self._client
         answer = client.get(client.url_of("/info"), timeout=HEARTBEAT_TIMEOUT_S)
-        _raise_refusal(answer)
+        raise_refusal(answer)
         body = answer.json()
         return EngineInfo(
             engine_id=body["ID"],
@@ -124,7 +122,7 @@ class DockerRuntime(ContainerRuntime):
             stream=True,
         ) as answer:
             if answer.status_code != requests.codes.ok:
-                raise ImagePullFailed(f"{reference}: {_message_of(answer)}")
+                raise ImagePullFailed(f"{reference}: {message_of(answer)}")
             tracker = PullTracker()
             for line in answer.iter_lines():
                 report = json.loads(line)
@@ -148,12 +146,14 @@ class DockerRuntime(ContainerRuntime):
             try:
                 body = network_config(spec, subnet)
                 answer = client.post(client.url_of("/networks/create"), json=body, timeout=CALL_TIMEOUT_S)
-                _raise_refusal(answer)
+                raise_refusal(answer)
             except docker.errors.APIError as error:
                 # Somebody else took the subnet, or the name, between our look and our call: look again.
                 if "overlap" in str(error.explanation):
                     refused.append(str(subnet))
-                elif "same bridge name" not in str(error.explanation) and error.status_code != 409:
+                elif "same bridge name" in str(error.explanation) or error.status_code == 409:
+                    time.sleep(RETRY_PAUSE_S)
+                else:
                     raise
         raise OutOfCapacity(
             f"No free /{spec.prefix} subnet left in {spec.pool} on {self.connection.address}."
@@ -200,18 +200,30 @@ class DockerRuntime(ContainerRuntime):
     @translated
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
         client = self._client
-        try:
-            client.create_container_from_config(container_config(spec), spec.name)
-        except docker.errors.APIError as error:
-            if error.status_code != 409:
-                raise
-        state = state_of_inspection(client.inspect_container(spec.name))
+        state = self._create(spec)
         if not carries(state.labels, spec.labels):
             raise ContainerConflict(f"Container {spec.name} exists and is not ours.")
         owners = owned_directories(spec.mounts)
         if owners and state.status is ContainerStatus.CREATED:
             client.put_archive(spec.name, "/", owners)
         return state
+
+    def _create(self, spec: ContainerSpec) -> ContainerState:
+        """What has the name afterwards, whoever made it. While another call makes it the name is taken, yet nobody
+        can see the container."""
+        deadline = time.monotonic() + CALL_TIMEOUT_S
+        while True:
+            try:
+                self._client.create_container_from_config(container_config(spec), spec.name)
+            except docker.errors.APIError as error:
+                if error.status_code != requests.codes.conflict:
+                    raise
+            try:
+                return state_of_inspection(self._client.inspect_container(spec.name))
+            except docker.errors.NotFound:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(RETRY_PAUSE_S)
 
     @translated
     def start_container(self, name: str) -> None:
@@ -297,9 +309,9 @@ class DockerRuntime(ContainerRuntime):
             stream=True,
             timeout=timeout_s,
         ) as answer:
-            _raise_refusal(answer)
+            raise_refusal(answer)
             try:
-                output = _first_bytes(_payloads(answer), output_limit, timeout_s)
+                output = first_bytes(payloads(answer), output_limit, timeout_s)
             except (TimeoutError, urllib3.exceptions.ReadTimeoutError) as error:
                 raise ProcessTimeout(f"{argv[0]} in {name} did not end within {timeout_s} s.") from error
         code = client.exec_inspect(made["Id"])["ExitCode"]
@@ -324,9 +336,9 @@ class DockerRuntime(ContainerRuntime):
         url = client.url_of(f"/containers/{name}/logs")
         with client.get(url, params=params, stream=True, timeout=CALL_TIMEOUT_S) as answer:
             if answer.status_code == requests.codes.not_found:
-                raise ContainerGone(_message_of(answer))
-            _raise_refusal(answer)
-            return _last_bytes(_payloads(answer), limit_bytes)
+                raise ContainerGone(message_of(answer))
+            raise_refusal(answer)
+            return last_bytes(payloads(answer), limit_bytes)
 
     @translated
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
@@ -347,47 +359,3 @@ def _registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]
         return {}
     told = {"username": credentials.username, "password": credentials.password}
     return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
-
-
-def _raise_refusal(answer: requests.Response) -> None:
-    """Raises the SDK's error for an answer that is one, with the engine's words in it."""
-    try:
-        answer.raise_for_status()
-    except requests.HTTPError as error:
-        raise docker.errors.create_api_error_from_http_exception(error) from error
-
-
-def _message_of(answer: requests.Response) -> str:
-    try:
-        return str(answer.json()["message"])
-    except (ValueError, KeyError):
-        return f"HTTP {answer.status_code}"
-
-
-def _payloads(answer: requests.Response) -> Iterator[bytes]:
-    frames = FrameSplitter()
-    while data := answer.raw.read1(READ_BYTES):
-        yield frames.feed(data)
-
-
-def _first_bytes(payloads: Iterator[bytes], limit_bytes: int, timeout_s: float) -> bytes:
-    """The beginning of a stream, read to its end. Raises TimeoutError."""
-    deadline = time.monotonic() + timeout_s
-    kept = bytearray()
-    for payload in payloads:
-        kept += payload[: limit_bytes - len(kept)]
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return bytes(kept)
-
-
-def _last_bytes(payloads: Iterator[bytes], limit_bytes: int) -> bytes:
-    """The end of a stream of any length, in bounded memory."""
-    kept: deque[bytes] = deque()
-    size = 0
-    for payload in payloads:
-        kept.append(payload)
-        size += len(payload)
-        while size - len(kept[0]) >= limit_bytes:
-            size -= len(kept.popleft())
-    return b"".join(kept)[-limit_bytes:] if limit_bytes else b""

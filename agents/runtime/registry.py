@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 from agents.runtime.base import AsyncRuntime, ContainerRuntime, TlsMaterial
 from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
-from agents.runtime.simulated import SimulatedAsyncRuntime, SimulatedRuntime
+from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated_async import SimulatedAsyncRuntime
 
 Key = tuple[str, TlsMaterial | None]
 
@@ -30,6 +31,12 @@ def runtime_for(address: str, tls: TlsMaterial | None = None) -> ContainerRuntim
         if (address, tls) not in _runtimes:
             _runtimes[address, tls] = _make(address, tls)
         return _runtimes[address, tls]
+
+
+def adopt_runtime(address: str, runtime: ContainerRuntime) -> None:
+    """Use `runtime` for this address from now on: a test's double, a benchmark's engine in memory."""
+    with _lock:
+        _runtimes[address, None] = runtime
 
 
 def async_runtime_for(address: str, tls: TlsMaterial | None = None) -> AsyncRuntime:

@@ -2,15 +2,13 @@
 agents for tests and benchmarks, on one machine. Nothing runs in its containers until a test says how they
 end (`finish`)."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import RLock
 
 from agents.runtime.base import (
-    AsyncRuntime,
     ContainerConflict,
     ContainerGone,
     ContainerRuntime,
@@ -29,13 +27,11 @@ from agents.runtime.base import (
     PullProgress,
     RegistryCredentials,
     RuntimeRefused,
-    Shell,
 )
 from agents.runtime.wire import carries, free_subnets
 
 SIGTERM_EXIT_CODE = 143
 IMAGE_BYTES = 100 * 2**20
-LOG_POLL_S = 0.02
 
 
 @dataclass(slots=True)
@@ -102,10 +98,10 @@ class SimulatedRuntime(ContainerRuntime):
         """What the container has written so far, and whether more may come."""
         with self._lock:
             container = self._present(name)
-            return container.output, container.state.status is not ContainerStatus.EXITED
+            return container.output, container.state.status is ContainerStatus.RUNNING
 
     def info(self) -> EngineInfo:
-        self._work()
+        self._answer()
         return self._info
 
     def close(self) -> None:
@@ -114,17 +110,19 @@ class SimulatedRuntime(ContainerRuntime):
     # Images
 
     def list_images(self) -> list[ImageInfo]:
+        self._answer()
         with self._lock:
             return [self._images[reference] for reference in sorted(self._images)]
 
     def inspect_image(self, reference: str) -> ImageInfo | None:
+        self._answer()
         with self._lock:
             return self._images.get(reference)
 
     def pull_image(
         self, reference: str, *, on_progress: OnProgress, credentials: RegistryCredentials | None = None
     ) -> ImageInfo:
-        self._work()
+        self._answer()
         if reference not in self._registry:
             raise ImagePullFailed(f"{reference}: not found")
         for done in (0, IMAGE_BYTES):
@@ -135,7 +133,7 @@ class SimulatedRuntime(ContainerRuntime):
     # Networks and volumes
 
     def ensure_network(self, spec: NetworkSpec) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             if spec.name in self._networks:
                 _demand_ours(spec.name, self._networks[spec.name].labels, spec.labels)
@@ -148,23 +146,24 @@ class SimulatedRuntime(ContainerRuntime):
             self._networks[spec.name] = _Network(dict(spec.labels), str(subnet), hosts)
 
     def remove_network(self, name: str) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             if any(name in container.state.addresses for container in self._containers.values()):
                 raise RuntimeRefused(f"Network {name} has active endpoints.")
             self._networks.pop(name, None)
 
     def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        self._answer()
         with self._lock:
             return _select({name: network.labels for name, network in self._networks.items()}, labels)
 
     def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             _demand_ours(name, self._volumes.setdefault(name, dict(labels)), labels)
 
     def remove_volume(self, name: str) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             mounts = [mount for container in self._containers.values() for mount in container.spec.mounts]
             if any(mount.kind == "volume" and mount.source == name for mount in mounts):
@@ -172,13 +171,14 @@ class SimulatedRuntime(ContainerRuntime):
             self._volumes.pop(name, None)
 
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
+        self._answer()
         with self._lock:
             return _select(self._volumes, labels)
 
     # Containers
 
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
-        self._work()
+        self._answer()
         with self._lock:
             known = self._containers.get(spec.name)
             if known is not None:
@@ -196,7 +196,7 @@ class SimulatedRuntime(ContainerRuntime):
             return state
 
     def start_container(self, name: str) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             container = self._present(name)
             if container.state.status is ContainerStatus.RUNNING:
@@ -213,25 +213,27 @@ class SimulatedRuntime(ContainerRuntime):
             )
 
     def stop_container(self, name: str, grace_s: int) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             container = self._containers.get(name)
             if container is not None and container.state.status is ContainerStatus.RUNNING:
                 self._end(container, SIGTERM_EXIT_CODE, False)
 
     def remove_container(self, name: str) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             container = self._containers.pop(name, None)
             if container is not None and container.state.status is ContainerStatus.RUNNING:
                 self._end(container, SIGTERM_EXIT_CODE, False)
 
     def inspect_container(self, name: str) -> ContainerState | None:
+        self._answer()
         with self._lock:
             container = self._containers.get(name)
             return container.state if container else None
 
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
+        self._answer()
         with self._lock:
             states = [container.state for _, container in sorted(self._containers.items())]
             return [state for state in states if carries(state.labels, labels)]
@@ -241,7 +243,7 @@ class SimulatedRuntime(ContainerRuntime):
     def start_process(
         self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None, user: str = ""
     ) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             self._running(name).processes.append(tuple(argv))
 
@@ -266,15 +268,17 @@ class SimulatedRuntime(ContainerRuntime):
         tail_lines: int | None = None,
         has_timestamps: bool = False,
     ) -> bytes:
+        self._answer()
         output, _ = self.output_of(name)
-        return _last_lines(output, tail_lines)[-limit_bytes:]
+        return last_lines(output, tail_lines)[-limit_bytes:]
 
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
-        self._work()
+        self._answer()
         with self._lock:
             self._present(name)
 
-    def _work(self) -> None:
+    def _answer(self) -> None:
+        """Every call begins here; doubles in tests put their fault here."""
         if self._delay_s:
             time.sleep(self._delay_s)
 
@@ -302,76 +306,6 @@ class SimulatedRuntime(ContainerRuntime):
         )
 
 
-class SimulatedAsyncRuntime(AsyncRuntime):
-    """The event loop's side of a SimulatedRuntime; its shells echo."""
-
-    def __init__(self, runtime: SimulatedRuntime) -> None:
-        self._runtime = runtime
-
-    async def open_shell(
-        self,
-        name: str,
-        *,
-        argv: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-        user: str = "",
-        columns: int = 80,
-        rows: int = 24,
-    ) -> Shell:
-        state = self._runtime.inspect_container(name)
-        if state is None or state.status is not ContainerStatus.RUNNING:
-            raise ContainerGone(f"Container {name} is not running")
-        return EchoShell()
-
-    async def follow_logs(
-        self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncIterator[bytes]:
-        output, is_open = self._runtime.output_of(name)
-        sent = len(output)
-        if seen := _last_lines(output, tail):
-            yield seen
-        while is_open:
-            await asyncio.sleep(LOG_POLL_S)
-            output, is_open = self._runtime.output_of(name)
-            if len(output) > sent:
-                yield output[sent:]
-                sent = len(output)
-
-    async def close(self) -> None:
-        return
-
-
-class EchoShell(Shell):
-    """Gives back what is typed; a typed `exit` ends it with code 0."""
-
-    def __init__(self) -> None:
-        self._echo: asyncio.Queue[bytes] = asyncio.Queue()
-        self._exit_code: int | None = None
-        self._has_ended = False
-
-    async def read(self) -> bytes:
-        return b"" if self._has_ended and self._echo.empty() else await self._echo.get()
-
-    async def write(self, data: bytes) -> None:
-        if self._has_ended:
-            return
-        self._echo.put_nowait(data)
-        if data.strip() == b"exit":
-            self._exit_code = 0
-            await self.close()
-
-    async def resize(self, columns: int, rows: int) -> None:
-        return
-
-    async def exit_code(self) -> int | None:
-        return self._exit_code
-
-    async def close(self) -> None:
-        if not self._has_ended:
-            self._has_ended = True
-            self._echo.put_nowait(b"")
-
-
 def _image(reference: str) -> ImageInfo:
     return ImageInfo(
         image_id=f"sha256:{reference}",
@@ -383,7 +317,7 @@ def _image(reference: str) -> ImageInfo:
     )
 
 
-def _last_lines(output: bytes, count: int | None) -> bytes:
+def last_lines(output: bytes, count: int | None) -> bytes:
     return output if count is None else b"".join(output.splitlines(keepends=True)[-count:] if count else [])
 
 

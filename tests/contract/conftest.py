@@ -1,0 +1,87 @@
+"""Both engines behind one face: what the contract tests need beyond the port."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from agents.runtime.base import AsyncRuntime, ContainerRuntime, ContainerSpec, NetworkSpec
+from agents.runtime.docker_async import DockerAsyncRuntime
+from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated_async import SimulatedAsyncRuntime
+from tests import engines
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """An engine under test. Names from `name` are its own; `run_to_end` has a container say something and exit."""
+
+    runtime: ContainerRuntime
+    make_async: Callable[[], AsyncRuntime]
+    run_to_end: Callable[[ContainerSpec, bytes, int], None]
+    image: str = engines.TINY_IMAGE
+
+    def name(self) -> str:
+        return f"berth-test-{uuid4().hex[:12]}"
+
+    def spec(self, **changes: object) -> ContainerSpec:
+        return engines.tiny_spec(self.name(), **changes)
+
+    def running(self, **changes: object) -> str:
+        """Name of a container that runs until it is stopped."""
+        spec = self.spec(**changes)
+        self.runtime.ensure_container(spec)
+        self.runtime.start_container(spec.name)
+        return spec.name
+
+    def network(self) -> NetworkSpec:
+        return NetworkSpec(self.name(), engines.LABELS, pool="10.214.0.0/20")
+
+
+def _simulated_rig() -> Rig:
+    runtime = SimulatedRuntime(images=[engines.TINY_IMAGE])
+
+    def run_to_end(spec: ContainerSpec, output: bytes, exit_code: int) -> None:
+        runtime.ensure_container(spec)
+        runtime.start_container(spec.name)
+        runtime.finish(spec.name, exit_code=exit_code, output=output)
+
+    return Rig(runtime, lambda: SimulatedAsyncRuntime(runtime), run_to_end)
+
+
+def _docker_rig() -> Rig:
+    runtime = DockerRuntime(engines.ADDRESS)
+
+    def run_to_end(spec: ContainerSpec, output: bytes, exit_code: int) -> None:
+        script = f"printf '{output.decode()}'; exit {exit_code}"
+        runtime.ensure_container(replace(spec, command=("sh", "-c", script)))
+        runtime.start_container(spec.name)
+
+    return Rig(runtime, lambda: DockerAsyncRuntime(engines.ADDRESS), run_to_end)
+
+
+@pytest.fixture(scope="session")
+def tiny_image() -> Iterator[str]:
+    yield engines.make_tiny_image()
+    engines.remove_everything()
+
+
+@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
+def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
+    if request.param == "simulated":
+        yield _simulated_rig()
+        return
+    request.getfixturevalue("tiny_image")
+    made = _docker_rig()
+    yield made
+    made.runtime.close()
+
+
+@pytest_asyncio.fixture
+async def async_runtime(rig: Rig) -> AsyncIterator[AsyncRuntime]:
+    runtime = rig.make_async()
+    yield runtime
+    await runtime.close()

@@ -1,0 +1,324 @@
+"""What every container runtime promises; runs against a real Docker engine and against the simulated one."""
+
+import io
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from agents.runtime.base import (
+    AsyncRuntime,
+    ContainerConflict,
+    ContainerGone,
+    ContainerState,
+    ContainerStatus,
+    ImageMissing,
+    ImagePullFailed,
+    MountSpec,
+    NetworkSpec,
+    OutOfCapacity,
+    RuntimeRefused,
+    Shell,
+)
+from tests import engines
+from tests.contract.conftest import Rig
+from tests.waiting import wait_until
+
+FOREIGN = {"io.berth.installation": "another"}
+
+
+def ended(rig: Rig, name: str) -> ContainerState:
+    def state_at_end() -> ContainerState | None:
+        state = rig.runtime.inspect_container(name)
+        return state if state and state.status is ContainerStatus.EXITED else None
+
+    return wait_until(state_at_end)  # type: ignore[return-value]
+
+
+async def read_until(shell: Shell, wanted: bytes) -> bytes:
+    seen = b""
+    while wanted not in seen and (data := await shell.read()):
+        seen += data
+    return seen
+
+
+def test_info_tells_what_the_machine_has(rig: Rig) -> None:
+    info = rig.runtime.info()
+
+    assert info.engine_id
+    assert info.architecture in ("x86_64", "aarch64")
+    assert info.cpu_milli >= 1000
+    assert info.mem_bytes > 2**28
+
+
+# Images
+
+
+def test_present_image_is_listed_and_inspected_under_its_name(rig: Rig) -> None:
+    assert rig.image in [reference for image in rig.runtime.list_images() for reference in image.references]
+    found = rig.runtime.inspect_image(rig.image)
+    assert found is not None
+    assert found.architecture == rig.runtime.info().architecture
+
+
+def test_absent_image_is_none(rig: Rig) -> None:
+    assert rig.runtime.inspect_image("berth-test/nothing:1") is None
+
+
+def test_pull_from_a_dead_registry_fails_with_the_reference_in_the_message(rig: Rig) -> None:
+    with pytest.raises(ImagePullFailed, match=r"127\.0\.0\.1:9/nothing:1"):
+        rig.runtime.pull_image("127.0.0.1:9/nothing:1", on_progress=lambda progress: None)
+
+
+# Networks and volumes
+
+
+def test_network_is_made_once_and_removed_once(rig: Rig) -> None:
+    spec = rig.network()
+    rig.runtime.ensure_network(spec)
+    rig.runtime.ensure_network(spec)
+    assert [network.name for network in rig.runtime.list_networks(spec.labels)].count(spec.name) == 1
+
+    rig.runtime.remove_network(spec.name)
+    rig.runtime.remove_network(spec.name)
+    assert spec.name not in [network.name for network in rig.runtime.list_networks({})]
+
+
+def test_foreign_network_of_the_same_name_is_a_conflict(rig: Rig) -> None:
+    spec = rig.network()
+    rig.runtime.ensure_network(spec)
+    with pytest.raises(ContainerConflict):
+        rig.runtime.ensure_network(replace(spec, labels=FOREIGN))
+    rig.runtime.remove_network(spec.name)
+
+
+def test_pool_that_is_used_up_is_out_of_capacity(rig: Rig) -> None:
+    first, second = (NetworkSpec(rig.name(), engines.LABELS, "10.214.255.240/28") for _ in range(2))
+    rig.runtime.ensure_network(first)
+    with pytest.raises(OutOfCapacity, match=r"10\.214\.255\.240/28"):
+        rig.runtime.ensure_network(second)
+    rig.runtime.remove_network(first.name)
+
+
+def test_networks_made_at_the_same_moment_all_get_a_subnet(rig: Rig) -> None:
+    specs = [rig.network() for _ in range(6)]
+    with ThreadPoolExecutor(len(specs)) as pool:
+        list(pool.map(rig.runtime.ensure_network, specs))
+
+    there = {network.name for network in rig.runtime.list_networks(engines.LABELS)}
+    assert {spec.name for spec in specs} <= there
+    for spec in specs:
+        rig.runtime.remove_network(spec.name)
+
+
+def test_two_workers_that_make_one_network_make_one(rig: Rig) -> None:
+    spec = rig.network()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(rig.runtime.ensure_network, [spec] * 4))
+    assert [network.name for network in rig.runtime.list_networks(spec.labels)].count(spec.name) == 1
+    rig.runtime.remove_network(spec.name)
+
+
+def test_network_in_use_is_not_removed(rig: Rig) -> None:
+    spec = rig.network()
+    rig.runtime.ensure_network(spec)
+    name = rig.running(network=spec.name)
+    with pytest.raises(RuntimeRefused):
+        rig.runtime.remove_network(spec.name)
+
+    rig.runtime.remove_container(name)
+    rig.runtime.remove_network(spec.name)
+
+
+def test_volume_is_made_once_kept_while_in_use_and_removed_once(rig: Rig) -> None:
+    volume = rig.name()
+    rig.runtime.ensure_volume(volume, engines.LABELS)
+    rig.runtime.ensure_volume(volume, engines.LABELS)
+    spec = rig.spec(mounts=(MountSpec("volume", "/home/work", volume, owner=(1000, 1000)),))
+    rig.runtime.ensure_container(spec)
+    with pytest.raises(RuntimeRefused):
+        rig.runtime.remove_volume(volume)
+    with pytest.raises(ContainerConflict):
+        rig.runtime.ensure_volume(volume, FOREIGN)
+
+    rig.runtime.remove_container(spec.name)
+    assert volume in [found.name for found in rig.runtime.list_volumes(engines.LABELS)]
+    rig.runtime.remove_volume(volume)
+    rig.runtime.remove_volume(volume)
+    assert volume not in [found.name for found in rig.runtime.list_volumes(engines.LABELS)]
+
+
+# A container's life
+
+
+def test_container_lives_from_created_to_gone(rig: Rig) -> None:
+    network = rig.network()
+    rig.runtime.ensure_network(network)
+    spec = rig.spec(network=network.name)
+
+    assert rig.runtime.ensure_container(spec).status is ContainerStatus.CREATED
+    rig.runtime.start_container(spec.name)
+    state = rig.runtime.inspect_container(spec.name)
+    assert state is not None
+    assert state.status is ContainerStatus.RUNNING
+    assert state.exit_code is None
+    assert state.started_at is not None
+    assert state.addresses[network.name].startswith("10.214.")
+
+    rig.runtime.stop_container(spec.name, grace_s=5)
+    assert ended(rig, spec.name).exit_code == 143
+    rig.runtime.remove_container(spec.name)
+    assert rig.runtime.inspect_container(spec.name) is None
+    rig.runtime.remove_network(network.name)
+
+
+def test_each_step_may_be_repeated(rig: Rig) -> None:
+    spec = rig.spec()
+    first = rig.runtime.ensure_container(spec)
+    assert rig.runtime.ensure_container(spec).container_id == first.container_id
+    for _ in range(2):
+        rig.runtime.start_container(spec.name)
+    assert rig.runtime.ensure_container(spec).status is ContainerStatus.RUNNING
+    for _ in range(2):
+        rig.runtime.stop_container(spec.name, grace_s=5)
+    for _ in range(2):
+        rig.runtime.remove_container(spec.name)
+    rig.runtime.stop_container(spec.name, grace_s=5)
+
+
+def test_two_workers_that_make_one_container_make_one(rig: Rig) -> None:
+    spec = rig.spec()
+    with ThreadPoolExecutor(2) as pool:
+        states = list(pool.map(rig.runtime.ensure_container, [spec, spec]))
+    assert states[0].container_id == states[1].container_id
+    rig.runtime.remove_container(spec.name)
+
+
+def test_foreign_container_of_the_same_name_is_a_conflict(rig: Rig) -> None:
+    spec = rig.spec()
+    rig.runtime.ensure_container(spec)
+    with pytest.raises(ContainerConflict, match=spec.name):
+        rig.runtime.ensure_container(replace(spec, labels=FOREIGN))
+    rig.runtime.remove_container(spec.name)
+
+
+def test_container_of_an_absent_image_is_refused(rig: Rig) -> None:
+    with pytest.raises(ImageMissing):
+        rig.runtime.ensure_container(rig.spec(image="berth-test/nothing:1"))
+
+
+def test_list_has_the_containers_with_all_labels_in_any_state(rig: Rig) -> None:
+    mark = {"io.berth.session": rig.name()}
+    created = rig.spec(labels=engines.LABELS | mark)
+    rig.runtime.ensure_container(created)
+    running = rig.running(labels=engines.LABELS | mark)
+    rig.running()
+
+    found = {state.name: state.status for state in rig.runtime.list_containers(engines.LABELS | mark)}
+    assert found == {created.name: ContainerStatus.CREATED, running: ContainerStatus.RUNNING}
+    for name in found:
+        rig.runtime.remove_container(name)
+
+
+def test_output_and_exit_code_stay_after_the_end(rig: Rig) -> None:
+    spec = rig.spec()
+    rig.run_to_end(spec, b"one\ntwo\nthree\n", 7)
+
+    state = ended(rig, spec.name)
+    assert state.exit_code == 7
+    assert not state.was_oom_killed
+    assert state.finished_at is not None
+    listed = [found for found in rig.runtime.list_containers(engines.LABELS) if found.name == spec.name]
+    assert [found.exit_code for found in listed] == [7]
+    assert rig.runtime.read_logs(spec.name) == b"one\ntwo\nthree\n"
+    assert rig.runtime.read_logs(spec.name, limit_bytes=6) == b"three\n"
+    assert rig.runtime.read_logs(spec.name, tail_lines=2) == b"two\nthree\n"
+    rig.runtime.remove_container(spec.name)
+
+
+def test_calls_that_need_a_container_say_that_it_is_gone(rig: Rig) -> None:
+    archive = io.BytesIO()
+    tarfile.open(fileobj=archive, mode="w").close()
+    for call in (
+        lambda: rig.runtime.start_container("berth-test-none"),
+        lambda: rig.runtime.start_process("berth-test-none", ["true"]),
+        lambda: rig.runtime.run_process("berth-test-none", ["true"]),
+        lambda: rig.runtime.read_logs("berth-test-none"),
+        lambda: rig.runtime.put_archive("berth-test-none", "/", archive.getvalue()),
+    ):
+        with pytest.raises(ContainerGone):
+            call()
+
+
+def test_processes_need_a_running_container(rig: Rig) -> None:
+    name = rig.running()
+    rig.runtime.start_process(name, ["true"])
+    assert rig.runtime.run_process(name, ["true"]).exit_code == 0
+
+    rig.runtime.stop_container(name, grace_s=5)
+    with pytest.raises(ContainerGone):
+        rig.runtime.start_process(name, ["true"])
+    rig.runtime.remove_container(name)
+
+
+# On the event loop
+
+
+async def test_shell_gives_output_for_input_until_it_exits(rig: Rig, async_runtime: AsyncRuntime) -> None:
+    name = rig.running()
+    shell = await async_runtime.open_shell(name, columns=100, rows=30)
+    await shell.write(b"echo hello\n")
+    assert b"hello" in await read_until(shell, b"hello\r\nhello" if rig_is_real(rig) else b"hello")
+    await shell.resize(120, 40)
+    assert await shell.exit_code() is None
+
+    await shell.write(b"exit\n")
+    while await shell.read():
+        pass
+    assert await shell.exit_code() == 0
+    await shell.close()
+    await shell.close()
+    rig.runtime.remove_container(name)
+
+
+def rig_is_real(rig: Rig) -> bool:
+    return rig.runtime.info().os != "simulated"
+
+
+async def test_shell_that_was_closed_has_ended(rig: Rig, async_runtime: AsyncRuntime) -> None:
+    name = rig.running()
+    shell = await async_runtime.open_shell(name)
+    await shell.close()
+    await shell.write(b"echo\n")
+    while await shell.read():
+        pass
+    rig.runtime.remove_container(name)
+
+
+async def test_shell_needs_a_running_container(rig: Rig, async_runtime: AsyncRuntime) -> None:
+    spec = rig.spec()
+    with pytest.raises(ContainerGone):
+        await async_runtime.open_shell(spec.name)
+    rig.runtime.ensure_container(spec)
+    with pytest.raises(ContainerGone):
+        await async_runtime.open_shell(spec.name)
+    rig.runtime.remove_container(spec.name)
+
+
+async def test_followed_log_ends_with_the_container(rig: Rig, async_runtime: AsyncRuntime) -> None:
+    spec = rig.spec()
+    rig.run_to_end(spec, b"one\ntwo\n", 0)
+
+    seen = b"".join([data async for data in async_runtime.follow_logs(spec.name)])
+    assert seen == b"one\ntwo\n"
+    ended(rig, spec.name)
+    tail = b"".join([data async for data in async_runtime.follow_logs(spec.name, tail=1)])
+    assert tail == b"two\n"
+    rig.runtime.remove_container(spec.name)
+
+
+async def test_log_of_an_absent_container_is_gone(rig: Rig, async_runtime: AsyncRuntime) -> None:
+    with pytest.raises(ContainerGone):
+        async for _ in async_runtime.follow_logs("berth-test-none"):
+            pass
