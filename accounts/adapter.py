@@ -1,9 +1,18 @@
-"""How allauth behaves here: sign-up is closed; accounts are made by administrators."""
+"""How allauth behaves here: accounts are made by administrators, and closed domains let nobody in."""
+
+from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+
+from accounts.models import User
 
 
 class ClosedSignUpAdapter(DefaultAccountAdapter):
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
+
+    def pre_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse | None:
+        if not user.domain.is_active:
+            return self.respond_user_inactive(request, user)
+        return super().pre_login(request, user, **kwargs)

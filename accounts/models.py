@@ -8,7 +8,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models.functions import Lower
 
-from accounts.roles import ProjectRole, Role
+from accounts.roles import PROJECT_ROLE_TITLES, ProjectRole, Role
 from common import clock
 
 name_validator = RegexValidator(
@@ -124,12 +124,17 @@ class Membership(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("project", "user"), name="membership_once"),
             models.CheckConstraint(
-                condition=models.Q(role__in=[role.value for role in ProjectRole]), name="membership_role_is_known"
+                condition=models.Q(role__in=[role.value for role in ProjectRole]),
+                name="membership_role_is_known",
             ),
         )
 
     def __str__(self) -> str:
         return f"{self.user} in {self.project}"
+
+    @property
+    def role_title(self) -> str:
+        return PROJECT_ROLE_TITLES[ProjectRole(self.role)]
 
 
 class KeyPair(models.Model):
@@ -145,7 +150,7 @@ class KeyPair(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        ordering = ("-created_at",)
+        ordering = ("-created_at", "-id")
 
     def __str__(self) -> str:
         return f"{self.name} ({self.access_key})"

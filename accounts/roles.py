@@ -19,6 +19,7 @@ class ProjectRole(StrEnum):
 
 
 ROLE_TITLES = {Role.USER: "User", Role.DOMAIN_ADMIN: "Domain admin", Role.SUPERADMIN: "Superadmin"}
+PROJECT_ROLE_TITLES = {ProjectRole.MEMBER: "Member", ProjectRole.ADMIN: "Project admin"}
 
 # Object permissions, granted with guardian on a Project or a Domain; the bundle of each role stands here once.
 PROJECT_PERMISSIONS = {

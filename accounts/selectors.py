@@ -1,5 +1,6 @@
 """Reads of people. `visible_*` is the only list source, `access_*` the only single fetch."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
@@ -27,24 +28,25 @@ def user_of(actor: Actor) -> User:
 
 def administered_domain_id(actor: Actor) -> int | None:
     """The domain that this actor governs as its admin, else None. One query."""
-    is_admin = User.objects.filter(pk=actor.user_id, is_active=True, role=Role.DOMAIN_ADMIN).exists()
-    return actor.domain_id if is_admin else None
+    admins = User.objects.filter(pk=actor.user_id, is_active=True, role=Role.DOMAIN_ADMIN)
+    return admins.values_list("domain_id", flat=True).first()
 
 
 def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
-    """Ids of projects in which the actor is project admin, as a subquery."""
-    return Membership.objects.filter(user_id=actor.user_id, role=ProjectRole.ADMIN).values_list("project_id", flat=True)
+    """Ids of projects of the own domain in which the actor is project admin, as a subquery."""
+    admins = Membership.objects.filter(user_id=actor.user_id, role=ProjectRole.ADMIN)
+    return admins.filter(project__domain_id=actor.domain_id).values_list("project_id", flat=True)
 
 
 def visible_projects(actor: Actor) -> QuerySet[Project]:
-    """Own projects; all of the domain for its admin; all for superadmins."""
+    """Own projects; all of the domain for its admin; all for superadmins. None of other domains."""
     projects = Project.objects.select_related("domain").filter(is_active=True, domain__is_active=True)
     if sees_everything(actor):
         return projects
-    return projects.filter(
-        Q(pk__in=Membership.objects.filter(user_id=actor.user_id).values("project_id"))
-        | Q(domain_id=administered_domain_id(actor))
-    )
+    own = projects.filter(domain_id=actor.domain_id)
+    if administered_domain_id(actor) is not None:
+        return own
+    return own.filter(pk__in=Membership.objects.filter(user_id=actor.user_id).values("project_id"))
 
 
 def usable_projects(actor: Actor) -> QuerySet[Project]:
@@ -75,6 +77,14 @@ def access_usable_project(actor: Actor, name: str) -> Project:
     )
 
 
+def own_memberships(actor: Actor) -> QuerySet[Membership]:
+    """The actor's projects with the role in each."""
+    memberships = Membership.objects.select_related("project").filter(project__is_active=True)
+    return memberships.filter(user_id=actor.user_id, project__domain_id=actor.domain_id).order_by(
+        "project__name"
+    )
+
+
 def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:
     """The actor's own keypairs; nobody sees another's."""
     return KeyPair.objects.filter(user_id=actor.user_id)
@@ -97,11 +107,20 @@ def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | Non
     )
 
 
-def listener_of(actor: Actor) -> Listener:
-    """Whose news this actor may hear. Two queries."""
-    return Listener(
-        user_id=actor.user_id or 0,
-        is_superadmin=sees_everything(actor),
-        admin_project_ids=frozenset(administered_project_ids(actor)),
-        admin_domain_id=administered_domain_id(actor),
-    )
+def listeners_of(users: Collection[User]) -> dict[int, Listener]:
+    """Whose news these people may hear, by user id. One query, any number of people."""
+    admin_projects: dict[int, set[int]] = {user.pk: set() for user in users}
+    home = {user.pk: user.domain_id for user in users}
+    rows = Membership.objects.filter(user__in=users, role=ProjectRole.ADMIN)
+    for user_id, project_id, domain_id in rows.values_list("user_id", "project_id", "project__domain_id"):
+        if domain_id == home[user_id]:
+            admin_projects[user_id].add(project_id)
+    return {
+        user.pk: Listener(
+            user_id=user.pk,
+            is_superadmin=user.is_superuser,
+            admin_project_ids=frozenset(admin_projects[user.pk]),
+            admin_domain_id=user.domain_id if user.role == Role.DOMAIN_ADMIN else None,
+        )
+        for user in users
+    }

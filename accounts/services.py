@@ -5,15 +5,16 @@ from datetime import datetime, timedelta
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from guardian.shortcuts import assign_perm, remove_perm
+from guardian.models import UserObjectPermission
+from guardian.shortcuts import assign_perm
 
 from accounts import tokens
 from accounts.models import Domain, KeyPair, Membership, Project, SignInLink, User
 from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ProjectRole, Role
-from accounts.selectors import access_keypair, sees_everything, user_of
+from accounts.selectors import access_keypair, sees_everything, user_of, visible_keypairs
 from common import audit, clock
 from common.actors import Actor
-from common.errors import InvalidInput, NotFound, PermissionDenied
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 
 KEYPAIRS_PER_USER = 50
 SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
@@ -47,7 +48,9 @@ def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") 
 
 
 @transaction.atomic
-def create_user(*, actor: Actor, email: str, password: str, domain: Domain, role: Role, name: str = "") -> User:
+def create_user(
+    *, actor: Actor, email: str, password: str, domain: Domain, role: Role, name: str = ""
+) -> User:
     """A person who can sign in at once. Raises InvalidInput for a weak password or a taken address."""
     _require_superadmin(actor)
     user = User(email=email.lower(), name=name, domain=domain, role=role.value)
@@ -59,14 +62,46 @@ def create_user(*, actor: Actor, email: str, password: str, domain: Domain, role
     _clean(user)
 
     user.save()
-    for permission in DOMAIN_PERMISSIONS[role]:
-        assign_perm(f"accounts.{permission}", user, domain)
+    _grant_domain_permissions(user)
     audit.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
     return user
 
 
 @transaction.atomic
-def add_member(*, actor: Actor, project: Project, user: User, role: ProjectRole = ProjectRole.MEMBER) -> Membership:
+def update_user(
+    *, actor: Actor, user_id: int, role: Role, domain: Domain, is_active: bool, name: str = ""
+) -> User:
+    """Another role, domain or name; closing an account ends its logins and tokens at the next request.
+
+    Raises Conflict if a superadmin would take the role or the account from themselves: so one always stays.
+    """
+    _require_superadmin(actor)
+    # Lock all superadmins, so that two of them cannot dismiss each other at the same time.
+    list(User.objects.select_for_update().filter(role=Role.SUPERADMIN).order_by("pk"))
+    user = User.objects.select_for_update(of=("self",)).select_related("domain").get(pk=user_id)
+    if actor.user_id is not None and not User.objects.filter(pk=actor.user_id, role=Role.SUPERADMIN).exists():
+        raise PermissionDenied("Only a superadmin may do this.", hint="Ask a superadmin.")
+    if user.pk == actor.user_id and (role is not Role.SUPERADMIN or not is_active):
+        raise Conflict(
+            "You cannot take your own superadmin role or close your own account.",
+            hint="Ask another superadmin to do it.",
+        )
+    changes = {"role": role.value, "domain": domain.name, "is_active": is_active}
+
+    user.memberships.exclude(project__domain=domain).delete()
+    user.role, user.domain, user.is_active, user.name = role.value, domain, is_active, name
+    _clean(user)
+    user.save(update_fields=["role", "domain", "is_active", "name"])
+    _grant_domain_permissions(user)
+    _grant_project_permissions(user)
+    audit.record(actor=actor, action="accounts.update_user", target=user, changes=changes)
+    return user
+
+
+@transaction.atomic
+def add_member(
+    *, actor: Actor, project: Project, user: User, role: ProjectRole = ProjectRole.MEMBER
+) -> Membership:
     """Put `user` into `project` of the same domain; again with another role changes the role."""
     _require_superadmin(actor)
     if user.domain_id != project.domain_id:
@@ -75,24 +110,49 @@ def add_member(*, actor: Actor, project: Project, user: User, role: ProjectRole 
             hint="People can only be members of projects of their own domain.",
         )
 
-    membership, _ = Membership.objects.update_or_create(project=project, user=user, defaults={"role": role.value})
-    for permission in PROJECT_PERMISSIONS[ProjectRole.ADMIN]:
-        grant = assign_perm if permission in PROJECT_PERMISSIONS[role] else remove_perm
-        grant(f"accounts.{permission}", user, project)
-    audit.record(
-        actor=actor, action="accounts.add_member", target=project, changes={"user": user.email, "role": role.value}
+    membership, _ = Membership.objects.update_or_create(
+        project=project, user=user, defaults={"role": role.value}
     )
+    _grant_project_permissions(user)
+    changes = {"user": user.email, "role": role.value}
+    audit.record(actor=actor, action="accounts.add_member", target=project, changes=changes)
     return membership
 
 
 @transaction.atomic
+def remove_member(*, actor: Actor, project: Project, user: User) -> None:
+    """Take `user` out of `project`; one who is not in it stays out."""
+    _require_superadmin(actor)
+
+    Membership.objects.filter(project=project, user=user).delete()
+    _grant_project_permissions(user)
+    audit.record(actor=actor, action="accounts.remove_member", target=project, changes={"user": user.email})
+
+
+@transaction.atomic
 def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = None) -> tuple[KeyPair, str]:
-    """A new keypair of the actor and its token text, which is shown this once."""
+    """A new keypair of the actor and its token text, which is shown this once.
+
+    One made with a token ends no later than that token.
+    """
     user = user_of(actor)
-    if not name.strip() or len(name) > 60:
-        raise InvalidInput("Give the token a name of 1 to 60 characters.", fields={"name": ["1 to 60 characters."]})
+    if not name.strip() or len(name.strip()) > 60 or not name.isprintable():
+        raise InvalidInput(
+            "Give the token a name of 1 to 60 characters.", fields={"name": ["1 to 60 characters."]}
+        )
+    if expires_at is not None and expires_at <= clock.now():
+        raise InvalidInput(
+            "The token would have expired already.", fields={"expires_at": ["Is in the past."]}
+        )
+    User.objects.select_for_update().get(pk=user.pk)
+    maker_expires_at = (
+        visible_keypairs(actor).filter(pk=actor.keypair_id).values_list("expires_at", flat=True).first()
+    )
+    ends = [instant for instant in (expires_at, maker_expires_at) if instant is not None]
     if KeyPair.objects.filter(user=user).count() >= KEYPAIRS_PER_USER:
-        raise InvalidInput(f"You have {KEYPAIRS_PER_USER} tokens, the most allowed.", hint="Delete one first.")
+        raise LimitExceeded(
+            f"You have {KEYPAIRS_PER_USER} tokens, the most allowed.", hint="Delete one first."
+        )
     secret = tokens.new_secret()
 
     keypair = KeyPair.objects.create(
@@ -100,7 +160,7 @@ def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = Non
         name=name.strip(),
         access_key=tokens.new_access_key(),
         secret_hash=tokens.hash_secret(secret),
-        expires_at=expires_at,
+        expires_at=min(ends, default=None),
     )
     audit.record(actor=actor, action="accounts.create_keypair", target=keypair)
     return keypair, f"{keypair.access_key}.{secret}"
@@ -127,18 +187,37 @@ def create_sign_in_link(*, actor: Actor, user: User) -> str:
 
 
 @transaction.atomic
-def redeem_sign_in_link(*, code: str) -> User:
+def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
     """The user of an unused link; the link is used up in the same statement, so it works once."""
     links = SignInLink.objects.filter(code_hash=tokens.hash_secret(code), expires_at__gt=clock.now())
-    link = links.select_for_update(of=("self",)).select_related("user").first()
-    if link is None or not link.user.is_active:
+    link = links.select_for_update(of=("self",)).select_related("user__domain").first()
+    if link is None or not link.user.is_active or not link.user.domain.is_active:
         raise NotFound(
             "This sign-in link was used already or is too old.",
             hint="Start Berth again for a fresh one, or sign in with e-mail and password.",
         )
-    user = link.user
     link.delete()
-    return user
+    audit.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)
+    return link.user
+
+
+def _grant_domain_permissions(user: User) -> None:
+    """Make the object permissions of `user` on domains those of the role, no more and no less."""
+    UserObjectPermission.objects.filter(
+        user=user, content_type__app_label="accounts", content_type__model="domain"
+    ).delete()
+    for permission in DOMAIN_PERMISSIONS[Role(user.role)]:
+        assign_perm(f"accounts.{permission}", user, user.domain)
+
+
+def _grant_project_permissions(user: User) -> None:
+    """The same for projects, from the memberships."""
+    UserObjectPermission.objects.filter(
+        user=user, content_type__app_label="accounts", content_type__model="project"
+    ).delete()
+    for membership in user.memberships.select_related("project"):
+        for permission in PROJECT_PERMISSIONS[ProjectRole(membership.role)]:
+            assign_perm(f"accounts.{permission}", user, membership.project)
 
 
 def _clean(instance: Domain | Project | User) -> None:

@@ -9,7 +9,7 @@ import secrets
 
 
 def new_access_key() -> str:
-    """"bk" and 16 base32 characters (80 bits): the public half of a keypair."""
+    """ "bk" and 16 base32 characters (80 bits): the public half of a keypair."""
     return "bk" + base64.b32encode(secrets.token_bytes(10)).decode().lower()
 
 

@@ -48,7 +48,7 @@ def browser_of() -> Callable[[User], Client]:
 
     def sign_in(user: User) -> Client:
         client = Client()
-        client.force_login(user, backend="allauth.account.auth_backends.AuthenticationBackend")
+        client.force_login(user, backend="accounts.backends.SignInBackend")
         return client
 
     return sign_in

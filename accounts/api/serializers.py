@@ -1,0 +1,45 @@
+"""What goes over the wire about people. Flat; named for the operation."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.roles import Role
+
+
+class DomainOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    title = serializers.CharField()
+
+
+class MeOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    email = serializers.EmailField()
+    name = serializers.CharField()
+    role = serializers.ChoiceField(choices=[role.value for role in Role])
+    domain = DomainOut()
+
+
+class ProjectOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    title = serializers.CharField()
+    domain = serializers.CharField(source="domain.name")
+
+
+class KeyPairOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    access_key = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(allow_null=True)
+
+
+class KeyPairCreateInput(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=60)
+    expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
+
+
+class KeyPairCreatedOut(KeyPairOut):
+    token = serializers.CharField(help_text="Shown this once; Berth keeps only its hash.")

@@ -1,0 +1,66 @@
+"""Logins that outlast one request: event streams, terminals and apps hold on to one and ask again and again."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.models import Session
+from django.db.models import Q
+from django.utils.crypto import constant_time_compare
+
+from accounts.models import KeyPair, User
+from common import clock
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What a request was let in by: a browser session or a keypair of `user_id`."""
+
+    user_id: int
+    session_key: str = ""
+    keypair_id: int | None = None
+
+
+def login_of(request: object) -> Login:
+    """The login of a signed-in request of DRF or of Django."""
+    user_id: int = request.user.pk  # type: ignore[attr-defined]
+    keypair = getattr(request, "auth", None)
+    if keypair is not None:
+        return Login(user_id=user_id, keypair_id=keypair.pk)
+    return Login(user_id=user_id, session_key=request.session.session_key or "")  # type: ignore[attr-defined]
+
+
+def live_logins(logins: Collection[Login]) -> dict[Login, User]:
+    """Those that would still be let in, with their users. Three queries, any number of logins.
+
+    Signing out, a changed password, a deleted or expired token, a closed account or domain all end one.
+    """
+    users = User.objects.select_related("domain").in_bulk({login.user_id for login in logins})
+    sessions = _session_users({login.session_key for login in logins if login.session_key})
+    keypairs = _usable_keypair_ids({login.keypair_id for login in logins if login.keypair_id})
+    live = {}
+    for login in logins:
+        user = users.get(login.user_id)
+        if user is None or not user.is_active or not user.domain.is_active:
+            continue
+        user_id, auth_hash = sessions.get(login.session_key, (None, ""))
+        has_session = user_id == user.pk and constant_time_compare(auth_hash, user.get_session_auth_hash())
+        if has_session or login.keypair_id in keypairs:
+            live[login] = user
+    return live
+
+
+def _session_users(keys: Collection[str]) -> dict[str, tuple[int | None, str]]:
+    """{session key: (user id, hash of the password at sign-in)} of sessions that have not ended."""
+    found = {}
+    for session in Session.objects.filter(session_key__in=keys, expire_date__gt=clock.now()):
+        data = session.get_decoded()
+        user_id = data.get(SESSION_KEY, "")
+        found[session.session_key] = (int(user_id) if user_id else None, data.get(HASH_SESSION_KEY, ""))
+    return found
+
+
+def _usable_keypair_ids(ids: Collection[int]) -> set[int]:
+    usable = KeyPair.objects.filter(pk__in=ids, is_active=True)
+    usable = usable.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
+    return set(usable.values_list("pk", flat=True))

@@ -1,0 +1,78 @@
+"""The profile with its API tokens, and the door for one-time sign-in links."""
+
+from django.contrib import messages
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render, resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts import selectors, services
+from accounts.roles import ROLE_TITLES, Role
+from accounts.web.forms import TokenForm
+from common.api import actor_of
+from common.errors import BerthError
+
+SIGN_IN_BACKEND = "accounts.backends.SignInBackend"
+
+
+@login_required
+@require_http_methods(["GET", "HEAD"])
+def profile(request: HttpRequest) -> HttpResponse:
+    return _profile_page(request, TokenForm())
+
+
+@login_required
+@never_cache
+@require_POST
+def create_token(request: HttpRequest) -> HttpResponse:
+    """Answers with the profile page that shows the new token: it is nowhere else, so there is no redirect."""
+    form = TokenForm(request.POST)
+    if not form.is_valid():
+        return _profile_page(request, form, status=400)
+    try:
+        _, token = services.create_keypair(actor=actor_of(request), name=form.cleaned_data["name"])
+    except BerthError as refusal:
+        form.add_error("name", f"{refusal.message} {refusal.hint}".strip())
+        return _profile_page(request, form, status=refusal.http_status)
+    return _profile_page(request, TokenForm(), token=token, status=201)
+
+
+@login_required
+@require_POST
+def delete_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
+    services.delete_keypair(actor=actor_of(request), keypair_id=keypair_id)
+    messages.success(request, "The token is deleted and works no more.")
+    return redirect("profile")
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_once(request: HttpRequest, code: str) -> HttpResponse:
+    """GET shows a button, so that a program that looks ahead does not use the link up; POST signs in."""
+    next_url = request.GET.get("next", "")
+    if request.method != "POST":
+        return render(request, "accounts/sign_in_once.html", {"next": next_url})
+    user = services.redeem_sign_in_link(actor=actor_of(request), code=code)
+    login(request, user, backend=SIGN_IN_BACKEND)
+    is_ours = url_has_allowed_host_and_scheme(
+        next_url, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return redirect(next_url if is_ours else resolve_url("start"))
+
+
+def _profile_page(
+    request: HttpRequest, form: TokenForm, *, token: str = "", status: int = 200
+) -> HttpResponse:
+    actor = actor_of(request)
+    context = {
+        "person": request.user,
+        "role_title": ROLE_TITLES[Role(request.user.role)],  # type: ignore[union-attr]
+        "memberships": selectors.own_memberships(actor),
+        "keypairs": selectors.visible_keypairs(actor),
+        "form": form,
+        "token": token,
+    }
+    return render(request, "accounts/profile.html", context, status=status)

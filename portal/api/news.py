@@ -1,0 +1,242 @@
+"""News for open event streams: one reader of the Redis stream per process, fanned out to any number of listeners.
+
+A listener's memory is bounded. One that reads too slowly is cut off; it comes back with the id of the last news
+that it heard and is told the rest from the Redis stream.
+"""
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+import redis.asyncio
+import structlog
+from channels.db import database_sync_to_async
+
+from accounts.logins import Login, live_logins
+from accounts.selectors import listeners_of
+from common.push import Audience, Listener, stream_name
+from common.redis import async_client
+
+log = structlog.get_logger(__name__)
+
+HEARTBEAT_S = 15.0
+RECHECK_S = 5.0
+WAITING_NEWS = 200
+REPLAY_CHUNK = 200
+READ_BLOCK_S = 10.0
+RETRY_S = 1.0
+START_DEADLINE_S = 5.0
+MISSED = "news-missed"
+ID_SHAPE = re.compile(r"\d{1,15}-\d{1,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One entry of the stream. Ids ("<milliseconds>-<number>") grow."""
+
+    news_id: str
+    kind: str
+    audience: Audience
+    payload: dict[str, Any]
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return order_of(self.news_id)
+
+
+@dataclass(eq=False, slots=True)
+class Subscription:
+    """One open stream. `queue` ends with None when it must close: the login is over, or it reads too slowly."""
+
+    login: Login
+    listener: Listener
+    queue: asyncio.Queue[News | None] = field(default_factory=lambda: asyncio.Queue(WAITING_NEWS))
+    is_closed: bool = False
+
+    def offer(self, news: News) -> None:
+        if self.is_closed or not self.listener.hears(news.audience):
+            return
+        try:
+            self.queue.put_nowait(news)
+        except asyncio.QueueFull:
+            self.close()
+
+    def close(self) -> None:
+        """Forget what waits and end the stream at its next step."""
+        self.is_closed = True
+        while not self.queue.empty():
+            self.queue.get_nowait()
+        self.queue.put_nowait(None)
+
+
+class NewsDesk:
+    """Reads while somebody listens. All of it runs on one event loop."""
+
+    def __init__(self) -> None:
+        self._subscriptions: set[Subscription] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._newest_id = ""
+        self._is_following = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def subscribed(self, login: Login, listener: Listener) -> AsyncIterator[Subscription]:
+        """News from the entry on come into the queue. Raises TimeoutError if Redis does not answer."""
+        subscription = Subscription(login, listener)
+        self._subscriptions.add(subscription)
+        try:
+            self._start()
+            async with asyncio.timeout(START_DEADLINE_S):
+                await self._is_following.wait()
+            yield subscription
+        finally:
+            self._subscriptions.discard(subscription)
+            if not self._subscriptions:
+                self._stop()
+
+    def _start(self) -> None:
+        if self._task is None:
+            self._newest_id, self._is_following = "", asyncio.Event()
+            self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(self._ended)
+
+    def _stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """If the reader fails, no stream may seem alive: all end, their pages come back and start a new one."""
+        if not task.cancelled():
+            self._task = None
+            for subscription in list(self._subscriptions):
+                subscription.close()
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._read())
+            tasks.create_task(self._recheck())
+
+    async def _read(self) -> None:
+        """Follow the stream for ever; after a loss of Redis from the last news on, so that none is missed."""
+        while True:
+            try:
+                async with async_client() as connection:
+                    self._newest_id = self._newest_id or await newest_id(connection)
+                    self._is_following.set()
+                    while True:
+                        await self._read_once(connection)
+            except (redis.RedisError, TimeoutError) as error:
+                log.warning("news.redis_lost", error=str(error))
+                await asyncio.sleep(RETRY_S)
+
+    async def _read_once(self, connection: redis.asyncio.Redis) -> None:
+        async with asyncio.timeout(READ_BLOCK_S * 2):
+            entries = await read_after(connection, self._newest_id, block_s=READ_BLOCK_S)
+        for news in entries:
+            self._newest_id = news.news_id
+            for subscription in list(self._subscriptions):
+                subscription.offer(news)
+
+    async def _recheck(self) -> None:
+        """Every few seconds: end streams whose login is over, and learn what the others may hear now."""
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            subscriptions = list(self._subscriptions)
+            listeners = await database_sync_to_async(listeners_by_login)({item.login for item in subscriptions})
+            for subscription in subscriptions:
+                listener = listeners.get(subscription.login)
+                if listener is None:
+                    subscription.close()
+                else:
+                    subscription.listener = listener
+
+
+desk = NewsDesk()
+
+
+def listeners_by_login(logins: Collection[Login]) -> dict[Login, Listener]:
+    """What each of these may hear; absent if its login is over. Four queries, any number of logins."""
+    live = live_logins(logins)
+    listeners = listeners_of({user.pk: user for user in live.values()}.values())
+    return {login: listeners[user.pk] for login, user in live.items()}
+
+
+async def follow_news(login: Login, listener: Listener, last_id: str) -> AsyncGenerator[News | None, None]:
+    """News that `listener` may hear: those kept since `last_id` ("" for none), then live; None as a heartbeat.
+
+    The first item says where the stream stands. Ends when the login is over, when the reader is too slow, or
+    when Redis does not answer.
+    """
+    try:
+        async with desk.subscribed(login, listener) as subscription, async_client() as connection:
+            position = last_id or await newest_id(connection)
+            if last_id and await is_trimmed(connection, last_id):
+                yield News(position, MISSED, Audience(), {})
+            else:
+                yield News(position, "", Audience(), {})
+            while last_id and (kept := await read_after(connection, position)):
+                position = kept[-1].news_id
+                for news in kept:
+                    if subscription.listener.hears(news.audience):
+                        yield news
+            while True:
+                try:
+                    async with asyncio.timeout(HEARTBEAT_S):
+                        live = await subscription.queue.get()
+                except TimeoutError:
+                    yield None
+                    continue
+                if live is None:
+                    return
+                if live.order > order_of(position):
+                    yield live
+    except (redis.RedisError, TimeoutError) as error:
+        log.warning("news.stream_ended", error=str(error))
+
+
+async def newest_id(connection: redis.asyncio.Redis) -> str:
+    entries = await connection.xrevrange(stream_name(), count=1)
+    return text_of(entries[0][0]) if entries else "0-0"
+
+
+async def is_trimmed(connection: redis.asyncio.Redis, news_id: str) -> bool:
+    """Whether news after this one may have been dropped already: the stream keeps a bounded number."""
+    oldest = await connection.xrange(stream_name(), count=1)
+    return not oldest or order_of(text_of(oldest[0][0])) > order_of(news_id)
+
+
+async def read_after(connection: redis.asyncio.Redis, news_id: str, *, block_s: float = 0) -> list[News]:
+    """The next news after this id, oldest first; waits up to `block_s` for the first one."""
+    if block_s:
+        await connection.xread({stream_name(): news_id}, count=1, block=int(block_s * 1000))
+    entries = await connection.xrange(stream_name(), min=f"({news_id}", count=REPLAY_CHUNK)
+    return [parse_news(raw_id, fields) for raw_id, fields in entries]
+
+
+def parse_news(raw_id: bytes, fields: dict[bytes, bytes]) -> News:
+    return News(
+        news_id=text_of(raw_id),
+        kind=fields[b"kind"].decode(),
+        audience=Audience(**json.loads(fields[b"audience"])),
+        payload=json.loads(fields[b"payload"]),
+    )
+
+
+def text_of(raw: bytes | str) -> str:
+    return raw.decode() if isinstance(raw, bytes) else raw
+
+
+def order_of(news_id: str) -> tuple[int, int]:
+    """Ids as numbers that compare."""
+    milliseconds, _, number = news_id.partition("-")
+    return int(milliseconds), int(number)
+
+
+def valid_id(text: str) -> str:
+    """`text` if it has the shape of an id, else "": a header from outside does not reach Redis unread."""
+    return text if ID_SHAPE.fullmatch(text) else ""

@@ -1,0 +1,105 @@
+"""REST of the portal as a whole: is it well, and what is new."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from django.http import HttpResponseBase, StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.logins import Login, login_of
+from common.api import ErrorOut
+from common.errors import NotAuthenticated
+from common.push import Listener
+from portal.api.health import database_answers, redis_answers
+from portal.api.news import follow_news, listeners_by_login, valid_id
+
+RETRY_MS = 2000
+
+
+class HealthOut(serializers.Serializer):  # type: ignore[type-arg]
+    status = serializers.ChoiceField(choices=["ok", "degraded"])
+    database = serializers.BooleanField()
+    redis = serializers.BooleanField()
+
+
+class HealthView(APIView):
+    """For supervisors and balancers; says nothing that is worth hiding."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    @extend_schema(operation_id="health", auth=[], responses={200: HealthOut, 503: HealthOut})
+    def get(self, request: Request) -> Response:
+        """200 when database and Redis answer, else 503 with the part that is down."""
+        parts = {"database": database_answers(), "redis": redis_answers()}
+        is_well = all(parts.values())
+        body = {"status": "ok" if is_well else "degraded", **parts}
+        return Response(body, status=200 if is_well else 503, headers={"Cache-Control": "no-store"})
+
+
+class AnyAccept(BaseContentNegotiation):
+    """Browsers ask for text/event-stream; refusals are JSON whatever was asked for."""
+
+    def select_parser(self, request: Request, parsers: list[BaseParser]) -> BaseParser:  # type: ignore[override]
+        return parsers[0]
+
+    def select_renderer(  # type: ignore[override]
+        self, request: Request, renderers: list[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type or ""
+
+
+class EventStreamView(APIView):
+    content_negotiation_class = AnyAccept
+
+    @extend_schema(
+        operation_id="follow_events",
+        parameters=[
+            OpenApiParameter(
+                "Last-Event-ID", str, OpenApiParameter.HEADER, description="Replays what came after this id."
+            )
+        ],
+        responses={
+            (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, "Server-sent events without end."),
+            401: ErrorOut,
+        },
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """News about what you may see, as server-sent events: `data: {"kind": "session-changed", "id": …}`.
+
+        News carry ids, never contents: ask for the object when you hear of it. `news-missed` says that some are
+        no longer kept: ask for everything again. The stream ends within seconds when the login or token does.
+        """
+        login = login_of(request)
+        listener = listeners_by_login([login]).get(login)
+        if listener is None:
+            raise NotAuthenticated("This login has ended.", hint="Sign in again.")
+        last_id = valid_id(request.headers.get("Last-Event-ID", ""))
+        return StreamingHttpResponse(
+            server_sent_events(login, listener, last_id),
+            content_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+
+async def server_sent_events(login: Login, listener: Listener, last_id: str) -> AsyncGenerator[str, None]:
+    """The wire form of `follow_news`. An id without data tells the browser where it stands, and is no event."""
+    yield f"retry: {RETRY_MS}\n\n"
+    async with aclosing(follow_news(login, listener, last_id)) as stream:
+        async for news in stream:
+            if news is None:
+                yield ": still here\n\n"
+            elif not news.kind:
+                yield f"id: {news.news_id}\n\n"
+            else:
+                data = json.dumps({**news.payload, "kind": news.kind})
+                yield f"id: {news.news_id}\ndata: {data}\n\n"
