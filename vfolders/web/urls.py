@@ -1,3 +1,13 @@
-"""Placeholder."""
+from django.urls import path
 
-urlpatterns = []
+from vfolders.web import views
+
+urlpatterns = [
+    path("", views.data, name="data"),
+    path("<uuid:folder_id>/", views.folder_page, name="folder"),
+    path("<uuid:folder_id>/download/", views.download_file, name="folder-download"),
+    path("<uuid:folder_id>/upload/", views.upload_files, name="folder-upload"),
+    path("<uuid:folder_id>/directories/", views.make_directory, name="folder-make-directory"),
+    path("<uuid:folder_id>/delete-entry/", views.delete_entry, name="folder-delete-entry"),
+    path("<uuid:folder_id>/delete/", views.delete_folder, name="folder-delete"),
+]

@@ -1,0 +1,33 @@
+"""Folders on a storage host below a temporary directory."""
+
+from itertools import count
+from pathlib import Path
+
+from accounts.models import Project, User
+from common.actors import Actor, ActorKind
+from tests.factories import actor_for
+from vfolders import services
+from vfolders.models import StorageHost, VFolder
+
+_numbers = count(1)
+
+
+def make_storage_host(root: Path) -> StorageHost:
+    """The default host, ready for folders."""
+    StorageHost.objects.create(name="local", config={"root": str(root / "folders")}, is_default=True)
+    return services.ensure_default_host()
+
+
+def make_folder(owner: User, *, name: str = "", project: Project | None = None) -> VFolder:
+    """A folder of `owner`, or one that `owner` made for `project`."""
+    return services.create_folder(
+        actor=actor_for(owner),
+        name=name or f"folder-{next(_numbers)}",
+        project=project.name if project else "",
+    )
+
+
+def superadmin_actor(user: User) -> Actor:
+    return Actor(
+        kind=ActorKind.USER, user_id=user.pk, label=user.email, domain_id=user.domain_id, is_superadmin=True
+    )

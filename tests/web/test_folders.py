@@ -1,0 +1,163 @@
+"""The page Data and the file browser, without scripts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from accounts.models import User
+from tests.conftest import People
+from tests.factories import actor_for
+from tests.factories_folders import make_folder, make_storage_host
+from vfolders import files
+from vfolders.models import StorageHost, VFolder
+from vfolders.selectors import mount_source, visible_folders
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
+]
+BrowserOf = Callable[[User], Client]
+
+
+@pytest.fixture(autouse=True)
+def host(db: None, tmp_path: Path) -> StorageHost:
+    return make_storage_host(tmp_path)
+
+
+@pytest.fixture
+def browser(people: People, browser_of: BrowserOf) -> Client:
+    return browser_of(people.member)
+
+
+@pytest.fixture
+def folder(people: People) -> VFolder:
+    return make_folder(people.member, name="data")
+
+
+def write(people: People, folder: VFolder, path: str, content: bytes = b"x") -> None:
+    files.write_file(actor=actor_for(people.member), folder_id=folder.pk, path=path, chunks=[content])
+
+
+def test_without_folders_the_page_says_what_to_do(browser: Client) -> None:
+    page = browser.get("/data/")
+
+    assert page.status_code == 200
+    assert "No folder yet" in page.content.decode()
+
+
+def test_a_folder_is_made_with_the_form(browser: Client, people: People) -> None:
+    answer = browser.post("/data/", {"name": "data", "project": people.project.name}, follow=True)
+
+    assert "is ready" in answer.content.decode()
+    assert visible_folders(actor_for(people.member)).get().project == people.project
+
+
+def test_a_refused_form_keeps_what_was_typed_and_says_why(browser: Client, folder: VFolder) -> None:
+    for name, words in (("data", "already"), ("a b", "Use letters")):
+        answer = browser.post("/data/", {"name": name, "project": ""})
+
+        assert answer.status_code == 422
+        assert words in answer.content.decode()
+        assert f'value="{name}"' in answer.content.decode()
+
+
+def test_the_browser_lists_directories_files_and_the_way_back(
+    browser: Client, people: People, folder: VFolder
+) -> None:
+    write(people, folder, "a/b/c & d?.txt", b"x" * 2048)
+
+    page = browser.get(f"/data/{folder.pk}/?path=a/b").content.decode()
+
+    assert "c &amp; d?.txt" in page
+    assert "2 KiB" in page
+    assert f'href="/data/{folder.pk}/?path=a"' in page
+    assert f"/data/{folder.pk}/download/?path=a%2Fb%2Fc+%26+d%3F.txt" in page
+    assert f'data-upload-url="/api/v1/folders/{folder.pk}/files/a/b/"' in page
+
+
+def test_the_fragment_is_the_list_alone(browser: Client, folder: VFolder) -> None:
+    fragment = browser.get(f"/data/{folder.pk}/", headers={"HX-Request": "true"}).content.decode()
+
+    assert "Nothing here yet" in fragment
+    assert "<html" not in fragment
+
+
+def test_files_are_uploaded_downloaded_and_deleted_without_scripts(
+    browser: Client, people: People, folder: VFolder
+) -> None:
+    sent = [SimpleUploadedFile("one.txt", b"1"), SimpleUploadedFile("../../two.html", b"<script>")]
+
+    browser.post(f"/data/{folder.pk}/upload/?path=in", {"files": sent})
+    down = browser.get(f"/data/{folder.pk}/download/?path=in/two.html")
+
+    assert b"".join(down) == b"<script>"
+    assert down["Content-Disposition"] == 'attachment; filename="two.html"'
+    assert "sandbox" in down["Content-Security-Policy"]
+    assert (
+        "Delete “one.txt”?"
+        in browser.get(f"/data/{folder.pk}/delete-entry/?path=in/one.txt").content.decode()
+    )
+    browser.post(f"/data/{folder.pk}/delete-entry/?path=in/one.txt")
+    assert sorted(path.name for path in Path(mount_source(folder), "in").iterdir()) == ["two.html"]
+
+
+def test_a_directory_is_made_and_a_wrong_name_is_said(browser: Client, folder: VFolder) -> None:
+    url = f"/data/{folder.pk}/directories/"
+
+    browser.post(url, {"name": "images"})
+    refused = browser.post(f"{url}?path=images", {"name": "../x"}, follow=True).content.decode()
+
+    assert [path.name for path in Path(mount_source(folder)).rglob("*")] == ["images"]
+    assert "must not contain" in refused
+
+
+def test_a_folder_is_deleted_by_typing_its_name(browser: Client, folder: VFolder) -> None:
+    refused = browser.post(f"/data/{folder.pk}/delete/", {"confirm": "dat"}, follow=True)
+    assert "nothing was deleted" in refused.content.decode()
+
+    browser.post(f"/data/{folder.pk}/delete/", {"confirm": "data"})
+    assert browser.get(f"/data/{folder.pk}/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["..", "/etc", "a/../..", "a\0b", "../" * 3 + "etc/passwd"])
+def test_no_path_in_the_address_leaves_the_folder(browser: Client, folder: VFolder, path: str) -> None:
+    for page in ("", "download/", "delete-entry/"):
+        assert browser.get(f"/data/{folder.pk}/{page}?path={quote(path)}").status_code == 400
+
+
+def test_names_of_files_are_text_and_not_html(browser: Client, people: People, folder: VFolder) -> None:
+    write(people, folder, "<img src=x onerror=alert(1)>")
+
+    assert "<img" not in browser.get(f"/data/{folder.pk}/").content.decode()
+
+
+def test_ten_thousand_files_are_shown_in_pages(browser: Client, folder: VFolder) -> None:
+    directory = Path(mount_source(folder))
+    for number in range(10_001):
+        (directory / f"{number:05}").touch()
+
+    page = browser.get(f"/data/{folder.pk}/?page=2").content.decode()
+
+    assert "201–400 of 10000 entries" in page.replace("10,000", "10000")
+    assert "more entries than are shown" in page
+
+
+def test_pages_of_other_people_do_not_exist(browser_of: BrowserOf, people: People, folder: VFolder) -> None:
+    for person in (people.stranger, people.outsider, people.project_admin):
+        other = browser_of(person)
+        assert other.get(f"/data/{folder.pk}/").status_code == 404
+        assert other.post(f"/data/{folder.pk}/delete/", {"confirm": "data"}).status_code == 404
+    assert Client().get("/data/").status_code == 302
+
+
+def test_an_administrator_finds_the_folders_of_the_domain(
+    browser_of: BrowserOf, people: People, folder: VFolder
+) -> None:
+    admin = browser_of(people.domain_admin)
+
+    assert "No folder yet" in admin.get("/data/").content.decode()
+    assert people.member.email in admin.get("/data/?whose=all").content.decode()

@@ -1,0 +1,43 @@
+"""Forms of the Data pages."""
+
+from typing import Any
+
+from django import forms
+
+from vfolders.paths import MAX_FOLDER_NAME_LENGTH, MAX_NAME_BYTES
+
+
+class FolderForm(forms.Form):
+    name = forms.CharField(
+        max_length=MAX_FOLDER_NAME_LENGTH,
+        label="Name",
+        widget=forms.TextInput(
+            attrs={"placeholder": "datasets", "autocomplete": "off", "spellcheck": "false"}
+        ),
+    )
+    project = forms.ChoiceField(required=False, label="Whose")
+
+    def __init__(self, *arguments: Any, projects: list[str], **options: Any) -> None:
+        """`projects` are names of projects in which the person may make shared folders."""
+        super().__init__(*arguments, **options)
+        shared = [(name, f"Everybody’s in {name}") for name in projects]
+        field = self.fields["project"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", "My own"), *shared]
+
+
+class DirectoryForm(forms.Form):
+    name = forms.CharField(
+        max_length=MAX_NAME_BYTES,
+        strip=False,
+        label="New directory",
+        widget=forms.TextInput(attrs={"placeholder": "images", "autocomplete": "off", "spellcheck": "false"}),
+    )
+
+
+class ManyFilesInput(forms.ClearableFileInput):
+    allow_multiple_selected = True
+
+
+class UploadForm(forms.Form):
+    files = forms.FileField(label="Files", widget=ManyFilesInput(attrs={"multiple": True}))

@@ -1,0 +1,72 @@
+"""What the templates of the Data pages show, ready to print."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.urls import reverse
+
+from vfolders.paths import EntryPath, display_name, is_addressable
+from vfolders.storage.base import Entry, EntryKind
+
+_ICONS = {
+    EntryKind.FILE: "file",
+    EntryKind.DIRECTORY: "folder",
+    EntryKind.LINK: "link",
+    EntryKind.OTHER: "plug-connected",
+}
+_NOTES = {
+    EntryKind.LINK: "A link. It works in sessions; here it is not followed.",
+    EntryKind.OTHER: "A device, pipe or socket of a session.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """One line of a directory. `open_url` and `delete_url` are "" where it cannot be opened or named here."""
+
+    name: str
+    icon: str
+    note: str
+    is_file: bool
+    size_bytes: int
+    modified_at: datetime
+    open_url: str
+    delete_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Crumb:
+    label: str
+    url: str
+
+
+def page_url(url_name: str, folder_id: UUID, path: EntryPath = ()) -> str:
+    """Address of a page of the folder; the path stands in the query string."""
+    url = reverse(url_name, args=[folder_id])
+    return f"{url}?{urlencode({'path': '/'.join(path)})}" if path else url
+
+
+def entry_row(folder_id: UUID, directory: EntryPath, entry: Entry) -> EntryRow:
+    path = (*directory, entry.name)
+    can_name = is_addressable(entry.name)
+    opens_by = {EntryKind.FILE: "folder-download", EntryKind.DIRECTORY: "folder"}.get(entry.kind, "")
+    return EntryRow(
+        name=display_name(entry.name),
+        icon=_ICONS[entry.kind],
+        note=_NOTES.get(entry.kind, "" if can_name else "Its name cannot be shown; rename it in a session."),
+        is_file=entry.kind is EntryKind.FILE,
+        size_bytes=entry.size_bytes,
+        modified_at=entry.modified_at,
+        open_url=page_url(opens_by, folder_id, path) if can_name and opens_by else "",
+        delete_url=page_url("folder-delete-entry", folder_id, path) if can_name else "",
+    )
+
+
+def crumbs(folder_id: UUID, folder_name: str, path: EntryPath) -> list[Crumb]:
+    """The directories above `path`, the folder itself first; empty for the folder itself."""
+    above = [Crumb(folder_name, page_url("folder", folder_id))] if path else []
+    return above + [
+        Crumb(path[depth - 1], page_url("folder", folder_id, path[:depth])) for depth in range(1, len(path))
+    ]

@@ -1,0 +1,209 @@
+"""The page Data and the file browser of a folder."""
+
+from urllib.parse import quote
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from accounts.selectors import usable_projects
+from common.api import actor_of
+from common.errors import BerthError, InvalidInput
+from vfolders import files, services
+from vfolders.downloads import download
+from vfolders.models import VFolder
+from vfolders.paths import EntryPath, UnsafePath, parse_directory, parse_path
+from vfolders.roles import Action
+from vfolders.selectors import access_folder, actions_on, own_folders, visible_folders
+from vfolders.web.forms import DirectoryForm, FolderForm, UploadForm
+from vfolders.web.rows import crumbs, entry_row, page_url
+
+FOLDERS_PER_PAGE = 50
+ENTRIES_PER_PAGE = 200
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def data(request: HttpRequest) -> HttpResponse:
+    """The folders; POST makes one."""
+    if request.method != "POST":
+        return _data_page(request, _folder_form(request))
+    form = _folder_form(request)
+    if not form.is_valid():
+        return _data_page(request, form, status=422)
+    try:
+        folder = services.create_folder(actor=actor_of(request), **form.cleaned_data)
+    except BerthError as refusal:
+        _mark(form, refusal)
+        return _data_page(request, form, status=422)
+    messages.success(request, f"The folder “{folder.name}” is ready. Put files in, or mount it in a session.")
+    return redirect("folder", folder.pk)
+
+
+@login_required
+@require_safe
+def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
+    """The directory `?path=` of a folder, and what one can do there."""
+    actor = actor_of(request)
+    folder = access_folder(actor, folder_id, Action.READ)
+    path = _path_of(request)
+    listing = files.list_directory(actor=actor, folder_id=folder_id, path="/".join(path))
+    page = Paginator(listing.entries, ENTRIES_PER_PAGE).get_page(request.GET.get("page"))
+    allowed = actions_on(actor, folder)
+    context = {
+        "folder": folder,
+        "title": path[-1] if path else folder.name,
+        "crumbs": crumbs(folder_id, folder.name, path),
+        "page": page,
+        "rows": [entry_row(folder_id, path, entry) for entry in page],
+        "is_complete": listing.is_complete,
+        "can_write": Action.WRITE in allowed,
+        "can_delete": Action.DELETE in allowed and not path,
+        "upload_form": UploadForm(),
+        "directory_form": DirectoryForm(),
+        "upload_url": page_url("folder-upload", folder_id, path),
+        "directory_url": page_url("folder-make-directory", folder_id, path),
+        "put_url": _put_url(folder_id, path),
+    }
+    template = "vfolders/_entries.html" if request.htmx else "vfolders/folder.html"  # type: ignore[attr-defined]
+    return render(request, template, context)
+
+
+@login_required
+@require_safe
+def download_file(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
+    path = request.GET.get("path", "")
+    opened = files.open_file(actor=actor_of(request), folder_id=folder_id, path=path)
+    return download(request, opened, path.rpartition("/")[2])
+
+
+@login_required
+@require_POST
+def upload_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
+    """Browsers without scripts send all files in one form; scripts PUT each one to the REST API."""
+    directory = _path_of(request)
+    sent = request.FILES.getlist("files")
+    try:
+        for file in sent:
+            path = "/".join((*directory, file.name or ""))
+            files.write_file(actor=actor_of(request), folder_id=folder_id, path=path, chunks=file.chunks())
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+    else:
+        noun = "file" if len(sent) == 1 else "files"
+        messages.success(request, f"Uploaded {len(sent)} {noun}." if sent else "Choose a file first.")
+    return redirect(page_url("folder", folder_id, directory))
+
+
+@login_required
+@require_POST
+def make_directory(request: HttpRequest, folder_id: UUID) -> HttpResponse:
+    directory = _path_of(request)
+    path = "/".join((*directory, request.POST.get("name", "")))
+    try:
+        files.make_directory(actor=actor_of(request), folder_id=folder_id, path=path)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+    return redirect(page_url("folder", folder_id, directory))
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
+    """GET asks, POST deletes."""
+    actor = actor_of(request)
+    folder = access_folder(actor, folder_id, Action.WRITE)
+    path = _entry_path_of(request)
+    text, directory_url = "/".join(path), page_url("folder", folder_id, path[:-1])
+    if request.method == "POST":
+        files.delete_entry(actor=actor, folder_id=folder_id, path=text)
+        messages.success(request, f"“{path[-1]}” is deleted.")
+        return redirect(directory_url)
+    context = {
+        "folder": folder,
+        "name": path[-1],
+        "is_directory": files.is_directory(actor=actor, folder_id=folder_id, path=text),
+        "crumbs": crumbs(folder_id, folder.name, path),
+        "directory_url": directory_url,
+    }
+    return render(request, "vfolders/delete_entry.html", context)
+
+
+@login_required
+@require_POST
+def delete_folder(request: HttpRequest, folder_id: UUID) -> HttpResponse:
+    folder = access_folder(actor_of(request), folder_id, Action.DELETE)
+    try:
+        _check_confirmed(request, folder)
+        services.delete_folder(actor=actor_of(request), folder_id=folder_id)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("folder", folder_id)
+    messages.success(request, f"The folder “{folder.name}” is deleted.")
+    return redirect("data")
+
+
+def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> HttpResponse:
+    actor = actor_of(request)
+    own, visible = own_folders(actor), visible_folders(actor)
+    shows_all = request.GET.get("whose") == "all"
+    own_count, visible_count = own.count(), visible.count()
+    chips = [
+        {"label": "Mine", "url": reverse("data"), "count": own_count, "is_active": not shows_all},
+        {
+            "label": "All that I look after",
+            "url": f"{reverse('data')}?whose=all",
+            "count": visible_count,
+            "is_active": shows_all,
+        },
+    ]
+    page = Paginator(visible if shows_all else own, FOLDERS_PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "form": form,
+        "page": page,
+        "person_id": actor.user_id,
+        "chips": chips if visible_count > own_count or shows_all else [],
+    }
+    template = "vfolders/_folders.html" if request.htmx else "vfolders/data.html"  # type: ignore[attr-defined]
+    return render(request, template, context, status=status)
+
+
+def _folder_form(request: HttpRequest) -> FolderForm:
+    projects = list(usable_projects(actor_of(request)).values_list("name", flat=True))
+    return FolderForm(request.POST if request.method == "POST" else None, projects=projects)
+
+
+def _mark(form: FolderForm, refusal: BerthError) -> None:
+    """Say the refusal at the field that it is about, or above the form."""
+    field = next((name for name in refusal.fields if name in form.fields), None)
+    form.add_error(field, f"{refusal.message} {refusal.hint}".strip())
+
+
+def _check_confirmed(request: HttpRequest, folder: VFolder) -> None:
+    if request.POST.get("confirm", "") != folder.name:
+        raise InvalidInput("The name that was typed is not the folder’s, so nothing was deleted.")
+
+
+def _path_of(request: HttpRequest) -> EntryPath:
+    try:
+        return parse_directory(request.GET.get("path", ""))
+    except UnsafePath as error:
+        raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
+
+
+def _entry_path_of(request: HttpRequest) -> EntryPath:
+    try:
+        return parse_path(request.GET.get("path", ""))
+    except UnsafePath as error:
+        raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
+
+
+def _put_url(folder_id: UUID, path: EntryPath) -> str:
+    """Where scripts PUT files of this directory: they append the name."""
+    return reverse("api-folder-root", args=[folder_id]) + "".join(f"{quote(name, safe='')}/" for name in path)
