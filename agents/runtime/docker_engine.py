@@ -34,6 +34,11 @@ from agents.runtime.docker_client import (
     CALL_TIMEOUT_S,
     Connection,
     EngineClient,
+    first_bytes,
+    last_bytes,
+    message_of,
+    payloads,
+    raise_refusal,
     translated,
 )
 from agents.runtime.wire import (
