@@ -1,22 +1,34 @@
-// The launcher: size buttons fill the fields, and the fields of batch sessions show only for these.
-import { attach } from "./features.js";
+// The launcher works as a plain form. This adds the usual sizes, hides what only batch sessions have, and keeps
+// what was chosen in the address, so that it can be sent to somebody or kept as a bookmark.
 
-attach("[data-launcher]", (form) => {
-  const showBatch = () => {
-    for (const part of form.querySelectorAll("[data-batch-only]")) part.hidden = form.elements.type.value !== "batch";
-  };
-  const listening = new AbortController();
-  const { signal } = listening;
-  form.addEventListener("change", showBatch, { signal });
-  form.addEventListener("click", fillSize, { signal });
-  showBatch();
-  return { end: () => listening.abort() };
+const NOT_IN_ADDRESS = new Set(["csrfmiddlewaretoken", "environment"]); // variables may hold secrets
 
-  function fillSize({ target }) {
-    const button = target.closest("[data-size-cpu]");
-    if (!button) return;
-    form.elements.cpu.value = button.dataset.sizeCpu;
-    form.elements.mem.value = button.dataset.sizeMem;
-    form.dispatchEvent(new Event("change", { bubbles: true }));
+function start(form) {
+  const sizes = [...form.querySelectorAll("[data-size-cpu]")];
+  for (const size of sizes) size.addEventListener("click", () => choose(form, size));
+  form.addEventListener("input", () => show(form, sizes));
+  form.addEventListener("input", () => keepInAddress(form));
+  show(form, sizes);
+}
+
+function choose(form, size) {
+  form.elements.cpu.value = size.dataset.sizeCpu;
+  form.elements.mem.value = size.dataset.sizeMem;
+  form.elements.mem.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+function show(form, sizes) {
+  const { cpu, mem, type } = form.elements;
+  for (const size of sizes) {
+    const isChosen = cpu.value === size.dataset.sizeCpu && mem.value === size.dataset.sizeMem;
+    size.setAttribute("aria-pressed", String(isChosen));
   }
-});
+  for (const part of form.querySelectorAll("[data-batch-only]")) part.hidden = type.value !== "batch";
+}
+
+function keepInAddress(form) {
+  const chosen = [...new FormData(form)].filter(([name, value]) => value && !NOT_IN_ADDRESS.has(name));
+  history.replaceState(null, "", `?${new URLSearchParams(chosen)}`);
+}
+
+for (const form of document.querySelectorAll("form[data-launcher]")) start(form);
