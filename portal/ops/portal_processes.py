@@ -21,6 +21,8 @@ WEB_OPTIONS = (
 )
 WORKER_OPTIONS = "--pool threads --without-gossip --without-mingle --without-heartbeat --loglevel WARNING"
 FRONT = ("web", "worker", "tick", "beat")
+# Workers of root's portal are root's: they own the engine's socket and the folders. Celery's warning of it is noise.
+QUIET = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
 
 say = speaker("up")
 
@@ -32,7 +34,7 @@ class Portal:
         self, layout: Layout, environment: Mapping[str, str], *, host: str, port: int, image: str
     ) -> None:
         self._layout = layout
-        self._environment = dict(environment)
+        self._environment = {**environment, **QUIET}
         self._host = host
         self._port = port
         self._image = image
