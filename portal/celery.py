@@ -9,6 +9,7 @@ from common.dispatch import QUEUE_OF, TaskName
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 app = Celery("berth")
+app.set_default()  # in every thread, not in that of the import alone: the web server sends tasks from many
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 

@@ -1,6 +1,10 @@
 """One tick against PostgreSQL: what it reads, what it writes, what it leaves alone."""
 
+import json
+import threading
+
 import pytest
+from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Sum
 
@@ -11,6 +15,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.dispatch import TaskName
 from common.events import announce
+from common.redis import client as redis_client
 from scheduler import commit, tasks
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Plan, plan
@@ -353,6 +358,14 @@ def test_a_session_that_is_enqueued_asks_for_a_tick_of_its_group(
     with django_capture_on_commit_callbacks(execute=True):
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=cluster.group.pk))
     assert requested_ticks == [cluster.group.pk]
+
+
+def test_a_request_from_any_thread_reaches_the_queue_of_the_ticks(cluster, empty_redis):
+    thread = threading.Thread(target=tasks.request_tick, args=(cluster.group.pk,))
+    thread.start()
+    thread.join(timeout=10)
+    queue = redis_client().lrange(f"berth:{settings.BERTH_INSTALLATION}:tick", 0, -1)
+    assert [json.loads(message)["headers"]["task"] for message in queue] == [TaskName.TICK]
 
 
 def test_a_session_that_ends_asks_for_a_tick_of_its_group(
