@@ -3,6 +3,7 @@
 from typing import Any
 
 from allauth.account.auth_backends import AuthenticationBackend
+from asgiref.sync import sync_to_async
 
 from accounts.models import User
 
@@ -16,3 +17,6 @@ class SignInBackend(AuthenticationBackend):
     def get_user(self, user_id: int) -> User | None:
         user = User.objects.select_related("domain").filter(pk=user_id).first()
         return user if user is not None and self.user_can_authenticate(user) else None
+
+    async def aget_user(self, user_id: int) -> User | None:
+        return await sync_to_async(self.get_user)(user_id)

@@ -15,4 +15,4 @@ def client() -> redis.Redis:
 
 def async_client() -> redis.asyncio.Redis:
     """For the event loop; the caller closes it. No read limit: it blocks for news."""
-    return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2)
+    return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=None)

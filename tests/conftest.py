@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
+from django.db import connection
 from django.test import Client
+from pytest_django.plugin import DjangoDbBlocker
 
 from accounts.models import Domain, Project, User
 from accounts.roles import Role
@@ -68,3 +70,14 @@ def _forget_keys() -> None:
     redis = redis_client()
     for key in redis.scan_iter(match=f"*{settings.BERTH_INSTALLATION}*"):
         redis.delete(key)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Threads of asynchronous tests keep their connections; without this the database could not be dropped."""
+    yield
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )

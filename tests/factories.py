@@ -35,7 +35,11 @@ def make_user(
     project = member_of or admin_of
     home = domain or (project.domain if project else make_domain())
     user = services.create_user(
-        actor=SYSTEM, email=email or f"person-{next(_numbers)}@berth.example", password=PASSWORD, domain=home, role=role
+        actor=SYSTEM,
+        email=email or f"person-{next(_numbers)}@berth.example",
+        password=PASSWORD,
+        domain=home,
+        role=role,
     )
     if member_of:
         services.add_member(actor=SYSTEM, project=member_of, user=user)

@@ -1,13 +1,14 @@
 """Django's command line without an installation, for commands that read no rows.
 
-    python -m tests.manage makemigrations --check
+python -m tests.manage makemigrations --check
 """
 
 import os
 import sys
 
-import tests.servers  # noqa: F401  fills the environment
 from django.core.management import execute_from_command_line
+
+import tests.servers  # noqa: F401  fills the environment
 
 if __name__ == "__main__":
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"

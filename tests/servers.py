@@ -113,7 +113,9 @@ def _start_postgres(port: int) -> int:
     if not (data / "PG_VERSION").exists():
         # Trust is enough: the server listens on the loopback of a developer's machine and holds invented rows.
         arguments = ["-U", "berth", "-E", "UTF8", "--locale=C.UTF-8", "--auth=trust", "--no-sync"]
-        subprocess.run([binaries / "initdb", "-D", data, *arguments], check=True, stdout=subprocess.DEVNULL, **identity)
+        subprocess.run(
+            [binaries / "initdb", "-D", data, *arguments], check=True, stdout=subprocess.DEVNULL, **identity
+        )
     (data / "postmaster.pid").unlink(missing_ok=True)
     options = [word for option in POSTGRES_OPTIONS for word in ("-c", option)]
     command = [binaries / "postgres", "-D", data, "-k", data, "-h", "127.0.0.1", "-p", str(port), *options]
@@ -128,7 +130,7 @@ def _start_redis(port: int, password: str) -> int:
     configuration = DATA_DIR / "redis.conf"
     configuration.touch(mode=0o600)
     configuration.write_text(
-        f"bind 127.0.0.1\nport {port}\nrequirepass {password}\nsave \"\"\nappendonly no\nmaxmemory 128mb\n"
+        f'bind 127.0.0.1\nport {port}\nrequirepass {password}\nsave ""\nappendonly no\nmaxmemory 128mb\n'
         f"maxmemory-policy allkeys-lru\ndir {DATA_DIR}\n"
     )
     return _start_detached([binary, configuration], DATA_DIR / "redis.log", {})
@@ -174,7 +176,9 @@ def _redis_answers(servers: dict[str, Any]) -> bool:
 def _drop_abandoned_databases(servers: dict[str, Any]) -> None:
     """Remove what runs that were killed left behind: databases are named after the process of their run."""
     with psycopg.connect(f"{servers['database_server']}/postgres", autocommit=True) as connection:
-        rows = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'test_berth_%'").fetchall()
+        rows = connection.execute(
+            "SELECT datname FROM pg_database WHERE datname LIKE 'test_berth_%'"
+        ).fetchall()
         for (name,) in rows:
             pid = name.split("_")[2]
             if pid.isdigit() and not _command_of(int(pid)):

@@ -5,10 +5,9 @@ that it heard and is told the rest from the Redis stream.
 """
 
 import asyncio
-import contextlib
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,14 +23,12 @@ from common.redis import async_client
 
 log = structlog.get_logger(__name__)
 
-HEARTBEAT_S = 15.0
 RECHECK_S = 5.0
 WAITING_NEWS = 200
 REPLAY_CHUNK = 200
 READ_BLOCK_S = 10.0
 RETRY_S = 1.0
 START_DEADLINE_S = 5.0
-MISSED = "news-missed"
 ID_SHAPE = re.compile(r"\d{1,15}-\d{1,15}")
 
 
@@ -51,7 +48,7 @@ class News:
 
 @dataclass(eq=False, slots=True)
 class Subscription:
-    """One open stream. `queue` ends with None when it must close: the login is over, or it reads too slowly."""
+    """One open stream. The queue says None when it must end: its login is over, or it reads too slowly."""
 
     login: Login
     listener: Listener
@@ -75,7 +72,7 @@ class Subscription:
 
 
 class NewsDesk:
-    """Reads while somebody listens. All of it runs on one event loop."""
+    """Reads while somebody listens. Everything here runs on one event loop."""
 
     def __init__(self) -> None:
         self._subscriptions: set[Subscription] = set()
@@ -83,20 +80,24 @@ class NewsDesk:
         self._newest_id = ""
         self._is_following = asyncio.Event()
 
-    @contextlib.asynccontextmanager
-    async def subscribed(self, login: Login, listener: Listener) -> AsyncIterator[Subscription]:
-        """News from the entry on come into the queue. Raises TimeoutError if Redis does not answer."""
+    async def subscribe(self, login: Login, listener: Listener) -> Subscription:
+        """News from now on come into its queue. Raises TimeoutError if Redis does not answer."""
         subscription = Subscription(login, listener)
         self._subscriptions.add(subscription)
+        self._start()
         try:
-            self._start()
             async with asyncio.timeout(START_DEADLINE_S):
                 await self._is_following.wait()
-            yield subscription
-        finally:
-            self._subscriptions.discard(subscription)
-            if not self._subscriptions:
-                self._stop()
+        except BaseException:
+            self.unsubscribe(subscription)
+            raise
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
+        if not self._subscriptions and self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     def _start(self) -> None:
         if self._task is None:
@@ -104,17 +105,14 @@ class NewsDesk:
             self._task = asyncio.create_task(self._run())
             self._task.add_done_callback(self._ended)
 
-    def _stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
-
     def _ended(self, task: asyncio.Task[None]) -> None:
         """If the reader fails, no stream may seem alive: all end, their pages come back and start a new one."""
-        if not task.cancelled():
-            self._task = None
-            for subscription in list(self._subscriptions):
-                subscription.close()
+        if task.cancelled():
+            return
+        log.error("news.reader_failed", exc_info=task.exception())
+        self._task = None
+        for subscription in list(self._subscriptions):
+            subscription.close()
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -147,7 +145,9 @@ class NewsDesk:
         while True:
             await asyncio.sleep(RECHECK_S)
             subscriptions = list(self._subscriptions)
-            listeners = await database_sync_to_async(listeners_by_login)({item.login for item in subscriptions})
+            listeners = await database_sync_to_async(listeners_by_login)(
+                {item.login for item in subscriptions}
+            )
             for subscription in subscriptions:
                 listener = listeners.get(subscription.login)
                 if listener is None:
@@ -164,39 +164,6 @@ def listeners_by_login(logins: Collection[Login]) -> dict[Login, Listener]:
     live = live_logins(logins)
     listeners = listeners_of({user.pk: user for user in live.values()}.values())
     return {login: listeners[user.pk] for login, user in live.items()}
-
-
-async def follow_news(login: Login, listener: Listener, last_id: str) -> AsyncGenerator[News | None, None]:
-    """News that `listener` may hear: those kept since `last_id` ("" for none), then live; None as a heartbeat.
-
-    The first item says where the stream stands. Ends when the login is over, when the reader is too slow, or
-    when Redis does not answer.
-    """
-    try:
-        async with desk.subscribed(login, listener) as subscription, async_client() as connection:
-            position = last_id or await newest_id(connection)
-            if last_id and await is_trimmed(connection, last_id):
-                yield News(position, MISSED, Audience(), {})
-            else:
-                yield News(position, "", Audience(), {})
-            while last_id and (kept := await read_after(connection, position)):
-                position = kept[-1].news_id
-                for news in kept:
-                    if subscription.listener.hears(news.audience):
-                        yield news
-            while True:
-                try:
-                    async with asyncio.timeout(HEARTBEAT_S):
-                        live = await subscription.queue.get()
-                except TimeoutError:
-                    yield None
-                    continue
-                if live is None:
-                    return
-                if live.order > order_of(position):
-                    yield live
-    except (redis.RedisError, TimeoutError) as error:
-        log.warning("news.stream_ended", error=str(error))
 
 
 async def newest_id(connection: redis.asyncio.Redis) -> str:

@@ -1,9 +1,5 @@
 """REST of the portal as a whole: is it well, and what is new."""
 
-import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-
 from django.http import HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -15,14 +11,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.logins import Login, login_of
+from accounts.logins import login_of
 from common.api import ErrorOut
 from common.errors import NotAuthenticated
-from common.push import Listener
+from portal.api.event_stream import EventStream
 from portal.api.health import database_answers, redis_answers
-from portal.api.news import follow_news, listeners_by_login, valid_id
-
-RETRY_MS = 2000
+from portal.api.news import listeners_by_login, valid_id
 
 
 class HealthOut(serializers.Serializer):  # type: ignore[type-arg]
@@ -85,21 +79,7 @@ class EventStreamView(APIView):
             raise NotAuthenticated("This login has ended.", hint="Sign in again.")
         last_id = valid_id(request.headers.get("Last-Event-ID", ""))
         return StreamingHttpResponse(
-            server_sent_events(login, listener, last_id),
+            EventStream(login, listener, last_id),
             content_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
-
-
-async def server_sent_events(login: Login, listener: Listener, last_id: str) -> AsyncGenerator[str, None]:
-    """The wire form of `follow_news`. An id without data tells the browser where it stands, and is no event."""
-    yield f"retry: {RETRY_MS}\n\n"
-    async with aclosing(follow_news(login, listener, last_id)) as stream:
-        async for news in stream:
-            if news is None:
-                yield ": still here\n\n"
-            elif not news.kind:
-                yield f"id: {news.news_id}\n\n"
-            else:
-                data = json.dumps({**news.payload, "kind": news.kind})
-                yield f"id: {news.news_id}\ndata: {data}\n\n"

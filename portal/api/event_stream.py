@@ -1,0 +1,99 @@
+"""One open stream of server-sent events: first what was kept since the last id, then what comes."""
+
+import asyncio
+import json
+from collections import deque
+
+import redis
+import structlog
+
+from accounts.logins import Login
+from common.push import Listener
+from common.redis import async_client
+from portal.api.news import News, Subscription, desk, is_trimmed, newest_id, order_of, read_after
+
+log = structlog.get_logger(__name__)
+
+RETRY_MS = 2000
+HEARTBEAT_S = 15.0
+MISSED = "news-missed"
+
+
+class EventStream:
+    """The body of a streaming response. Ends when the login is over, the reader is too slow, or Redis is lost.
+
+    An iterator with `close`, not a generator: Django closes it at once when the client goes, while a generator
+    inside Django's own would live until somebody collects it.
+    """
+
+    def __init__(self, login: Login, listener: Listener, last_id: str) -> None:
+        self._login = login
+        self._listener = listener
+        self._position = last_id
+        self._is_replaying = bool(last_id)
+        self._frames: deque[str] = deque([f"retry: {RETRY_MS}\n\n"])
+        self._subscription: Subscription | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __aiter__(self) -> "EventStream":
+        return self
+
+    async def __anext__(self) -> str:
+        try:
+            while not self._frames:
+                await self._advance()
+        except (redis.RedisError, TimeoutError) as error:
+            log.warning("events.stream_ended", error=str(error))
+            raise StopAsyncIteration from error
+        return self._frames.popleft()
+
+    def close(self) -> None:
+        """Stop listening. From any thread; Django calls it from another one than the loop's."""
+        if self._loop is not None and self._subscription is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(desk.unsubscribe, self._subscription)
+
+    async def _advance(self) -> None:
+        if self._subscription is None:
+            await self._begin()
+        elif self._is_replaying:
+            await self._replay(self._subscription)
+        else:
+            await self._listen(self._subscription)
+
+    async def _begin(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._subscription = await desk.subscribe(self._login, self._listener)
+        async with async_client() as connection:
+            if self._is_replaying and await is_trimmed(connection, self._position):
+                self._frames.append(self._frame(MISSED))
+            self._position = self._position or await newest_id(connection)
+        # An id without data tells a browser where it stands, and is no event.
+        self._frames.appendleft(f"id: {self._position}\n\n")
+
+    async def _replay(self, subscription: Subscription) -> None:
+        async with async_client() as connection:
+            kept = await read_after(connection, self._position)
+        self._is_replaying = bool(kept)
+        for news in kept:
+            self._hand_on(news, subscription.listener)
+
+    async def _listen(self, subscription: Subscription) -> None:
+        try:
+            async with asyncio.timeout(HEARTBEAT_S):
+                news = await subscription.queue.get()
+        except TimeoutError:
+            self._frames.append(": still here\n\n")
+            return
+        if news is None:
+            raise StopAsyncIteration
+        # What was replayed may also have come live.
+        if news.order > order_of(self._position):
+            self._hand_on(news, subscription.listener)
+
+    def _hand_on(self, news: News, listener: Listener) -> None:
+        self._position = news.news_id
+        if listener.hears(news.audience):
+            self._frames.append(f"id: {news.news_id}\n" + self._frame(news.kind, **news.payload))
+
+    def _frame(self, kind: str, **payload: object) -> str:
+        return f"data: {json.dumps({**payload, 'kind': kind})}\n\n"
