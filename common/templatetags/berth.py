@@ -1,8 +1,11 @@
 """Tags and filters of every page: `{% load berth %}`. The components they draw are in templates/includes/."""
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from django import template
@@ -20,6 +23,7 @@ from common.slots import format_amount, format_bytes, format_slots
 from common.words import ago_words, duration_words
 
 register = template.Library()
+ICONS_FILE = Path(__file__).parents[2] / "static" / "src" / "icons.json"
 FULL_PERCENT = 100
 NEARLY_FULL_PERCENT = 85
 CONTROL_CLASSES = {
@@ -32,15 +36,25 @@ CONTROL_CLASSES = {
 
 @register.simple_tag
 def icon(name: str, css_class: str = "") -> SafeString:
-    """One of static/src/icons.json; it is an ornament beside words, so screen readers skip it."""
-    url = static("berth/icons.svg")
+    """One of static/src/icons.json; it is an ornament beside words, so screen readers skip it.
+
+    Images bring names of their own ("python"): their brand is shown if we have it, else a box.
+    """
+    known = icon_names()
+    shown = next((candidate for candidate in (name, f"brand-{name}") if candidate in known), "box")
     return format_html(
         '<svg class="icon{}" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.75" '
         'stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><use href="{}#{}"></use></svg>',
         f" {css_class}" if css_class else "",
-        url,
-        name,
+        static("berth/icons.svg"),
+        shown,
     )
+
+
+@cache
+def icon_names() -> frozenset[str]:
+    """Every icon of the sprite; "berth" is our own drawing."""
+    return frozenset(json.loads(ICONS_FILE.read_text())) | {"berth"}
 
 
 @register.simple_tag(takes_context=True)

@@ -1,0 +1,78 @@
+"""Words for amounts of time, and the tags that show states and amounts."""
+
+import pytest
+from django.template import Context, Template
+
+from agents.states import AgentState
+from common.looks import Tone, look_of
+from common.templatetags import berth
+from common.words import ago_words, duration_words
+from sessions_app.states import Status
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.9, "0 s"),
+        (45, "45 s"),
+        (60, "1 min"),
+        (250, "4 min 10 s"),
+        (11100, "3 h 5 min"),
+        (172800, "2 d"),
+    ],
+)
+def test_durations_name_their_two_largest_units(seconds: float, words: str) -> None:
+    assert duration_words(seconds) == words
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(2, "just now"), (45, "45 s ago"), (3700, "1 h ago")])
+def test_ages_name_their_largest_unit(seconds: float, words: str) -> None:
+    assert ago_words(seconds) == words
+
+
+@pytest.mark.parametrize("state", [*Status, *AgentState])
+def test_every_state_has_a_look_of_its_own(state: str) -> None:
+    assert look_of(state).icon != "circle-dashed"
+    assert look_of(state).icon in berth.icon_names()
+
+
+def test_an_unknown_state_reads_as_it_is() -> None:
+    assert look_of("on_fire").word == "On fire"
+    assert look_of("on_fire").tone is Tone.QUIET
+
+
+def test_a_meter_shows_how_much_is_used_and_how_much_is_mine() -> None:
+    shown = berth.meter("CPU", used=6000, limit=16000, slot="cpu", own=2000)
+
+    assert (shown["used"], shown["limit"], shown["own"]) == ("6 cores", "16 cores", "2 cores")
+    assert (shown["percent"], shown["own_percent"]) == (38, 12)
+
+
+@pytest.mark.parametrize(
+    ("used", "tone"), [(10, Tone.BUSY), (85, Tone.WARN), (100, Tone.BAD), (120, Tone.BAD)]
+)
+def test_a_meter_warns_before_it_is_full(used: int, tone: Tone) -> None:
+    assert berth.meter("Memory", used=used, limit=100)["tone"] is tone
+
+
+def test_a_meter_without_limit_is_never_full() -> None:
+    assert berth.meter("Memory", used=2**40, limit=None)["tone"] is Tone.BUSY
+
+
+def test_an_image_may_bring_the_name_of_any_icon() -> None:
+    assert "#brand-python" in berth.icon("python")
+    assert "#box" in berth.icon('"><script>')
+
+
+def test_what_is_typed_to_confirm_is_matched_as_it_is() -> None:
+    assert berth.as_pattern("a.b-c(d)") == r"a\.b-c\(d\)"
+
+
+def test_the_title_of_a_page_is_also_the_text_of_its_tab() -> None:
+    base = Template(
+        "{% load berth %}<title>{% repeat_block 'title' %}</title><h1>{% block title %}{% endblock %}</h1>"
+    )
+    page = Template("{% extends base %}{% block title %}{{ name }}{% endblock %}")
+
+    assert page.render(Context({"base": base, "name": "a<b"})) == "<title>a&lt;b</title><h1>a&lt;b</h1>"
