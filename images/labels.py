@@ -25,7 +25,7 @@ MAX_DESCRIPTION = 500
 MAX_PORT = 65535
 
 _APP_NAME = re.compile(r"(?=.{1,20}\Z)[a-z0-9]+(?:-+[a-z0-9]+)*\Z")
-_HEALTH = re.compile(r"/[A-Za-z0-9._~/?=&%-]{0,199}\Z")
+_HEALTH = re.compile(r"/(?!/)[A-Za-z0-9._~/?=&%-]{0,199}\Z")
 _ICON = re.compile(r"[a-z0-9-]{1,40}\Z")
 _SERVICE = re.compile(r"([a-z0-9-]{1,20}):(http|preopen):\[?(\d{1,5})\b")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

@@ -65,14 +65,16 @@ class Recipe:
         }
 
 
-def ensure_session_image(log: Log, data_dir: Path, *, address: str | None = None) -> str:
+def ensure_session_image(
+    log: Log, data_dir: Path, *, address: str | None = None, recipe_folder: Path = RECIPE
+) -> str:
     """The reference of the session image, built first where the engine does not have it.
 
     The tag holds a hash of the recipe: a changed recipe is another image, an unchanged one takes a few
     milliseconds. The whole output of a build goes to `data_dir`/logs/session-image.log. Raises
     PreflightFailed.
     """
-    recipe = read_recipe(RECIPE)
+    recipe = read_recipe(recipe_folder)
     client = EngineClient(address or ensure_engine(log))
     try:
         if _has_image(client, recipe.reference):

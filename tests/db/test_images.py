@@ -1,0 +1,127 @@
+"""Images as rows: what machines hold becomes known, and only what may run is seen."""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from common import clock
+from common.actors import ANONYMOUS, SYSTEM
+from common.errors import InvalidInput, NotFound, PermissionDenied
+from images.models import ContainerImage, Registry
+from images.selectors import access_image, visible_images
+from images.services import discover_image, set_image_enabled
+from tests.conftest import People
+from tests.factories import actor_for
+
+pytestmark = pytest.mark.django_db
+APPS = [
+    {"name": "lab", "title": "Lab", "port": 8888, "command": ["lab"], "autostart": True, "health": "/api"}
+]
+SESSION_LABELS = {
+    "io.berth.role": "session-image",
+    "io.berth.title": "Python",
+    "io.berth.apps": json.dumps(APPS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an engine says of an image."""
+
+    image_id: str = "sha256:one"
+    size_bytes: int = 700
+    labels: dict[str, str] = field(default_factory=lambda: SESSION_LABELS)
+    architecture: str = "x86_64"
+    created_at = clock.now()
+
+
+def test_a_session_image_is_ready_to_start_once_it_was_discovered(people: People) -> None:
+    image = discover_image(actor=SYSTEM, reference="berth/python:1", facts=Facts())
+
+    assert (image.title, image.apps, image.size_bytes) == ("Python", APPS, 700)
+    assert access_image(actor_for(people.member), "berth/python:1") == image
+    assert access_image(actor_for(people.member), image.pk) == image
+
+
+def test_any_other_image_waits_for_a_superadmin(people: People) -> None:
+    image = discover_image(actor=SYSTEM, reference="redis", facts=Facts(labels={}))
+    assert image.reference == "redis:latest"
+    with pytest.raises(NotFound):
+        access_image(actor_for(people.member), "redis")
+
+    set_image_enabled(actor=actor_for(people.superadmin), image_id=image.pk, is_enabled=True)
+    assert access_image(actor_for(people.member), "redis") == image
+
+
+def test_discovering_again_keeps_what_a_superadmin_wrote() -> None:
+    image = discover_image(actor=SYSTEM, reference="berth/python:1", facts=Facts())
+    ContainerImage.objects.filter(pk=image.pk).update(title="Our Python", is_enabled=False)
+
+    again = discover_image(
+        actor=SYSTEM, reference="berth/python:1", facts=Facts(image_id="sha256:two", size_bytes=800)
+    )
+
+    assert again.pk == image.pk
+    assert (again.title, again.is_enabled, again.size_bytes, again.digest) == (
+        "Our Python",
+        False,
+        800,
+        "sha256:two",
+    )
+
+
+def test_discovering_an_unchanged_image_writes_nothing(django_assert_num_queries) -> None:
+    discover_image(actor=SYSTEM, reference="berth/python:1", facts=Facts())
+
+    with django_assert_num_queries(3):  # savepoint, row, savepoint
+        discover_image(actor=SYSTEM, reference="berth/python:1", facts=Facts())
+
+
+def test_bad_labels_cost_the_hint_and_not_the_image() -> None:
+    image = discover_image(
+        actor=SYSTEM,
+        reference="odd:1",
+        facts=Facts(labels={"io.berth.apps": '[{"name": "../x", "port": 1}]'}),
+    )
+
+    assert image.apps == []
+
+
+def test_a_switched_off_registry_hides_its_images(people: People) -> None:
+    registry = Registry.objects.create(name="hub", host="hub.example", url="https://hub.example")
+    image = discover_image(actor=SYSTEM, reference="hub.example/lab:1", facts=Facts())
+    assert image.registry == registry
+    assert list(visible_images(actor_for(people.member))) == [image]
+
+    registry.is_enabled = False
+    registry.save()
+    assert not visible_images(actor_for(people.member)).exists()
+
+
+def test_nobody_sees_images_without_signing_in() -> None:
+    discover_image(actor=SYSTEM, reference="berth/python:1", facts=Facts())
+
+    assert not visible_images(ANONYMOUS).exists()
+
+
+@pytest.mark.parametrize("wanted", ["nothing:1", "", "0", "99999999999999999999", "a b", "²"])
+def test_an_unknown_image_is_not_found(people: People, wanted: str) -> None:
+    with pytest.raises(NotFound):
+        access_image(actor_for(people.member), wanted)
+
+
+def test_only_superadmins_change_images(people: People) -> None:
+    image = discover_image(actor=SYSTEM, reference="berth/python:1", facts=Facts())
+
+    for user in (people.member, people.project_admin, people.domain_admin):
+        with pytest.raises(PermissionDenied):
+            set_image_enabled(actor=actor_for(user), image_id=image.pk, is_enabled=False)
+        with pytest.raises(PermissionDenied):
+            discover_image(actor=actor_for(user), reference="x:1", facts=Facts())
+
+
+def test_what_is_no_reference_is_refused() -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        discover_image(actor=SYSTEM, reference="No Image", facts=Facts())
+    assert "reference" in refusal.value.fields
