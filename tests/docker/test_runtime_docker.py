@@ -1,0 +1,259 @@
+"""What only a real engine can show: the walls around a container, and how its streams behave."""
+
+import asyncio
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from agents.runtime.base import (
+    ContainerStatus,
+    MountSpec,
+    NetworkSpec,
+    ProcessTimeout,
+    RuntimeRefused,
+)
+from agents.runtime.docker_async import DockerAsyncRuntime
+from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.wire import bridge_name
+from tests import engines
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.docker
+POOL = "10.214.16.0/20"
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Iterator[DockerRuntime]:
+    engines.make_tiny_image()
+    runtime = DockerRuntime(engines.ADDRESS)
+    yield runtime
+    runtime.close()
+    engines.remove_everything()
+
+
+def start(runtime: DockerRuntime, *command: str, **changes: object) -> str:
+    spec = engines.tiny_spec(f"berth-test-{uuid4().hex[:12]}", *command, **changes)
+    runtime.ensure_container(spec)
+    runtime.start_container(spec.name)
+    return spec.name
+
+
+def output_of(runtime: DockerRuntime, name: str, script: str) -> str:
+    return runtime.run_process(name, ["sh", "-c", script]).output.decode()
+
+
+def processes(runtime: DockerRuntime, name: str) -> str:
+    return output_of(runtime, name, "ps -o args")
+
+
+def make_network(runtime: DockerRuntime) -> str:
+    spec = NetworkSpec(f"berth-test-{uuid4().hex[:12]}", engines.LABELS, POOL)
+    runtime.ensure_network(spec)
+    return spec.name
+
+
+def test_process_has_no_capability_no_way_to_more_and_its_limits(runtime: DockerRuntime) -> None:
+    name = start(runtime, nofile=1000, shm_bytes=2**20, pids_limit=20)
+
+    status = output_of(runtime, name, "cat /proc/self/status")
+    for field in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert re.search(rf"{field}:\s+0+$", status, re.MULTILINE)
+    assert re.search(r"NoNewPrivs:\s+1", status)
+    assert re.search(r"Uid:\s+1000", status)
+    assert output_of(runtime, name, "ulimit -n").strip() == "1000"
+    assert "1.0M" in output_of(runtime, name, "df -h /dev/shm")
+    many = "for i in $(seq 40); do sleep 60 & done; wait"
+    assert runtime.run_process(name, ["sh", "-c", many], timeout_s=10).exit_code != 0
+    runtime.remove_container(name)
+
+
+def test_container_that_takes_too_much_memory_is_killed_and_says_so(runtime: DockerRuntime) -> None:
+    name = start(runtime, "sh", "-c", "tail /dev/zero", mem_bytes=16 * 2**20, has_init=False)
+
+    def is_over() -> bool:
+        state = runtime.inspect_container(name)
+        return state is not None and state.status is ContainerStatus.EXITED
+
+    wait_until(is_over, deadline_s=20)
+    state = runtime.inspect_container(name)
+    assert state is not None
+    assert (state.exit_code, state.was_oom_killed) == (137, True)
+    runtime.remove_container(name)
+
+
+def test_home_belongs_to_the_user_and_outlives_its_container(runtime: DockerRuntime) -> None:
+    home = f"berth-test-{uuid4().hex[:12]}"
+    runtime.ensure_volume(home, engines.LABELS)
+    mounts = (MountSpec("volume", "/home/work", home, owner=(1000, 1000)),)
+
+    first = start(runtime, mounts=mounts)
+    assert output_of(runtime, first, "stat -c %u:%g:%a /home/work").strip() == "1000:1000:755"
+    assert runtime.run_process(first, ["sh", "-c", "echo kept > /home/work/file"]).exit_code == 0
+    runtime.remove_container(first)
+
+    second = start(runtime, mounts=mounts)
+    assert output_of(runtime, second, "cat /home/work/file") == "kept\n"
+    runtime.remove_container(second)
+    runtime.remove_volume(home)
+
+
+def test_folders_are_mounted_as_asked(runtime: DockerRuntime, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("from the machine")
+    tmp_path.chmod(0o777)
+    mounts = (
+        MountSpec("bind", "/home/work/ro", str(tmp_path), is_readonly=True),
+        MountSpec("bind", "/home/work/rw", str(tmp_path)),
+        MountSpec("tmpfs", "/scratch", size_bytes=2**20),
+    )
+    name = start(runtime, mounts=mounts)
+
+    assert output_of(runtime, name, "cat /home/work/ro/file") == "from the machine"
+    assert "Read-only" in output_of(runtime, name, "touch /home/work/ro/x 2>&1")
+    assert runtime.run_process(name, ["touch", "/home/work/rw/new"]).exit_code == 0
+    assert (tmp_path / "new").exists()
+    assert "No space" in output_of(runtime, name, "dd if=/dev/zero of=/scratch/x bs=1M count=2 2>&1")
+    runtime.remove_container(name)
+
+
+def test_mount_of_an_absent_folder_is_refused(runtime: DockerRuntime) -> None:
+    spec = engines.tiny_spec("berth-test-absent", mounts=(MountSpec("bind", "/data", "/nonexistent/folder"),))
+    with pytest.raises(RuntimeRefused, match="/nonexistent/folder"):
+        runtime.ensure_container(spec)
+
+
+def test_containers_meet_in_their_network_and_nowhere_else(runtime: DockerRuntime) -> None:
+    network, other = make_network(runtime), make_network(runtime)
+    serve = "while true; do echo hello | nc -l -p 8000; done"
+    server = start(runtime, "sh", "-c", serve, network=network, aliases=("main1",))
+    friend, stranger = start(runtime, network=network), start(runtime, network=other)
+    state = runtime.inspect_container(server)
+    assert state is not None
+    call = f"nc -w 2 {state.addresses[network]} 8000"
+
+    wait_until(lambda: output_of(runtime, friend, "nc -w 2 main1 8000") == "hello\n")
+    wait_until(lambda: output_of(runtime, friend, call) == "hello\n")
+    assert output_of(runtime, stranger, call) == ""
+    assert Path(f"/sys/class/net/{bridge_name(network)}").exists()
+    for name in (server, friend, stranger):
+        runtime.remove_container(name)
+    for name in (network, other):
+        runtime.remove_network(name)
+
+
+def test_archive_is_unpacked_before_the_start(runtime: DockerRuntime) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        entry = tarfile.TarInfo("etc/greeting")
+        entry.size = 5
+        archive.addfile(entry, io.BytesIO(b"hello"))
+    spec = engines.tiny_spec(f"berth-test-{uuid4().hex[:12]}", "cat", "/etc/greeting")
+    runtime.ensure_container(spec)
+    runtime.put_archive(spec.name, "/", buffer.getvalue())
+    runtime.start_container(spec.name)
+
+    wait_until(lambda: runtime.read_logs(spec.name) == b"hello")
+    runtime.remove_container(spec.name)
+
+
+def test_process_gives_its_output_and_exit_code(runtime: DockerRuntime) -> None:
+    name = start(runtime)
+    script = "echo $GREETING; echo wrong >&2; exit 3"
+    result = runtime.run_process(name, ["sh", "-c", script], environment={"GREETING": "hi"})
+    assert (result.exit_code, sorted(result.output.split())) == (3, [b"hi", b"wrong"])
+
+    cut = runtime.run_process(name, ["head", "-c", "100000", "/dev/zero"], output_limit=10)
+    assert (cut.exit_code, len(cut.output)) == (0, 10)
+    assert runtime.run_process(name, ["nonsense"]).exit_code in (126, 127)
+    with pytest.raises(RuntimeRefused, match="nonsense"):
+        runtime.start_process(name, ["nonsense"])
+    with pytest.raises(ProcessTimeout, match="sleep"):
+        runtime.run_process(name, ["sleep", "60"], timeout_s=0.3)
+    runtime.remove_container(name)
+
+
+def test_logs_keep_every_byte_and_are_rotated(runtime: DockerRuntime) -> None:
+    script = r"printf '\377\376 raw\n'; seq 200000; exec sleep infinity"
+    name = start(runtime, "sh", "-c", script, log_bytes=2**20)
+
+    wait_until(lambda: runtime.read_logs(name, limit_bytes=7) == b"200000\n")
+    kept = runtime.read_logs(name, limit_bytes=2**24)
+    assert b"raw" not in kept
+    assert 2**14 < len(kept) < 2**20
+    quiet = start(runtime, "printf", r"\377\376 raw\n")
+    wait_until(lambda: runtime.read_logs(quiet) == b"\xff\xfe raw\n")
+    for each in (name, quiet):
+        runtime.remove_container(each)
+
+
+async def test_closed_terminals_leave_nothing_behind(runtime: DockerRuntime) -> None:
+    name = start(runtime)
+    loop_runtime = DockerAsyncRuntime(engines.ADDRESS)
+    asking = await loop_runtime.open_shell(name)
+    await asking.write(b"sleep 1111\n")
+    replaced = await loop_runtime.open_shell(name, argv=["cat"])
+    deaf = await loop_runtime.open_shell(name, argv=["sh", "-c", "trap '' HUP; while true; do sleep 1; done"])
+    await asyncio.to_thread(wait_until, lambda: "sleep 1111" in processes(runtime, name))
+
+    for shell in (asking, replaced, deaf):
+        await shell.close()
+    await loop_runtime.close()
+
+    def is_clean() -> bool:
+        shown = processes(runtime, name)
+        return not any(word in shown for word in ("1111", "cat", "trap", "kill"))
+
+    await asyncio.to_thread(wait_until, is_clean)
+    runtime.remove_container(name)
+
+
+async def test_terminal_has_the_size_and_the_environment_it_was_given(runtime: DockerRuntime) -> None:
+    name = start(runtime)
+    loop_runtime = DockerAsyncRuntime(engines.ADDRESS)
+    shell = await loop_runtime.open_shell(
+        name,
+        argv=["sh", "-c", "stty size; echo $TERM-$COLOUR; read x; stty size"],
+        environment={"COLOUR": "teal"},
+        columns=100,
+        rows=30,
+    )
+    seen = b""
+    while b"teal" not in seen:
+        seen += await shell.read()
+    assert seen.split()[-1] == b"xterm-256color-teal"
+
+    await shell.resize(120, 40)
+    await shell.write(b"\n")
+    while data := await shell.read():
+        seen += data
+    assert b"40 120" in seen
+    await shell.close()
+    await loop_runtime.close()
+    runtime.remove_container(name)
+
+
+async def test_terminal_that_nobody_reads_does_not_grow_this_process(runtime: DockerRuntime) -> None:
+    name = start(runtime)
+    loop_runtime = DockerAsyncRuntime(engines.ADDRESS)
+    shell = await loop_runtime.open_shell(name, argv=["yes"])
+    before = resident_pages()
+
+    def written_bytes() -> int:
+        found = output_of(runtime, name, "grep wchar /proc/$(pidof yes)/io")
+        return int(found.split()[1])
+
+    last = -1
+    while (now := await asyncio.to_thread(written_bytes)) != last:
+        last = now
+    assert resident_pages() - before < 20 * 2**20 // 4096
+    await shell.close()
+    await loop_runtime.close()
+    runtime.remove_container(name)
+
+
+def resident_pages() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1])

@@ -1,0 +1,210 @@
+"""What engines are told, as data, and how their answers are read."""
+
+from datetime import UTC, datetime
+from ipaddress import IPv4Network
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.runtime import wire
+from agents.runtime.base import (
+    ContainerGone,
+    ContainerSpec,
+    ContainerStatus,
+    ImageMissing,
+    MountSpec,
+    NetworkSpec,
+    OutOfCapacity,
+    RuntimeRefused,
+    RuntimeUnavailable,
+)
+from agents.runtime.docker_client import fault_of_answer
+from agents.runtime.docker_engine import DockerRuntime
+
+
+def spec(**changes: object) -> ContainerSpec:
+    told = {"name": "berth-1", "image": "berth/python:1", "labels": {"a": "b"}, "cpu_milli": 1500}
+    return ContainerSpec(**(told | {"mem_bytes": 2**30} | changes))  # type: ignore[arg-type]
+
+
+def host_config(**changes: object) -> wire.Json:
+    config: wire.Json = wire.container_config(spec(**changes))["HostConfig"]
+    return config
+
+
+def test_container_has_no_capability_no_new_privilege_and_no_swap() -> None:
+    host = host_config()
+
+    assert host["CapDrop"] == ["ALL"]
+    assert host["CapAdd"] == []
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["Memory"] == host["MemorySwap"] == 2**30
+    assert "Privileged" not in host
+    assert "PortBindings" not in host
+
+
+def test_limits_of_the_container_are_those_of_the_spec() -> None:
+    host = host_config(pids_limit=100, shm_bytes=2**26, nofile=1024, log_bytes=2**20)
+
+    assert host["CpuQuota"] / host["CpuPeriod"] == 1.5
+    assert host["PidsLimit"] == 100
+    assert host["ShmSize"] == 2**26
+    assert {"Name": "nofile", "Soft": 1024, "Hard": 1024} in host["Ulimits"]
+    assert host["LogConfig"] == {"Type": "json-file", "Config": {"max-size": str(2**19), "max-file": "2"}}
+
+
+def test_container_without_a_network_has_none() -> None:
+    assert host_config()["NetworkMode"] == "none"
+    assert "NetworkingConfig" not in wire.container_config(spec())
+
+
+def test_container_is_known_in_its_network_by_its_aliases() -> None:
+    config = wire.container_config(spec(network="berth-n", aliases=("main1",)))
+
+    assert config["HostConfig"]["NetworkMode"] == "berth-n"
+    assert config["NetworkingConfig"] == {"EndpointsConfig": {"berth-n": {"Aliases": ["main1"]}}}
+
+
+def test_what_is_not_asked_for_is_left_to_the_image() -> None:
+    assert {"Cmd", "User", "WorkingDir", "Hostname"}.isdisjoint(wire.container_config(spec()))
+    assert wire.container_config(spec(command=("sleep", "infinity")))["Cmd"] == ["sleep", "infinity"]
+
+
+def test_mounts_say_what_they_are() -> None:
+    mounts = host_config(
+        mounts=(
+            MountSpec("volume", "/home/work", "home"),
+            MountSpec("bind", "/home/work/data", "/srv/data", is_readonly=True),
+            MountSpec("tmpfs", "/tmp", size_bytes=2**20),
+        )
+    )["Mounts"]
+
+    assert mounts == [
+        {"Type": "volume", "Target": "/home/work", "ReadOnly": False, "Source": "home"},
+        {
+            "Type": "bind",
+            "Target": "/home/work/data",
+            "ReadOnly": True,
+            "Source": "/srv/data",
+            "BindOptions": {"Propagation": "rprivate"},
+        },
+        {
+            "Type": "tmpfs",
+            "Target": "/tmp",
+            "ReadOnly": False,
+            "TmpfsOptions": {"SizeBytes": 2**20, "Mode": 0o1777},
+        },
+    ]
+
+
+def test_network_has_a_subnet_and_an_interface_name_of_its_own() -> None:
+    first, second = (
+        wire.network_config(NetworkSpec(name, {}), IPv4Network("10.213.0.16/28")) for name in ("a", "b")
+    )
+
+    assert first["IPAM"]["Config"] == [{"Subnet": "10.213.0.16/28"}]
+    names = {config["Options"]["com.docker.network.bridge.name"] for config in (first, second)}
+    assert len(names) == 2
+    assert all(len(name) <= 15 for name in names)
+
+
+def test_only_owned_volumes_are_in_the_archive_of_owners() -> None:
+    assert wire.owned_directories([MountSpec("volume", "/home/work", "home")]) == b""
+    assert b"home/work" in wire.owned_directories(
+        [MountSpec("volume", "/home/work", "home", owner=(1000, 1000))]
+    )
+
+
+@given(st.sets(st.integers(0, 255), max_size=200), st.integers(24, 30))
+def test_free_subnets_overlap_nothing_that_is_taken(taken_hosts: set[int], prefix: int) -> None:
+    taken = [f"10.9.0.{host}/32" for host in taken_hosts] + ["fd00::/64", "nonsense", "192.168.0.0/16"]
+    free = list(wire.free_subnets("10.9.0.0/24", prefix, taken))
+
+    hosts_of_free = {int(address) & 255 for subnet in free for address in subnet}
+    assert hosts_of_free.isdisjoint(taken_hosts)
+    assert free == sorted(free)
+    size = 2 ** (32 - prefix)
+    blocks = {host // size for host in range(256)} - {host // size for host in taken_hosts}
+    assert len(free) == len(blocks)
+
+
+def test_network_that_holds_the_whole_pool_leaves_nothing() -> None:
+    assert list(wire.free_subnets("10.9.0.0/24", 28, ["10.0.0.0/8"])) == []
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40))), st.data())
+def test_frames_are_undone_however_they_are_cut(frames: list[tuple[int, bytes]], data: st.DataObject) -> None:
+    stream = b"".join(bytes([kind, 0, 0, 0]) + len(body).to_bytes(4, "big") + body for kind, body in frames)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    splitter = wire.FrameSplitter()
+
+    ends = [0, *cuts, len(stream)]
+    pieces = [stream[begin:end] for begin, end in pairwise(ends)]
+    assert b"".join(splitter.feed(piece) for piece in pieces) == b"".join(body for _, body in frames)
+
+
+def test_pull_progress_sums_layers_and_never_goes_back() -> None:
+    tracker = wire.PullTracker()
+    seen = [
+        tracker.feed(line)
+        for line in (
+            {"status": "Pulling from berth/python", "id": "1"},
+            {"status": "Already exists", "id": "a"},
+            {"status": "Pulling fs layer", "id": "b", "progressDetail": {}},
+            {"status": "Downloading", "id": "b", "progressDetail": {"current": 40, "total": 100}},
+            {"status": "Downloading", "id": "b", "progressDetail": {"current": 30, "total": 100}},
+            {"status": "Download complete", "id": "b", "progressDetail": {}},
+            {"status": "Extracting", "id": "b", "progressDetail": {"current": 1, "total": 100}},
+            {"status": "Pull complete", "id": "b", "progressDetail": {}},
+        )
+    ]
+
+    done = [progress.done_bytes for progress in seen]
+    assert done == sorted(done)
+    assert done[3:6] == [40, 40, 100]
+    assert (seen[-1].layers_done, seen[-1].layers_total, seen[-1].total_bytes) == (2, 2, 100)
+
+
+def test_instants_of_the_engine_are_read_and_its_zero_is_none() -> None:
+    assert wire.parse_instant("0001-01-01T00:00:00Z") is None
+    assert wire.parse_instant("") is None
+    assert wire.parse_instant("2026-11-21T03:06:45.626367123Z") == datetime(
+        2026, 11, 21, 3, 6, 45, 626367, tzinfo=UTC
+    )
+    assert wire.parse_instant("2026-11-21T04:06:45+01:00") == datetime(2026, 11, 21, 3, 6, 45, tzinfo=UTC)
+
+
+def test_exit_code_is_unknown_until_the_container_has_ended() -> None:
+    row = {
+        "Id": "1" * 64,
+        "Names": ["/berth-1"],
+        "State": "running",
+        "Status": "Up 3 seconds",
+        "Labels": None,
+    }
+    assert wire.state_of_listing(row).exit_code is None
+    over = wire.state_of_listing(row | {"State": "exited", "Status": "Exited (137) 2 minutes ago"})
+    assert (over.status, over.exit_code) == (ContainerStatus.EXITED, 137)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "fault"),
+    [
+        (404, "No such image: berth/python:1", ImageMissing),
+        (404, "No such container: berth-1", ContainerGone),
+        (409, "Container 12ab is not running", ContainerGone),
+        (500, "write /var/lib/docker/tmp: no space left on device", OutOfCapacity),
+        (503, "service unavailable", RuntimeUnavailable),
+        (404, "network berth-1 not found", RuntimeRefused),
+        (500, "OCI runtime create failed", RuntimeRefused),
+    ],
+)
+def test_answers_of_the_engine_become_faults_of_ours(status: int, text: str, fault: type[Exception]) -> None:
+    assert type(fault_of_answer(status, text)) is fault
+
+
+def test_engine_on_the_network_needs_certificates() -> None:
+    with pytest.raises(RuntimeRefused, match="certificates"):
+        DockerRuntime("tcp://127.0.0.1:2375")
