@@ -21,6 +21,7 @@ _FOLDER_NAME = re.compile(r"\w[\w.-]*")
 # Control characters, halves of surrogate pairs (names that are not UTF-8), line and paragraph separators:
 # none can be shown, logged or sent in a header without doubt about what it is.
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # what servers make of bytes that are not UTF-8
 
 
 class UnsafePath(ValueError):
@@ -60,7 +61,7 @@ def parse_name(text: str) -> str:
         raise UnsafePath(f'The path must not contain "{text}".')
     if "/" in text:
         raise UnsafePath("A name must not contain a slash.")
-    if any(unicodedata.category(character) in _UNSAFE_CATEGORIES for character in text):
+    if any(map(_is_unsafe, text)):
         raise UnsafePath("The path contains a control character, or is not valid UTF-8.")
     if len(text.encode()) > MAX_NAME_BYTES:
         raise UnsafePath(f"A name in the path is longer than {MAX_NAME_BYTES} bytes.")
@@ -77,11 +78,8 @@ def is_addressable(name: str) -> bool:
 
 
 def display_name(name: str) -> str:
-    """`name` fit for JSON and HTML: characters that cannot be shown are replaced by "\N{REPLACEMENT CHARACTER}"."""
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(character) in _UNSAFE_CATEGORIES else character
-        for character in name
-    )
+    """`name` fit for JSON and HTML: each character that cannot be shown becomes a replacement character."""
+    return "".join(_REPLACEMENT if _is_unsafe(character) else character for character in name)
 
 
 def parse_folder_name(text: str) -> str:
@@ -92,3 +90,7 @@ def parse_folder_name(text: str) -> str:
     if not _FOLDER_NAME.fullmatch(name):
         raise UnsafePath("Use letters, digits, dots, dashes and underscores; begin with a letter or digit.")
     return name
+
+
+def _is_unsafe(character: str) -> bool:
+    return character == _REPLACEMENT or unicodedata.category(character) in _UNSAFE_CATEGORIES

@@ -17,16 +17,17 @@ from vfolders.states import FolderState
 from vfolders.storage.base import StorageBackend, StorageUnavailable
 from vfolders.storage.registry import open_storage
 
+NOBODY = 0  # is no user's id; None would match the folders of projects, which have no owner
+
 
 def visible_folders(actor: Actor) -> QuerySet[VFolder]:
     """Own folders and those of own projects; all of the domain for its admin; all for superadmins.
 
     Each row carries what `actions_on` needs: one query, and one to learn whether the actor is domain admin.
     """
-    if actor.is_anonymous:
-        return VFolder.objects.none()
+    person_id = actor.user_id or NOBODY
     memberships = Membership.objects.filter(
-        project_id=OuterRef("project_id"), project__is_active=True, user_id=actor.user_id
+        project_id=OuterRef("project_id"), project__is_active=True, user_id=person_id
     )
     governed = (
         Q(domain__isnull=False) if sees_everything(actor) else Q(domain_id=administered_domain_id(actor))
@@ -39,13 +40,13 @@ def visible_folders(actor: Actor) -> QuerySet[VFolder]:
             is_project_admin=Exists(memberships.filter(role=ProjectRole.ADMIN.value)),
             is_governed=ExpressionWrapper(governed, output_field=BooleanField()),
         )
-        .filter(Q(owner_id=actor.user_id, owner__isnull=False) | Q(is_member=True) | Q(is_governed=True))
+        .filter(Q(owner_id=person_id) | Q(is_member=True) | Q(is_governed=True))
     )
 
 
 def own_folders(actor: Actor) -> QuerySet[VFolder]:
     """Folders that the actor works with: own ones and those of own projects. A subset of the visible ones."""
-    return visible_folders(actor).filter(Q(owner_id=actor.user_id, owner__isnull=False) | Q(is_member=True))
+    return visible_folders(actor).filter(Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
 
 
 def actions_on(actor: Actor, folder: VFolder) -> frozenset[Action]:

@@ -50,6 +50,7 @@ def test_names_are_taken_as_they_are(text: str, components: tuple[str, ...]) -> 
         "a\x85",
         "a\u2028b",
         "\udc80",
+        "\ufffd",
         "x" * 256,
         "é" * 128,
         "a/" * MAX_DEPTH + "a",

@@ -42,5 +42,5 @@ def test_a_range_never_reaches_outside_the_file(header: str, size_bytes: int) ->
         return
     if found is not None:
         assert found.length >= 1
-        assert 0 <= found.start
+        assert found.start >= 0
         assert found.start + found.length <= size_bytes

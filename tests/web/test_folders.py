@@ -58,7 +58,7 @@ def test_a_folder_is_made_with_the_form(browser: Client, people: People) -> None
 
 def test_a_refused_form_keeps_what_was_typed_and_says_why(browser: Client, folder: VFolder) -> None:
     for name, words in (("data", "already"), ("a b", "Use letters")):
-        answer = browser.post("/data/", {"name": name, "project": ""})
+        answer = browser.post("/data/", {"name": name, "project": "-"})
 
         assert answer.status_code == 422
         assert words in answer.content.decode()
@@ -91,7 +91,7 @@ def test_files_are_uploaded_downloaded_and_deleted_without_scripts(
 ) -> None:
     sent = [SimpleUploadedFile("one.txt", b"1"), SimpleUploadedFile("../../two.html", b"<script>")]
 
-    browser.post(f"/data/{folder.pk}/upload/?path=in", {"files": sent})
+    browser.post(f"/data/{folder.pk}/upload/?path=in", {"chosen": sent})
     down = browser.get(f"/data/{folder.pk}/download/?path=in/two.html")
 
     assert b"".join(down) == b"<script>"

@@ -6,6 +6,8 @@ from django import forms
 
 from vfolders.paths import MAX_FOLDER_NAME_LENGTH, MAX_NAME_BYTES
 
+_OWN = "-"  # is no project's name
+
 
 class FolderForm(forms.Form):
     name = forms.CharField(
@@ -15,7 +17,7 @@ class FolderForm(forms.Form):
             attrs={"placeholder": "datasets", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
-    project = forms.ChoiceField(required=False, label="Whose")
+    project = forms.ChoiceField(label="Whose")
 
     def __init__(self, *arguments: Any, projects: list[str], **options: Any) -> None:
         """`projects` are names of projects in which the person may make shared folders."""
@@ -23,7 +25,12 @@ class FolderForm(forms.Form):
         shared = [(name, f"Everybody’s in {name}") for name in projects]
         field = self.fields["project"]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = [("", "My own"), *shared]
+        field.choices = [(_OWN, "My own"), *shared]
+
+    def clean_project(self) -> str:
+        """ "" for an own folder."""
+        name: str = self.cleaned_data["project"]
+        return "" if name == _OWN else name
 
 
 class DirectoryForm(forms.Form):
@@ -40,4 +47,4 @@ class ManyFilesInput(forms.ClearableFileInput):
 
 
 class UploadForm(forms.Form):
-    files = forms.FileField(label="Files", widget=ManyFilesInput(attrs={"multiple": True}))
+    chosen = forms.FileField(label="Files", widget=ManyFilesInput(attrs={"multiple": True}))

@@ -59,6 +59,7 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     context = {
         "folder": folder,
         "title": path[-1] if path else folder.name,
+        "session_path": "/".join(("/home/work", folder.name, *path)),
         "crumbs": crumbs(folder_id, folder.name, path),
         "page": page,
         "rows": [entry_row(folder_id, path, entry) for entry in page],
@@ -88,7 +89,7 @@ def download_file(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
 def upload_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     """Browsers without scripts send all files in one form; scripts PUT each one to the REST API."""
     directory = _path_of(request)
-    sent = request.FILES.getlist("files")
+    sent = request.FILES.getlist("chosen")
     try:
         for file in sent:
             path = "/".join((*directory, file.name or ""))
