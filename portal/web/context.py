@@ -1,6 +1,7 @@
 """What every page of the frame needs."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest
@@ -18,6 +19,13 @@ def apps_reachable(request: HttpRequest) -> bool:
     return not is_local_domain or host == "localhost" or host.endswith(".localhost")
 
 
+def tunnel_line(request: HttpRequest) -> str:
+    """What makes `*.localhost` mean this portal on the reader's own computer."""
+    host = request.get_host().partition(":")[0]
+    port = urlsplit(settings.BERTH_URL).port or request.get_port()
+    return f"ssh -L {port}:localhost:{port} {host}"
+
+
 def frame(request: HttpRequest) -> dict[str, Any]:
     """Menu and facts for base.html."""
     user = getattr(request, "user", None)
@@ -27,4 +35,6 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "app_name": "Berth",
         "menu": menu_for(user, request.path),
         "apps_available": apps_reachable(request),
+        "apps_domain": settings.BERTH_APPS_DOMAIN,
+        "tunnel_line": tunnel_line(request),
     }

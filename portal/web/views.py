@@ -11,6 +11,7 @@ from common.api import actor_of
 from common.errors import NotFound
 from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
+from portal.web.style_samples import sample_context
 from sessions_app import presenters
 from sessions_app.selectors import own_sessions
 
@@ -41,7 +42,7 @@ def styleguide(request: HttpRequest) -> HttpResponse:
     """Every component once; for superadmins and tests."""
     if not sees_everything(actor_of(request)):
         raise NotFound("There is nothing at this address, or it is not yours to see.")
-    return render(request, "styleguide.html")
+    return render(request, "styleguide.html", sample_context(request.GET.get("page", "1")))
 
 
 @require_GET

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.template.loader import render_to_string
 from django.test import Client
+from pytest_django.fixtures import SettingsWrapper
 
 from accounts.models import User
 from common.errors import NotFound
@@ -95,3 +96,34 @@ def test_error_pages_need_no_database(code: int) -> None:
 
     assert "Gone." in page
     assert "Look elsewhere." in page
+
+
+@pytest.mark.django_db
+def test_the_style_guide_shows_every_component(people: People, browser_of: BrowserOf) -> None:
+    page = browser_of(people.superadmin).get("/styleguide/").content.decode()
+    shown = {
+        "status-badge",
+        "meter-bar",
+        "steps-line",
+        "history",
+        "tabs",
+        "chips",
+        "copy-field",
+        "confirm",
+        "notice",
+    }
+
+    assert {name for name in shown if name not in page} == set()
+
+
+@pytest.mark.django_db
+def test_under_a_name_without_app_hosts_the_page_says_what_helps(
+    people: People, browser_of: BrowserOf, settings: SettingsWrapper
+) -> None:
+    settings.ALLOWED_HOSTS = ["192.0.2.7"]
+    browser = browser_of(people.superadmin)
+
+    page = browser.get("/styleguide/", headers={"host": "192.0.2.7:8080"}).content.decode()
+
+    assert "192.0.2.7" in page
+    assert "ssh -L" in page
