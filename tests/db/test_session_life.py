@@ -1,0 +1,189 @@
+"""A session's way through the real services and database, on an engine in memory."""
+
+import pytest
+
+from common.actors import SYSTEM
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from sessions_app import lifecycle
+from sessions_app.launcher import end_session, launch_session
+from sessions_app.lifecycle import IllegalTransition
+from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
+from sessions_app.requests import parse_request
+from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.states import Reason, Status
+from tests import factories
+from tests.doubles.runtimes import FullRuntime, LostRuntime
+from tests.factories_sessions import GIB, Place, make_place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def statuses(session: ComputeSession) -> list[str]:
+    return list(SessionTransition.objects.filter(session=session).values_list("to_status", flat=True))
+
+
+def test_session_goes_from_queue_to_running_to_its_end(place: Place) -> None:
+    session = place.run()
+    assert session.status == Status.RUNNING
+    assert place.occupied() == {"cpu": 1000, "mem": GIB}
+    kernel = session.kernels.get()
+    assert place.runtime.inspect_container(kernel.container_name) is not None
+    assert kernel.address
+
+    ended = place.end(session)
+
+    assert (ended.status, ended.status_reason) == (Status.TERMINATED, Reason.USER_REQUESTED)
+    assert place.occupied() == {}
+    assert place.runtime.list_containers({}) == []
+    assert place.runtime.list_networks({}) == []
+    assert place.runtime.list_volumes({}) == []
+    assert statuses(ended) == [
+        "PENDING", "SCHEDULED", "PREPARING", "STARTING", "RUNNING", "TERMINATING", "TERMINATED",
+    ]  # fmt: skip
+
+
+def test_autostart_apps_start_with_the_session_and_others_do_not(place: Place) -> None:
+    session = place.run()
+    [argv] = place.runtime.processes_of(session.kernels.get().container_name)
+    assert "jupyter" in argv[-1]
+
+
+def test_waiting_session_is_cancelled_at_once(place: Place) -> None:
+    session = place.enqueue()
+    ended = terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
+    assert ended.status == Status.CANCELLED
+    assert ended.ended_at is not None
+
+
+def test_stopping_twice_changes_nothing(place: Place) -> None:
+    session = place.run()
+    ended = place.end(session)
+    again = place.end(session)
+    assert again.status_changed_at == ended.status_changed_at
+
+
+def test_session_stopped_while_it_is_prepared_leaves_nothing(place: Place) -> None:
+    session = place.place()
+    terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
+    launch_session(session.pk)
+    end_session(session.pk)
+    assert place.fresh(session).status == Status.TERMINATED
+    assert place.occupied() == {}
+    assert place.runtime.list_containers({}) == []
+
+
+def test_missing_image_ends_in_error_with_its_reason(place: Place) -> None:
+    session = place.place()
+    ComputeSession.objects.filter(pk=session.pk).update(image_reference="berth/nowhere:1")
+    launch_session(session.pk)
+    end_session(session.pk)
+    ended = place.fresh(session)
+    assert (ended.status, ended.status_reason) == (Status.ERROR, Reason.IMAGE_PULL_FAILED)
+    assert "berth/nowhere:1" in ended.status_message
+    assert place.occupied() == {}
+
+
+def test_full_machine_ends_in_error_with_its_reason(place: Place) -> None:
+    place.replace_runtime(FullRuntime)
+    session = place.place()
+    launch_session(session.pk)
+    end_session(session.pk)
+    assert place.fresh(session).status_reason == Reason.NO_ROOM_ON_AGENT
+
+
+def test_engine_that_is_gone_keeps_the_session_terminating_until_it_is_back(place: Place) -> None:
+    runtime = place.replace_runtime(LostRuntime)
+    session = place.run()
+    terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
+
+    runtime.is_lost = True
+    end_session(session.pk)
+    assert place.fresh(session).status == Status.TERMINATING
+    assert place.occupied()
+
+    runtime.is_lost = False
+    end_session(session.pk)
+    assert place.fresh(session).status == Status.TERMINATED
+    assert place.occupied() == {}
+
+
+def test_repeated_transition_is_no_second_line_of_history(place: Place) -> None:
+    session = place.place()
+    before = statuses(session)
+    lifecycle.transition(session.pk, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM)
+    assert statuses(session) == before
+
+
+def test_illegal_transition_is_refused_and_changes_nothing(place: Place) -> None:
+    session = place.enqueue()
+    with pytest.raises(IllegalTransition):
+        lifecycle.transition(session.pk, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM)
+    assert place.fresh(session).status == Status.PENDING
+
+
+def test_allocations_are_there_exactly_while_the_session_holds_resources(place: Place) -> None:
+    session = place.enqueue()
+    assert not KernelAllocation.objects.exists()
+    session = place.run()
+    assert KernelAllocation.objects.filter(kernel__session=session).count() == 2
+    place.end(session)
+    assert not KernelAllocation.objects.filter(kernel__session=session).exists()
+
+
+def test_name_is_unique_among_live_sessions_of_a_person_only(place: Place) -> None:
+    session = place.run(name="work")
+    with pytest.raises(Conflict, match="work"):
+        place.enqueue(name="work")
+    place.end(session)
+    assert place.enqueue(name="work").status == Status.PENDING
+
+
+def test_unknown_project_image_and_group_are_not_found(place: Place) -> None:
+    for field in ("project", "image", "resource_group"):
+        with pytest.raises(NotFound) as refusal:
+            place.enqueue(**{field: "nowhere"})
+        assert field in refusal.value.fields
+
+
+def test_project_of_others_is_like_an_absent_one(place: Place) -> None:
+    stranger = factories.make_user(member_of=factories.make_project())
+    with pytest.raises(NotFound):
+        place.enqueue(by=stranger)
+
+
+def test_admin_who_is_no_member_sees_the_project_but_starts_nothing_in_it(place: Place) -> None:
+    superadmin = factories.make_user(domain=place.project.domain, role=factories.Role.SUPERADMIN)
+    with pytest.raises(PermissionDenied):
+        place.enqueue(by=superadmin)
+
+
+def test_more_than_any_machine_has_is_refused_with_the_largest_that_fits(place: Place) -> None:
+    with pytest.raises(LimitExceeded) as refusal:
+        place.enqueue(resources={"cpu": 1000, "mem": "1g"})
+    assert "largest" in refusal.value.hint
+
+
+def test_less_than_the_image_needs_is_refused(place: Place) -> None:
+    place.image.min_slots = {"mem": 2 * GIB}
+    place.image.save(update_fields=["min_slots"])
+    with pytest.raises(InvalidInput, match="at least 2 GiB"):
+        place.enqueue()
+
+
+def test_foreign_session_is_like_an_absent_one(place: Place) -> None:
+    session = place.run()
+    stranger = factories.make_user()
+    with pytest.raises(NotFound):
+        terminate_session(actor=factories.actor_for(stranger), session_id=session.pk)
+
+
+def test_request_that_is_enqueued_names_its_kernel_and_history(place: Place) -> None:
+    actor = factories.actor_for(place.owner)
+    session = enqueue_session(actor=actor, request=parse_request(place.request()))
+    assert [kernel.name for kernel in session.kernels.all()] == ["main1"]
+    assert statuses(session) == ["PENDING"]

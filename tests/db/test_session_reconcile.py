@@ -1,0 +1,206 @@
+"""Engines and rows are made to agree, whatever was killed when."""
+
+from datetime import timedelta
+
+import pytest
+
+from agents import lifecycle as agent_lifecycle
+from agents.runtime.base import ContainerSpec, RuntimeUnavailable
+from agents.runtime.simulated import SimulatedRuntime
+from agents.states import AgentState
+from common import clock
+from common.actors import SYSTEM
+from sessions_app import reconcile, specs
+from sessions_app.launcher import end_session, launch_session, plan_of
+from sessions_app.models import ComputeSession
+from sessions_app.selectors import kept_log
+from sessions_app.services import terminate_session
+from sessions_app.states import Reason, Status
+from tests import factories
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+class DyingRuntime(SimulatedRuntime):
+    """The worker dies at the n-th call that changes something: the call may have been done or not."""
+
+    def __init__(self, *, images: tuple[str, ...] = ()) -> None:
+        super().__init__(name="dying", images=images)
+        self.calls_left = -1
+        self.dies_after = True
+
+
+class WorkerKilled(BaseException):
+    """Like SIGKILL, as far as Python can: nothing between here and the top handles it."""
+
+
+CHANGING_CALLS = (
+    "ensure_network", "ensure_volume", "ensure_container", "start_container", "start_process",
+    "stop_container", "remove_container", "remove_volume", "remove_network",
+)  # fmt: skip
+
+
+def _dying(name: str):  # type: ignore[no-untyped-def]
+    def call(self: DyingRuntime, *args: object, **kwargs: object) -> object:
+        self.calls_left -= 1
+        if self.calls_left == 0 and not self.dies_after:
+            raise WorkerKilled
+        answer = getattr(SimulatedRuntime, name)(self, *args, **kwargs)
+        if self.calls_left == 0:
+            raise WorkerKilled
+        return answer
+
+    return call
+
+
+for _name in CHANGING_CALLS:
+    setattr(DyingRuntime, _name, _dying(_name))
+
+
+@pytest.mark.parametrize("dies_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_launch_that_was_killed_at_any_call_goes_on_in_the_next_run(
+    place: Place, nth: int, dies_after: bool
+) -> None:
+    runtime = place.replace_runtime(DyingRuntime)
+    session = place.place()
+    runtime.calls_left, runtime.dies_after = nth, dies_after
+
+    with pytest.raises(WorkerKilled):
+        launch_session(session.pk)
+    launch_session(session.pk)
+
+    assert place.fresh(session).status == Status.RUNNING
+    assert len(runtime.list_containers({})) == 1
+    assert len(runtime.list_networks({})) == 1
+
+
+@pytest.mark.parametrize("dies_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("nth", range(1, 5))
+def test_end_that_was_killed_at_any_call_goes_on_in_the_next_run(
+    place: Place, nth: int, dies_after: bool
+) -> None:
+    runtime = place.replace_runtime(DyingRuntime)
+    session = place.run(type="batch", command="true")
+    terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
+    runtime.calls_left, runtime.dies_after = nth, dies_after
+
+    with pytest.raises(WorkerKilled):
+        end_session(session.pk)
+    end_session(session.pk)
+
+    assert place.fresh(session).status == Status.TERMINATED
+    assert place.occupied() == {}
+    assert runtime.list_containers({}) == runtime.list_networks({}) == runtime.list_volumes({}) == []
+
+
+def finish_batch(place: Place, *, exit_code: int = 0, **how: object) -> ComputeSession:
+    session = place.run(type="batch", command="make all")
+    place.runtime.finish(session.kernels.get().container_name, exit_code=exit_code, **how)  # type: ignore[arg-type]
+    reconcile.reconcile_sessions()
+    end_session(session.pk)
+    return place.fresh(session)
+
+
+def test_batch_session_ends_with_its_exit_code_and_keeps_its_log(place: Place) -> None:
+    session = finish_batch(place, output=b"built\n")
+    assert (session.status, session.status_reason, session.exit_code) == ("TERMINATED", "command_finished", 0)
+    assert kept_log(session.kernels.get()) == b"built\n"
+
+
+def test_batch_session_that_failed_says_so(place: Place) -> None:
+    session = finish_batch(place, exit_code=3)
+    assert (session.status, session.status_reason, session.exit_code) == ("TERMINATED", "command_failed", 3)
+
+
+def test_session_that_needed_too_much_memory_is_told_so(place: Place) -> None:
+    session = finish_batch(place, exit_code=137, was_oom_killed=True)
+    assert (session.status, session.status_reason) == ("ERROR", "out_of_memory")
+
+
+def test_container_removed_by_somebody_else_ends_its_session(place: Place) -> None:
+    session = place.run()
+    place.runtime.remove_container(session.kernels.get().container_name)
+    reconcile.reconcile_sessions()
+    end_session(session.pk)
+    assert place.fresh(session).status_reason == Reason.CONTAINER_LOST
+
+
+def test_container_without_a_live_session_is_reaped(place: Place) -> None:
+    session = place.run()
+    spec: ContainerSpec = specs.build_container_spec(plan_of(session, session.kernels.get()))
+    network = specs.build_network_spec(plan_of(session, session.kernels.get()))
+    ended = place.end(session)
+    place.runtime.ensure_network(network)
+    place.runtime.ensure_volume(specs.home_volume_name(session.kernels.get().pk), spec.labels)
+    place.runtime.ensure_container(spec)
+
+    reconcile.reconcile_sessions()
+
+    assert place.runtime.list_containers({}) == place.runtime.list_networks({}) == []
+    assert place.fresh(ended).status == Status.TERMINATED
+
+
+def test_container_of_another_installation_is_left_alone(place: Place) -> None:
+    session = place.run()
+    spec = specs.build_container_spec(plan_of(session, session.kernels.get()))
+    place.end(session)
+    foreign = {**spec.labels, specs.INSTALLATION_LABEL: "another"}
+    place.runtime.ensure_network(specs.build_network_spec(plan_of(session, session.kernels.get())))
+    place.runtime.ensure_volume(specs.home_volume_name(session.kernels.get().pk), foreign)
+    place.runtime.ensure_container(
+        ContainerSpec(
+            name="foreign", image=place.image.reference, labels=foreign, cpu_milli=10, mem_bytes=2**25
+        )
+    )
+    reconcile.reconcile_sessions()
+    assert [state.name for state in place.runtime.list_containers({})] == ["foreign"]
+
+
+def test_batch_session_past_its_time_limit_is_stopped(place: Place) -> None:
+    session = place.run(type="batch", command="sleep 1d", timeout_s=60)
+    with clock.frozen_at(clock.now() + timedelta(seconds=61)):
+        reconcile.enforce_deadlines()
+    end_session(session.pk)
+    assert place.fresh(session).status_reason == Reason.COMMAND_TIMED_OUT
+
+
+def test_session_stuck_in_any_stage_ends_with_a_reason(place: Place) -> None:
+    scheduled, waiting = place.place(), place.enqueue(resources={"cpu": 8, "mem": "1g"})
+    with clock.frozen_at(clock.now() + timedelta(days=40)):
+        reconcile.enforce_deadlines()
+    end_session(scheduled.pk)
+    assert place.fresh(scheduled).status_reason == Reason.DEADLINE_PASSED
+    assert (place.fresh(waiting).status, place.occupied()) == (Status.ERROR, {})
+
+
+def test_sessions_of_a_lost_machine_end_after_the_grace_and_release_what_they_held(place: Place) -> None:
+    session = place.run()
+    agent_lifecycle.transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)
+
+    reconcile.end_sessions_of_lost_agents()
+    assert place.fresh(session).status == Status.RUNNING
+
+    with clock.frozen_at(clock.now() + reconcile.LOST_GRACE + timedelta(seconds=1)):
+        reconcile.end_sessions_of_lost_agents()
+    assert (place.fresh(session).status, place.fresh(session).status_reason) == ("ERROR", "agent_lost")
+    assert place.occupied() == {}
+
+
+def test_machine_that_fails_does_not_keep_the_others_from_being_looked_at(place: Place) -> None:
+    class Failing(SimulatedRuntime):
+        def list_containers(self, labels):  # type: ignore[no-untyped-def]
+            raise RuntimeUnavailable("no answer")
+
+    other = make_place()
+    place.replace_runtime(lambda images: Failing(images=images))
+    session = other.run(type="batch", command="true")
+    other.runtime.finish(session.kernels.get().container_name)
+    reconcile.reconcile_sessions()
+    assert other.fresh(session).status == Status.TERMINATING

@@ -1,0 +1,122 @@
+"""A place to run sessions in: a machine whose engine is in memory, an image, a project and its member."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+from accounts.models import Project, User
+from agents import services as agent_services
+from agents.models import Agent, ResourceGroup
+from agents.runtime.registry import adopt_runtime
+from agents.runtime.simulated import SimulatedRuntime
+from common.actors import SYSTEM
+from images.models import ContainerImage
+from scheduler.tick import run_tick
+from sessions_app.launcher import end_session, launch_session
+from sessions_app.models import ComputeSession
+from sessions_app.requests import parse_request
+from sessions_app.services import enqueue_session, terminate_session
+from tests import factories
+
+_numbers = count(1)
+GIB = 2**30
+APPS = [
+    {
+        "name": "jupyter",
+        "title": "JupyterLab",
+        "port": 8888,
+        "command": ["jupyter", "lab", "--t={token}"],
+        "autostart": True,
+    },
+    {
+        "name": "board",
+        "title": "Board",
+        "port": 6006,
+        "command": ["board", "--port={port}"],
+        "autostart": False,
+    },
+]
+
+
+@dataclass(slots=True)
+class Place:
+    """Everything that a session needs. Its methods do what workers would, in this process."""
+
+    project: Project
+    owner: User
+    image: ContainerImage
+    group: ResourceGroup
+    agent: Agent
+    runtime: SimulatedRuntime
+
+    def request(self, **changes: object) -> dict[str, object]:
+        """The smallest body that is accepted."""
+        return {
+            "name": f"session-{next(_numbers)}",
+            "project": self.project.name,
+            "image": self.image.reference,
+            "resource_group": self.group.name,
+            "resources": {"cpu": 1, "mem": "1g"},
+            **changes,
+        }
+
+    def enqueue(self, by: User | None = None, **changes: object) -> ComputeSession:
+        actor = factories.actor_for(by or self.owner)
+        return enqueue_session(actor=actor, request=parse_request(self.request(**changes)))
+
+    def place(self, **changes: object) -> ComputeSession:
+        """A SCHEDULED session."""
+        session = self.enqueue(**changes)
+        run_tick(self.group.pk)
+        return self.fresh(session)
+
+    def run(self, **changes: object) -> ComputeSession:
+        """A RUNNING session."""
+        session = self.place(**changes)
+        launch_session(session.pk)
+        return self.fresh(session)
+
+    def end(self, session: ComputeSession) -> ComputeSession:
+        """`session`, TERMINATED."""
+        terminate_session(actor=factories.actor_for(self.owner), session_id=session.pk)
+        end_session(session.pk)
+        return self.fresh(session)
+
+    def fresh(self, session: ComputeSession) -> ComputeSession:
+        return ComputeSession.objects.get(pk=session.pk)
+
+    def occupied(self) -> dict[str, int]:
+        return {slot.slot_name: slot.occupied for slot in self.agent.slots.all() if slot.occupied}
+
+    def replace_runtime(self, make: Callable[..., SimulatedRuntime]) -> SimulatedRuntime:
+        """Put another engine behind the machine's address."""
+        self.runtime = make(images=(self.image.reference,))
+        adopt_runtime(self.agent.address, self.runtime)
+        return self.runtime
+
+
+def make_place(*, cpu_milli: int = 8000, mem_bytes: int = 32 * GIB) -> Place:
+    number = next(_numbers)
+    image = ContainerImage.objects.create(
+        reference=f"berth/test:{number}", title="Test", architecture="x86_64", apps=APPS
+    )
+    runtime = SimulatedRuntime(
+        name=f"machine-{number}", cpu_milli=cpu_milli, mem_bytes=mem_bytes, images=(image.reference,)
+    )
+    address = f"simulated://machine-{number}"
+    adopt_runtime(address, runtime)
+    group = ResourceGroup.objects.create(
+        name=f"group-{number}", is_default=not ResourceGroup.objects.exists()
+    )
+    agent = agent_services.register_agent(
+        actor=SYSTEM, name=f"machine-{number}", address=address, resource_group=group
+    )
+    project = factories.make_project()
+    return Place(
+        project=project,
+        owner=factories.make_user(member_of=project),
+        image=image,
+        group=group,
+        agent=agent,
+        runtime=runtime,
+    )
