@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.template.loader import render_to_string
-from django.test import Client
-from pytest_django.fixtures import SettingsWrapper
+from django.test import Client, override_settings
 
 from accounts.models import User
 from common.errors import NotFound
@@ -117,10 +116,10 @@ def test_the_style_guide_shows_every_component(people: People, browser_of: Brows
 
 
 @pytest.mark.django_db
+@override_settings(ALLOWED_HOSTS=["192.0.2.7"])
 def test_under_a_name_without_app_hosts_the_page_says_what_helps(
-    people: People, browser_of: BrowserOf, settings: SettingsWrapper
+    people: People, browser_of: BrowserOf
 ) -> None:
-    settings.ALLOWED_HOSTS = ["192.0.2.7"]
     browser = browser_of(people.superadmin)
 
     page = browser.get("/styleguide/", headers={"host": "192.0.2.7:8080"}).content.decode()
