@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from agents.discovery import AcceleratorDevice, discover_devices
+from agents.discovery import discover_devices
+from agents.discovery.base import AcceleratorDevice
 from agents.models import Agent
 from agents.runtime.base import ContainerRuntime, EngineInfo, ImageInfo, RuntimeFault
 from agents.selectors import runtime_of

@@ -29,6 +29,5 @@ class ResourceGroupListView(ListAPIView[ResourceGroup]):
 
     def get_queryset(self) -> QuerySet[ResourceGroup]:
         in_use = ~Q(agents__state=AgentState.RETIRED.value)
-        return visible_resource_groups(actor_of(self.request)).annotate(
-            agent_count=Count("agents", filter=in_use)
-        )
+        groups = visible_resource_groups(actor_of(self.request))
+        return groups.annotate(agent_count=Count("agents", filter=in_use)).order_by("name")

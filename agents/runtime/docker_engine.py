@@ -106,7 +106,7 @@ class DockerRuntime(ContainerRuntime):
     @translated
     def inspect_image(self, reference: str) -> ImageInfo | None:
         try:
-            return image_info(self._client.inspect_image(reference))
+            return image_info(self._client.inspect_image(reference))  # type: ignore[no-untyped-call]
         except docker.errors.NotFound:
             return None
 
@@ -219,7 +219,9 @@ class DockerRuntime(ContainerRuntime):
         deadline = time.monotonic() + CALL_TIMEOUT_S
         while True:
             try:
-                self._client.create_container_from_config(container_config(spec), spec.name)
+                self._client.create_container_from_config(  # type: ignore[no-untyped-call]
+                    container_config(spec), spec.name
+                )
             except docker.errors.APIError as error:
                 if error.status_code != requests.codes.conflict:
                     raise

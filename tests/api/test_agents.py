@@ -1,0 +1,94 @@
+"""REST and page of machines."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from pytest_django.fixtures import DjangoAssertNumQueries
+
+from accounts.models import User
+from agents import services
+from agents.models import Agent
+from agents.runtime.registry import adopt_runtime
+from agents.runtime.simulated import SimulatedRuntime
+from agents.states import AgentState
+from common.actors import SYSTEM
+from tests.conftest import People
+from tests.factories import api_client
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def agent() -> Agent:
+    services.create_resource_group(actor=SYSTEM, name="default", is_default=True)
+    return add_agent("here")
+
+
+def add_agent(name: str) -> Agent:
+    address = f"simulated://{name}"
+    adopt_runtime(address, SimulatedRuntime(name=name, cpu_milli=4000, images=["berth/python:1"]))
+    return services.register_agent(actor=SYSTEM, name=name, address=address)
+
+
+def test_agents_are_listed_with_capacity_and_occupied(agent: Agent, people: People) -> None:
+    answer = api_client(people.member).get("/api/v1/agents/")
+
+    assert answer.status_code == 200
+    [row] = answer.json()["results"]
+    assert row["name"] == "here"
+    assert row["state"] == "connected"
+    assert row["resource_group"] == "default"
+    assert row["capacity"]["cpu"] == 4000
+    assert row["occupied"] == {}
+    assert row["images"] == ["berth/python:1"]
+    assert "simulated://here" not in str(row)
+
+
+def test_agents_are_filtered_by_state(agent: Agent, people: People) -> None:
+    client = api_client(people.member)
+    assert client.get("/api/v1/agents/?state=lost").json()["count"] == 0
+    assert client.get("/api/v1/agents/?state=connected").json()["count"] == 1
+    assert client.get("/api/v1/agents/?state=nonsense").status_code == 400
+
+
+def test_resource_groups_are_listed_with_the_number_of_their_agents(agent: Agent, people: People) -> None:
+    add_agent("retired")
+    services.change_agent_state(
+        actor=SYSTEM, agent_id=Agent.objects.get(name="retired").pk, to=AgentState.RETIRED
+    )
+    [row] = api_client(people.member).get("/api/v1/resource-groups/").json()["results"]
+    assert (row["name"], row["is_default"], row["agents"]) == ("default", True, 1)
+
+
+@pytest.mark.parametrize("path", ["agents", "resource-groups"])
+def test_nobody_sees_machines_without_signing_in(path: str) -> None:
+    assert api_client().get(f"/api/v1/{path}/").status_code == 401
+
+
+def test_number_of_queries_does_not_grow_with_agents(
+    agent: Agent, people: People, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(5):
+        add_agent(f"more-{number}")
+    client = api_client(people.member)
+    with django_assert_max_num_queries(8):
+        assert client.get("/api/v1/agents/").json()["count"] == 6
+
+
+def test_page_shows_machines_and_their_use(
+    agent: Agent, people: People, browser_of: Callable[[User], Client]
+) -> None:
+    client = browser_of(people.member)
+    page = client.get("/agents/").content.decode()
+    assert "here" in page
+    assert "0 cores of 4 cores" in page
+    assert "simulated://here" not in page
+    assert "<html" not in client.get("/agents/", headers={"HX-Request": "true"}).content.decode()
+
+
+def test_page_without_machines_says_what_comes_next(
+    people: People, browser_of: Callable[[User], Client]
+) -> None:
+    client = browser_of(people.superadmin)
+    assert "register_agent" in client.get("/agents/").content.decode()
