@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
-from uuid import UUID
 
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
@@ -72,17 +70,13 @@ def _pending(group_id: int) -> Iterator[PendingSession]:
         )
     )
     for session_id, rows in groupby(kernels.iterator(), key=itemgetter("session_id")):
-        yield _pending_session(session_id, list(rows))
-
-
-def _pending_session(session_id: UUID, kernels: list[dict[str, Any]]) -> PendingSession:
-    """One session from its kernels' rows, which repeat the session's columns."""
-    first = kernels[0]
-    slots = ResourceSlots(first["session__requested_slots"])
-    return PendingSession(
-        id=session_id,
-        enqueued_at=first["session__created_at"],
-        architecture=first["session__image__architecture"],
-        kernels=tuple(KernelRequest(kernel["pk"], slots) for kernel in kernels),
-        priority=first["session__priority"],
-    )
+        same_session = list(rows)  # each row repeats the columns of its session
+        session = same_session[0]
+        slots = ResourceSlots(session["session__requested_slots"])
+        yield PendingSession(
+            id=session_id,
+            enqueued_at=session["session__created_at"],
+            architecture=session["session__image__architecture"],
+            kernels=tuple(KernelRequest(row["pk"], slots) for row in same_session),
+            priority=session["session__priority"],
+        )

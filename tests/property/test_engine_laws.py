@@ -99,7 +99,8 @@ def test_a_placement_covers_every_kernel_once_on_agents_that_may_host_it(snapsho
         assert Counter((kernel.kernel_id, kernel.slots) for kernel in placement.kernels) == wanted
         for kernel in placement.kernels:
             agent = agent_by_id[kernel.agent_id]
-            assert agent.is_schedulable and session.may_run_on(agent)
+            assert agent.is_schedulable
+            assert session.may_run_on(agent)
 
 
 @given(snapshots())
