@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import json
+import re
 import tarfile
 import tempfile
 import time
@@ -28,6 +29,7 @@ LOCAL_BASE = f"berth/debian:{machine_network.SUITE}"
 PULL_SILENCE_S = 20
 BUILD_SILENCE_S = 300
 SHOWN_PREFIX = "## "
+SHOWN_DETAIL = re.compile(r"Get:|Unpacking |Setting up |Collecting |Downloading |Installing ")
 SHOWN_EVERY_S = 5
 TMPFS = {
     "/mnt": "mode=0755",
@@ -237,7 +239,7 @@ class _Build:
             for line in lines:
                 log_file.write(line + "\n")
                 is_step, line = line.startswith(SHOWN_PREFIX), line.removeprefix(SHOWN_PREFIX).strip()
-                if is_step or (line and time.monotonic() - shown_at > SHOWN_EVERY_S):
+                if is_step or (SHOWN_DETAIL.match(line) and time.monotonic() - shown_at > SHOWN_EVERY_S):
                     self._log(line if is_step else f"… {line[:100]}")
                     shown_at = time.monotonic()
                 if line:
