@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 Say = Callable[[str], None]
 
-NAME_WIDTH = 8
+NAME_WIDTH = 9
 COLOURS = {
     "up": 36,
     "web": 32,

@@ -37,7 +37,7 @@ def main() -> int:
     say("stopped" if was_running else "was not running")
     if options.purge:
         purge(layout, say)
-        say("nothing of this Berth is left")
+        say("purged")
     return 0
 
 

@@ -19,7 +19,11 @@ WEB_OPTIONS = (
     "--http httptools --loop uvloop --ws websockets-sansio --ws-max-size 67108864 --ws-per-message-deflate false "
     "--no-server-header --no-access-log --timeout-keep-alive 65 --timeout-graceful-shutdown 10 --log-level warning"
 )
-WORKER_OPTIONS = "--pool threads --without-gossip --without-mingle --without-heartbeat --loglevel WARNING"
+WORKER_OPTIONS = (
+    "--app portal --quiet worker --pool threads --loglevel WARNING "
+    "--without-gossip --without-mingle --without-heartbeat"
+)
+BEAT_OPTIONS = "--app portal.beat --quiet beat --pidfile= --loglevel WARNING"
 FRONT = ("web", "worker", "tick", "beat")
 # Workers of root's portal are root's: they own the engine's socket and the folders. Celery's warning of it is noise.
 QUIET = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
@@ -85,20 +89,14 @@ class Portal:
         return servers
 
     def _front(self) -> tuple[Service, ...]:
-        celery = f"celery --app portal --quiet worker {WORKER_OPTIONS}"
-        host = ("--host", self._host, "--port", str(self._port))
+        web = (*WEB_OPTIONS.split(), "--host", self._host, "--port", str(self._port))
+        worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch,default,maintenance")
+        tick = ("-n", "tick@berth", "-c", "1", "-Q", "tick")
         return (
-            self._service("web", "uvicorn", "portal.asgi:application", *WEB_OPTIONS.split(), *host),
-            self._service(
-                "worker",
-                *celery.split(),
-                *["-n", "worker@berth", "-c", "8", "-Q", "launch,default,maintenance"],
-            ),
-            self._service("tick", *celery.split(), *["-n", "tick@berth", "-c", "1", "-Q", "tick"]),
-            self._service(
-                "beat",
-                *["celery", "--app", "portal", "--quiet", "beat", "--pidfile=", "--loglevel", "WARNING"],
-            ),
+            self._service("web", "uvicorn", "portal.asgi:application", *web),
+            self._service("worker", "celery", *WORKER_OPTIONS.split(), *worker),
+            self._service("tick", "celery", *WORKER_OPTIONS.split(), *tick),
+            self._service("beat", "celery", *BEAT_OPTIONS.split()),
         )
 
     def _service(self, name: str, program: str, *arguments: str) -> Service:
@@ -133,6 +131,8 @@ class Portal:
 
     def _first_run(self, has_demo: bool) -> list[str]:
         options = ["first_run", "--json", str(self._layout.first_run_file)]
+        if self._image:
+            options += ["--image", self._image]
         return options if has_demo else [*options, "--no-demo"]
 
     def _greet(self, link: str, took_s: float) -> None:

@@ -16,13 +16,13 @@ DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 
 
 def purge(layout: Layout, log: Say) -> None:
-    """Remove it all; the portal must be stopped. Docker itself and Debian packages stay."""
+    """Remove it all; the portal must be stopped. The engine itself and Debian packages stay."""
     values = read_env(layout.env_file)
     if installation := values.get("BERTH_INSTALLATION"):
         try:
             purge_engine(EngineClient(values.get("BERTH_ENGINE", DEFAULT_ENGINE)), installation, log)
         except EngineUnreachable as fault:
-            log(f"the engine does not answer, its containers and images stay: {fault}")
+            log(f"the engine does not answer, so its containers and images stay: {fault}")
     with directory_lock(layout.checkout, waits=False) as is_ours_alone:
         purge_data(layout, log)
         if is_ours_alone:

@@ -54,6 +54,10 @@ def main() -> int:
         say(f"{fault.message}\nfix: {fault.fix}")
     except ServiceFailed as fault:
         say(f"{fault}")
+    except PermissionError as fault:
+        say(
+            f"This user may not use {fault.filename}.\nfix: run bin/up as its owner, or from a checkout of your own"
+        )
     except KeyboardInterrupt:
         say("interrupted; run bin/up again to go on")
     return 1

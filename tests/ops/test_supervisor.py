@@ -55,7 +55,7 @@ async def test_output_appears_under_the_name_of_its_part(
 
     def has_spoken() -> bool:
         seen.append(capsys.readouterr().out)
-        return "part     | hello from the child\n" in "".join(seen)
+        return "part      | hello from the child\n" in "".join(seen)
 
     await asyncio.to_thread(wait_until, has_spoken)
 
