@@ -100,7 +100,7 @@ class DockerAsyncRuntime(AsyncRuntime):
             params["since"] = f"{since.timestamp():.6f}"
         frames = FrameSplitter()
         with translated(self.address):
-            async with self._docker._query(  # its own log() drops bytes that are not UTF-8
+            async with self._docker._query(  # its own log() ends in silence when the engine goes
                 f"containers/{name}/logs",
                 params=params,
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
