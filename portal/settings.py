@@ -25,6 +25,7 @@ BERTH_URL = env.str("BERTH_URL")
 BERTH_APPS_DOMAIN = env.str("BERTH_APPS_DOMAIN", "apps.localhost")
 BERTH_CONTAINER_UID = env.int("BERTH_CONTAINER_UID", os.getuid() or 1000)
 BERTH_CONTAINER_GID = env.int("BERTH_CONTAINER_GID", os.getgid() or 1000)
+BERTH_ENGINE = env.str("BERTH_ENGINE", "unix:///var/run/docker.sock")
 BERTH_SESSION_POOL = env.str("BERTH_SESSION_POOL", "10.213.0.0/16")
 DATABASE_URL = env.str("DATABASE_URL")
 REDIS_URL = env.str("REDIS_URL")
@@ -175,7 +176,9 @@ STORAGES = {
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
 
-# Bodies: folders stream uploads themselves; everything else is small.
+# Bodies: folders stream uploads through files below the data directory; everything else is small.
+FILE_UPLOAD_TEMP_DIR = DATA_DIR / "uploads"
+FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2**20 * 2
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 

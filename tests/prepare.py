@@ -1,0 +1,83 @@
+"""All that the tests need, from a fresh clone; standard library alone. `bin/test` and `bin/check` run it first.
+
+    python -m tests.prepare tools       # the virtual environment with the development requirements
+    python -m tests.prepare all         # … and engine, session image, assets, browser
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+
+from portal.ops.assets import ensure_assets
+from portal.ops.console import Say, speaker
+from portal.ops.engine import ensure_engine
+from portal.ops.errors import PreflightFailed
+from portal.ops.layout import CHECKOUT, Layout, content_hash, layout_of
+from portal.ops.locks import directory_lock
+from portal.ops.machine import apt_install, can_apt_install
+from portal.ops.session_image import ensure_session_image
+from portal.ops.venv import install_requirements, pip_install, prepare_venv
+
+DEV_REQUIREMENTS = CHECKOUT / "requirements-dev.txt"
+say = speaker("test")
+
+
+def main() -> int:
+    layout = layout_of(None)
+    os.environ.pop("PYTHONPATH", None)
+    try:
+        with directory_lock(CHECKOUT / "portal" / "ops"):
+            prepare_tools(layout)
+            if sys.argv[1:] == ["all"]:
+                prepare_all(layout)
+    except PreflightFailed as fault:
+        say(f"{fault.message}\nfix: {fault.fix}")
+        return 1
+    return 0
+
+
+def prepare_tools(layout: Layout) -> None:
+    prepare_venv(layout, say)
+    install_requirements(layout, say)
+    stamp_file = layout.venv / "berth-requirements-dev"
+    stamp = content_hash([DEV_REQUIREMENTS])
+    if not stamp_file.exists() or stamp_file.read_text() != stamp:
+        say("installing the pinned development packages")
+        pip_install(layout, DEV_REQUIREMENTS, log=say)
+        stamp_file.write_text(stamp)
+
+
+def prepare_all(layout: Layout) -> None:
+    engine = ensure_engine(say)
+    data = layout.checkout / "var" / "test"
+    data.mkdir(parents=True, exist_ok=True)
+    ensure_session_image(speaker("image"), data, address=engine)
+    ensure_assets(layout, settings_environment(layout), say)
+    ensure_browser(say)
+
+
+def settings_environment(layout: Layout) -> Mapping[str, str]:
+    """Enough for `collectstatic`, which touches no server."""
+    return {
+        **os.environ,
+        "BERTH_DATA": str(layout.checkout / "var" / "test"),
+        "BERTH_SECRET_KEY": "collects static files only",
+        "BERTH_INSTALLATION": "teststat",
+        "BERTH_URL": "http://localhost:8080",
+        "DATABASE_URL": "postgres://nobody@127.0.0.1:1/none",
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+    }
+
+
+def ensure_browser(log: Say) -> None:
+    """Chromium for the browser tests. Raises PreflightFailed."""
+    if shutil.which("chromium"):
+        return
+    if not can_apt_install():
+        raise PreflightFailed("The browser tests need Chromium.", "Run: sudo apt-get install -y chromium")
+    apt_install("chromium", log=log)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
