@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import PermissionsMixin
+from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models.functions import Lower
@@ -131,6 +132,10 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} in {self.project}"
+
+    def clean(self) -> None:
+        if self.user.domain_id != self.project.domain_id:
+            raise ValidationError(f"{self.user} belongs to another domain than the project.")
 
     @property
     def role_title(self) -> str:

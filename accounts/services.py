@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -69,31 +70,35 @@ def create_user(
 
 @transaction.atomic
 def update_user(
-    *, actor: Actor, user_id: int, role: Role, domain: Domain, is_active: bool, name: str = ""
+    *, actor: Actor, user_id: int, email: str, name: str, domain: Domain, role: Role, is_active: bool
 ) -> User:
-    """Another role, domain or name; closing an account ends its logins and tokens at the next request.
+    """Another address, domain or role; closing an account ends its logins and tokens at the next request.
 
-    Raises Conflict if a superadmin would take the role or the account from themselves: so one always stays.
+    In a new domain the person is in none of the old one's projects. Raises InvalidInput, and Conflict if
+    superadmins would take role or account from themselves: so one always stays.
     """
     _require_superadmin(actor)
-    # Lock all superadmins, so that two of them cannot dismiss each other at the same time.
-    list(User.objects.select_for_update().filter(role=Role.SUPERADMIN).order_by("pk"))
-    user = User.objects.select_for_update(of=("self",)).select_related("domain").get(pk=user_id)
-    if actor.user_id is not None and not User.objects.filter(pk=actor.user_id, role=Role.SUPERADMIN).exists():
+    # All superadmins are locked, so that two of them cannot dismiss each other at the same moment.
+    superadmins = User.objects.select_for_update().filter(role=Role.SUPERADMIN).order_by("pk")
+    if not actor.is_system and actor.user_id not in {user.pk for user in superadmins}:
         raise PermissionDenied("Only a superadmin may do this.", hint="Ask a superadmin.")
+    user = User.objects.select_for_update(of=("self",)).select_related("domain").get(pk=user_id)
     if user.pk == actor.user_id and (role is not Role.SUPERADMIN or not is_active):
         raise Conflict(
             "You cannot take your own superadmin role or close your own account.",
             hint="Ask another superadmin to do it.",
         )
-    changes = {"role": role.value, "domain": domain.name, "is_active": is_active}
-
-    user.memberships.exclude(project__domain=domain).delete()
-    user.role, user.domain, user.is_active, user.name = role.value, domain, is_active, name
+    has_new_email = user.email != email.lower()
+    user.email, user.name, user.domain, user.role, user.is_active = email, name, domain, role.value, is_active
     _clean(user)
-    user.save(update_fields=["role", "domain", "is_active", "name"])
+
+    user.save(update_fields=["email", "name", "domain", "role", "is_active"])
+    if has_new_email:
+        EmailAddress.objects.filter(user=user).delete()
+    user.memberships.exclude(project__domain=domain).delete()
     _grant_domain_permissions(user)
     _grant_project_permissions(user)
+    changes = {"email": user.email, "domain": domain.name, "role": role.value, "is_active": is_active}
     audit.record(actor=actor, action="accounts.update_user", target=user, changes=changes)
     return user
 
