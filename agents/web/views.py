@@ -15,7 +15,7 @@ from common.slots import CPU, MEM
 
 AGENTS_PER_PAGE = 50
 COLUMNS = [
-    {"label": label} for label in ("Agent", "State", "Processor", "Memory", "Images", "Engine", "Seen")
+    {"label": label} for label in ("Agent", "State", "CPU", "Memory", "Images", "Engine", "Seen")
 ]
 
 
