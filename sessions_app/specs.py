@@ -10,7 +10,6 @@ from common.slots import CPU, MEM, ResourceSlots
 
 HOME = "/home/work"
 PIDS_LIMIT = 4096
-NOFILE_LIMIT = 65536
 LOG_BYTES = 16 * 2**20
 INSTALLATION_LABEL = "io.berth.installation"
 SESSION_LABEL = "io.berth.session"
@@ -108,7 +107,6 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         mem_bytes=plan.slots[MEM],
         shm_bytes=plan.shm_bytes,
         pids_limit=PIDS_LIMIT,
-        nofile=NOFILE_LIMIT,
         log_bytes=LOG_BYTES,
         mounts=(home, *folders),
     )

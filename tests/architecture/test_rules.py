@@ -10,7 +10,8 @@ from django.apps import apps
 from django.core.management import call_command
 
 from common.dispatch import QUEUE_OF, TaskName
-from portal.celery import PERIODS_S, app
+from portal.beat import PERIODS_S
+from portal.celery import app
 from sessions_app.states import TRANSITIONS, Status
 
 ROOT = Path(__file__).resolve().parents[2]
