@@ -14,9 +14,7 @@ from common.api import actor_of
 from common.slots import CPU, MEM
 
 AGENTS_PER_PAGE = 50
-COLUMNS = [
-    {"label": label} for label in ("Agent", "State", "CPU", "Memory", "Images", "Engine", "Seen")
-]
+COLUMNS = [{"label": label} for label in ("Agent", "State", "CPU", "Memory", "Images", "Engine", "Seen")]
 
 
 @require_GET
