@@ -5,7 +5,10 @@ A secret here has 256 random bits, so one round of SHA-256 keeps it: there is no
 
 import base64
 import hashlib
+import re
 import secrets
+
+_TOKEN = re.compile(r"(bk[a-z2-7]{16})\.([A-Za-z0-9_-]{43})")
 
 
 def new_access_key() -> str:
@@ -27,7 +30,5 @@ def matches(secret: str, secret_hash: str) -> bool:
 
 def split_token(token: str) -> tuple[str, str] | None:
     """(access key, secret) of "<access_key>.<secret>", or None if it has another shape."""
-    access_key, dot, secret = token.partition(".")
-    if not dot or not secret or len(token) > 128 or not access_key.startswith("bk"):
-        return None
-    return access_key, secret
+    match = _TOKEN.fullmatch(token)
+    return (match[1], match[2]) if match else None

@@ -14,7 +14,7 @@ MILLI = 1000
 MAX_AMOUNT = 2**47 - 1  # one 48-bit field of the engine, less its guard bit
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
-_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?)(?:i?b)?\Z", re.IGNORECASE)
+_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?)(?:i?b)?\Z", re.IGNORECASE | re.ASCII)
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 
 

@@ -1,0 +1,29 @@
+"""Tokens: their shape, and that nothing else passes for one."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accounts import tokens
+from common.push import Audience, Listener
+
+
+def test_a_new_token_is_read_back() -> None:
+    access_key, secret = tokens.new_access_key(), tokens.new_secret()
+    assert tokens.split_token(f"{access_key}.{secret}") == (access_key, secret)
+    assert tokens.matches(secret, tokens.hash_secret(secret))
+    assert not tokens.matches(secret + "x", tokens.hash_secret(secret))
+
+
+@given(st.text(max_size=200))
+def test_text_of_another_shape_is_no_token(text: str) -> None:
+    assert tokens.split_token(text) is None
+    assert tokens.split_token(f"bk{text}.{text}") is None or len(text) > 40
+
+
+def test_news_for_everybody_are_heard_by_everybody_and_others_by_their_audience() -> None:
+    nobody = Listener(user_id=1, is_superadmin=False, admin_project_ids=frozenset(), admin_domain_id=None)
+    assert nobody.hears(Audience())
+    assert nobody.hears(Audience(owner_id=1, project_id=5))
+    assert not nobody.hears(Audience(owner_id=2))
+    assert not nobody.hears(Audience(project_id=5))
+    assert not nobody.hears(Audience(domain_id=3))
