@@ -13,6 +13,7 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         return False
 
     def pre_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse | None:
-        if not user.domain.is_active:
-            return self.respond_user_inactive(request, user)
-        return super().pre_login(request, user, **kwargs)
+        refusal: HttpResponse | None = super().pre_login(request, user, **kwargs)
+        if refusal is None and not user.domain.is_active:
+            refusal = self.respond_user_inactive(request, user)
+        return refusal

@@ -42,7 +42,9 @@ class Project(models.Model):
     title = models.CharField(max_length=120, blank=True)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField(default=clock.now, editable=False)
-    members: ClassVar = models.ManyToManyField("User", through="Membership", related_name="projects")
+    members: models.ManyToManyField["User", "Membership"] = models.ManyToManyField(
+        "User", through="Membership", related_name="projects"
+    )
 
     class Meta:
         ordering = ("domain__name", "name")

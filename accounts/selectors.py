@@ -13,6 +13,11 @@ from common.errors import NotFound, PermissionDenied
 from common.push import Listener
 
 
+def _key(number: int | None) -> int:
+    """For lookups: no row has the key of the system or of nobody."""
+    return number or 0
+
+
 def sees_everything(actor: Actor) -> bool:
     """The superadmin bypass, in one place: superadmins and Berth itself see and may do everything."""
     return actor.is_superadmin or actor.is_system
@@ -20,7 +25,7 @@ def sees_everything(actor: Actor) -> bool:
 
 def user_of(actor: Actor) -> User:
     """The person who acts. Raises NotFound for the system and for people who were removed meanwhile."""
-    user = User.objects.select_related("domain").filter(pk=actor.user_id, is_active=True).first()
+    user = User.objects.select_related("domain").filter(pk=_key(actor.user_id), is_active=True).first()
     if user is None:
         raise NotFound("This account does not exist any more.")
     return user
@@ -28,14 +33,14 @@ def user_of(actor: Actor) -> User:
 
 def administered_domain_id(actor: Actor) -> int | None:
     """The domain that this actor governs as its admin, else None. One query."""
-    admins = User.objects.filter(pk=actor.user_id, is_active=True, role=Role.DOMAIN_ADMIN)
+    admins = User.objects.filter(pk=_key(actor.user_id), is_active=True, role=Role.DOMAIN_ADMIN)
     return admins.values_list("domain_id", flat=True).first()
 
 
 def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
     """Ids of projects of the own domain in which the actor is project admin, as a subquery."""
-    admins = Membership.objects.filter(user_id=actor.user_id, role=ProjectRole.ADMIN)
-    return admins.filter(project__domain_id=actor.domain_id).values_list("project_id", flat=True)
+    admins = Membership.objects.filter(user_id=_key(actor.user_id), role=ProjectRole.ADMIN)
+    return admins.filter(project__domain_id=_key(actor.domain_id)).values_list("project_id", flat=True)
 
 
 def visible_projects(actor: Actor) -> QuerySet[Project]:
@@ -43,10 +48,10 @@ def visible_projects(actor: Actor) -> QuerySet[Project]:
     projects = Project.objects.select_related("domain").filter(is_active=True, domain__is_active=True)
     if sees_everything(actor):
         return projects
-    own = projects.filter(domain_id=actor.domain_id)
+    own = projects.filter(domain_id=_key(actor.domain_id))
     if administered_domain_id(actor) is not None:
         return own
-    return own.filter(pk__in=Membership.objects.filter(user_id=actor.user_id).values("project_id"))
+    return own.filter(pk__in=Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id"))
 
 
 def usable_projects(actor: Actor) -> QuerySet[Project]:
@@ -54,8 +59,8 @@ def usable_projects(actor: Actor) -> QuerySet[Project]:
     return Project.objects.select_related("domain").filter(
         is_active=True,
         domain__is_active=True,
-        domain_id=actor.domain_id,
-        memberships__user_id=actor.user_id,
+        domain_id=_key(actor.domain_id),
+        memberships__user_id=_key(actor.user_id),
     )
 
 
@@ -80,14 +85,14 @@ def access_usable_project(actor: Actor, name: str) -> Project:
 def own_memberships(actor: Actor) -> QuerySet[Membership]:
     """The actor's projects with the role in each."""
     memberships = Membership.objects.select_related("project").filter(project__is_active=True)
-    return memberships.filter(user_id=actor.user_id, project__domain_id=actor.domain_id).order_by(
+    return memberships.filter(user_id=_key(actor.user_id), project__domain_id=_key(actor.domain_id)).order_by(
         "project__name"
     )
 
 
 def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:
     """The actor's own keypairs; nobody sees another's."""
-    return KeyPair.objects.filter(user_id=actor.user_id)
+    return KeyPair.objects.filter(user_id=_key(actor.user_id))
 
 
 def access_keypair(actor: Actor, keypair_id: int) -> KeyPair:

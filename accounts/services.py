@@ -150,10 +150,8 @@ def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = Non
             "The token would have expired already.", fields={"expires_at": ["Is in the past."]}
         )
     User.objects.select_for_update().get(pk=user.pk)
-    maker_expires_at = (
-        visible_keypairs(actor).filter(pk=actor.keypair_id).values_list("expires_at", flat=True).first()
-    )
-    ends = [instant for instant in (expires_at, maker_expires_at) if instant is not None]
+    maker = visible_keypairs(actor).filter(pk=actor.keypair_id or 0).first()
+    ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
     if KeyPair.objects.filter(user=user).count() >= KEYPAIRS_PER_USER:
         raise LimitExceeded(
             f"You have {KEYPAIRS_PER_USER} tokens, the most allowed.", hint="Delete one first."

@@ -1,5 +1,6 @@
 """The portal's settings, less what only costs time in tests."""
 
+import tests.servers  # noqa: F401  fills the environment, where pytest did not
 from portal.settings import *  # noqa: F403
 from portal.settings import STORAGES
 

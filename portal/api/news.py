@@ -167,35 +167,31 @@ def listeners_by_login(logins: Collection[Login]) -> dict[Login, Listener]:
 
 
 async def newest_id(connection: redis.asyncio.Redis) -> str:
-    entries = await connection.xrevrange(stream_name(), count=1)
-    return text_of(entries[0][0]) if entries else "0-0"
+    entries: Any = await connection.xrevrange(stream_name(), count=1)
+    return entries[0][0].decode() if entries else "0-0"
 
 
 async def is_trimmed(connection: redis.asyncio.Redis, news_id: str) -> bool:
     """Whether news after this one may have been dropped already: the stream keeps a bounded number."""
-    oldest = await connection.xrange(stream_name(), count=1)
-    return not oldest or order_of(text_of(oldest[0][0])) > order_of(news_id)
+    oldest: Any = await connection.xrange(stream_name(), count=1)
+    return not oldest or order_of(oldest[0][0].decode()) > order_of(news_id)
 
 
 async def read_after(connection: redis.asyncio.Redis, news_id: str, *, block_s: float = 0) -> list[News]:
     """The next news after this id, oldest first; waits up to `block_s` for the first one."""
     if block_s:
         await connection.xread({stream_name(): news_id}, count=1, block=int(block_s * 1000))
-    entries = await connection.xrange(stream_name(), min=f"({news_id}", count=REPLAY_CHUNK)
+    entries: Any = await connection.xrange(stream_name(), min=f"({news_id}", count=REPLAY_CHUNK)
     return [parse_news(raw_id, fields) for raw_id, fields in entries]
 
 
 def parse_news(raw_id: bytes, fields: dict[bytes, bytes]) -> News:
     return News(
-        news_id=text_of(raw_id),
+        news_id=raw_id.decode(),
         kind=fields[b"kind"].decode(),
         audience=Audience(**json.loads(fields[b"audience"])),
         payload=json.loads(fields[b"payload"]),
     )
-
-
-def text_of(raw: bytes | str) -> str:
-    return raw.decode() if isinstance(raw, bytes) else raw
 
 
 def order_of(news_id: str) -> tuple[int, int]:
