@@ -33,7 +33,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class AppHint:
-    """An app in an image. `command` may hold {token} and {port}; an empty one means that the app cannot be started."""
+    """An app in an image. `command` may hold {token}, {port} and {start_dir}; an empty one means that the app cannot be started."""
 
     name: str
     title: str

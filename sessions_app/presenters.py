@@ -1,21 +1,18 @@
 """What pages show of a session, worked out here so that templates only display."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from accounts.selectors import usable_projects
 from agents.models import AgentSlot
 from agents.runtime.base import PullProgress
 from agents.selectors import access_resource_group
 from agents.states import AgentState
 from common import clock
 from common.actors import Actor
-from common.errors import BerthError, NotFound
-from common.slots import CPU, MEM, ResourceSlots, format_bytes, format_slots, parse_slots
+from common.errors import BerthError
+from common.slots import MEM, ResourceSlots, format_bytes, format_slots, parse_slots
 from common.words import duration_words
-from images.models import ContainerImage
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, may
@@ -29,7 +26,6 @@ STAGES = (
     (Status.RUNNING, "Ready"),
 )
 SIZES = (("Small", "1", "2g"), ("Medium", "2", "4g"), ("Large", "4", "16g"))
-QUICK_SLOTS = ResourceSlots({CPU: 1000, MEM: 2 * 2**30})
 
 
 def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
@@ -128,57 +124,6 @@ def sizes(actor: Actor) -> list[dict[str, Any]]:
         fits = any(slots.fits_in(capacity) for _, capacity, _ in machines)
         shown.append({"title": title, "cpu": cpu, "mem": mem, "words": format_slots(slots), "fits": fits})
     return shown
-
-
-def stem_of(image: ContainerImage) -> str:
-    """A short name for sessions of this image: "python" of "berth/python:1"."""
-    last = image.reference.rpartition("/")[2].partition(":")[0].partition("@")[0]
-    return re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-")[:40] or "session"
-
-
-def stem_of_name(name: str) -> str:
-    return re.sub(r"-\d+$", "", name)[:56]
-
-
-def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str, object]:
-    """A usual session of `image` in the person's first project. Raises NotFound if there is no project."""
-    project = usable_projects(actor).first()
-    if project is None:
-        raise NotFound("You are in no project yet.", hint="Ask an administrator to add you to a project.")
-    minimum = ResourceSlots(image.min_slots)
-    slots = {slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}}
-    return {
-        "name": name,
-        "project": project.name,
-        "image": image.reference,
-        "type": "interactive",
-        "resources": raw_resources(slots),
-    }
-
-
-def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
-    """The body that asks for a session like `session`; folders that are gone are left out."""
-    return {
-        "name": name,
-        "project": session.project.name,
-        "image": session.image_reference,
-        "resource_group": session.resource_group.name,
-        "type": session.type,
-        "resources": {**raw_resources(session.requested_slots), "shm": session.shm_bytes},
-        "environment": session.environment,
-        "mounts": [
-            {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
-            for mount in session.mounts.all()
-            if mount.folder_id
-        ],
-        "command": session.command,
-        "timeout_s": session.timeout_s,
-    }
-
-
-def raw_resources(slots: Mapping[str, int]) -> dict[str, object]:
-    """Base units as the REST body has them."""
-    return {name: amount if name == MEM else amount / 1000 for name, amount in slots.items()}
 
 
 def summary(actor: Actor, typed: Mapping[str, Any]) -> dict[str, Any]:

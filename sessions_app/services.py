@@ -223,13 +223,18 @@ def start_app(session_id: UUID, app_name: str) -> None:
         raise Conflict(f"The session “{session.name}” is {session.status}, not RUNNING.")
     app = declared_app(session, app_name)
     kernel = main_kernel(session)
-    argv = build_app_argv(app["command"], port=app["port"], log_name=app["name"])
+    argv = build_app_argv(app["command"], port=app["port"], start_dir=start_dir_of(session))
     try:
         runtime_of(kernel.agent).start_process(
             kernel.container_name, argv, environment={"BERTH_APP_TOKEN": session.app_token}
         )
     except RuntimeFault as error:
         raise Unavailable(f"The machine of “{session.name}” did not start {app['title']}: {error}") from error
+
+
+def start_dir_of(session: ComputeSession) -> str:
+    """Where apps begin: in the first folder that may be written, because only files in folders are kept."""
+    return next((mount.path for mount in session.mounts.all() if not mount.is_readonly), HOME)
 
 
 def declared_app(session: ComputeSession, app_name: str) -> dict[str, object]:

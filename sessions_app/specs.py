@@ -131,9 +131,10 @@ def build_environment(plan: KernelPlan) -> dict[str, str]:
     }
 
 
-def build_app_argv(command: Sequence[str], *, port: int, log_name: str) -> tuple[str, ...]:
-    """The process that serves an app: `{port}` filled in; `{token}` becomes the value of $BERTH_APP_TOKEN, so that the
-    secret stands in no process list of the engine. Output goes to a file of the app in the container's /tmp."""
-    words = [shlex.quote(word.replace("{port}", str(port))) for word in command]
-    line = " ".join(words).replace("{token}", "'\"$BERTH_APP_TOKEN\"'")
-    return ("sh", "-c", f"exec {line} >/tmp/berth-app-{log_name}.log 2>&1")
+def build_app_argv(command: Sequence[str], *, port: int, start_dir: str) -> tuple[str, ...]:
+    """The process that serves an app: `{port}` and `{start_dir}` filled in; `{token}` becomes the value of
+    $BERTH_APP_TOKEN, so that the secret stands in no process list of the engine. What it writes goes to the output of
+    the container's first process, and so into the session's log."""
+    filled = (word.replace("{port}", str(port)).replace("{start_dir}", start_dir) for word in command)
+    line = " ".join(shlex.quote(word) for word in filled).replace("{token}", "'\"$BERTH_APP_TOKEN\"'")
+    return ("sh", "-c", f"exec {line} >/proc/1/fd/1 2>&1")

@@ -11,7 +11,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from common.api import actor_of
 from common.errors import BerthError
-from images.selectors import access_image
 from sessions_app import presenters
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
@@ -19,6 +18,7 @@ from sessions_app.pulls import pull_progress
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session, main_kernel, may, visible_sessions
 from sessions_app.services import enqueue_session, suggest_name, terminate_session
+from sessions_app.shortcuts import quick_start_session, start_session_again
 from sessions_app.states import LIVE, TERMINAL
 from sessions_app.web.forms import LauncherForm
 
@@ -95,22 +95,16 @@ def launch_summary(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def quick_start(request: HttpRequest) -> HttpResponse:
-    """Start an image with its usual size, in the person's first project: one click from the Start page."""
-    actor = actor_of(request)
-    image = access_image(actor, request.POST.get("image", ""))
-    raw = presenters.quick_request(actor, image, name=suggest_name(actor, presenters.stem_of(image)))
-    session = enqueue_session(actor=actor, request=parse_request(raw))
+    """Start an image with its usual size: one click from the Start page."""
+    session = quick_start_session(actor=actor_of(request), image_reference=request.POST.get("image", ""))
     return redirect("session-detail", session_id=session.pk)
 
 
 @require_POST
 @login_required
 def start_again(request: HttpRequest, session_id: UUID) -> HttpResponse:
-    """A new session like an earlier one of one's own."""
-    actor = actor_of(request)
-    earlier = access_session(actor, session_id, Action.OPEN_APP)
-    raw = presenters.request_like(earlier, name=suggest_name(actor, presenters.stem_of_name(earlier.name)))
-    session = enqueue_session(actor=actor, request=parse_request(raw))
+    """Start a session like an earlier one."""
+    session = start_session_again(actor=actor_of(request), session_id=session_id)
     return redirect("session-detail", session_id=session.pk)
 
 

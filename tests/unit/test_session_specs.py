@@ -88,8 +88,8 @@ def test_person_cannot_replace_variables_of_berth() -> None:
 def test_words_of_an_app_command_are_not_read_by_a_shell(word: str) -> None:
     import shlex
 
-    [_, _, line] = build_app_argv(["serve", word], port=80, log_name="app")
-    assert shlex.split(line.removeprefix("exec ").partition(" >/tmp/")[0]) == ["serve", word]
+    [_, _, line] = build_app_argv(["serve", word], port=80, start_dir="/home/work")
+    assert shlex.split(line.removeprefix("exec ").partition(" >/proc/")[0]) == ["serve", word]
 
 
 def test_token_of_an_app_comes_from_its_environment() -> None:

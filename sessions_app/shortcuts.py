@@ -1,0 +1,91 @@
+"""Sessions without a form: the usual one of an image, and one like an earlier one."""
+
+import re
+from collections.abc import Mapping
+from uuid import UUID
+
+from accounts.selectors import usable_projects
+from common.actors import Actor
+from common.errors import NotFound
+from common.slots import CPU, MEM, ResourceSlots
+from images.models import ContainerImage
+from images.selectors import access_image
+from sessions_app.models import ComputeSession
+from sessions_app.requests import parse_request
+from sessions_app.selectors import Action, access_session
+from sessions_app.services import enqueue_session, suggest_name
+from vfolders.selectors import own_folders
+from vfolders.services import create_folder
+
+QUICK_SLOTS = ResourceSlots({CPU: 1000, MEM: 2 * 2**30})
+OWN_FOLDER = "my-files"
+
+
+def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession:
+    """A usual session of the image in the person's first project, with the folder "my-files" mounted, which is made
+    the first time: what is saved there is found again in the next session."""
+    image = access_image(actor, image_reference)
+    raw = quick_request(actor, image, name=suggest_name(actor, stem_of(image)))
+    own = own_folders(actor).filter(owner_id=actor.user_id, name=OWN_FOLDER).first()
+    folder = own or create_folder(actor=actor, name=OWN_FOLDER)
+    return enqueue_session(
+        actor=actor, request=parse_request({**raw, "mounts": [{"folder": str(folder.pk)}]})
+    )
+
+
+def start_session_again(*, actor: Actor, session_id: UUID) -> ComputeSession:
+    """A new session like an earlier one of one's own. Raises NotFound, PermissionDenied, and what enqueueing raises."""
+    earlier = access_session(actor, session_id, Action.OPEN_APP)
+    raw = request_like(earlier, name=suggest_name(actor, stem_of_name(earlier.name)))
+    return enqueue_session(actor=actor, request=parse_request(raw))
+
+
+def stem_of(image: ContainerImage) -> str:
+    """A short name for sessions of this image: "python" of "berth/python:1"."""
+    last = image.reference.rpartition("/")[2].partition(":")[0].partition("@")[0]
+    return re.sub(r"[^A-Za-z0-9]+", "-", last).strip("-")[:40] or "session"
+
+
+def stem_of_name(name: str) -> str:
+    return re.sub(r"-\d+$", "", name)[:56]
+
+
+def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str, object]:
+    """A usual session of `image` in the person's first project. Raises NotFound if there is no project."""
+    project = usable_projects(actor).first()
+    if project is None:
+        raise NotFound("You are in no project yet.", hint="Ask an administrator to add you to a project.")
+    minimum = ResourceSlots(image.min_slots)
+    slots = {slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}}
+    return {
+        "name": name,
+        "project": project.name,
+        "image": image.reference,
+        "type": "interactive",
+        "resources": raw_resources(slots),
+    }
+
+
+def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
+    """The body that asks for a session like `session`; folders that are gone are left out."""
+    return {
+        "name": name,
+        "project": session.project.name,
+        "image": session.image_reference,
+        "resource_group": session.resource_group.name,
+        "type": session.type,
+        "resources": {**raw_resources(session.requested_slots), "shm": session.shm_bytes},
+        "environment": session.environment,
+        "mounts": [
+            {"folder": str(mount.folder_id), "path": mount.path, "readonly": mount.is_readonly}
+            for mount in session.mounts.all()
+            if mount.folder_id
+        ],
+        "command": session.command,
+        "timeout_s": session.timeout_s,
+    }
+
+
+def raw_resources(slots: Mapping[str, int]) -> dict[str, object]:
+    """Base units as the REST body has them."""
+    return {name: amount if name == MEM else amount / 1000 for name, amount in slots.items()}
