@@ -109,7 +109,9 @@ def describe_app(session: ComputeSession, host: AppHost, presence: Presence) -> 
 
 def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
     """Those whose person, portal sign-in, permission and running session all stand. 3 queries, however many."""
-    users = User.objects.filter(is_active=True, domain__is_active=True).in_bulk({p.user_id for p in presences})
+    users = User.objects.filter(is_active=True, domain__is_active=True).in_bulk(
+        {p.user_id for p in presences}
+    )
     sessions = ComputeSession.objects.filter(status=Status.RUNNING).in_bulk({p.session_id for p in presences})
     known = [p for p in presences if p.user_id in users and p.session_id in sessions]
     standing = logins.standing_logins([(p.login_key, users[p.user_id]) for p in known])

@@ -13,7 +13,6 @@ from common.proxy import (
     HeaderRules,
     RequestRefused,
     Transport,
-    UpstreamBroken,
     UpstreamError,
     UpstreamTimeout,
     UpstreamUnreachable,

@@ -105,7 +105,9 @@ class OpenConnections:
             except AccessUnknown:
                 if loop.time() - known_at < UNKNOWN_LIMIT_S:
                     continue
-                logger.warning("permissions unknown for %d s: closing all connections to sessions", UNKNOWN_LIMIT_S)
+                logger.warning(
+                    "permissions unknown for %d s: closing all connections to sessions", UNKNOWN_LIMIT_S
+                )
                 staying = frozenset()
             for presence in asked - staying:
                 self.cut(presence)

@@ -51,7 +51,12 @@ def redeem_app_ticket(*, host: AppHost, code: str, state: str) -> str | None:
     if not (is_for_host and is_of_state and ticket.expires_at > clock.now()):
         return None
 
-    grant = {"user_id": ticket.user_id, "login_key": ticket.login_key, "session_id": ticket.session_id, "app": ticket.app}
+    grant = {
+        "user_id": ticket.user_id,
+        "login_key": ticket.login_key,
+        "session_id": ticket.session_id,
+        "app": ticket.app,
+    }
     cookie = new_secret()
     AppLogin.objects.filter(**grant).delete()
     AppLogin.objects.create(cookie_hash=hash_secret(cookie), **grant)
@@ -79,4 +84,6 @@ def standing_logins(users_by_key: Collection[tuple[str, User]]) -> set[str]:
 
 def _is_of(data: dict[str, object], user: User) -> bool:
     is_same_person = data.get(SESSION_KEY) == str(user.pk)
-    return is_same_person and constant_time_compare(str(data.get(HASH_SESSION_KEY, "")), user.get_session_auth_hash())
+    return is_same_person and constant_time_compare(
+        str(data.get(HASH_SESSION_KEY, "")), user.get_session_auth_hash()
+    )

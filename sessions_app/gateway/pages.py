@@ -36,9 +36,7 @@ class Page:
         nonce = secrets.token_urlsafe(16)
         context = {name: getattr(self, name) for name in ("title", "text", "hint", "refresh_s", "links")}
         body = render_to_string("sessions_app/gateway/page.html", {**context, "nonce": nonce}).encode()
-        policy = (
-            f"default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-        )
+        policy = f"default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
         headers = [
             (b"content-type", b"text/html; charset=utf-8"),
             (b"content-security-policy", policy.encode()),
@@ -61,7 +59,12 @@ def redirect(status: int, location: str, *cookies: str) -> tuple[int, Headers]:
 
 
 def session_links(session_id: UUID) -> tuple[dict[str, str], ...]:
-    return ({"label": "Back to the session", "url": f"{settings.BERTH_URL}{reverse("session-detail", args=[session_id])}"},)
+    return (
+        {
+            "label": "Back to the session",
+            "url": f"{settings.BERTH_URL}{reverse('session-detail', args=[session_id])}",
+        },
+    )
 
 
 def portal_links() -> tuple[dict[str, str], ...]:
@@ -84,7 +87,9 @@ def starting(admission: Admission, waited_s: float) -> Page:
         503,
         f"{admission.title} is starting",
         f"It starts in the session “{admission.session_name}” and will appear here.",
-        hint="This takes longer than usual. A terminal in the session shows its log under /tmp." if is_late else "",
+        hint="This takes longer than usual. A terminal in the session shows its log under /tmp."
+        if is_late
+        else "",
         refresh_s=REFRESH_S,
         links=session_links(admission.presence.session_id),
     )
@@ -92,7 +97,9 @@ def starting(admission: Admission, waited_s: float) -> Page:
 
 def not_started(admission: Admission, why: str) -> Page:
     links = session_links(admission.presence.session_id)
-    return Page(502, f"{admission.title} did not start", why, hint="Reload this page to try again.", links=links)
+    return Page(
+        502, f"{admission.title} did not start", why, hint="Reload this page to try again.", links=links
+    )
 
 
 def nothing_listens(admission: Admission) -> Page:
@@ -139,7 +146,12 @@ def broken(admission: Admission, why: str, *, is_timeout: bool) -> Page:
 
 
 def no_such_place() -> Page:
-    return Page(404, "There is nothing at this address", "The address names no app of a session.", links=portal_links())
+    return Page(
+        404,
+        "There is nothing at this address",
+        "The address names no app of a session.",
+        links=portal_links(),
+    )
 
 
 def signed_out() -> Page:

@@ -29,7 +29,9 @@ async def begin(call: Call, host: AppHost) -> None:
         state = new_secret()
     query = urlencode({"host": host.label, "next": local_path(call.path_and_query), "state": state})
     cookie = f"{STATE_COOKIE}={state}; Max-Age={_STATE_LIFETIME_S}{_COOKIE}"
-    await call.respond(*pages.redirect(302, f"{settings.BERTH_URL}{reverse('app-authorize')}?{query}", cookie))
+    await call.respond(
+        *pages.redirect(302, f"{settings.BERTH_URL}{reverse('app-authorize')}?{query}", cookie)
+    )
 
 
 async def finish(call: Call, host: AppHost, authorizer: Authorizer) -> None:

@@ -105,7 +105,9 @@ class TerminalConsumer(AsyncWebsocketConsumer):
         names = parse_qs(self.scope["query_string"].decode("ascii", "replace")).get("kernel", ["main1"])
         kernel = main_kernel(session, names[0])
         if not session.is_running or kernel.agent is None:
-            raise Conflict(f"The session “{session.name}” is {session.status.lower()}; a terminal needs a running one.")
+            raise Conflict(
+                f"The session “{session.name}” is {session.status.lower()}; a terminal needs a running one."
+            )
         login_key = self.scope["session"].session_key or ""
         presence = Presence(user.pk, login_key, session.pk, Action.OPEN_TERMINAL.value)
         return presence, kernel.container_name, kernel.agent

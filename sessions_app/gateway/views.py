@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -33,6 +34,16 @@ def authorize(request: HttpRequest) -> HttpResponse:
     login_key = request.session.session_key or ""
     code = issue_app_ticket(actor=actor_of(request), login_key=login_key, host=host, state=state)
     query = urlencode({"code": code, "state": state, "next": local_path(request.GET.get("next", ""))})
-    response = SeeOther(f"{app_origin(host.session_label, host.app)}{CALLBACK_PATH}?{query}")
+    response = _send_to(request, f"{app_origin(host.session_label, host.app)}{CALLBACK_PATH}?{query}")
     response["Referrer-Policy"] = "no-referrer"
     return response
+
+
+def _send_to(request: HttpRequest, location: str) -> HttpResponse:
+    """A redirect; after a form of our own (signing in) a page that goes on by itself, since browsers hold the policy
+    `form-action 'self'` against every redirect that follows a form."""
+    if request.headers.get("Sec-Fetch-Site") != "same-origin":
+        return SeeOther(location)
+    links = [{"label": "Go on", "url": location}]
+    context = {"title": "Opening the app", "location": location, "links": links, "nonce": request.csp_nonce}  # type: ignore[attr-defined]
+    return render(request, "sessions_app/gateway/page.html", context)

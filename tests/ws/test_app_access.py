@@ -95,6 +95,18 @@ async def test_a_person_who_is_not_signed_in_is_asked_to(stage: Stage, app: int)
         assert answer.headers["Location"].startswith("/account/login/?next=/apps/authorize/")
 
 
+async def test_after_a_form_of_the_portal_a_page_leads_on(stage: Stage, app: int) -> None:
+    """Browsers forbid the redirects that follow a form to leave the portal."""
+    async with gateway() as browser:
+        await signed_in(browser, stage.owner)
+        page = await browser.request("GET", stage.host("lab"), "/", headers=NAVIGATION)
+        target = urlsplit(page.headers["Location"])
+        headers = NAVIGATION | {"Sec-Fetch-Site": "same-origin"}
+        answer = await browser.request("GET", PORTAL_HOST, f"{target.path}?{target.query}", headers=headers)
+        assert answer.status == 200
+        assert f'content="0; url=http://{stage.host("lab")}/.berth/callback?code=' in answer.text
+
+
 @pytest.mark.parametrize("role", [Role.USER, Role.DOMAIN_ADMIN, Role.SUPERADMIN])
 async def test_nobody_but_the_owner_is_let_in(stage: Stage, app: int, role: Role) -> None:
     domain = None if role is Role.USER else stage.session.domain
