@@ -48,7 +48,8 @@ def purge_data(layout: Layout, log: Say) -> None:
             remove_tree(quarters, log)
             if quarters.parent.is_dir() and not any(quarters.parent.iterdir()):
                 quarters.parent.rmdir()
-    if not layout.env_file.exists():
+    was_only_tried = layout.data.is_dir() and {entry.name for entry in layout.data.iterdir()} == {"up.lock"}
+    if not (layout.env_file.exists() or was_only_tried):
         return
     not_data = {layout.assets, layout.static, layout.checkout / "var" / "test"}
     for entry in set(layout.data.iterdir()) - not_data:

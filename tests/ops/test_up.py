@@ -55,6 +55,13 @@ class Up:
         with urllib.request.urlopen(f"{self.url}/api/v1/health/", timeout=5) as answer:
             return json.load(answer)
 
+    def is_healthy(self) -> bool:
+        """Whether web, database and Redis all work; health answers 503 when one of them does not."""
+        try:
+            return self.health()["status"] == "ok"
+        except OSError:
+            return False
+
     def pid_of(self, part: str) -> int:
         """The process whose command line holds `part`; 0 while there is none."""
         for pid in marked_processes(self.data):
@@ -134,9 +141,11 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
     second.wait_for(f"Berth is running already: {re.escape(up.url)}", deadline_s=15)
     assert second.process.wait(15) == 0
 
-    web = up.pid_of("uvicorn")
-    os.kill(web, signal.SIGKILL)
-    wait_until(lambda: up.pid_of("uvicorn") not in (0, web), deadline_s=15)
+    for part in ("postgres", "redis-server", "uvicorn"):
+        killed = up.pid_of(part)
+        os.kill(killed, signal.SIGKILL)
+        wait_until(lambda part=part, killed=killed: up.pid_of(part) not in (0, killed), deadline_s=15)
+        wait_until(up.is_healthy, deadline_s=20)
 
     up.process.kill()
     up.process.wait(10)
