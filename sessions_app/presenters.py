@@ -16,7 +16,7 @@ from common.words import duration_words
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, may
-from sessions_app.states import Status
+from sessions_app.states import REASON_SENTENCES, Reason, Status
 
 STAGES = (
     (Status.PENDING, "Queued"),
@@ -40,6 +40,7 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,
         "explanation": explanation(session),
+        "short_explanation": short_explanation(session),
     }
 
 
@@ -50,6 +51,13 @@ def explanation(session: ComputeSession) -> str:
     if session.status == Status.PENDING and session.queue_position:
         return f"Number {session.queue_position} in the queue. {session.status_message}"
     return session.status_message
+
+
+def short_explanation(session: ComputeSession) -> str:
+    """The same in a table: one sentence, without what the engine said."""
+    if session.status_reason in set(Reason) and session.status != Status.RUNNING:
+        return REASON_SENTENCES[Reason(session.status_reason)]
+    return explanation(session)
 
 
 def columns() -> list[dict[str, Any]]:
