@@ -34,7 +34,7 @@ class Call:
     @property
     def path_and_query(self) -> str:
         query = self.scope["query_string"]
-        path = self.scope["raw_path"] + (b"?" + query if query else b"")
+        path: bytes = self.scope["raw_path"] + (b"?" + query if query else b"")
         return path.decode("ascii", "replace")
 
     def cookie(self, name: str) -> str:

@@ -22,6 +22,7 @@ def issue_app_ticket(*, actor: Actor, login_key: str, host: AppHost, state: str)
     hidden), PermissionDenied."""
     found = session_by_host_label(host.session_label)
     session = access_session(actor, found.pk if found else UUID(int=0), Action.OPEN_APP)
+    assert actor.user_id is not None, "a ticket is for a person"
     code = new_secret()
 
     with transaction.atomic():

@@ -54,7 +54,7 @@ async def read_until(socket: aiohttp.ClientWebSocketResponse, ending: bytes) -> 
         data = (await socket.receive(timeout=20)).data
         assert isinstance(data, bytes), data
         seen += data
-        await socket.send_str('{"type": "ack", "bytes": %d}' % len(data))
+        await socket.send_json({"type": "ack", "bytes": len(data)})
     return seen
 
 

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessions_app.tickets import AppHost, hash_secret, host_name, is_secret, is_under, local_path, new_secret, parse_app_host
+from sessions_app.tickets import (
+    AppHost,
+    hash_secret,
+    host_name,
+    is_secret,
+    is_under,
+    local_path,
+    new_secret,
+    parse_app_host,
+)
 
 SID = "abcdefghijklm234"
 DOMAIN = "apps.localhost"
@@ -57,7 +66,8 @@ def test_every_name_below_the_domain_is_the_gateways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("app", "port"), [("p80", 80), ("p65535", 65535), ("p65536", None), ("p0", None), ("p080", None), ("jupyter", None)]
+    ("app", "port"),
+    [("p80", 80), ("p65535", 65535), ("p65536", None), ("p0", None), ("p080", None), ("jupyter", None)],
 )
 def test_a_port_may_stand_for_an_app(app: str, port: int | None) -> None:
     assert AppHost(app, SID).port == port
@@ -78,8 +88,19 @@ def test_a_local_path_is_kept(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "lab", "//evil.example", "/\\evil.example", "\\\\evil", "https://evil.example", "javascript:alert(1)", "/a\r\nX: y"]
-    + ["/\t/evil.example", "/é", "/" + "a" * 2000],
+    [
+        "",
+        "lab",
+        "//evil.example",
+        "/\\evil.example",
+        "\\\\evil",
+        "https://evil.example",
+        "javascript:alert(1)",
+        "/a\r\nX: y",
+        "/\t/evil.example",
+        "/é",
+        "/" + "a" * 2000,
+    ],
 )
 def test_any_other_address_becomes_the_root(path: str) -> None:
     assert local_path(path) == "/"

@@ -1,6 +1,7 @@
 """A person with a running session, and a browser that keeps cookies as browsers do: per host, whatever its port."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,12 @@ from tests.factories_scheduler import Cluster, make_cluster
 from tests.ws.servers import serve_asgi
 
 PORTAL_HOST = "localhost:8080"
-NAVIGATION = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "none", "Accept": "text/html"}
+NAVIGATION = {
+    "Sec-Fetch-Mode": "navigate",
+    "Sec-Fetch-Dest": "document",
+    "Sec-Fetch-Site": "none",
+    "Accept": "text/html",
+}
 LAUNCH = (
     (Status.SCHEDULED, Reason.PLACED),
     (Status.PREPARING, Reason.PREPARING),
@@ -88,7 +94,9 @@ class Browser:
     http: aiohttp.ClientSession
     cookies: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    async def request(self, method: str, host: str, path: str, *, headers: dict[str, str] | None = None, **more: Any) -> Answer:
+    async def request(
+        self, method: str, host: str, path: str, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> Answer:
         url = f"http://127.0.0.1:{self.port}{path}"
         sent = self._headers(host) | (headers or {})
         async with self.http.request(method, url, headers=sent, allow_redirects=False, **more) as answer:
@@ -151,7 +159,7 @@ def sample_app(seen: list[web.Request] | None = None) -> web.RouteTableDef:
         await response.prepare(request)
         while True:
             await response.write(b"x")
-            await wait_a_moment()
+            await asyncio.sleep(0.05)
 
     @routes.get("/ws")
     async def talk(request: web.Request) -> web.WebSocketResponse:
@@ -165,15 +173,8 @@ def sample_app(seen: list[web.Request] | None = None) -> web.RouteTableDef:
     async def show(request: web.Request) -> web.Response:
         if seen is not None:
             seen.append(request)
-        return web.Response(text=f"the app at {request.raw_path}", headers={"Content-Security-Policy": "default-src *"})
+        return web.Response(
+            text=f"the app at {request.raw_path}", headers={"Content-Security-Policy": "default-src *"}
+        )
 
     return routes
-
-
-async def wait_a_moment() -> None:
-    import asyncio
-
-    await asyncio.sleep(0.05)
-
-
-Predicate = Callable[[], object]

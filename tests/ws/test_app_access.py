@@ -50,14 +50,22 @@ async def test_a_port_of_the_session_opens_like_an_app(stage: Stage, app: int) -
 async def test_secrets_of_the_portal_stay_here_and_the_apps_token_is_added(stage: Stage) -> None:
     seen: list[web.Request] = []
     async with serve_app(sample_app(seen)) as port, gateway() as browser:
-        await in_thread(stage.declare)({"name": "lab", "title": "Lab", "port": port, "command": ["lab", "{token}"]})
+        await in_thread(stage.declare)(
+            {"name": "lab", "title": "Lab", "port": port, "command": ["lab", "{token}"]}
+        )
         await in_thread(stage.run)()
         await signed_in(browser, stage.owner)
         await browser.visit(stage.host("lab"))
         for host in (stage.host("lab"), stage.host(f"p{port}")):
             await browser.visit(host)
-            browser.cookies[host] |= {settings.SESSION_COOKIE_NAME: "s", settings.CSRF_COOKIE_NAME: "c", "_xsrf": "x"}
-            await browser.request("GET", host, "/", headers={"Authorization": "Bearer bkabcdefghijklmnop.secret"})
+            browser.cookies[host] |= {
+                settings.SESSION_COOKIE_NAME: "s",
+                settings.CSRF_COOKIE_NAME: "c",
+                "_xsrf": "x",
+            }
+            await browser.request(
+                "GET", host, "/", headers={"Authorization": "Bearer bkabcdefghijklmnop.secret"}
+            )
     lab, port_app = seen[-3], seen[-1]
     assert lab.headers["Cookie"] == port_app.headers["Cookie"] == "_xsrf=x"
     assert lab.headers["Authorization"] == f"token {stage.session.app_token}"
@@ -166,7 +174,9 @@ async def test_a_code_dies_with_time(stage: Stage, app: int) -> None:
         assert (await browser.request("GET", stage.host("lab"), path)).status == 403
 
 
-@pytest.mark.parametrize("place", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"])
+@pytest.mark.parametrize(
+    "place", ["//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)"]
+)
 async def test_the_way_back_never_leaves_the_host(stage: Stage, app: int, place: str) -> None:
     async with gateway() as browser:
         await signed_in(browser, stage.owner)
@@ -190,8 +200,12 @@ async def test_pages_of_other_origins_cannot_use_the_cookie(stage: Stage, app: i
         host = stage.host("lab")
         await browser.visit(host)
         sibling = f"http://{stage.host('evil')}"
-        post = await browser.request("POST", host, "/", headers={"Origin": sibling, "Sec-Fetch-Site": "same-site"})
-        fetch = await browser.request("GET", host, "/", headers={"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"})
+        post = await browser.request(
+            "POST", host, "/", headers={"Origin": sibling, "Sec-Fetch-Site": "same-site"}
+        )
+        fetch = await browser.request(
+            "GET", host, "/", headers={"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}
+        )
         assert post.status == fetch.status == 403
         with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
             await browser.websocket(host, "/ws", origin=sibling)

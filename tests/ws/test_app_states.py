@@ -115,7 +115,9 @@ async def test_a_name_that_is_no_app_is_nothing(stage: Stage) -> None:
             assert (await browser.request("GET", host, "/")).status == 404
 
 
-async def test_a_session_has_a_bounded_number_of_requests(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_has_a_bounded_number_of_requests(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(connections.LIMITS, Kind.REQUEST, 2)
     async with serve_app(sample_app()) as port, gateway() as browser:
         await in_thread(stage.run)()

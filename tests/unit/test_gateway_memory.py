@@ -1,0 +1,138 @@
+"""What the gateway remembers and what it has open, while the database answers and while it does not."""
+
+import asyncio
+import uuid
+
+import pytest
+
+from sessions_app.gateway import admissions, connections
+from sessions_app.gateway.admissions import Admissions
+from sessions_app.gateway.connections import LIMITS, ConnectionCut, Kind, OpenConnections, TooManyConnections
+from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Presence
+from sessions_app.tickets import AppHost
+
+HOST = AppHost("lab", "abcdefghijklm234")
+SOMEBODY = Presence(1, "login", uuid.UUID(int=1), "open_app")
+ADMISSION = Admission(SOMEBODY, AppState.OPEN, "s", "Lab")
+
+
+class CountingAuthorizer:
+    """Lets everybody in, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def admit(self, host: AppHost, cookie: str) -> Admission | None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        return ADMISSION
+
+    async def redeem(self, host: AppHost, code: str, state: str) -> str | None:
+        return None
+
+    async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
+        return presences
+
+    async def start_app(self, session_id: uuid.UUID, app: str) -> str:
+        return ""
+
+
+class SilentAuthorizer(CountingAuthorizer):
+    """Its database has stopped to answer."""
+
+    async def admit(self, host: AppHost, cookie: str) -> Admission | None:
+        raise AccessUnknown
+
+    async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
+        raise AccessUnknown
+
+
+async def test_requests_of_one_moment_ask_once() -> None:
+    authorizer = CountingAuthorizer()
+    known = Admissions(authorizer)
+    found = await asyncio.gather(*(known.find(HOST, "cookie") for _ in range(50)))
+    assert found == [ADMISSION] * 50
+    assert (await known.find(HOST, "cookie"), authorizer.asked) == (ADMISSION, 1)
+
+
+async def test_what_is_forgotten_or_old_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    authorizer = CountingAuthorizer()
+    known = Admissions(authorizer)
+    await known.find(HOST, "cookie")
+    known.forget(HOST, "cookie")
+    await known.find(HOST, "cookie")
+    assert authorizer.asked == 2
+    monkeypatch.setattr(admissions, "FRESH_S", 0.0)
+    await known.find(HOST, "cookie")
+    assert authorizer.asked == 3
+
+
+async def test_other_cookies_and_other_hosts_are_asked_for_themselves() -> None:
+    authorizer = CountingAuthorizer()
+    known = Admissions(authorizer)
+    for host, cookie in ((HOST, "a"), (HOST, "b"), (AppHost("x", HOST.session_label), "a")):
+        await known.find(host, cookie)
+    assert authorizer.asked == 3
+
+
+async def test_without_database_what_was_known_holds_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Admissions(CountingAuthorizer())
+    await known.find(HOST, "cookie")
+    known._authorizer = SilentAuthorizer()
+    monkeypatch.setattr(admissions, "FRESH_S", 0.0)
+    assert await known.find(HOST, "cookie") == ADMISSION
+    with pytest.raises(AccessUnknown):
+        await known.find(HOST, "never seen")
+    monkeypatch.setattr(admissions, "UNKNOWN_LIMIT_S", 0.0)
+    with pytest.raises(AccessUnknown):
+        await known.find(HOST, "cookie")
+
+
+async def stay(opened: OpenConnections, presence: Presence = SOMEBODY) -> None:
+    async with opened.carry(presence, Kind.WEBSOCKET):
+        await asyncio.Event().wait()
+
+
+async def test_without_database_everything_is_cut_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = OpenConnections(SilentAuthorizer().still_present, recheck_s=0.01)
+    monkeypatch.setattr(connections, "UNKNOWN_LIMIT_S", 0.05)
+    with pytest.raises(ConnectionCut):
+        async with asyncio.timeout(5):
+            await stay(opened)
+
+
+async def test_only_those_who_may_not_stay_are_cut() -> None:
+    other = Presence(2, "login", SOMEBODY.session_id, "open_app")
+
+    async def only_other(presences: frozenset[Presence]) -> frozenset[Presence]:
+        return presences & {other}
+
+    opened = OpenConnections(only_other, recheck_s=0.01)
+    staying = asyncio.create_task(stay(opened, other))
+    with pytest.raises(ConnectionCut):
+        async with asyncio.timeout(5):
+            await stay(opened)
+    assert not staying.done()
+    assert opened.count(SOMEBODY.session_id, Kind.WEBSOCKET) == 1
+    staying.cancel()
+
+
+async def test_a_session_has_a_bounded_number_of_each_kind() -> None:
+    opened = OpenConnections(CountingAuthorizer().still_present)
+    tasks = [asyncio.create_task(stay(opened)) for _ in range(LIMITS[Kind.WEBSOCKET])]
+    await asyncio.sleep(0)
+    with pytest.raises(TooManyConnections):
+        await stay(opened)
+    async with opened.carry(SOMEBODY, Kind.REQUEST):
+        pass
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert opened.count(SOMEBODY.session_id, Kind.WEBSOCKET) == 0
+
+
+async def test_an_error_of_the_carried_request_is_passed_on() -> None:
+    opened = OpenConnections(CountingAuthorizer().still_present)
+    with pytest.raises(TimeoutError):
+        async with opened.carry(SOMEBODY, Kind.REQUEST):
+            raise TimeoutError
