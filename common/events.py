@@ -7,6 +7,7 @@ task heals what a lost event missed.
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -36,4 +37,4 @@ def announce(event: Event) -> None:
     A handler that fails is logged and does not disturb the others or the caller.
     """
     for handler in _handlers[type(event)]:
-        transaction.on_commit(lambda handler=handler: handler(event), robust=True)
+        transaction.on_commit(partial(handler, event), robust=True)

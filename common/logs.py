@@ -3,11 +3,12 @@
 import logging
 
 import structlog
+from structlog.typing import Processor
 
 
 def configure_logging(level: str) -> None:
     """Send structlog and the standard library's loggers through one formatter."""
-    shared = [
+    shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,

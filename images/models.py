@@ -7,6 +7,7 @@ from django.db.models import Q
 
 from accounts.models import name_validator
 from common import clock
+from images.labels import AppHint
 from images.references import MAX_REFERENCE
 
 
@@ -82,3 +83,8 @@ class ContainerImage(models.Model):
 
     def __str__(self) -> str:
         return self.title or self.reference
+
+    @property
+    def app_hints(self) -> tuple[AppHint, ...]:
+        """`apps` as values."""
+        return tuple(AppHint(**{**app, "command": tuple(app.get("command", ()))}) for app in self.apps)

@@ -1,13 +1,13 @@
 """Every address of the portal. The access matrix (tests/access) walks this table."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from portal.api.views import EventStreamView, HealthView
 from portal.web.views import api_reference, start, styleguide
 
-api_v1 = [
+api_v1: list[URLPattern | URLResolver] = [
     path("health/", HealthView.as_view(), name="api-health"),
     path("events/", EventStreamView.as_view(), name="api-events"),
     path("", include("accounts.api.urls")),

@@ -67,14 +67,14 @@ def _launch(session: ComputeSession) -> None:
     lifecycle_to(session, Status.PREPARING, Reason.PREPARING)
     plans = {kernel: plan_of(session, kernel) for kernel in session.kernels.all()}
     for kernel, plan in plans.items():
-        runtime = runtime_of(kernel.agent)
+        runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
         runtime.ensure_network(specs.build_network_spec(plan))
         runtime.ensure_volume(specs.home_volume_name(kernel.pk), specs.kernel_labels(plan))
 
     lifecycle_to(session, Status.STARTING, Reason.IMAGE_READY)
     for kernel, plan in plans.items():
-        runtime = runtime_of(kernel.agent)
+        runtime = runtime_of(kernel.placed_agent)
         runtime.ensure_container(specs.build_container_spec(plan))
         runtime.start_container(kernel.container_name)
         note_container(kernel, runtime.inspect_container(kernel.container_name))
@@ -144,14 +144,12 @@ def start_own_apps(session: ComputeSession) -> None:
     that does not start is no reason to end the session: opening it tries again."""
     if session.type != "interactive":
         return
-    for app in session.image.apps:
-        if app.get("autostart"):
+    for app in session.image.app_hints:
+        if app.autostart:
             try:
-                start_app(session.pk, app["name"])
+                start_app(session.pk, app.name)
             except BerthError as error:
-                log.warning(
-                    "app.not_started", session_id=str(session.pk), app=app["name"], error=error.message
-                )
+                log.warning("app.not_started", session_id=str(session.pk), app=app.name, error=error.message)
 
 
 def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:

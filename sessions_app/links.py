@@ -29,6 +29,6 @@ def apps_of(session: ComputeSession) -> list[dict[str, object]]:
     if not session.is_running or session.type != "interactive":
         return []
     return [
-        {"name": app["name"], "title": app.get("title") or app["name"], "url": app_url(session, app["name"])}
-        for app in session.image.apps
+        {"name": app.name, "title": app.title, "url": app_url(session, app.name)}
+        for app in session.image.app_hints
     ]

@@ -42,7 +42,9 @@ async def follow_log(actor: Actor, kernel: Kernel) -> AsyncIterator[bytes]:
     if state == "live":
         fresh = await sync_to_async(_reload)(kernel)
         try:
-            async with aclosing(async_runtime_of(fresh.agent).follow_logs(fresh.container_name)) as chunks:
+            async with aclosing(
+                async_runtime_of(fresh.placed_agent).follow_logs(fresh.container_name)
+            ) as chunks:
                 async for chunk in _until_refused(actor, fresh, chunks):
                     yield chunk
             return
@@ -74,6 +76,7 @@ async def _until_refused(actor: Actor, kernel: Kernel, chunks: AsyncIterator[byt
     finally:
         if pending is not None:
             pending.cancel()
+            await asyncio.wait({pending})  # the stream can be closed only when nobody reads it any more
 
 
 @sync_to_async

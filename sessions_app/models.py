@@ -150,6 +150,13 @@ class Kernel(models.Model):
         return f"{self.role}{self.index}"
 
     @property
+    def placed_agent(self) -> Agent:
+        """Its machine. Only for kernels that were placed."""
+        if self.agent is None:
+            raise Kernel.agent.RelatedObjectDoesNotExist(f"{self.container_name} has no machine yet.")
+        return self.agent
+
+    @property
     def container_name(self) -> str:
         return f"berth-{self.id.hex}-{self.attempt}"
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from accounts.models import Project
-from accounts.selectors import access_usable_project
+from accounts.selectors import access_usable_project, user_of
 from agents.models import AgentSlot, ResourceGroup
 from agents.runtime.base import RuntimeFault
 from agents.selectors import access_resource_group, runtime_of
@@ -21,6 +21,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from common.events import announce
 from common.slots import ResourceSlots, format_slots
+from images.labels import AppHint
 from images.models import ContainerImage
 from images.selectors import access_image
 from sessions_app import lifecycle
@@ -139,7 +140,7 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest) -> ComputeSession:
     session = ComputeSession.objects.create(
         name=request.name,
         type=request.type,
-        owner_id=actor.user_id,
+        owner=user_of(actor),
         project=resolved.project,
         domain_id=resolved.project.domain_id,
         resource_group=resolved.group,
@@ -223,13 +224,15 @@ def start_app(session_id: UUID, app_name: str) -> None:
         raise Conflict(f"The session “{session.name}” is {session.status}, not RUNNING.")
     app = declared_app(session, app_name)
     kernel = main_kernel(session)
-    argv = build_app_argv(app["command"], port=app["port"], start_dir=start_dir_of(session))
+    if not app.command:
+        return  # the image starts it by itself
+    argv = build_app_argv(app.command, port=app.port, start_dir=start_dir_of(session))
     try:
-        runtime_of(kernel.agent).start_process(
+        runtime_of(kernel.placed_agent).start_process(
             kernel.container_name, argv, environment={"BERTH_APP_TOKEN": session.app_token}
         )
     except RuntimeFault as error:
-        raise Unavailable(f"The machine of “{session.name}” did not start {app['title']}: {error}") from error
+        raise Unavailable(f"The machine of “{session.name}” did not start {app.title}: {error}") from error
 
 
 def start_dir_of(session: ComputeSession) -> str:
@@ -237,12 +240,13 @@ def start_dir_of(session: ComputeSession) -> str:
     return next((mount.path for mount in session.mounts.all() if not mount.is_readonly), HOME)
 
 
-def declared_app(session: ComputeSession, app_name: str) -> dict[str, object]:
+def declared_app(session: ComputeSession, app_name: str) -> AppHint:
     """The app `app_name` as the session's image declares it. Raises NotFound."""
-    for app in session.image.apps:
-        if app["name"] == app_name:
-            return app  # type: ignore[no-any-return]
-    known = ", ".join(app["name"] for app in session.image.apps) or "none"
+    apps = session.image.app_hints
+    for app in apps:
+        if app.name == app_name:
+            return app
+    known = ", ".join(app.name for app in apps) or "none"
     raise NotFound(
         f"The image of “{session.name}” has no app called “{app_name[:20]}”.",
         hint=f"Its apps: {known}. Any port answers as p<number>.",

@@ -1,7 +1,7 @@
 """All that the tests need, from a fresh clone; standard library alone. `bin/test` and `bin/check` run it first.
 
-    python -m tests.prepare tools       # the virtual environment with the development requirements
-    python -m tests.prepare all         # … and engine, session image, assets, browser
+python -m tests.prepare tools       # the virtual environment with the development requirements
+python -m tests.prepare all         # … and engine, session image, assets, browser
 """
 
 import os

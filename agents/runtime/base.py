@@ -5,7 +5,7 @@ Pure: values, errors and two abstract classes. `ContainerRuntime` is for workers
 named `ensure_*`, `stop_*` and `remove_*` may be repeated: what is already as asked is a success."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -391,7 +391,7 @@ class AsyncRuntime(ABC):
     @abstractmethod
     def follow_logs(
         self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """stdout and stderr as they come, after the last `tail` lines (None: all), until the container ends.
         Close the iterator (`aclose`) to leave early. Raises ContainerGone."""
 

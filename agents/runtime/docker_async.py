@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime
 
@@ -94,7 +94,7 @@ class DockerAsyncRuntime(AsyncRuntime):
 
     async def follow_logs(
         self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         params = {"stdout": "1", "stderr": "1", "follow": "1", "tail": "all" if tail is None else str(tail)}
         if since is not None:
             params["since"] = f"{since.timestamp():.6f}"

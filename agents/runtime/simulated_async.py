@@ -1,7 +1,7 @@
 """The event loop's side of an engine in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 
 from agents.runtime.base import AsyncRuntime, ContainerGone, ContainerStatus, Shell
@@ -33,7 +33,7 @@ class SimulatedAsyncRuntime(AsyncRuntime):
 
     async def follow_logs(
         self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         output, is_open = self._runtime.output_of(name)
         sent = len(output)
         if seen := last_lines(output, tail):

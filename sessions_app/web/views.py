@@ -31,7 +31,8 @@ TABS = {"live": LIVE, "ended": TERMINAL}
 def session_list(request: HttpRequest) -> HttpResponse:
     """Live or ended sessions; the same view answers the fragment that refreshes the rows."""
     actor = actor_of(request)
-    tab = request.GET.get("tab") if request.GET.get("tab") in TABS else "live"
+    asked = request.GET.get("tab", "live")
+    tab = asked if asked in TABS else "live"
     search = request.GET.get("q", "")[:64]
     everything = visible_sessions(actor)
     chosen = everything.filter(status__in=TABS[tab], name__icontains=search).with_parts()

@@ -31,9 +31,17 @@ def sources() -> Iterator[Path]:
 def assigned_attributes(path: Path) -> Iterator[tuple[str, int]]:
     """Names of attributes of anything but self that are assigned, and update(status=…) keywords, with lines."""
     for node in ast.walk(ast.parse(path.read_text())):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
+        targets = (
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AugAssign | ast.AnnAssign)
+            else []
+        )
         for target in targets:
-            if isinstance(target, ast.Attribute) and not (isinstance(target.value, ast.Name) and target.value.id == "self"):
+            if isinstance(target, ast.Attribute) and not (
+                isinstance(target.value, ast.Name) and target.value.id == "self"
+            ):
                 yield target.attr, node.lineno
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
             for keyword in node.keywords:
@@ -47,7 +55,8 @@ def test_states_are_written_through_their_door_alone(attribute: str) -> None:
         for path in sources()
         if str(path.relative_to(ROOT)) not in STATE_DOORS[attribute]
         for name, line in assigned_attributes(path)
-        if name == attribute and path.parts[-2] in {"sessions_app", "agents", "vfolders", "scheduler", "web", "api"}
+        if name == attribute
+        and path.parts[-2] in {"sessions_app", "agents", "vfolders", "scheduler", "web", "api"}
     ]
     assert writers == []
 
@@ -79,8 +88,12 @@ def test_no_migration_is_missing() -> None:
 
 def test_every_setting_from_the_environment_is_documented() -> None:
     text = (ROOT / "portal" / "settings.py").read_text()
-    read = set(re.findall(r"env(?:\.\w+)?\(\s*\"([A-Z_]+)\"", text)) | set(re.findall(r"environ\.get\(\"([A-Z_]+)\"", text))
-    documented = set(re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE))
+    read = set(re.findall(r"env(?:\.\w+)?\(\s*\"([A-Z_]+)\"", text)) | set(
+        re.findall(r"environ\.get\(\"([A-Z_]+)\"", text)
+    )
+    documented = set(
+        re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE)
+    )
     assert read == documented
 
 
@@ -93,15 +106,29 @@ def test_picture_of_session_states_in_the_documents_is_the_table() -> None:
 
 
 def test_files_are_one_room_each() -> None:
-    long = [str(path.relative_to(ROOT)) for path in sources() if len(path.read_text().splitlines()) > MAX_FILE_LINES]
+    long = [
+        str(path.relative_to(ROOT))
+        for path in sources()
+        if len(path.read_text().splitlines()) > MAX_FILE_LINES
+    ]
     assert long == []
 
 
 def test_no_foreign_key_goes_up() -> None:
-    floor = {"common": 0, "accounts": 1, "images": 2, "agents": 3, "vfolders": 3, "sessions_app": 4, "scheduler": 5}
+    floor = {
+        "common": 0,
+        "accounts": 1,
+        "images": 2,
+        "agents": 3,
+        "vfolders": 3,
+        "sessions_app": 4,
+        "scheduler": 5,
+    }
     for model in apps.get_models():
         label = model._meta.app_label
         for field in model._meta.get_fields():
             target = getattr(field, "remote_field", None) and field.related_model
             if field.concrete and target and label in floor and target._meta.app_label in floor:
-                assert floor[target._meta.app_label] <= floor[label], f"{label}.{model.__name__}.{field.name} goes up"
+                assert floor[target._meta.app_label] <= floor[label], (
+                    f"{label}.{model.__name__}.{field.name} goes up"
+                )
