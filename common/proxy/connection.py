@@ -87,6 +87,11 @@ class Connection(asyncio.Protocol):
         return chunk
 
     @property
+    def is_drained(self) -> bool:
+        """Whether the response has ended and all of it was taken."""
+        return self._is_complete and not self._chunks
+
+    @property
     def has_heard(self) -> bool:
         """Whether any byte of the response has arrived."""
         return self._has_heard

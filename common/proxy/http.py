@@ -85,14 +85,16 @@ async def _answer(
     has_body = scope["method"] == "HEAD" or response.status not in (204, 304)
     headers = response_headers(response.headers, rules, has_body=has_body)
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    try:
-        while chunk := await connection.next_chunk():
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    except UpstreamError as exc:
-        # Too late for an error page: leaving the answer unfinished is how the client learns of it.
-        logger.info("response cut short: %s", exc)
-        return False
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
+    is_last = False
+    while not is_last:
+        try:
+            chunk = await connection.next_chunk()
+        except UpstreamError as exc:
+            # Too late for an error page: leaving the answer unfinished is how the client learns of it.
+            logger.info("response cut short: %s", exc)
+            return False
+        is_last = not chunk or connection.is_drained
+        await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
     return True
 
 

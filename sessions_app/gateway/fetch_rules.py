@@ -13,7 +13,10 @@ _FOREIGN_SITES = frozenset((b"same-site", b"cross-site"))
 
 def header(headers: Headers, name: bytes) -> bytes:
     """The header's first value, or b""."""
-    return next((value for key, value in headers if key == name), b"")
+    for key, value in headers:
+        if key == name:
+            return value
+    return b""
 
 
 def is_top_level_navigation(method: str, headers: Headers) -> bool:
