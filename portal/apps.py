@@ -5,8 +5,7 @@ class PortalConfig(AppConfig):
     name = "portal"
 
     def ready(self) -> None:
-        from portal import celery  # noqa: F401  # background work must not leave through a nameless application
-        from portal import celery  # noqa: F401  tasks are sent through this application, from every process
+        import portal.celery  # noqa: F401  # tasks are sent through this application, from every process
         from portal.web import menu
 
         menu.register()
