@@ -82,8 +82,8 @@ def updated(
     fresh.setdefault("BERTH_CONTAINER_GID", str(os.getgid() or 1000))
     fresh.setdefault("BERTH_APPS_DOMAIN", "apps.localhost")
     fresh["BERTH_URL"] = portal_url(host, port)
-    fresh.pop("BERTH_HOSTS", None)
-    if names := own_names(host):
+    known = [name for name in fresh.get("BERTH_HOSTS", "").split(",") if name]
+    if names := sorted({*known, *own_names(host)}):
         fresh["BERTH_HOSTS"] = ",".join(names)
     if "DATABASE_URL" not in given:
         database = server_address(fresh.get("DATABASE_URL"))

@@ -54,6 +54,9 @@ class Running:
     is_stopping: bool = False
     last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED_LINES))
 
+    def was_told_to_stop(self) -> bool:
+        return self.is_stopping
+
 
 class Supervisor:
     """Starts services in the order of the calls and stops them in the opposite one.
@@ -70,7 +73,7 @@ class Supervisor:
         self._running.append(running)
         running.keeper = asyncio.create_task(self._keep(running), name=service.name)
         give_up_at = time.monotonic() + ready_within_s
-        while not (running.process and await asyncio.to_thread(service.is_ready)):
+        while running.process is None or not await asyncio.to_thread(service.is_ready):
             if running.keeper.done():
                 running.keeper.result()
             if running.deaths >= DEATHS_BEFORE_READY or time.monotonic() > give_up_at:
@@ -94,14 +97,14 @@ class Supervisor:
     async def _keep(self, running: Running) -> None:
         service, say = running.service, speaker(running.service.name)
         pause_s = FIRST_PAUSE_S
-        while not running.is_stopping:
+        while not running.was_told_to_stop():
             began_at = time.monotonic()
             service.before_start()
-            running.process = await spawn(service)
-            await relay_output(running.process, say, running.last_lines)
-            code = await running.process.wait()
+            running.process = process = await spawn(service)
+            await relay_output(process, say, running.last_lines)
+            code = await process.wait()
             running.process = None
-            if running.is_stopping:
+            if running.was_told_to_stop():
                 return
             running.deaths += 1
             if time.monotonic() - began_at > STEADY_AFTER_S:

@@ -46,7 +46,7 @@ def test_the_address_to_open_follows_host_and_port() -> None:
     assert portal_url("2001:db8::1", 8081) == "http://[2001:db8::1]:8081"
 
 
-def test_a_machine_that_listens_everywhere_answers_to_its_name() -> None:
-    values = updated({}, host="0.0.0.0", port=8080)
-    assert socket.gethostname() in values["BERTH_HOSTS"].split(",")
-    assert "BERTH_HOSTS" not in updated(values, host="127.0.0.1", port=8080)
+def test_a_machine_that_listens_everywhere_answers_to_its_name_and_to_those_that_were_added() -> None:
+    values = updated({"BERTH_HOSTS": "berth.lab.example"}, host="0.0.0.0", port=8080)
+    assert {socket.gethostname(), "berth.lab.example"} <= set(values["BERTH_HOSTS"].split(","))
+    assert "BERTH_HOSTS" not in updated({}, host="127.0.0.1", port=8080)
