@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.roles import Role
+from common.api import InputSerializer
 
 
 class DomainOut(serializers.Serializer[Any]):
@@ -36,7 +37,7 @@ class KeyPairOut(serializers.Serializer[Any]):
     last_used_at = serializers.DateTimeField(allow_null=True)
 
 
-class KeyPairCreateInput(serializers.Serializer[Any]):
+class KeyPairCreateInput(InputSerializer):
     name = serializers.CharField(max_length=60)
     expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
 
