@@ -12,6 +12,9 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
+
+from agents.runtime.registry import close_async_runtimes
+from portal.lifespan import Lifespan
 from sessions_app.gateway.app_proxy import AppProxy
 from sessions_app.gateway.routing import websocket_urlpatterns
 
@@ -22,4 +25,5 @@ portal_application = ProtocolTypeRouter(
     }
 )
 
-application = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
+app_proxy = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
+application = Lifespan(app_proxy, on_shutdown=(app_proxy.close, close_async_runtimes))

@@ -10,7 +10,7 @@ from common import clock
 from common.dispatch import TaskName
 from common.locks import try_exclusive
 from sessions_app import launcher, reconcile
-from sessions_app.models import AppTicket
+from sessions_app.models import AppLogin, AppTicket
 
 
 @shared_task(name=TaskName.LAUNCH_SESSION, soft_time_limit=3500, time_limit=3600)
@@ -33,6 +33,7 @@ def reconcile_sessions() -> None:
 @shared_task(name=TaskName.PURGE_EXPIRED, soft_time_limit=300, time_limit=360)
 def purge_expired() -> None:
     AppTicket.objects.filter(expires_at__lt=clock.now()).delete()
+    AppLogin.objects.exclude(session__ended_at=None).delete()
     for agent in connected_agents():
         try:
             reconcile.reap_leftovers(agent, runtime_of(agent))

@@ -89,7 +89,15 @@ class Portal:
         return servers
 
     def _front(self) -> tuple[Service, ...]:
-        web = (*WEB_OPTIONS.split(), "--host", self._host, "--port", str(self._port))
+        # Without a proxy in front that sets them, X-Forwarded-* are words of whoever asks.
+        is_behind_proxy = self._environment.get("BERTH_BEHIND_TLS_PROXY", "").lower() in (
+            "1",
+            "true",
+            "yes",
+            "on",
+        )
+        forwarded = "--proxy-headers" if is_behind_proxy else "--no-proxy-headers"
+        web = (*WEB_OPTIONS.split(), forwarded, "--host", self._host, "--port", str(self._port))
         worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch,default,maintenance")
         tick = ("-n", "tick@berth", "-c", "1", "-Q", "tick")
         return (

@@ -1,0 +1,23 @@
+"""The beginning and end of a web process, as ASGI's lifespan protocol tells them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from common.proxy.asgi import AsgiApp, Receive, Scope, Send
+
+
+class Lifespan:
+    """Hands everything to `application`; when the server stops it awaits each of `on_shutdown`, in order."""
+
+    def __init__(self, application: AsgiApp, *, on_shutdown: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        self._application = application
+        self._on_shutdown = on_shutdown
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self._application(scope, receive, send)
+            return
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        for close in self._on_shutdown:
+            await close()
+        await send({"type": "lifespan.shutdown.complete"})
