@@ -1,0 +1,171 @@
+"""People in Django admin, which only superadmins enter. Writes go through the services: permissions follow roles.
+
+Nothing of people is deleted here but tokens: accounts, projects and domains are closed, so that what they did
+stays readable.
+"""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.forms import BaseUserCreationForm
+from django.contrib.auth.models import Group
+from django.db import models
+from django.http import HttpRequest
+
+from accounts import services
+from accounts.models import Domain, KeyPair, Membership, Project, User
+from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
+from common import audit
+from common.api import actor_of
+
+# Roles say what people may do; Django's groups would be a second answer.
+admin.site.unregister(Group)
+
+ROLE_CHOICES = [(role.value, title) for role, title in ROLE_TITLES.items()]
+PROJECT_ROLE_CHOICES = [(role.value, title) for role, title in PROJECT_ROLE_TITLES.items()]
+
+
+class PersonCreationForm(BaseUserCreationForm):
+    role = forms.ChoiceField(choices=ROLE_CHOICES, initial=Role.USER.value)
+
+    class Meta:
+        model = User
+        fields = ("email", "name", "domain", "role")
+
+
+class PersonChangeForm(forms.ModelForm):
+    role = forms.ChoiceField(choices=ROLE_CHOICES)
+
+    class Meta:
+        model = User
+        fields = ("email", "name", "domain", "role", "is_active")
+
+
+class MembershipForm(forms.ModelForm):
+    role = forms.ChoiceField(choices=PROJECT_ROLE_CHOICES, initial=ProjectRole.MEMBER.value)
+
+    class Meta:
+        model = Membership
+        fields = ("user", "role")
+
+
+class KeptAdmin(admin.ModelAdmin):
+    """For what is closed instead of deleted; each change is in the access log."""
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        action = f"accounts.{'update' if change else 'create'}_{obj._meta.model_name}"
+        audit.record(
+            actor=actor_of(request), action=action, target=obj, changes={"fields": sorted(form.changed_data)}
+        )
+
+    def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
+        return False
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin):
+    form = PersonChangeForm
+    add_form = PersonCreationForm
+    add_form_template = None
+    fieldsets = (
+        (None, {"fields": ("email", "name", "domain", "role", "is_active")}),
+        ("Dates", {"fields": ("created_at", "last_login")}),
+    )
+    add_fieldsets = ((None, {"fields": ("email", "name", "domain", "role", "password1", "password2")}),)
+    readonly_fields = ("created_at", "last_login")
+    list_display = ("email", "name", "domain", "role", "is_active", "last_login")
+    list_filter = ("role", "is_active", "domain")
+    list_select_related = ("domain",)
+    search_fields = ("email", "name")
+    ordering = ("email",)
+    filter_horizontal = ()
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        actor, role = actor_of(request), Role(obj.role)
+        if change:
+            services.update_user(
+                actor=actor,
+                user_id=obj.pk,
+                email=obj.email,
+                name=obj.name,
+                domain=obj.domain,
+                role=role,
+                is_active=obj.is_active,
+            )
+            return
+        password = form.cleaned_data["password1"]
+        person = services.create_user(
+            actor=actor, email=obj.email, name=obj.name, password=password, domain=obj.domain, role=role
+        )
+        obj.pk, obj._state.adding = person.pk, False
+
+    def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
+        return False
+
+
+class MembershipInline(admin.TabularInline):
+    model = Membership
+    form = MembershipForm
+    autocomplete_fields = ("user",)
+    extra = 0
+
+
+@admin.register(Project)
+class ProjectAdmin(KeptAdmin):
+    fields = ("domain", "name", "title", "is_active")
+    list_display = ("name", "title", "domain", "is_active")
+    list_filter = ("is_active", "domain")
+    list_select_related = ("domain",)
+    search_fields = ("name", "title")
+    inlines = (MembershipInline,)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Project | None = None) -> tuple[str, ...]:
+        """A project stays in its domain: its members, sessions and folders are there."""
+        return ("domain",) if obj else ()
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        actor = actor_of(request)
+        memberships = formset.save(commit=False)
+        for gone in formset.deleted_objects:
+            services.remove_member(actor=actor, project=gone.project, user=gone.user)
+        for membership in memberships:
+            services.add_member(
+                actor=actor,
+                project=membership.project,
+                user=membership.user,
+                role=ProjectRole(membership.role),
+            )
+
+
+@admin.register(Domain)
+class DomainAdmin(KeptAdmin):
+    fields = ("name", "title", "is_active")
+    list_display = ("name", "title", "is_active")
+    search_fields = ("name", "title")
+
+
+@admin.register(KeyPair)
+class KeyPairAdmin(admin.ModelAdmin):
+    """To see who has tokens and to revoke them; nobody makes one for another."""
+
+    fields = readonly_fields = ("user", "name", "access_key", "created_at", "expires_at", "last_used_at")
+    list_display = ("access_key", "name", "user", "created_at", "expires_at", "last_used_at")
+    list_select_related = ("user",)
+    search_fields = ("access_key", "name", "user__email")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: KeyPair | None = None) -> bool:
+        return False
+
+    def delete_model(self, request: HttpRequest, obj: KeyPair) -> None:
+        audit.record(actor=actor_of(request), action="accounts.delete_keypair", target=obj)
+        obj.delete()
+
+    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[KeyPair]) -> None:
+        for keypair in queryset:
+            self.delete_model(request, keypair)
