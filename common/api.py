@@ -3,7 +3,9 @@
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
+from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest
 from rest_framework import exceptions, serializers
 from rest_framework.pagination import PageNumberPagination
@@ -11,7 +13,8 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from common.actors import ANONYMOUS, Actor, ActorKind
-from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied
+from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
+from common.slots import format_bytes
 
 log = structlog.get_logger(__name__)
 
@@ -22,6 +25,18 @@ class StandardPagination(PageNumberPagination):
     page_size = 50
     page_size_query_param = "page_size"
     max_page_size = 200
+
+
+class InputSerializer(serializers.Serializer[Any]):
+    """Base of request bodies: a field that nobody knows is refused, so that a slip in its name is seen."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        unknown = set(data) - set(self.fields) if isinstance(data, dict) else set()
+        if unknown:
+            raise serializers.ValidationError(
+                {str(name)[:40]: ["There is no such field."] for name in sorted(unknown)[:10]}
+            )
+        return super().to_internal_value(data)
 
 
 class ErrorOut(serializers.Serializer[Any]):
@@ -78,6 +93,9 @@ def _as_berth_error(error: Exception) -> BerthError | None:
         return NotFound("There is nothing at this address, or it is not yours to see.")
     if isinstance(error, DjangoPermissionDenied):
         return PermissionDenied("You may not do this.")
+    if isinstance(error, RequestDataTooBig):
+        limit = format_bytes(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        return TooLarge(f"The body is larger than {limit}.", hint="Only files of folders may be larger.")
     if isinstance(error, exceptions.ValidationError):
         fields = _flat(error.detail)
         first = next(iter(fields.items()), ("", ["The request cannot be understood."]))
@@ -103,7 +121,7 @@ def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
         "hint": refusal.hint,
         "fields": refusal.fields,
     }
-    response = Response(body, status=refusal.http_status)
+    response = Response(body, status=refusal.http_status, content_type="application/json")
     if refusal.http_status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="berth"'
     return response

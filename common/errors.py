@@ -62,6 +62,13 @@ class Conflict(BerthError):
     http_status = 409
 
 
+class TooLarge(BerthError):
+    """The body of the request is larger than this address takes."""
+
+    default_code = "too_large"
+    http_status = 413
+
+
 class LimitExceeded(BerthError):
     """A limit or the size of the machines forbids it; the message names limit, use and request."""
 

@@ -6,7 +6,7 @@ People and the API say cores, "4g" and devices; this module is the only translat
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 
 CPU = "cpu"
 MEM = "mem"
@@ -84,7 +84,7 @@ def parse_milli(name: str, value: str | float) -> int:
     """Thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
     try:
         amount = Decimal(str(value)) * MILLI if not isinstance(value, bool) else Decimal("NaN")
-    except InvalidOperation:
+    except DecimalException:
         amount = Decimal("NaN")
     if not amount.is_finite() or amount < 0 or amount > MAX_AMOUNT or amount != amount.to_integral_value():
         raise ValueError(f"“{str(value)[:40]}” is not an amount of {name}. Write a number like 1 or 0.5.")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import normpath
+from typing import Any
 
 from common.errors import InvalidInput
 from common.slots import CPU, MEM, ResourceSlots, parse_bytes, parse_slots
@@ -11,7 +12,9 @@ from sessions_app.specs import HOME
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
-RESERVED_VARIABLES = ("BERTH_", "LD_", "HOME", "USER")
+RESERVED_PREFIXES = ("BERTH_", "LD_")
+RESERVED_VARIABLES = frozenset({"HOME", "USER"})
+MAX_REFERENCE_LENGTH = 500
 MAX_VARIABLES = 100
 MAX_ENVIRONMENT_BYTES = 32 * 1024
 MAX_COMMAND_BYTES = 64 * 1024
@@ -48,8 +51,10 @@ class SessionRequest:
     timeout_s: int | None = None
 
 
-def parse_request(raw: Mapping[str, object]) -> SessionRequest:
+def parse_request(raw: object) -> SessionRequest:
     """`raw` as the REST body has it. Raises InvalidInput that names every wrong field at once."""
+    if not isinstance(raw, Mapping):
+        raise InvalidInput("A request for a session is an object of fields.")
     problems: dict[str, list[str]] = {}
 
     def checked(field_name: str, check, value):  # type: ignore[no-untyped-def]
@@ -59,36 +64,40 @@ def parse_request(raw: Mapping[str, object]) -> SessionRequest:
             problems.setdefault(field_name, []).append(str(error))
             return None
 
-    resources = dict(raw.get("resources") or {})  # type: ignore[call-overload]
-    shm = resources.pop("shm", None)
-    type_ = checked("type", check_type, raw.get("type") or "interactive")
+    resources = checked("resources", check_resources, raw.get("resources"))
+    shm = (resources or {}).pop("shm", None)
     request = {
         "name": checked("name", check_name, raw.get("name") or ""),
-        "project": str(raw.get("project") or ""),
-        "image": str(raw.get("image") or ""),
-        "resource_group": str(raw.get("resource_group") or ""),
-        "type": type_,
-        "slots": checked("resources", check_slots, resources),
+        "project": checked("project", check_reference, raw.get("project")),
+        "image": checked("image", check_reference, raw.get("image")),
+        "resource_group": checked("resource_group", check_reference, raw.get("resource_group")),
+        "type": checked("type", check_type, raw.get("type") or "interactive"),
+        "slots": None if resources is None else checked("resources", check_slots, resources),
         "shm_bytes": DEFAULT_SHM_BYTES if shm is None else checked("resources.shm", parse_bytes, shm),
         "environment": checked("environment", check_environment, raw.get("environment") or {}),
         "mounts": checked("mounts", check_mounts, raw.get("mounts") or ()),
-        "command": checked("command", check_command, str(raw.get("command") or "")),
+        "command": checked("command", check_command, raw.get("command") or ""),
         "timeout_s": checked("timeout_s", check_timeout, raw.get("timeout_s")),
     }
-    for required in ("project", "image"):
-        if not request[required]:
-            problems[required] = [f"Say which {required} to use."]
-    if type_ == "batch" and not request["command"] and "command" not in problems:
-        problems["command"] = ["A batch session needs a command to run."]
-    if type_ == "interactive" and request["command"]:
-        problems["command"] = ["Only a batch session runs a command. Set the type to batch."]
-    slots, shm_bytes = request["slots"], request["shm_bytes"]
-    if slots and shm_bytes is not None and shm_bytes > slots[MEM]:
-        problems["resources.shm"] = ["Shared memory counts as memory, so it cannot be more than the memory."]
+    check_together(request, problems)
     if problems:
         first = next(iter(problems))
         raise InvalidInput(f"{first}: {problems[first][0]}", fields=problems)
     return SessionRequest(**request)  # type: ignore[arg-type]
+
+
+def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
+    """Add to `problems` what is wrong with values that are legal one by one."""
+    for required in ("project", "image"):
+        if not request[required]:
+            problems.setdefault(required, [f"Say which {required} to use."])
+    if request["type"] == "batch" and not request["command"]:
+        problems.setdefault("command", ["A batch session needs a command to run."])
+    if request["type"] == "interactive" and request["command"]:
+        problems["command"] = ["Only a batch session runs a command. Set the type to batch."]
+    slots, shm_bytes = request["slots"], request["shm_bytes"]
+    if slots and shm_bytes is not None and shm_bytes > slots[MEM]:
+        problems["resources.shm"] = ["Shared memory counts as memory, so it cannot be more than the memory."]
 
 
 def check_name(value: object) -> str:
@@ -105,8 +114,23 @@ def check_type(value: object) -> str:
     return str(value)
 
 
-def check_slots(value: object) -> ResourceSlots:
-    slots = parse_slots(value)  # type: ignore[arg-type]
+def check_reference(value: object) -> str:
+    """Text that may name something; "" if nothing is named."""
+    if value is not None and not isinstance(value, str):
+        raise ValueError("Give a name as text.")
+    if value and (len(value) > MAX_REFERENCE_LENGTH or not value.isprintable()):
+        raise ValueError(f"A name has at most {MAX_REFERENCE_LENGTH} printable characters.")
+    return value or ""
+
+
+def check_resources(value: object) -> dict[str, object]:
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError('Give amounts by name: {"cpu": 1, "mem": "1g"}.')
+    return dict(value or {})
+
+
+def check_slots(value: Mapping[str, str | float]) -> ResourceSlots:
+    slots = parse_slots(value)
     for name, unit in ((CPU, "0.01 cores"), (MEM, "32 MiB")):
         if slots[name] < MIN_SLOTS[name]:
             raise ValueError(f"Ask for at least {unit} of {name}.")
@@ -121,7 +145,7 @@ def check_environment(value: object) -> dict[str, str]:
             raise ValueError(
                 f"“{str(name)[:40]}” is not the name of a variable. Use letters, digits and underscores."
             )
-        if name.startswith(RESERVED_VARIABLES):
+        if name.startswith(RESERVED_PREFIXES) or name in RESERVED_VARIABLES:
             raise ValueError(f"“{name}” is set by Berth and cannot be replaced.")
         if not isinstance(text, str) or "\0" in text:
             raise ValueError(f"The value of “{name}” must be text without NUL.")
@@ -130,8 +154,8 @@ def check_environment(value: object) -> dict[str, str]:
     return dict(value)
 
 
-def check_command(value: str) -> str:
-    if "\0" in value or len(value.encode()) > MAX_COMMAND_BYTES:
+def check_command(value: object) -> str:
+    if not isinstance(value, str) or "\0" in value or len(value.encode()) > MAX_COMMAND_BYTES:
         raise ValueError(f"The command must be text of at most {MAX_COMMAND_BYTES // 1024} KiB without NUL.")
     return value.strip()
 
@@ -152,11 +176,9 @@ def check_mounts(value: object) -> tuple[FolderRequest, ...]:
         if not isinstance(item, Mapping) or not isinstance(item.get("folder"), str) or not item["folder"]:
             raise ValueError('Each entry needs a folder: {"folder": "data"}.')
         path = item.get("path") or ""
-        mounts.append(
-            FolderRequest(
-                item["folder"], check_mount_path(path) if path else "", bool(item.get("readonly", False))
-            )
-        )
+        folder = check_reference(item["folder"])
+        place = check_mount_path(path) if path else ""
+        mounts.append(FolderRequest(folder, place, bool(item.get("readonly", False))))
     return tuple(mounts)
 
 

@@ -4,12 +4,13 @@ from typing import Any
 
 from rest_framework import serializers
 
+from common.api import InputSerializer
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionMount, SessionTransition, SessionType
 from sessions_app.states import Status
 
 
-class MountInput(serializers.Serializer[Any]):
+class MountInput(InputSerializer):
     folder = serializers.CharField(
         max_length=64, help_text="Id or name of a folder of yours or of your projects."
     )
@@ -19,7 +20,7 @@ class MountInput(serializers.Serializer[Any]):
     readonly = serializers.BooleanField(default=False)
 
 
-class SessionCreateInput(serializers.Serializer[Any]):
+class SessionCreateInput(InputSerializer):
     """Shapes only; sessions_app.requests checks the values."""
 
     name = serializers.CharField(max_length=200)

@@ -1,0 +1,309 @@
+"""REST of sessions: create, list, look, stop."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from rest_framework.test import APIClient
+
+from common import clock
+from sessions_app.models import ComputeSession
+from tests.factories import api_client, make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+
+SESSIONS = "/api/v1/sessions/"
+ERROR_KEYS = {"code", "message", "hint", "fields"}
+OUT_KEYS = {
+    "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project", "domain",
+    "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position", "agents", "apps",
+    "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at",
+}  # fmt: skip
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def api(place: Place) -> APIClient:
+    return api_client(place.owner)
+
+
+def address(session: ComputeSession, part: str = "") -> str:
+    return f"{SESSIONS}{session.pk}/{part}"
+
+
+def test_creating_answers_the_session_that_waits(place: Place, api: APIClient) -> None:
+    answer = api.post(SESSIONS, place.request(name="train"))
+
+    body = answer.json()
+    assert answer.status_code == 201
+    assert set(body) == OUT_KEYS
+    assert body["name"] == "train"
+    assert (body["status"], body["status_reason"]) == ("PENDING", "enqueued")
+    assert body["status_message"] == "Waiting for a machine."
+    assert body["exit_code"] is None
+    assert body["apps"] == []
+    assert body["owner"] == place.owner.email
+    assert body["resources"] == {"cpu": 1000, "mem": 2**30, "shm": 2**26}
+    assert api.get(f"{SESSIONS}{body['id']}/").json() == body
+
+
+def test_a_batch_session_keeps_its_command_and_limit(place: Place, api: APIClient) -> None:
+    body = place.request(type="batch", command="  echo hi\n\techo ho", timeout_s=60, environment={"A": ""})
+
+    created = api.post(SESSIONS, body).json()
+
+    assert (created["type"], created["timeout_s"]) == ("batch", 60)
+    assert created["command"] == "echo hi\n\techo ho"
+    assert ComputeSession.objects.get(pk=created["id"]).environment == {"A": ""}
+
+
+def test_a_running_session_tells_the_addresses_of_its_apps_and_its_machine(
+    place: Place, api: APIClient
+) -> None:
+    session = place.run()
+
+    body = api.get(address(session)).json()
+
+    assert [app["name"] for app in body["apps"]] == ["jupyter", "board"]
+    assert body["apps"][0]["url"] == f"http://jupyter-{session.host_label}.apps.localhost:8080/"
+    assert body["agents"] == [place.agent.name]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": "../x"}, "name"),
+        ({"name": "x" * 10_000}, "name"),
+        ({"name": None}, "name"),
+        ({"name": ["a"]}, "name"),
+        ({"type": "system"}, "type"),
+        ({"resources": [1]}, "resources"),
+        ({"resources": None}, "resources"),
+        ({"resources": {"cpu": None, "mem": "1g"}}, "resources.cpu"),
+        ({"resources": {"cpu": -1, "mem": "1g"}}, "resources"),
+        ({"resources": {"cpu": "nan", "mem": "1g"}}, "resources"),
+        ({"resources": {"cpu": "inf", "mem": "1g"}}, "resources"),
+        ({"resources": {"cpu": "1e999999", "mem": "1g"}}, "resources"),
+        ({"resources": {"cpu": "1e-999999", "mem": "1g"}}, "resources"),
+        ({"resources": {"cpu": 1, "mem": {}}}, "resources"),
+        ({"resources": {"cpu": 1, "mem": "1g", "shm": "2g"}}, "resources.shm"),
+        ({"resources": {"cpu": 1, "mem": "1g", "shm": []}}, "resources.shm"),
+        ({"environment": {"BERTH_URL": "x"}}, "environment"),
+        ({"environment": {"HOME": "/"}}, "environment"),
+        ({"environment": {"A": None}}, "environment.A"),
+        ({"environment": [["A", "b"]]}, "environment"),
+        ({"mounts": {"folder": "data"}}, "mounts.non_field_errors"),
+        ({"mounts": ["data"]}, "mounts.0.non_field_errors"),
+        ({"mounts": [{"folder": None}]}, "mounts.0.folder"),
+        ({"mounts": [{"folder": "data", "path": "/etc"}]}, "mounts"),
+        ({"command": "ls"}, "command"),
+        ({"type": "batch"}, "command"),
+        ({"type": "batch", "command": "ls", "timeout_s": "soon"}, "timeout_s"),
+        ({"type": "batch", "command": "ls", "timeout_s": -1}, "timeout_s"),
+        ({"type": "batch", "command": "ls", "timeout_s": 10**40}, "timeout_s"),
+    ],
+)
+def test_a_wrong_value_is_refused_at_its_field(
+    place: Place, api: APIClient, changes: dict[str, Any], field: str
+) -> None:
+    answer = api.post(SESSIONS, place.request(**changes))
+
+    assert answer.status_code == 400
+    assert set(answer.json()) == ERROR_KEYS
+    assert answer.json()["code"] == "invalid"
+    assert field in answer.json()["fields"]
+    assert len(answer.content) < 2_000
+    assert not ComputeSession.objects.exists()
+
+
+def test_a_field_that_nobody_knows_is_refused_so_that_a_slip_is_seen(place: Place, api: APIClient) -> None:
+    answer = api.post(SESSIONS, place.request(resource_gruop="gpu"))
+
+    assert answer.status_code == 400
+    assert "resource_gruop" in answer.json()["fields"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("project", "absent"), ("image", "berth/absent:1"), ("resource_group", "absent"), ("project", "p\0")],
+)
+def test_an_unknown_name_is_marked(place: Place, api: APIClient, field: str, value: str) -> None:
+    answer = api.post(SESSIONS, place.request(**{field: value}))
+
+    assert answer.status_code in {400, 404}
+    assert field in answer.json()["fields"]
+
+
+def test_an_unknown_folder_is_marked(place: Place, api: APIClient) -> None:
+    answer = api.post(SESSIONS, place.request(mounts=[{"folder": "absent"}]))
+
+    assert answer.status_code == 404
+    assert "mounts" in answer.json()["fields"]
+
+
+def test_more_than_any_machine_has_is_refused_with_the_largest_that_fits(
+    place: Place, api: APIClient
+) -> None:
+    answer = api.post(SESSIONS, place.request(resources={"cpu": 9, "mem": "1g"}))
+
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "limit_exceeded"
+    assert "8 cores" in answer.json()["hint"]
+    assert "resources" in answer.json()["fields"]
+
+
+def test_two_live_sessions_cannot_share_a_name(place: Place, api: APIClient) -> None:
+    first = place.enqueue(name="train")
+    refused = api.post(SESSIONS, place.request(name="train"))
+    api.delete(address(first))
+
+    assert refused.status_code == 409
+    assert "name" in refused.json()["fields"]
+    assert api.post(SESSIONS, place.request(name="train")).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"[]", b"null", b"1", b'"a"', b"[" * 50_000, b"\xff\xfe", b'{"name": NaN}', b'{"name": "\\ud800"}',
+        b'{"\\ud800": 1}', b"9" * 5000, b'{"resources": {"cpu": Infinity}}',
+    ],
+    ids=lambda body: repr(body[:24]),
+)  # fmt: skip
+def test_a_body_that_is_no_request_is_refused(api: APIClient, body: bytes) -> None:
+    answer = api.generic("POST", SESSIONS, body, content_type="application/json")
+
+    assert answer.status_code == 400
+    assert set(answer.json()) == ERROR_KEYS
+
+
+def test_a_body_of_megabytes_is_refused(api: APIClient) -> None:
+    answer = api.generic("POST", SESSIONS, b'"' + b"x" * 2**22 + b'"', content_type="application/json")
+
+    assert answer.status_code == 413
+    assert set(answer.json()) == ERROR_KEYS
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/xml"])
+def test_a_body_of_another_kind_is_refused(place: Place, api: APIClient, kind: str) -> None:
+    answer = api.generic("POST", SESSIONS, b"name=train", content_type=kind)
+
+    assert answer.status_code == 415
+    assert set(answer.json()) == ERROR_KEYS
+
+
+def test_a_body_is_read_as_utf_8_whatever_its_type_says(place: Place, api: APIClient) -> None:
+    answer = api.generic("POST", SESSIONS, b"{}", content_type="application/json; charset=zip")
+
+    assert answer.status_code == 400
+    assert set(answer.json()["fields"]) == {"name", "project", "image", "resources"}
+
+
+def test_a_method_that_is_not_there_is_refused(api: APIClient) -> None:
+    answer = api.patch(SESSIONS, {})
+
+    assert answer.status_code == 405
+    assert set(answer.json()) == ERROR_KEYS
+
+
+def test_lists_hold_own_sessions_newest_first_in_pages(place: Place, api: APIClient) -> None:
+    mine = [place.enqueue().name for _ in range(3)]
+    place.enqueue(by=make_user(member_of=place.project))
+
+    page = api.get(SESSIONS, {"page_size": 2}).json()
+
+    assert page["count"] == 3
+    assert [row["name"] for row in page["results"]] == mine[:0:-1]
+    assert [row["name"] for row in api.get(page["next"]).json()["results"]] == mine[:1]
+
+
+def test_lists_are_filtered(place: Place, api: APIClient) -> None:
+    live = place.enqueue(name="Train-1")
+    ended = place.enqueue(name="other", type="batch", command="ls")
+    api.delete(address(ended))
+
+    def names(**query: object) -> list[str]:
+        return [row["name"] for row in api.get(SESSIONS, query).json()["results"]]
+
+    assert names(status="PENDING") == names(name="train") == names(type="interactive") == [live.name]
+    assert names(status=["CANCELLED", "ERROR"]) == names(type="batch") == [ended.name]
+    assert len(names(project=place.project.name)) == 2
+    assert names(project="absent") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ({"status": "LOST"}, 400),
+        ({"type": "system"}, 400),
+        ({"name": "a\0"}, 400),
+        ({"page": "0"}, 404),
+        ({"page": "x"}, 404),
+        ({"page_size": "x"}, 200),
+        ({"page_size": "1000000"}, 200),
+    ],
+)
+def test_a_wrong_filter_is_refused(api: APIClient, query: dict[str, str], status: int) -> None:
+    answer = api.get(SESSIONS, query)
+
+    assert answer.status_code == status
+    assert status == 200 or set(answer.json()) == ERROR_KEYS
+
+
+def test_a_list_takes_a_constant_number_of_queries(
+    place: Place, api: APIClient, django_assert_num_queries: Any
+) -> None:
+    api.get(SESSIONS)  # notes the use of the token
+    for expected_rows in (1, 4):
+        while ComputeSession.objects.count() < expected_rows:
+            place.run()
+        # Token, domain admin?, count, sessions, kernels, agents, mounts.
+        with django_assert_num_queries(7):
+            assert len(api.get(SESSIONS).json()["results"]) == expected_rows
+
+
+def test_stopping_twice_is_harmless(place: Place, api: APIClient) -> None:
+    session = place.run()
+
+    first, second = api.delete(address(session)), api.delete(address(session))
+
+    assert (first.status_code, first.json()["status"]) == (202, "TERMINATING")
+    assert (second.status_code, second.json()["status"]) == (202, "TERMINATING")
+    place.end(session)
+    assert api.delete(address(session)).json()["status"] == "TERMINATED"
+    assert session.transitions.filter(to_status="TERMINATING").count() == 1
+
+
+def test_a_waiting_session_is_cancelled_at_once(place: Place, api: APIClient) -> None:
+    assert api.delete(address(place.enqueue())).json()["status"] == "CANCELLED"
+
+
+@pytest.mark.parametrize("part", ["", "logs/", "history/"])
+def test_absent_and_foreign_sessions_answer_alike(place: Place, part: str) -> None:
+    session = place.run()
+    stranger = api_client(make_user())
+
+    foreign = stranger.get(address(session, part))
+    absent = stranger.get(f"{SESSIONS}{uuid4()}/{part}")
+
+    assert foreign.status_code == absent.status_code == 404
+    assert foreign.json() == absent.json()
+
+
+def test_history_tells_each_change_oldest_first(place: Place, api: APIClient) -> None:
+    session = place.end(place.run())
+
+    lines = api.get(address(session, "history/")).json()["results"]
+
+    assert [line["to_status"] for line in lines] == [
+        "PENDING", "SCHEDULED", "PREPARING", "STARTING", "RUNNING", "TERMINATING", "TERMINATED",
+    ]  # fmt: skip
+    assert [line["from_status"] for line in lines[1:]] == [line["to_status"] for line in lines[:-1]]
+    assert set(lines[0]) == {"from_status", "to_status", "reason", "message", "actor", "happened_at"}
+    assert (lines[0]["actor"], lines[1]["actor"]) == (place.owner.email, "system")
+    assert lines[0]["happened_at"] <= clock.now().isoformat()

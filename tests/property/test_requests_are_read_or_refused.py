@@ -1,0 +1,80 @@
+"""Whatever JSON a client sends, it is a legal request or a refusal that names its fields."""
+
+import json
+from contextlib import suppress
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import InvalidInput
+from common.slots import CPU, MEM, ResourceSlots
+from sessions_app.requests import SessionRequest, parse_request
+from sessions_app.specs import HOME
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["1e999999", "１", "-0"])
+)
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
+)
+amounts = scalars | st.sampled_from(["1g", "64m", "0.5", 1, 2, "1e999999", "9p"])
+paths = st.text(alphabet="/.a\0\n", max_size=12).map(lambda end: f"{HOME}/{end}") | anything
+plausible = {
+    "name": st.sampled_from(["train", "a" * 64, ""]) | anything,
+    "project": st.just("demo") | anything,
+    "image": st.just("berth/python:1") | anything,
+    "type": st.sampled_from(["interactive", "batch"]) | anything,
+    "resource_group": st.just("") | anything,
+    "resources": st.fixed_dictionaries(
+        {"cpu": amounts, "mem": amounts}, optional={"shm": amounts, "cuda": amounts}
+    )
+    | anything,
+    "environment": st.dictionaries(st.sampled_from(["A", "B_1", "LD_X", "é"]) | st.text(), st.text())
+    | anything,
+    "mounts": st.lists(
+        st.fixed_dictionaries({"folder": st.just("data") | anything}, optional={"path": paths})
+    )
+    | anything,
+    "command": st.just("ls") | anything,
+    "timeout_s": st.integers() | anything,
+}
+
+
+@given(st.fixed_dictionaries({}, optional=plausible) | anything)
+def test_any_json_is_a_legal_request_or_refused_at_known_fields(raw: object) -> None:
+    try:
+        request = parse_request(raw)
+    except InvalidInput as refusal:
+        assert {name.partition(".")[0] for name in refusal.fields} <= set(plausible)
+        json.dumps(refusal.fields, ensure_ascii=False).encode()
+    else:
+        assert_legal(request)
+
+
+@given(amounts, amounts, amounts)
+def test_legal_amounts_are_positive_integers_and_others_are_refused(
+    cpu: object, mem: object, shm: object
+) -> None:
+    resources = {"cpu": cpu, "mem": mem, "shm": shm}
+    with suppress(InvalidInput):
+        assert_legal(parse_request({"name": "a", "project": "p", "image": "i", "resources": resources}))
+
+
+def assert_legal(request: SessionRequest) -> None:
+    assert request.name
+    assert request.project
+    assert request.image
+    assert isinstance(request.slots, ResourceSlots)
+    assert all(isinstance(amount, int) and 0 < amount < 2**48 for amount in request.slots.values())
+    assert request.slots[CPU] >= 10
+    assert 0 <= request.shm_bytes <= request.slots[MEM]
+    assert bool(request.command) == (request.type == "batch")
+    assert all(isinstance(value, str) for value in request.environment.values())
+    assert request.timeout_s is None or request.timeout_s > 0
+    for mount in request.mounts:
+        assert mount.path == "" or (mount.path.startswith(f"{HOME}/") and "/../" not in f"{mount.path}/")
