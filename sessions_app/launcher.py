@@ -89,7 +89,8 @@ def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
     current = Status(session.status)
     if current in order and order.index(current) >= order.index(to):
         return
-    session.status = lifecycle.transition(session.pk, to=to, reason=reason, actor=SYSTEM).status
+    lifecycle.transition(session.pk, to=to, reason=reason, actor=SYSTEM)
+    session.refresh_from_db(fields=["status"])
 
 
 def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:

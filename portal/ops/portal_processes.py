@@ -17,7 +17,7 @@ from portal.ops.supervisor import Service, Supervisor, run_once
 
 WEB_OPTIONS = (
     "--http httptools --loop uvloop --ws websockets-sansio --ws-max-size 67108864 --ws-per-message-deflate false "
-    "--no-server-header --no-access-log --timeout-keep-alive 65 --timeout-graceful-shutdown 10 --log-level warning"
+    "--no-server-header --no-access-log --timeout-keep-alive 65 --timeout-graceful-shutdown 3 --log-level warning"
 )
 WORKER_OPTIONS = (
     "--app portal --quiet worker --pool threads --loglevel WARNING "
