@@ -1,0 +1,154 @@
+"""REST of logs: what a session wrote, at once or as it comes."""
+
+import asyncio
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.http import StreamingHttpResponse
+from django.test import AsyncClient
+from rest_framework.test import APIClient
+
+from common.actors import SYSTEM
+from sessions_app import launcher
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.services import begin_termination
+from sessions_app.states import Reason
+from tests import factories
+from tests.doubles.runtimes import LostRuntime
+from tests.factories_sessions import Place, make_place
+
+CONTENT_TYPE = "text/plain; charset=utf-8"
+
+
+def logs_of(session: ComputeSession) -> str:
+    return f"/api/v1/sessions/{session.pk}/logs/"
+
+
+def container_of(session: ComputeSession) -> str:
+    return Kernel.objects.get(session=session).container_name
+
+
+def write(place: Place, session: ComputeSession, output: bytes) -> None:
+    """The session's command says `output` and ends."""
+    place.runtime.finish(container_of(session), output=output)
+
+
+@pytest.mark.django_db
+class TestAtOnce:
+    def test_before_a_container_is_there_the_log_is_empty(self) -> None:
+        place = make_place()
+        answer = factories.api_client(place.owner).get(logs_of(place.enqueue()))
+
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer["Content-Type"] == CONTENT_TYPE
+
+    def test_the_log_is_text_while_it_runs_and_after_the_end(self) -> None:
+        place = make_place()
+        session, api = place.run(), factories.api_client(place.owner)
+        write(place, session, "héllo <b>\n".encode())
+
+        live = api.get(logs_of(session))
+        place.end(session)
+        ended = api.get(logs_of(session), HTTP_ACCEPT="text/plain")
+
+        assert live.content.decode() == ended.content.decode() == "héllo <b>\n"
+        assert ended["Content-Type"] == live["Content-Type"] == CONTENT_TYPE
+        assert live["Cache-Control"] == "no-store"
+        assert live["X-Content-Type-Options"] == "nosniff"
+
+    def test_another_container_is_named(self) -> None:
+        place = make_place()
+        session, api = place.run(), factories.api_client(place.owner)
+
+        assert api.get(logs_of(session), {"kernel": "main1"}).status_code == 200
+        refused = api.get(logs_of(session), {"kernel": "sub9"}, HTTP_ACCEPT="text/plain")
+        assert (refused.status_code, refused["Content-Type"]) == (404, "application/json")
+        assert refused.json()["code"] == "not_found"
+
+    def test_a_machine_that_does_not_answer_is_said(self) -> None:
+        place = make_place()
+        lost = place.replace_runtime(lambda images: LostRuntime(name="lost", images=images))
+        session = place.run()
+        lost.is_lost = True
+
+        answer = factories.api_client(place.owner).get(logs_of(session))
+
+        assert answer.status_code == 503
+        assert place.agent.name in answer.json()["message"]
+
+    def test_admins_read_the_log_and_others_see_no_session(self) -> None:
+        place = make_place()
+        session = place.run()
+        admin = factories.make_user(admin_of=place.project)
+        member = factories.make_user(member_of=place.project)
+
+        assert factories.api_client(admin).get(logs_of(session)).status_code == 200
+        assert factories.api_client(member).get(logs_of(session)).status_code == 404
+        assert APIClient().get(logs_of(session)).status_code == 401
+
+
+@pytest.mark.django_db(transaction=True)
+class TestFollowing:
+    async def test_an_ended_session_gives_what_was_kept_and_ends(self) -> None:
+        place, session = await sync_to_async(make_ended)(b"done\n")
+
+        assert await everything(await follow(place, session)) == b"done\n"
+
+    async def test_a_running_session_gives_its_output_until_the_container_ends(self) -> None:
+        place, session = await sync_to_async(make_running)()
+        response = await follow(place, session)
+        reading = asyncio.create_task(everything(response))
+
+        await sync_to_async(write)(place, session, b"as it comes\n")
+
+        assert response["Content-Type"] == CONTENT_TYPE
+        assert await reading == b"as it comes\n"
+
+    async def test_a_session_that_waits_is_waited_for(self) -> None:
+        place, session = await sync_to_async(make_placed)()
+        reading = asyncio.create_task(everything(await follow(place, session)))
+
+        await sync_to_async(launcher.launch_session)(session.pk)
+        await sync_to_async(write)(place, session, b"at last\n")
+
+        assert await reading == b"at last\n"
+
+    async def test_what_is_removed_while_it_is_followed_ends_the_stream(self) -> None:
+        place, session = await sync_to_async(make_running)()
+        reading = asyncio.create_task(everything(await follow(place, session)))
+
+        await sync_to_async(end)(session)
+
+        assert await reading == b""
+
+
+def make_running() -> tuple[Place, ComputeSession]:
+    place = make_place()
+    return place, place.run()
+
+
+def make_placed() -> tuple[Place, ComputeSession]:
+    place = make_place()
+    return place, place.place()
+
+
+def make_ended(output: bytes) -> tuple[Place, ComputeSession]:
+    place, session = make_running()
+    write(place, session, output)
+    return place, place.end(session)
+
+
+def end(session: ComputeSession) -> None:
+    begin_termination(session.pk, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    launcher.end_session(session.pk)
+
+
+async def follow(place: Place, session: ComputeSession) -> StreamingHttpResponse:
+    token = await sync_to_async(factories.make_token)(place.owner)
+    headers = {"Authorization": f"Bearer {token}"}
+    return await AsyncClient().get(logs_of(session), {"follow": "1"}, headers=headers)
+
+
+async def everything(response: StreamingHttpResponse) -> bytes:
+    async with asyncio.timeout(20):
+        return b"".join([chunk async for chunk in response.streaming_content])
