@@ -1,0 +1,97 @@
+"""What people do on the pages: one function for each of their moves."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.person import Person
+from tests.waiting import wait_until
+
+LAB_DEADLINE_MS = 45_000
+
+
+def sign_in(page: Page, person: Person) -> None:
+    """From the sign-in page, which must be shown, to wherever it leads."""
+    page.get_by_label("Email").fill(person.email)
+    page.get_by_label("Password").fill(person.password)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_have_count(0)
+
+
+def expect_status(page: Page, word: str, deadline_s: float = 45) -> None:
+    """The page of a session shows this status, without a reload by us."""
+    expect(page.locator(".status-badge").first).to_contain_text(word, timeout=deadline_s * 1000)
+
+
+def follow(link: Locator) -> Page:
+    """Click a link that opens a new tab; the tab."""
+    with link.page.expect_popup() as opened:
+        link.click()
+    return opened.value
+
+
+def expect_launcher(lab: Page) -> None:
+    """JupyterLab is there and offers notebooks."""
+    expect(notebook_card(lab)).to_be_visible(timeout=LAB_DEADLINE_MS)
+
+
+def notebook_card(lab: Page) -> Locator:
+    return lab.locator(".jp-LauncherCard[data-category='Notebook']").first
+
+
+def compute(lab: Page, code: str) -> str:
+    """Run `code` in the first cell of a new notebook; the first output."""
+    notebook_card(lab).click()
+    # JupyterLab draws a new notebook again once its kernel is there; what was typed before that is lost.
+    expect(lab.get_by_text("| Idle")).to_be_visible(timeout=LAB_DEADLINE_MS)
+    cell = lab.locator(".jp-Notebook .cm-content").first
+    cell.fill(code)
+    cell.press("Shift+Enter")
+    output = lab.locator(".jp-Notebook .jp-OutputArea-output").first
+    expect(output).to_be_visible(timeout=LAB_DEADLINE_MS)
+    return output.inner_text().strip()
+
+
+def do_not_reload(page: Page) -> None:
+    """From now on `has_not_reloaded` tells whether the document is still the same."""
+    page.evaluate("window.isSameDocument = true")
+
+
+def has_not_reloaded(page: Page) -> bool:
+    return bool(page.evaluate("window.isSameDocument === true"))
+
+
+class TerminalPage:
+    """The page of a terminal with a shell that has shown its prompt."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        expect(page.locator("[data-terminal-state]")).to_have_text("Connected")
+        self.expect_line(r"\$ ?$")
+
+    def run(self, line: str) -> None:
+        """Type a line and press Enter."""
+        self.focus()
+        self.page.keyboard.type(line)
+        self.page.keyboard.press("Enter")
+
+    def focus(self) -> None:
+        self.page.locator(".xterm-helper-textarea").focus()
+
+    def expect_line(self, pattern: str, deadline_s: float = 20) -> re.Match[str]:
+        """A line on the screen matches, now or soon."""
+
+        def shown() -> re.Match[str] | None:
+            return re.search(pattern, self.text(), re.MULTILINE)
+
+        try:
+            return wait_until(shown, deadline_s=deadline_s, interval_s=0.1)  # type: ignore[return-value]
+        except AssertionError as error:
+            raise AssertionError(f"No line matches {pattern!r}. The screen shows:\n{self.text()}") from error
+
+    def text(self) -> str:
+        rows = self.page.locator(".xterm-rows > div").all_inner_texts()
+        return "\n".join(row.replace("\xa0", " ").rstrip() for row in rows)
+
+    def row_count(self) -> int:
+        return self.page.locator(".xterm-rows > div").count()

@@ -1,0 +1,86 @@
+"""Somebody with an account: what they can do by REST, for what a test needs but does not tell about."""
+
+import itertools
+from typing import Any
+
+import httpx
+
+from tests.waiting import wait_until
+
+ENDED = ("TERMINATED", "CANCELLED", "ERROR")
+SMALL = {"cpu": 0.5, "mem": "512m"}
+
+
+class Person:
+    def __init__(self, url: str, email: str, password: str, token: str) -> None:
+        self.email = email
+        self.password = password
+        self.storage_state: Any = None  # cookies of a sign-in by the page, once there was one
+        self._http = httpx.Client(
+            base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=20
+        )
+        self._numbers = itertools.count(1)
+
+    def start_session(self, **request: Any) -> str:
+        """Ask for a small session; its id, at once."""
+        body = {
+            "name": f"s{next(self._numbers)}",
+            "project": "demo",
+            "image": self._get("images/")["results"][0]["reference"],
+            "resources": SMALL,
+            **request,
+        }
+        answer = self._http.post("sessions/", json=body)
+        assert answer.status_code == httpx.codes.CREATED, answer.text
+        session_id: str = answer.json()["id"]
+        return session_id
+
+    def start_running_session(self, **request: Any) -> dict[str, Any]:
+        return self.wait_for_status(self.start_session(**request), "RUNNING")
+
+    def session(self, session_id: str) -> dict[str, Any]:
+        return self._get(f"sessions/{session_id}/")
+
+    def wait_for_status(self, session_id: str, *statuses: str, deadline_s: float = 45) -> dict[str, Any]:
+        """The session once it has one of the statuses; AssertionError as soon as it has ended otherwise."""
+
+        def reached() -> dict[str, Any] | None:
+            session = self.session(session_id)
+            if session["status"] in statuses:
+                return session
+            assert session["status"] not in ENDED, session
+            return None
+
+        return wait_until(reached, deadline_s=deadline_s, interval_s=0.1)  # type: ignore[return-value]
+
+    def live_sessions(self) -> list[str]:
+        """Ids of all that this person sees and that has not ended."""
+        return [row["id"] for row in self._get("sessions/")["results"] if row["status"] not in ENDED]
+
+    def stop_session(self, session_id: str) -> None:
+        self._http.delete(f"sessions/{session_id}/").raise_for_status()
+
+    def end_session(self, session_id: str) -> dict[str, Any]:
+        """Stop it and wait until nothing of it is left."""
+        self.stop_session(session_id)
+        return self.wait_for_status(session_id, *ENDED)
+
+    def make_folder(self, name: str, **files: str) -> str:
+        """A folder of one's own with these files; its id."""
+        answer = self._http.post("folders/", json={"name": name})
+        assert answer.status_code == httpx.codes.CREATED, answer.text
+        folder_id: str = answer.json()["id"]
+        for file_name, text in files.items():
+            self.put_file(folder_id, file_name, text)
+        return folder_id
+
+    def put_file(self, folder_id: str, name: str, text: str) -> None:
+        url = f"folders/{folder_id}/files/{name}"
+        self._http.put(
+            url, content=text, headers={"Content-Type": "application/octet-stream"}
+        ).raise_for_status()
+
+    def _get(self, path: str) -> Any:
+        answer = self._http.get(path)
+        answer.raise_for_status()
+        return answer.json()

@@ -1,0 +1,127 @@
+"""A whole portal of its own: bin/up on a free port, with its own data and labels, beside whatever else runs here."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+from portal.ops.engine_api import EngineClient
+from portal.ops.engine_objects import INSTALLATION_LABEL, listed, remove_objects
+from portal.ops.envfile import free_port, read_env
+from portal.ops.layout import CHECKOUT, Layout
+from portal.ops.processes import marked_processes
+from portal.ops.purge import DEFAULT_ENGINE, purge_data
+from tests.e2e.person import Person
+from tests.waiting import wait_until
+
+# Includes the session image, where bin/test has not built it before.
+FIRST_START_S = 420
+
+
+class RunningPortal:
+    """One data directory and one port; `start` and `stop` may follow each other as often as one likes."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self.port = free_port()
+        self.url = f"http://localhost:{self.port}"
+        self.engine = EngineClient(os.environ.get("DOCKER_HOST") or DEFAULT_ENGINE)
+        self._people: dict[str, Person] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: list[str] = []
+
+    def start(self, deadline_s: float = FIRST_START_S) -> None:
+        """Run bin/up; returns when it greets."""
+        command = [CHECKOUT / "bin" / "up", "--data", self.data, "--port", str(self.port)]
+        process = subprocess.Popen(
+            command, env=own_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._process, self._lines = process, []
+        threading.Thread(target=self._read, args=(process, self._lines), daemon=True).start()
+
+        def greets() -> re.Match[str] | None:
+            assert process.poll() is None, f"bin/up ended:\n{self.output}"
+            return re.search(r"Berth is up after", self.output)
+
+        wait_until(greets, deadline_s=deadline_s)
+
+    def stop(self) -> int:
+        """End bin/up as a service manager does, by SIGTERM; its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(60)
+
+    def remove(self) -> None:
+        """Stop, and leave nothing on the engine and on the disk; images and what the checkout holds stay."""
+        if self._process is not None and self._process.poll() is None:
+            self.stop()
+        installation = self.installation
+        if installation:
+            remove_objects(self.engine, installation, lambda line: None)
+        purge_data(Layout(checkout=CHECKOUT, data=self.data), lambda line: None)
+        assert marked_processes(self.data) == []
+        assert not self.data.exists()
+        assert self.engine_objects(installation) == []
+
+    @property
+    def output(self) -> str:
+        return "".join(self._lines)
+
+    @property
+    def installation(self) -> str:
+        return read_env(self.data / "env").get("BERTH_INSTALLATION", "")
+
+    def person(self, role: str) -> Person:
+        """One of the people whom the first run made: superadmin, domain_admin, user."""
+        if role not in self._people:
+            users = json.loads((self.data / "first-run.json").read_text())["users"]
+            found = next(user for user in users if user["role"] == role)
+            self._people[role] = Person(self.url, found["email"], found["password"], found["token"])
+        return self._people[role]
+
+    def pid_of(self, part: str) -> int:
+        """The process of ours whose command line holds `part`; 0 while there is none."""
+        for pid in marked_processes(self.data):
+            if part in Path(f"/proc/{pid}/cmdline").read_text():
+                return pid
+        return 0
+
+    def engine_objects(self, installation: str = "") -> list[str]:
+        """Names of containers, networks and volumes of sessions of this installation."""
+        label = f"{INSTALLATION_LABEL}={installation or self.installation}"
+        containers = listed(self.engine, "/containers/json", label, all="true")
+        networks = listed(self.engine, "/networks", label)
+        volumes = listed(self.engine, "/volumes", label)["Volumes"] or []
+        names = [container["Names"][0] for container in containers]
+        return sorted([*names, *(thing["Name"] for thing in [*networks, *volumes])])
+
+    def commands_in(self, session_id: str) -> list[str]:
+        """Command lines of all processes in the session's container, as the engine tells them."""
+        (container,) = self._containers_of(session_id)
+        processes = self.engine.get(f"/containers/{container['Id']}/top?ps_args=-eo%20pid,args")
+        return [" ".join(process[1:]) for process in processes["Processes"]]
+
+    def _containers_of(self, session_id: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = listed(
+            self.engine, "/containers/json", f"io.berth.session={session_id}"
+        )
+        return found
+
+    @staticmethod
+    def _read(process: subprocess.Popen[str], lines: list[str]) -> None:
+        assert process.stdout is not None
+        lines.extend(iter(process.stdout.readline, ""))
+
+
+def own_environment() -> dict[str, str]:
+    """The environment of the tests without what points to the servers of the tests."""
+    theirs = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in theirs and not name.startswith("BERTH_")
+    }
