@@ -27,6 +27,8 @@ from portal.ops.supervisor import ServiceFailed
 from portal.ops.venv import install_requirements, prepare_venv
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
+# One set-up of a checkout at a time, whatever data directory it is for.
+SETUP_LOCK = CHECKOUT / "portal" / "ops"
 
 say = speaker("up")
 
@@ -101,7 +103,10 @@ def bring_up(options: argparse.Namespace, layout: Layout) -> int:
     environment = portal_environment(options, layout, engine)
     mark_presence(EngineClient(engine), environment["BERTH_INSTALLATION"])
     with directory_lock(layout.checkout, is_shared=True):
-        with directory_lock(CHECKOUT / "portal" / "ops"):  # one set-up of a checkout at a time
+        with directory_lock(SETUP_LOCK, waits=False) as is_free:
+            if not is_free:
+                say("another bin/up is setting up this checkout; waiting for it")
+        with directory_lock(SETUP_LOCK):
             prepare_venv(layout, say)
             image = InBackground(
                 lambda: (

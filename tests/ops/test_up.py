@@ -150,7 +150,7 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
     up.process.kill()
     up.process.wait(10)
     again = place.up()
-    again.wait_for(r"Berth is up after", deadline_s=30)
+    again.wait_for(r"Berth is up after", deadline_s=120)
     assert json.loads(first_run.read_text()) == written
 
     again.end()
