@@ -1,5 +1,7 @@
 """Reads of images. `visible_images` is the only list source, `access_image` the only single fetch."""
 
+from dataclasses import replace
+
 from django.db.models import Q
 
 from common.actors import Actor
@@ -16,19 +18,32 @@ def visible_images(actor: Actor) -> ImageQuerySet:
 
 
 def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
-    """The visible image with this reference or id. Raises NotFound. One query.
+    """The visible image with this reference or id. Raises NotFound. At most 2 queries.
 
-    A reference without a tag means "latest", as for the engines.
+    A reference without a tag means "latest", as for the engines; where there is none, the newest of its repository.
     """
     wanted = str(reference_or_id)
     match = Q(pk=int(wanted)) if wanted.isdecimal() and len(wanted) < 19 else Q(reference=_full(wanted))
     image: ContainerImage | None = visible_images(actor).filter(match).first()
+    if image is None and ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
+        image = newest_image(actor, wanted)
     if image is None:
         raise NotFound(
             f"There is no image “{wanted[:80]}” to start from.",
             hint="GET /api/v1/images/ lists those that are.",
             fields={"image": ["Unknown image."]},
         )
+    return image
+
+
+def newest_image(actor: Actor, reference: str) -> ContainerImage | None:
+    """The visible image of the same repository that was added last, whatever its tag. One query."""
+    try:
+        repository = str(replace(parse_reference(reference), tag="", digest=""))
+    except ValueError:
+        return None
+    images = visible_images(actor).filter(reference__startswith=f"{repository}:")
+    image: ContainerImage | None = images.order_by("-created_at").first()
     return image
 
 

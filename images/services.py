@@ -1,6 +1,7 @@
 """Writes of images."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -75,12 +76,26 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
             setattr(image, name, value)
         image.save(update_fields=list(content))
 
+    if is_new and hints.is_session_image:
+        _retire_older_builds(actor, image, parsed)
     if hints.problems:
         log.warning("image.labels_ignored", image=image.reference, problems=hints.problems)
     audit.record(
         actor=actor, action="images.discover_image", target=image, changes={"digest": facts.image_id}
     )
     return image
+
+
+def _retire_older_builds(actor: Actor, image: ContainerImage, parsed: ImageReference) -> None:
+    """A session image `name:<version>-<hash>` takes the place of the earlier builds of that version."""
+    version, _, _ = parsed.tag.rpartition("-")
+    if not version:
+        return
+    build = str(replace(parsed, tag=f"{version}-"))
+    for older in ContainerImage.objects.filter(reference__startswith=build, is_enabled=True).exclude(
+        pk=image.pk
+    ):
+        set_image_enabled(actor=actor, image_id=older.pk, is_enabled=False)
 
 
 @transaction.atomic

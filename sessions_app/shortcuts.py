@@ -9,7 +9,7 @@ from common.actors import Actor
 from common.errors import NotFound
 from common.slots import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
-from images.selectors import access_image
+from images.selectors import access_image, newest_image
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session
@@ -34,9 +34,11 @@ def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession
 
 
 def start_session_again(*, actor: Actor, session_id: UUID) -> ComputeSession:
-    """A new session like an earlier one of one's own. Raises NotFound, PermissionDenied, and what enqueueing raises."""
+    """A new session like an earlier one of one's own, on the newest build where its image was replaced. Raises NotFound, PermissionDenied, and what enqueueing raises."""
     earlier = access_session(actor, session_id, Action.OPEN_APP)
     raw = request_like(earlier, name=suggest_name(actor, stem_of_name(earlier.name)))
+    if not earlier.image.is_enabled and (successor := newest_image(actor, earlier.image_reference)):
+        raw["image"] = successor.reference
     return enqueue_session(actor=actor, request=parse_request(raw))
 
 
@@ -55,15 +57,19 @@ def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str
     project = usable_projects(actor).first()
     if project is None:
         raise NotFound("You are in no project yet.", hint="Ask an administrator to add you to a project.")
-    minimum = ResourceSlots(image.min_slots)
-    slots = {slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}}
     return {
         "name": name,
         "project": project.name,
         "image": image.reference,
         "type": "interactive",
-        "resources": raw_resources(slots),
+        "resources": raw_resources(quick_slots(image)),
     }
+
+
+def quick_slots(image: ContainerImage) -> ResourceSlots:
+    """The usual size, or what the image needs where that is more."""
+    minimum = ResourceSlots(image.min_slots)
+    return ResourceSlots({slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}})
 
 
 def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:

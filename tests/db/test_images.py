@@ -125,3 +125,22 @@ def test_what_is_no_reference_is_refused() -> None:
     with pytest.raises(InvalidInput) as refusal:
         discover_image(actor=SYSTEM, reference="No Image", facts=Facts())
     assert "reference" in refusal.value.fields
+
+
+def test_newer_build_of_a_session_image_takes_the_place_of_the_older(people: People) -> None:
+    for number, tag in enumerate(("1.0-aaaa", "2.0-cccc", "1.0-bbbb")):
+        discover_image(
+            actor=SYSTEM, reference=f"berth/python:{tag}", facts=Facts(image_id=f"sha256:{number}")
+        )
+    enabled = visible_images(actor_for(people.member)).values_list("reference", flat=True)
+    assert set(enabled) == {"berth/python:1.0-bbbb", "berth/python:2.0-cccc"}
+
+
+def test_reference_without_a_tag_is_the_newest_of_its_repository(people: People) -> None:
+    for number, tag in enumerate(("1.0-aaaa", "2.0-cccc")):
+        discover_image(
+            actor=SYSTEM, reference=f"berth/python:{tag}", facts=Facts(image_id=f"sha256:{number}")
+        )
+    assert access_image(actor_for(people.member), "berth/python").reference == "berth/python:2.0-cccc"
+    with pytest.raises(NotFound):
+        access_image(actor_for(people.member), "berth/py")
