@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable
 
 import structlog
+from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse
 
 from common.error_pages import error_page
@@ -24,6 +25,20 @@ class RequestIdMiddleware:
         structlog.contextvars.bind_contextvars(request_id=request.request_id)  # type: ignore[attr-defined]
         response = self.get_response(request)
         response["X-Request-Id"] = request.request_id  # type: ignore[attr-defined]
+        return response
+
+
+class StreamWithoutDatabaseMiddleware:
+    """Gives the database connection back before an answer is streamed: Django keeps it until the answer has ended, and
+    every open page follows a stream, while there are few connections."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if response.streaming:
+            close_old_connections()
         return response
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.selectors import async_runtime_of, runtime_of
@@ -40,7 +40,7 @@ async def follow_log(actor: Actor, kernel: Kernel) -> AsyncIterator[bytes]:
     while (state := await _log_state(actor, kernel.session_id, kernel.name)) == "waiting":
         await asyncio.sleep(POLL_S)
     if state == "live":
-        fresh = await sync_to_async(_reload)(kernel)
+        fresh = await database_sync_to_async(_reload)(kernel)
         try:
             async with aclosing(
                 async_runtime_of(fresh.placed_agent).follow_logs(fresh.container_name)
@@ -54,7 +54,7 @@ async def follow_log(actor: Actor, kernel: Kernel) -> AsyncIterator[bytes]:
             yield f"\n[The machine does not answer: {error}]\n".encode()
             return
     if state != "refused":
-        yield await sync_to_async(kept_log)(kernel)
+        yield await database_sync_to_async(kept_log)(kernel)
 
 
 async def _until_refused(actor: Actor, kernel: Kernel, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -79,7 +79,7 @@ async def _until_refused(actor: Actor, kernel: Kernel, chunks: AsyncIterator[byt
             await asyncio.wait({pending})  # the stream can be closed only when nobody reads it any more
 
 
-@sync_to_async
+@database_sync_to_async
 def _log_state(actor: Actor, session_id: UUID, kernel_name: str) -> str:
     try:
         session = access_session(actor, session_id, Action.READ_LOGS)
