@@ -234,7 +234,9 @@ class DockerRuntime(ContainerRuntime):
 
     @translated
     def start_container(self, name: str) -> None:
-        self._client.start(name)
+        state = state_of_inspection(self._client.inspect_container(name))
+        if state.status is ContainerStatus.CREATED:  # the engine would start one that has ended once more
+            self._client.start(name)
 
     @translated
     def stop_container(self, name: str, grace_s: int) -> None:

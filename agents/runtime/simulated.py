@@ -199,7 +199,7 @@ class SimulatedRuntime(ContainerRuntime):
         self._answer()
         with self._lock:
             container = self._present(name)
-            if container.state.status is ContainerStatus.RUNNING:
+            if container.state.status is not ContainerStatus.CREATED:
                 return
             network = container.spec.network
             if network and network not in self._networks:

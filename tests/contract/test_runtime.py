@@ -240,6 +240,18 @@ def test_output_and_exit_code_stay_after_the_end(rig: Rig) -> None:
     rig.runtime.remove_container(spec.name)
 
 
+def test_container_that_has_ended_is_not_started_again(rig: Rig) -> None:
+    spec = rig.spec()
+    rig.run_to_end(spec, b"once\n", 3)
+    end = ended(rig, spec.name)
+
+    rig.runtime.start_container(spec.name)
+
+    assert ended(rig, spec.name) == end
+    assert rig.runtime.read_logs(spec.name) == b"once\n"
+    rig.runtime.remove_container(spec.name)
+
+
 def test_calls_that_need_a_container_say_that_it_is_gone(rig: Rig) -> None:
     archive = io.BytesIO()
     tarfile.open(fileobj=archive, mode="w").close()
