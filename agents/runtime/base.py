@@ -107,8 +107,7 @@ class MountSpec:
 
 @dataclass(frozen=True, slots=True)
 class NetworkSpec:
-    """A bridge network of its own, in the first subnet of `pool` (of length /`prefix`) that is free on the
-    engine."""
+    """A bridge network of its own, in a subnet of `pool` (of length /`prefix`) that is free on the engine."""
 
     name: str
     labels: Mapping[str, str]

@@ -145,7 +145,7 @@ class DockerRuntime(ContainerRuntime):
             if self._has_network(spec):
                 return
             taken = [*subnets_of(client.networks()), *refused]
-            subnet = next(free_subnets(spec.pool, spec.prefix, taken), None)
+            subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
             if subnet is None:
                 break
             try:

@@ -139,7 +139,7 @@ class SimulatedRuntime(ContainerRuntime):
                 _demand_ours(spec.name, self._networks[spec.name].labels, spec.labels)
                 return
             taken = [network.subnet for network in self._networks.values()]
-            subnet = next(free_subnets(spec.pool, spec.prefix, taken), None)
+            subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
             if subnet is None:
                 raise OutOfCapacity(f"No free /{spec.prefix} subnet left in {spec.pool}.")
             hosts = [str(address) for address in list(subnet.hosts())[1:]]

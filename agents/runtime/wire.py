@@ -138,11 +138,15 @@ def bridge_name(network: str) -> str:
     return ("bth" + sha256(network.encode()).hexdigest())[:BRIDGE_NAME_LENGTH]
 
 
-def free_subnets(pool: str, prefix: int, taken: Iterable[str]) -> Iterator[ipaddress.IPv4Network]:
-    """Subnets of the pool, lowest first, that overlap none of `taken` (IPv6 and nonsense there are
-    ignored)."""
+def free_subnets(
+    pool: str, prefix: int, taken: Iterable[str], *, seed: str = ""
+) -> Iterator[ipaddress.IPv4Network]:
+    """Subnets of the pool that overlap none of `taken` (IPv6 and nonsense there are ignored), in a circle that begins
+    where `seed` says: the addresses of a session that has just ended are not the next one's, while somebody may
+    still talk to them."""
     whole = ipaddress.IPv4Network(pool)
     first, step = int(whole.network_address), 1 << (32 - prefix)
+    count = whole.num_addresses // step
     used: set[int] = set()
     for text in taken:
         try:
@@ -153,7 +157,9 @@ def free_subnets(pool: str, prefix: int, taken: Iterable[str]) -> Iterator[ipadd
             low = max(int(other.network_address), first)
             high = min(int(other.broadcast_address), int(whole.broadcast_address))
             used.update(range((low - first) // step, (high - first) // step + 1))
-    for index in range(whole.num_addresses // step):
+    begin = int.from_bytes(sha256(seed.encode()).digest()[:8])
+    for place in range(count):
+        index = (begin + place) % count
         if index not in used:
             yield ipaddress.IPv4Network((first + index * step, prefix))
 

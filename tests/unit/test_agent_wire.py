@@ -124,10 +124,15 @@ def test_free_subnets_overlap_nothing_that_is_taken(taken_hosts: set[int], prefi
 
     hosts_of_free = {int(address) & 255 for subnet in free for address in subnet}
     assert hosts_of_free.isdisjoint(taken_hosts)
-    assert free == sorted(free)
+    assert len(free) == len(set(free))
     size = 2 ** (32 - prefix)
     blocks = {host // size for host in range(256)} - {host // size for host in taken_hosts}
     assert len(free) == len(blocks)
+
+
+def test_subnet_that_was_given_back_is_not_the_next_one_given() -> None:
+    firsts = {next(wire.free_subnets("10.9.0.0/16", 28, [], seed=f"berth-{number}")) for number in range(8)}
+    assert len(firsts) > 1
 
 
 def test_network_that_holds_the_whole_pool_leaves_nothing() -> None:
