@@ -7,7 +7,7 @@ from posixpath import normpath
 from typing import Any
 
 from common.errors import InvalidInput
-from common.slots import CPU, MEM, ResourceSlots, parse_bytes, parse_slots
+from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
 from sessions_app.specs import HOME
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
@@ -19,6 +19,7 @@ MAX_VARIABLES = 100
 MAX_ENVIRONMENT_BYTES = 32 * 1024
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_MOUNTS = 32
+MAX_KINDS = 32
 MAX_TIMEOUT_S = 30 * 24 * 3600
 MIN_SLOTS = ResourceSlots({CPU: 10, MEM: 32 * 2**20})
 DEFAULT_SHM_BYTES = 64 * 2**20
@@ -72,7 +73,7 @@ def parse_request(raw: object) -> SessionRequest:
         "image": checked("image", check_reference, raw.get("image")),
         "resource_group": checked("resource_group", check_reference, raw.get("resource_group")),
         "type": checked("type", check_type, raw.get("type") or "interactive"),
-        "slots": None if resources is None else checked("resources", check_slots, resources),
+        "slots": None if resources is None else check_slots(resources, problems),
         "shm_bytes": DEFAULT_SHM_BYTES if shm is None else checked("resources.shm", parse_bytes, shm),
         "environment": checked("environment", check_environment, raw.get("environment") or {}),
         "mounts": checked("mounts", check_mounts, raw.get("mounts") or ()),
@@ -96,7 +97,7 @@ def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -
     if request["type"] == "interactive" and request["command"]:
         problems["command"] = ["Only a batch session runs a command. Set the type to batch."]
     slots, shm_bytes = request["slots"], request["shm_bytes"]
-    if slots and shm_bytes is not None and shm_bytes > slots[MEM]:
+    if slots and slots[MEM] and shm_bytes is not None and shm_bytes > slots[MEM]:
         problems["resources.shm"] = ["Shared memory counts as memory, so it cannot be more than the memory."]
 
 
@@ -126,14 +127,22 @@ def check_reference(value: object) -> str:
 def check_resources(value: object) -> dict[str, object]:
     if value is not None and not isinstance(value, Mapping):
         raise ValueError('Give amounts by name: {"cpu": 1, "mem": "1g"}.')
+    if value and len(value) > MAX_KINDS:
+        raise ValueError(f"Give at most {MAX_KINDS} kinds of resources.")
     return dict(value or {})
 
 
-def check_slots(value: Mapping[str, str | float]) -> ResourceSlots:
-    slots = parse_slots(value)
-    for name, unit in ((CPU, "0.01 cores"), (MEM, "32 MiB")):
-        if slots[name] < MIN_SLOTS[name]:
-            raise ValueError(f"Ask for at least {unit} of {name}.")
+def check_slots(resources: Mapping[str, Any], problems: dict[str, list[str]]) -> ResourceSlots:
+    """Amounts in base units. What is wrong is added to `problems` at `resources.<slot>`."""
+    slots = ResourceSlots()
+    for name, value in {CPU: 0, MEM: 0, **resources}.items():
+        try:
+            amount = parse_slots({name: value})
+            if amount[name] < MIN_SLOTS[name]:
+                raise ValueError(f"Ask for at least {format_amount(name, MIN_SLOTS[name])}.")
+            slots += amount
+        except ValueError as error:
+            problems[f"resources.{name[:40]}"] = [str(error)]
     return slots
 
 

@@ -3,7 +3,6 @@
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from accounts.selectors import sees_everything
@@ -11,6 +10,7 @@ from agents.models import Agent
 from agents.selectors import visible_agents
 from common.actors import Actor
 from common.api import actor_of
+from common.pages import render_page_or_fragment
 from common.slots import CPU, MEM
 
 AGENTS_PER_PAGE = 50
@@ -29,8 +29,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         "rows": [row_of(agent, actor) for agent in page],
         "is_admin": sees_everything(actor),
     }
-    is_fragment = request.htmx and not request.htmx.boosted  # type: ignore[attr-defined]
-    return render(request, "agents/_list.html" if is_fragment else "agents/list.html", context)
+    return render_page_or_fragment(request, "agents/list.html", "agents/_list.html", context)
 
 
 def row_of(agent: Agent, actor: Actor) -> dict[str, object]:

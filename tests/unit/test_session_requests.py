@@ -35,15 +35,15 @@ def test_smallest_request_is_interactive_with_defaults() -> None:
         ("project", {"project": ""}),
         ("image", {"image": ""}),
         ("type", {"type": "system"}),
-        ("resources", {"resources": {"cpu": 0, "mem": "1g"}}),
-        ("resources", {"resources": {"cpu": -1, "mem": "1g"}}),
-        ("resources", {"resources": {"cpu": "NaN", "mem": "1g"}}),
-        ("resources", {"resources": {"cpu": "abc", "mem": "1g"}}),
-        ("resources", {"resources": {"cpu": 1e30, "mem": "1g"}}),
-        ("resources", {"resources": {"cpu": 1, "mem": "12x"}}),
-        ("resources", {"resources": {"cpu": 1}}),
-        ("resources", {"resources": {"cpu": True, "mem": "1g"}}),
-        ("resources", {"resources": {"cpu": [1], "mem": "1g"}}),
+        ("resources.cpu", {"resources": {"cpu": 0, "mem": "1g"}}),
+        ("resources.cpu", {"resources": {"cpu": -1, "mem": "1g"}}),
+        ("resources.cpu", {"resources": {"cpu": "NaN", "mem": "1g"}}),
+        ("resources.cpu", {"resources": {"cpu": "abc", "mem": "1g"}}),
+        ("resources.cpu", {"resources": {"cpu": 1e30, "mem": "1g"}}),
+        ("resources.mem", {"resources": {"cpu": 1, "mem": "12x"}}),
+        ("resources.mem", {"resources": {"cpu": 1}}),
+        ("resources.cpu", {"resources": {"cpu": True, "mem": "1g"}}),
+        ("resources.cpu", {"resources": {"cpu": [1], "mem": "1g"}}),
         ("resources.shm", {"resources": {"cpu": 1, "mem": "1g", "shm": "2g"}}),
         ("environment", {"environment": {"A B": "x"}}),
         ("environment", {"environment": {"BERTH_URL": "x"}}),
@@ -68,4 +68,4 @@ def test_wrong_value_is_refused_at_its_field(field: str, changes: dict[str, obje
 def test_all_wrong_fields_are_named_at_once() -> None:
     with pytest.raises(InvalidInput) as refusal:
         parse_request(raw(name="", image="", resources={}))
-    assert set(refusal.value.fields) == {"name", "image", "resources"}
+    assert set(refusal.value.fields) == {"name", "image", "resources.cpu", "resources.mem"}

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.selectors import usable_projects
 from common.api import actor_of
 from common.errors import BerthError, InvalidInput
+from common.pages import render_page_or_fragment
 from vfolders import files, services
 from vfolders.downloads import download
 from vfolders.models import VFolder
@@ -72,8 +73,7 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
         "directory_url": page_url("folder-make-directory", folder_id, path),
         "put_url": _put_url(folder_id, path),
     }
-    template = "vfolders/_entries.html" if request.htmx else "vfolders/folder.html"  # type: ignore[attr-defined]
-    return render(request, template, context)
+    return render_page_or_fragment(request, "vfolders/folder.html", "vfolders/_entries.html", context)
 
 
 @login_required
@@ -171,8 +171,9 @@ def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> Htt
         "person_id": actor.user_id,
         "chips": chips if visible_count > own_count or shows_all else [],
     }
-    template = "vfolders/_folders.html" if request.htmx else "vfolders/data.html"  # type: ignore[attr-defined]
-    return render(request, template, context, status=status)
+    return render_page_or_fragment(
+        request, "vfolders/data.html", "vfolders/_folders.html", context, status=status
+    )
 
 
 def _folder_form(request: HttpRequest) -> FolderForm:

@@ -1,0 +1,19 @@
+"""What pages share: a page and the fragment that refreshes it are one view."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
+
+
+def render_page_or_fragment(
+    request: HttpRequest, page: str, fragment: str, context: Mapping[str, Any], *, status: int = 200
+) -> HttpResponse:
+    """The template `page`, or `fragment` if htmx asks for a part. They share an address, so `Vary` keeps browsers from
+    showing the fragment as the page when somebody goes back."""
+    is_fragment = request.htmx and not request.htmx.boosted  # type: ignore[attr-defined]
+    response = render(request, fragment if is_fragment else page, context, status=status)
+    patch_vary_headers(response, ["HX-Request"])
+    return response

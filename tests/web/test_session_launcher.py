@@ -1,0 +1,243 @@
+"""The launcher: a form that works without scripts, keeps what was typed, and marks what is wrong."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from agents.models import ResourceGroup
+from sessions_app.models import ComputeSession
+from tests.factories import make_user
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+BrowserOf = Callable[[User], Client]
+LAUNCHER = "/sessions/new/"
+SUMMARY = "/sessions/new/summary/"
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def browser(place: Place, browser_of: BrowserOf) -> Client:
+    return browser_of(place.owner)
+
+
+def typed(place: Place, **changes: Any) -> dict[str, Any]:
+    """What the form sends if nothing but a name was chosen."""
+    return {
+        "type": "interactive",
+        "name": "train",
+        "project": place.project.name,
+        "image": place.image.reference,
+        "resource_group": place.group.name,
+        "cpu": "1",
+        "mem": "2g",
+        "shm": "64m",
+        "command": "",
+        "timeout_s": "",
+        "environment": "",
+        **changes,
+    }
+
+
+def control(page: str, name: str) -> str:
+    """The tag of the control called `name`, with what is inside of it."""
+    found = re.search(rf'<(input|select|textarea)[^>]*name="{name}".*?(?=<div|</div)', page, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def test_the_empty_form_suggests_a_name_and_a_size(place: Place, browser: Client) -> None:
+    page = browser.get(LAUNCHER).content.decode()
+
+    assert 'value="session-1"' in control(page, "name")
+    assert 'value="2g"' in control(page, "mem")
+    assert 'data-size-cpu="2"' in page
+    assert "You have no folder yet" in page
+
+
+def test_a_size_that_no_machine_has_cannot_be_chosen(browser_of: BrowserOf) -> None:
+    small = make_place(cpu_milli=2000)
+    page = browser_of(small.owner).get(LAUNCHER).content.decode()
+
+    assert re.findall(r'data-size-cpu="(\d)"[^>]*disabled', page) == ["4"]
+
+
+def test_the_query_string_fills_the_form(place: Place, browser: Client, tmp_path: Path) -> None:
+    make_storage_host(tmp_path)
+    data, other = make_folder(place.owner, name="data"), make_folder(place.owner, name="other")
+    query = {
+        "type": "batch",
+        "name": "nightly",
+        "cpu": "3",
+        "command": "make <all>",
+        "folders": [data.pk, other.pk],
+        "readonly": [data.pk, other.pk],
+    }
+
+    page = browser.get(LAUNCHER, query).content.decode()
+
+    assert re.search(r'value="batch" (selected|checked)', page)
+    assert 'value="nightly"' in control(page, "name")
+    assert 'value="3"' in control(page, "cpu")
+    assert "make &lt;all&gt;" in control(page, "command")
+    for folder in (data, other):
+        assert len(re.findall(rf'value="{folder.pk}"[^>]*checked', page)) == 2
+
+
+@pytest.mark.parametrize(
+    "query", ["type=x&image=&cpu=%00&folders=x&readonly=%00", "name=&project=x&environment=%FF"]
+)
+def test_any_query_string_gets_the_form(browser: Client, query: str) -> None:
+    assert browser.get(f"{LAUNCHER}?{query}").status_code == 200
+
+
+def test_launching_makes_the_session_and_goes_to_its_page(
+    place: Place, browser: Client, tmp_path: Path
+) -> None:
+    make_storage_host(tmp_path)
+    data, other = make_folder(place.owner, name="data"), make_folder(place.owner, name="other")
+    body = typed(
+        place,
+        cpu="0.5",
+        mem="1.5g",
+        folders=[data.pk, other.pk],
+        readonly=[other.pk],
+        environment="A=1\r\n\r\nB=x=y\r\n",
+        command="left over from batch",
+    )
+
+    answer = browser.post(LAUNCHER, body)
+
+    session = ComputeSession.objects.get()
+    assert (answer.status_code, answer["Location"]) == (302, f"/sessions/{session.pk}/")
+    assert session.requested_slots == {"cpu": 500, "mem": 3 * 2**29}
+    assert session.environment == {"A": "1", "B": "x=y"}
+    assert (session.command, session.timeout_s) == ("", None)
+    assert [(mount.path, mount.is_readonly) for mount in session.mounts.all()] == [
+        ("/home/work/data", False),
+        ("/home/work/other", True),
+    ]
+
+
+def test_a_batch_command_is_kept_as_typed(place: Place, browser: Client) -> None:
+    browser.post(
+        LAUNCHER, typed(place, type="batch", command="for i in 1 2\r\ndo echo $i; done", timeout_s="60")
+    )
+
+    session = ComputeSession.objects.get()
+    assert session.command == "for i in 1 2\ndo echo $i; done"
+    assert session.timeout_s == 60
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"name": "a b"}, "name", "letters, digits"),
+        ({"name": ""}, "name", "required"),
+        ({"project": "x"}, "project", "not one of the available choices"),
+        ({"image": ""}, "image", "required"),
+        ({"cpu": "0"}, "cpu", "at least"),
+        ({"cpu": "lots"}, "cpu", "not an amount of cpu"),
+        ({"cpu": "9"}, "cpu", "At most 8 cores"),
+        ({"mem": "lots"}, "mem", "not an amount of memory"),
+        ({"mem": "1m"}, "mem", "at least"),
+        ({"shm": "9g"}, "shm", "cannot be more"),
+        ({"type": "batch"}, "command", "needs a command"),
+        ({"type": "batch", "command": "ls", "timeout_s": "0"}, "timeout_s", "greater than or equal to 1"),
+        ({"type": "batch", "command": "ls", "timeout_s": "99999999"}, "timeout_s", "whole seconds"),
+        ({"environment": "A=1\nB"}, "environment", "“B” has no “=”"),
+        ({"environment": "LD_PRELOAD=x"}, "environment", "set by Berth"),
+    ],
+)
+def test_a_refusal_marks_its_field_and_keeps_what_was_typed(
+    place: Place, browser: Client, changes: dict[str, str], field: str, words: str
+) -> None:
+    answer = browser.post(LAUNCHER, typed(place, **{"name": "kept", **changes}))
+
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "is-invalid" in control(page, field)
+    assert words in page.replace("&quot;", '"')
+    assert f'value="{changes.get("name", "kept")}"' in control(page, "name") or not changes.get("name", "x")
+    assert not ComputeSession.objects.exists()
+
+
+def test_a_used_name_is_marked(place: Place, browser: Client) -> None:
+    place.enqueue(name="train")
+
+    answer = browser.post(LAUNCHER, typed(place))
+
+    assert answer.status_code == 422
+    assert "Used by a live session of yours." in answer.content.decode()
+
+
+def test_a_refusal_without_a_field_stands_on_top(place: Place, browser: Client) -> None:
+    place.agent.slots.all().delete()
+
+    answer = browser.post(LAUNCHER, typed(place))
+
+    assert answer.status_code == 422
+    assert "has no machine" in answer.content.decode()
+
+
+def test_a_person_without_a_project_gets_the_form_all_the_same(place: Place, browser_of: BrowserOf) -> None:
+    outsider = browser_of(make_user(domain=place.project.domain))
+
+    assert outsider.get(LAUNCHER).status_code == 200
+    assert outsider.post(LAUNCHER, typed(place)).status_code == 422
+
+
+def test_without_any_resource_group_the_form_is_shown(place: Place, browser: Client) -> None:
+    ResourceGroup.objects.update(is_active=False)
+
+    assert browser.get(LAUNCHER).status_code == 200
+    assert browser.post(LAUNCHER, typed(place, resource_group="")).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "Starts now on machine-"),
+        ({"cpu": "9"}, "No machine is that large"),
+        ({"cpu": ""}, "is not an amount of cpu"),
+        ({"cpu": "nan", "mem": "\0"}, "is not an amount"),
+        ({"cpu": "1e999999"}, "is not an amount"),
+    ],
+)
+def test_the_summary_says_whether_it_would_start_now(
+    place: Place, browser: Client, changes: dict[str, str], words: str
+) -> None:
+    answer = browser.get(SUMMARY, typed(place, **changes))
+
+    assert answer.status_code == 200
+    assert words in answer.content.decode()
+    assert "<html" not in answer.content.decode()
+
+
+def test_the_summary_tells_of_a_queue_and_of_missing_machines(place: Place, browser: Client) -> None:
+    place.run(resources={"cpu": 8, "mem": "1g"})
+    assert "Would wait: every machine" in browser.get(SUMMARY, typed(place)).content.decode()
+
+    place.agent.slots.all().delete()
+    assert "has no machine" in browser.get(SUMMARY, typed(place)).content.decode()
+
+
+def test_the_form_takes_a_constant_number_of_queries(
+    place: Place, browser: Client, tmp_path: Path, django_assert_max_num_queries: Any
+) -> None:
+    make_storage_host(tmp_path)
+    for _ in range(3):
+        make_folder(place.owner)
+    # Login, user, domain admin?, suggested name, projects, images, groups, folders, default group, slots.
+    with django_assert_max_num_queries(11):
+        browser.get(LAUNCHER)

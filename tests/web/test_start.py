@@ -1,0 +1,124 @@
+"""The Start page: one click to a session, and back to what runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from images.models import ContainerImage
+from sessions_app.models import ComputeSession
+from tests.factories import make_user
+from tests.factories_folders import make_storage_host
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+BrowserOf = Callable[[User], Client]
+QUICK_START = "/sessions/quick-start/"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    make_storage_host(tmp_path)
+    return make_place()
+
+
+@pytest.fixture
+def browser(place: Place, browser_of: BrowserOf) -> Client:
+    return browser_of(place.owner)
+
+
+def test_each_image_has_a_button_that_starts_it(place: Place, browser: Client) -> None:
+    page = browser.get("/").content.decode()
+    answer = browser.post(QUICK_START, {"image": place.image.reference})
+
+    session = ComputeSession.objects.get()
+    assert f'name="image" value="{place.image.reference}"' in page
+    assert answer["Location"] == f"/sessions/{session.pk}/"
+    assert session.owner == place.owner
+    assert session.type == "interactive"
+    assert session.name == "test-1"
+
+
+def test_a_second_click_starts_a_second_session(place: Place, browser: Client) -> None:
+    for _ in range(2):
+        browser.post(QUICK_START, {"image": place.image.reference})
+
+    assert set(ComputeSession.objects.values_list("name", flat=True)) == {"test-1", "test-2"}
+
+
+def test_what_runs_and_what_ended_lately_is_shown(place: Place, browser: Client) -> None:
+    place.end(place.run(name="yesterday"))
+    place.run(name="today")
+    place.enqueue(by=make_user(member_of=place.project), name="of-another")
+
+    page = browser.get("/").content.decode()
+
+    assert "Running now" in page
+    assert ">today<" in page
+    assert "yesterday" in page
+    assert "of-another" not in page
+
+
+def test_the_fragment_holds_the_sessions_alone(place: Place, browser: Client) -> None:
+    place.run(name="today")
+
+    fragment = browser.get("/", headers={"HX-Request": "true"})
+
+    assert "today" in fragment.content.decode()
+    assert "<html" not in fragment.content.decode()
+    assert "HX-Request" in fragment["Vary"]
+
+
+@pytest.mark.parametrize("image", ["", "absent", "x\0", "a" * 10_000, "9" * 30])
+def test_an_image_that_is_not_there_is_a_page_that_says_so(browser: Client, image: str) -> None:
+    answer = browser.post(QUICK_START, {"image": image})
+
+    assert answer.status_code == 404
+    assert "There is no image" in answer.content.decode()
+
+
+def test_a_disabled_image_is_neither_shown_nor_started(place: Place, browser: Client) -> None:
+    ContainerImage.objects.update(is_enabled=False)
+
+    assert "No image yet" in browser.get("/").content.decode()
+    assert browser.post(QUICK_START, {"image": place.image.reference}).status_code == 404
+
+
+def test_more_than_any_machine_has_is_a_page_that_says_so(place: Place, browser: Client) -> None:
+    ContainerImage.objects.update(min_slots={"cpu": 99_000})
+
+    answer = browser.post(QUICK_START, {"image": place.image.reference})
+
+    assert answer.status_code == 422
+    assert "99 cores" in answer.content.decode()
+
+
+def test_without_a_project_the_page_says_whom_to_ask(place: Place, browser_of: BrowserOf) -> None:
+    outsider = browser_of(make_user(domain=place.project.domain))
+
+    assert "You are in no project yet" in outsider.get("/").content.decode()
+    assert "disabled" in outsider.get("/").content.decode()
+    assert outsider.post(QUICK_START, {"image": place.image.reference}).status_code == 404
+
+
+def test_under_a_name_without_app_hosts_the_page_says_what_helps(browser: Client) -> None:
+    here = browser.get("/", headers={"Host": "localhost:8080"}).content.decode()
+    elsewhere = browser.get("/", headers={"Host": "127.0.0.1:8080"}).content.decode()
+
+    assert "Apps cannot open" not in here
+    assert "ssh -L 8080:localhost:8080 127.0.0.1" in elsewhere
+
+
+def test_the_page_takes_a_constant_number_of_queries(
+    place: Place, browser: Client, django_assert_num_queries: Any
+) -> None:
+    for expected_rows in (1, 3):
+        while ComputeSession.objects.live().count() < expected_rows:
+            place.end(place.run())
+            place.run()
+        # Login, user, 4 for live and 4 for ended sessions, images, projects.
+        with django_assert_num_queries(12):
+            browser.get("/")
