@@ -10,7 +10,7 @@ from agents.selectors import access_resource_group
 from agents.states import AgentState
 from common import clock
 from common.actors import Actor
-from common.errors import BerthError
+from common.errors import BerthError, NotFound
 from common.slots import MEM, ResourceSlots, format_bytes, format_slots, parse_slots
 from common.words import duration_words
 from sessions_app.links import apps_of
@@ -123,9 +123,11 @@ def tabs(chosen: str, *, live_count: int, ended_count: int) -> list[dict[str, An
 
 
 def sizes(actor: Actor) -> list[dict[str, Any]]:
-    """Usual sizes for the launcher: [{"title", "cpu", "mem", "words", "fits"}]."""
-    group = access_resource_group(actor)
-    machines = machines_of(group.pk)
+    """Usual sizes for the launcher: [{"title", "cpu", "mem", "words", "fits"}]; none where there is no machine."""
+    try:
+        machines = machines_of(access_resource_group(actor).pk)
+    except NotFound:
+        return []
     shown = []
     for title, cpu, mem in SIZES:
         slots = parse_slots({"cpu": cpu, "mem": mem})
@@ -135,7 +137,7 @@ def sizes(actor: Actor) -> list[dict[str, Any]]:
 
 
 def summary(actor: Actor, typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether what is typed would start now: {"slots", "verdict": now|wait|never|unknown, "sentence", "agents"}."""
+    """Whether what is typed would start now: {"slots", "verdict": now|wait|never|unknown, "sentence", "typed"}."""
     try:
         slots = parse_slots({"cpu": typed.get("cpu", ""), "mem": typed.get("mem", "")})
         group = access_resource_group(actor, typed.get("resource_group", ""))
@@ -143,14 +145,14 @@ def summary(actor: Actor, typed: Mapping[str, Any]) -> dict[str, Any]:
         return {"verdict": "unknown", "sentence": str(error), "slots": "", "typed": typed}
     machines = machines_of(group.pk)
     with_room = [name for name, capacity, free in machines if slots.fits_in(free)]
-    if with_room:
+    if not machines:
+        verdict, sentence = "wait", f"Would wait: “{group.name}” has no machine that takes sessions."
+    elif with_room:
         verdict, sentence = "now", f"Starts now on {with_room[0]}."
     elif any(slots.fits_in(capacity) for _, capacity, _ in machines):
         verdict, sentence = "wait", "Would wait: every machine that is large enough is in use."
     else:
-        largest = max(
-            (capacity for _, capacity, _ in machines), key=lambda c: c[MEM], default=ResourceSlots()
-        )
+        largest = max((capacity for _, capacity, _ in machines), key=lambda capacity: capacity[MEM])
         verdict, sentence = "never", f"No machine is that large. The largest has {format_slots(largest)}."
     return {"verdict": verdict, "sentence": sentence, "slots": format_slots(slots), "typed": typed}
 

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 from accounts.selectors import sees_everything, usable_projects
 from common.api import actor_of
 from common.errors import NotFound
+from common.pages import render_page_or_fragment
 from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
 from portal.web.style_samples import sample_context
@@ -32,8 +33,7 @@ def start(request: HttpRequest) -> HttpResponse:
         "images": visible_images(actor).filter(is_enabled=True),
         "projects": usable_projects(actor),
     }
-    is_fragment = request.htmx and not request.htmx.boosted  # type: ignore[attr-defined]
-    return render(request, "portal/_start_sessions.html" if is_fragment else "portal/start.html", context)
+    return render_page_or_fragment(request, "portal/start.html", "portal/_start_sessions.html", context)
 
 
 @require_GET

@@ -65,6 +65,20 @@ class LauncherForm(forms.Form):
             for folder in self.mountable
         ]
 
+    def clean_command(self) -> str:
+        """Browsers send lines with a carriage return, which a shell would take for a part of the command."""
+        return str(self.cleaned_data["command"].replace("\r\n", "\n"))
+
+    def clean_environment(self) -> dict[str, str]:
+        """Variables of NAME=value lines."""
+        pairs = {}
+        for line in filter(str.strip, self.cleaned_data["environment"].splitlines()):
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise forms.ValidationError(f"“{line[:40]}” has no “=”. Write NAME=value.")
+            pairs[name.strip()] = value
+        return pairs
+
     def raw_request(self) -> dict[str, object]:
         """The body that REST would get for what was typed."""
         typed = self.cleaned_data
@@ -83,20 +97,14 @@ class LauncherForm(forms.Form):
             "mounts": [{"folder": folder, "readonly": folder in readonly} for folder in typed["folders"]],
             "command": typed["command"] if is_batch else "",
             "timeout_s": typed["timeout_s"] if is_batch else None,
-            "environment": parse_environment(typed["environment"]),
+            "environment": typed["environment"],
         }
 
     def add_refusal(self, fields: Mapping[str, list[str]], message: str) -> None:
         """Mark a refusal at the fields it names, or on top of the form."""
         for name, messages in fields.items():
-            own = {"resources": "cpu", "resources.shm": "shm", "mounts": "folders"}.get(name, name)
+            own = {"resources": "cpu", "mounts": "folders"}.get(name, name.removeprefix("resources."))
             for text in messages:
                 self.add_error(own if own in self.fields else None, text)
         if not fields:
             self.add_error(None, message)
-
-
-def parse_environment(text: str) -> dict[str, str]:
-    """Variables of NAME=value lines; a line without "=" becomes a name that the request check refuses."""
-    pairs = (line.partition("=") for line in text.splitlines() if line.strip())
-    return {name.strip(): value for name, _, value in pairs}

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from common.api import actor_of
 from common.errors import BerthError
+from common.pages import render_page_or_fragment
 from sessions_app import presenters
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
@@ -33,7 +34,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     asked = request.GET.get("tab", "live")
     tab = asked if asked in TABS else "live"
-    search = request.GET.get("q", "")[:64]
+    search = request.GET.get("q", "").replace("\0", "")[:64]
     everything = visible_sessions(actor)
     chosen = everything.filter(status__in=TABS[tab], name__icontains=search).with_parts()
     page = Paginator(chosen, ROWS_PER_PAGE).get_page(request.GET.get("page"))
@@ -47,9 +48,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
             tab, live_count=everything.live().count(), ended_count=everything.ended().count()
         ),
     }
-    return render(
-        request, _fragment_or_page(request, "sessions_app/_list.html", "sessions_app/list.html"), context
-    )
+    return render_page_or_fragment(request, "sessions_app/list.html", "sessions_app/_list.html", context)
 
 
 @require_http_methods(["GET", "POST"])
@@ -64,8 +63,8 @@ def launcher(request: HttpRequest) -> HttpResponse:
             return redirect("session-detail", session_id=session.pk)
     else:
         initial = {"name": suggest_name(actor, "session"), **request.GET.dict()}
-        if request.GET.getlist("folders"):
-            initial["folders"] = request.GET.getlist("folders")  # type: ignore[assignment]
+        for several in ("folders", "readonly"):
+            initial[several] = request.GET.getlist(several)  # type: ignore[assignment]
         form = LauncherForm(actor=actor, initial=initial)
     status = 422 if form.errors else 200
     context = {"form": form, "sizes": presenters.sizes(actor), "folders": form.folder_rows()}
@@ -123,9 +122,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
         "mounts": session.mounts.all(),
     }
-    return render(
-        request, _fragment_or_page(request, "sessions_app/_detail.html", "sessions_app/detail.html"), context
-    )
+    return render_page_or_fragment(request, "sessions_app/detail.html", "sessions_app/_detail.html", context)
 
 
 @require_GET
@@ -156,7 +153,3 @@ def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
         messages.success(request, f"“{session.name}” is being stopped.")
         return redirect("session-list")
     return redirect("session-detail", session_id=session_id)
-
-
-def _fragment_or_page(request: HttpRequest, fragment: str, page: str) -> str:
-    return fragment if request.htmx and not request.htmx.boosted else page  # type: ignore[attr-defined]
