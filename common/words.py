@@ -5,11 +5,11 @@ _JUST_NOW_S = 5
 
 
 def duration_words(seconds: float) -> str:
-    """The two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d"; "0 s" below one second."""
+    """The two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d"; "<1 s" below one second."""
     rest = int(seconds)
     first = next((index for index, (_, size) in enumerate(_UNITS) if rest >= size), None)
     if first is None:
-        return "0 s"
+        return "<1 s" if seconds > 0 else "0 s"
     words = []
     for unit, size in _UNITS[first : first + 2]:
         number, rest = divmod(rest, size)

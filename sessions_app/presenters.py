@@ -14,7 +14,7 @@ from common.errors import BerthError, NotFound
 from common.slots import MEM, ResourceSlots, format_bytes, format_slots, parse_slots
 from common.words import duration_words
 from sessions_app.links import apps_of
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, SessionType
 from sessions_app.selectors import Action, may
 from sessions_app.states import REASON_SENTENCES, Reason, Status
 
@@ -39,9 +39,23 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,
+        "ends_at": session.deadline_at if session.is_running and session.timeout_s else None,
+        "headline": headline(session),
         "explanation": explanation(session),
         "short_explanation": short_explanation(session),
     }
+
+
+def headline(session: ComputeSession) -> str:
+    """What its owner may expect next, on its page."""
+    if session.type == SessionType.BATCH:
+        return "The command runs; its output is in the log." if session.is_running else ""
+    goal = session.image.app_hints[0].title if session.image.app_hints else "The terminal"
+    if session.is_running:
+        return f"{goal} is ready."
+    if session.is_live and session.status != Status.TERMINATING:
+        return f"{goal} opens from here as soon as it is ready; no need to reload."
+    return ""
 
 
 def explanation(session: ComputeSession) -> str:
@@ -107,7 +121,7 @@ def history(session: ComputeSession) -> list[dict[str, Any]]:
         {
             "at": line.happened_at,
             "status": line.to_status,
-            "text": line.message,
+            "text": "" if line.message.rstrip(".").upper() == line.to_status else line.message,
             "actor": "" if line.actor_label == "system" else line.actor_label,
         }
         for line in reversed(session.transitions.all())

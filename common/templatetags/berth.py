@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -130,30 +130,36 @@ def duration(seconds: float) -> str:
 @register.filter
 def ago(instant: datetime | None) -> SafeString | str:
     """ "5 min ago"; it goes on counting in the page. An em dash for None."""
-    return _time(instant, "data-ago", ago_words)
+    return _time(instant, "data-ago", lambda past_s: ago_words(max(0.0, past_s)))
+
+
+@register.filter
+def left(instant: datetime | None) -> SafeString | str:
+    """Time until `instant`, counting down in the page: "4 min 10 s"."""
+    return _time(instant, "data-left", lambda past_s: duration_words(max(0.0, -past_s)))
 
 
 @register.filter
 def elapsed(instant: datetime | None) -> SafeString | str:
     """Time since `instant`, counting in the page: "4 min 10 s"."""
-    return _time(instant, "data-elapsed", duration_words)
+    return _time(instant, "data-elapsed", lambda past_s: duration_words(max(0.0, past_s)))
 
 
-def _time(instant: datetime | None, mark: str, words: Any) -> SafeString | str:
+def _time(instant: datetime | None, mark: str, words: Callable[[float], str]) -> SafeString | str:
     if instant is None:
         return "—"
-    seconds = (clock.now() - instant).total_seconds()
-    return format_html(
-        '<time datetime="{}" {}>{}</time>', instant.isoformat(), mark, words(max(0.0, seconds))
-    )
+    past_s = (clock.now() - instant).total_seconds()
+    return format_html('<time datetime="{}" {}>{}</time>', instant.isoformat(), mark, words(past_s))
 
 
 @register.filter
 def moment(instant: datetime | None) -> SafeString | str:
-    """The instant itself, in UTC; the page shows it in the reader's time zone."""
+    """The clock at that instant in UTC, with the date if it is not today's; the page shows the reader's time zone."""
     if instant is None:
         return "—"
-    text = f"{instant:%Y-%m-%d %H:%M:%S} UTC"
+    text = (
+        f"{instant:%H:%M:%S} UTC" if instant.date() == clock.now().date() else f"{instant:%Y-%m-%d %H:%M} UTC"
+    )
     return format_html('<time datetime="{}" data-moment>{}</time>', instant.isoformat(), text)
 
 

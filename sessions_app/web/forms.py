@@ -12,6 +12,11 @@ from images.selectors import visible_images
 from sessions_app.models import SessionType
 from vfolders.selectors import own_folders
 
+TYPE_WORDS = {
+    SessionType.INTERACTIVE: "Notebook and terminal, until you stop it.",
+    SessionType.BATCH: "One command; ends when that has finished.",
+}
+
 
 class LauncherForm(forms.Form):
     """Fields carry the names of the REST body, so that refusals find their place."""
@@ -27,9 +32,14 @@ class LauncherForm(forms.Form):
     folders = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
     readonly = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
     command = forms.CharField(
-        required=False, strip=False, widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"})
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+        help_text="Goes to a shell in /home/work; its output becomes the log.",
     )
-    timeout_s = forms.IntegerField(required=False, min_value=1, label="Time limit in seconds")
+    timeout_s = forms.IntegerField(
+        required=False, min_value=1, label="Time limit in seconds", help_text="It is stopped after this time."
+    )
     environment = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
@@ -49,6 +59,14 @@ class LauncherForm(forms.Form):
 
     def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
         self.fields[name].choices = choices  # type: ignore[attr-defined]
+
+    def type_cards(self) -> list[dict[str, Any]]:
+        """The types as cards to choose from: [{"value", "label", "words", "is_chosen"}]."""
+        chosen = self["type"].value() or SessionType.INTERACTIVE.value
+        return [
+            {"value": kind.value, "label": kind.label, "words": words, "is_chosen": kind.value == chosen}
+            for kind, words in TYPE_WORDS.items()
+        ]
 
     def folder_rows(self) -> list[dict[str, Any]]:
         """Folders with what was chosen: [{"pk", "name", "project", "is_chosen", "is_readonly"}]."""

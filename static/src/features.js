@@ -1,5 +1,5 @@
 // Starts one object for each element that a selector finds, now and in what htmx brings later, and ends it
-// when its element has left the page.
+// when its element has left the page. The answer is for code that adds or removes such elements itself.
 
 export function attach(selector, create) {
   const living = new Map();
@@ -23,4 +23,5 @@ export function attach(selector, create) {
     living.clear();
   });
   addEventListener("pageshow", (event) => event.persisted && start(document));
+  return { start, endGone: end, of: (element) => living.get(element) };
 }

@@ -1,14 +1,14 @@
-// The launcher works as a plain form. This adds the usual sizes, hides what only batch sessions have, and keeps
-// what was chosen in the address, so that it can be sent to somebody or kept as a bookmark.
+// The launcher works as a plain form. This adds the usual sizes, and keeps what was chosen in the address, so that it
+// can be sent to somebody or kept as a bookmark.
 
 const NOT_IN_ADDRESS = new Set(["csrfmiddlewaretoken", "environment"]); // variables may hold secrets
 
 function start(form) {
   const sizes = [...form.querySelectorAll("[data-size-cpu]")];
   for (const size of sizes) size.addEventListener("click", () => choose(form, size));
-  form.addEventListener("input", () => show(form, sizes));
+  form.addEventListener("input", () => mark(form, sizes));
   form.addEventListener("input", () => keepInAddress(form));
-  show(form, sizes);
+  mark(form, sizes);
 }
 
 function choose(form, size) {
@@ -17,13 +17,12 @@ function choose(form, size) {
   form.elements.mem.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-function show(form, sizes) {
-  const { cpu, mem, type } = form.elements;
+function mark(form, sizes) {
+  const { cpu, mem } = form.elements;
   for (const size of sizes) {
     const isChosen = cpu.value === size.dataset.sizeCpu && mem.value === size.dataset.sizeMem;
     size.setAttribute("aria-pressed", String(isChosen));
   }
-  for (const part of form.querySelectorAll("[data-batch-only]")) part.hidden = type.value !== "batch";
 }
 
 function keepInAddress(form) {

@@ -6,15 +6,18 @@ import { backOff } from "./requests.js";
 const MAX_LINES = 10_000;
 const LEAVE_HIDDEN_MS = 10_000;
 const NEAR_END_PX = 24;
+const NO_OUTPUT = "No output yet.";
 
 class LiveLog {
   constructor(frame) {
     this.frame = frame;
     this.lines = frame.querySelector("[data-log-lines]");
     this.state = frame.querySelector("[data-log-state]");
+    this.empty = frame.querySelector("[data-log-empty]");
     this.followButton = frame.querySelector("[data-log-follow]");
     this.isFollowing = true;
     this.attempt = 0;
+    this.empty.textContent = NO_OUTPUT;
     this.listen();
     this.read();
   }
@@ -61,14 +64,17 @@ class LiveLog {
       this.text.add(value);
       this.drawing ??= requestAnimationFrame(() => this.draw());
     }
+    this.hasEnded = true;
     this.draw();
-    this.ended(this.text.isEmpty ? "Nothing was written." : "End of the log");
+    this.ended("End of the log");
   }
 
   draw() {
     cancelAnimationFrame(this.drawing);
     this.drawing = null;
     this.text.drawInto(this.lines);
+    this.empty.hidden = !this.text.isEmpty;
+    this.empty.textContent = this.hasEnded ? "Nothing was written." : NO_OUTPUT;
     if (this.isFollowing) this.lines.scrollTop = this.lines.scrollHeight;
   }
 

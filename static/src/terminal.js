@@ -7,6 +7,7 @@ import { WebLinksAddon } from "@xterm/addon-web-links";
 import { Terminal } from "@xterm/xterm";
 import { attach } from "./features.js";
 import { backOff } from "./requests.js";
+import { TerminalTabs } from "./terminal_tabs.js";
 
 const ACK_BYTES = 64 * 1024;
 const MAX_ATTEMPTS = 8;
@@ -36,6 +37,16 @@ const THEME = {
   brightWhite: "#ffffff",
 };
 
+const arrow = (letter) => (isApplication) => (isApplication ? `\x1bO${letter}` : `\x1b[${letter}`);
+const KEYS = {
+  Escape: () => "\x1b",
+  Tab: () => "\t",
+  ArrowUp: arrow("A"),
+  ArrowDown: arrow("B"),
+  ArrowRight: arrow("C"),
+  ArrowLeft: arrow("D"),
+};
+
 class Shell {
   constructor(frame) {
     this.frame = frame;
@@ -52,14 +63,21 @@ class Shell {
 
   listen() {
     const encoder = new TextEncoder();
-    this.terminal.onData((text) => this.type(encoder.encode(text)));
+    this.terminal.onData((text) => this.type(encoder.encode(this.withControl(text))));
     this.terminal.onBinary((text) => this.send(Uint8Array.from(text, (letter) => letter.charCodeAt(0))));
     this.terminal.onResize(({ cols, rows }) => this.tell({ type: "resize", columns: cols, rows }));
     this.terminal.attachCustomKeyEventHandler((event) => this.handleCopyKeys(event));
     this.observer = new ResizeObserver(() => this.fitToFrame());
     this.observer.observe(this.frame);
     this.frame.querySelector("[data-terminal-reconnect]").addEventListener("click", () => this.reconnect());
-    this.frame.querySelector("[data-terminal-full]").addEventListener("click", () => this.frame.requestFullscreen());
+    const full = this.frame.querySelector("[data-terminal-full]");
+    full.hidden = !this.frame.requestFullscreen;
+    full.addEventListener("click", () => this.frame.requestFullscreen());
+    this.controlKey = this.frame.querySelector('[data-key="Control"]');
+    for (const key of this.frame.querySelectorAll("[data-key]")) {
+      key.addEventListener("pointerdown", (event) => event.preventDefault()); // the touch keyboard stays open
+      key.addEventListener("click", () => this.press(key.dataset.key));
+    }
   }
 
   connect() {
@@ -83,7 +101,7 @@ class Shell {
     this.fitToFrame();
     this.tell({ type: "resize", columns: this.terminal.cols, rows: this.terminal.rows });
     this.show("live", "Connected");
-    this.terminal.focus();
+    if (this.frame.checkVisibility()) this.focus();
   }
 
   draw(data) {
@@ -139,6 +157,31 @@ class Shell {
     const isEnter = bytes.length === 1 && bytes[0] === 13;
     if (this.frame.dataset.state === "ended" && isEnter) this.reconnect();
     else this.send(bytes);
+  }
+
+  /** A key of the row below the screen; Ctrl holds until the next letter. */
+  press(key) {
+    if (key === "Control") this.holdControl(!this.isControlHeld);
+    else this.terminal.input(KEYS[key](this.terminal.modes.applicationCursorKeysMode));
+    this.focus();
+  }
+
+  get isControlHeld() {
+    return this.controlKey.getAttribute("aria-pressed") === "true";
+  }
+
+  holdControl(isHeld) {
+    this.controlKey.setAttribute("aria-pressed", String(isHeld));
+  }
+
+  withControl(text) {
+    if (!this.isControlHeld || text.length !== 1) return text;
+    this.holdControl(false);
+    return String.fromCharCode(text.toUpperCase().charCodeAt(0) & 0x1f);
+  }
+
+  focus() {
+    this.terminal.focus();
   }
 
   send(data) {
@@ -203,4 +246,7 @@ function monospace() {
   return getComputedStyle(document.documentElement).getPropertyValue("--tblr-font-monospace").trim() || "monospace";
 }
 
-attach("[data-terminal-url]", (frame) => new Shell(frame));
+const places = [...document.querySelectorAll("[data-terminals]")];
+const blanks = new Map(places.map((place) => [place, place.querySelector("[data-terminal-url]").cloneNode(true)]));
+const shells = attach("[data-terminal-url]", (frame) => new Shell(frame));
+for (const [place, blank] of blanks) new TerminalTabs(place, blank, shells);

@@ -14,7 +14,7 @@ from sessions_app.states import Status
     ("seconds", "words"),
     [
         (0, "0 s"),
-        (0.9, "0 s"),
+        (0.9, "<1 s"),
         (45, "45 s"),
         (60, "1 min"),
         (250, "4 min 10 s"),
