@@ -1,5 +1,8 @@
 """The Start page, the styleguide and the API reference."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -10,13 +13,17 @@ from accounts.selectors import sees_everything, usable_projects
 from common.api import actor_of
 from common.errors import NotFound
 from common.pages import render_page_or_fragment
+from common.slots import format_slots
+from images.models import ContainerImage
 from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
 from portal.web.style_samples import sample_context
 from sessions_app import presenters
 from sessions_app.selectors import own_sessions
+from sessions_app.shortcuts import OWN_FOLDER, quick_slots
 
 SHOWN_SESSIONS = 6
+SHOWN_ENDED = 3
 
 
 @require_GET
@@ -25,15 +32,29 @@ def start(request: HttpRequest) -> HttpResponse:
     """Start something, or go back to what runs. The same view answers the fragment that follows changes."""
     actor = actor_of(request)
     live = own_sessions(actor).live().with_parts()[:SHOWN_SESSIONS]
-    ended = own_sessions(actor).ended().with_parts()[:3]
+    ended = list(own_sessions(actor).ended().with_parts()[:SHOWN_ENDED])
     context = {
         "rows": [presenters.row(actor, session) for session in live],
         "recent": [presenters.row(actor, session) for session in ended],
+        "last": presenters.row(actor, ended[0]) if ended else None,
         "columns": presenters.columns(),
-        "images": visible_images(actor).filter(is_enabled=True),
+        "quick_starts": quick_starts(visible_images(actor).filter(is_enabled=True)),
         "projects": usable_projects(actor),
     }
     return render_page_or_fragment(request, "portal/start.html", "portal/_start_sessions.html", context)
+
+
+def quick_starts(images: Iterable[ContainerImage]) -> list[dict[str, Any]]:
+    """What one click would start: [{"image", "slots", "app" ("" if it has none), "folder"}]."""
+    return [
+        {
+            "image": image,
+            "slots": format_slots(quick_slots(image)),
+            "app": image.app_hints[0].title if image.app_hints else "",
+            "folder": OWN_FOLDER,
+        }
+        for image in images
+    ]
 
 
 @require_GET
