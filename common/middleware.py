@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable
 
 import structlog
-from django.db import close_old_connections
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 
 from common.error_pages import error_page
@@ -37,8 +37,8 @@ class StreamWithoutDatabaseMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.streaming:
-            close_old_connections()
+        if response.streaming and not connection.in_atomic_block:  # tests run in a transaction
+            connection.close()
         return response
 
 
