@@ -1,7 +1,8 @@
 """Refusals as pages: what failed, what to do, an id to quote."""
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
 
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied
 
@@ -12,8 +13,10 @@ def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
     """The page for `error`, with its HTTP status; people who are not signed in are sent to do so."""
     if isinstance(error, NotAuthenticated):
         return redirect("account_login")
-    context = {"error": error, "request_id": getattr(request, "request_id", "")}
-    return render(request, TEMPLATES.get(error.http_status, "400.html"), context, status=error.http_status)
+    # Without context processors: those ask the database who is here, and it may be what failed.
+    context = {"error": error, "request_id": getattr(request, "request_id", ""), "request": request}
+    template = TEMPLATES.get(error.http_status, "400.html")
+    return HttpResponse(render_to_string(template, context), status=error.http_status)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

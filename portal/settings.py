@@ -107,6 +107,7 @@ DATABASES = {"default": env.db_url_config(DATABASE_URL)}
 DATABASES["default"].update(
     {
         "CONN_MAX_AGE": 0,
+        "CONN_HEALTH_CHECKS": True,  # the pool may hold connections that a restart of the server has ended
         "OPTIONS": {"pool": {"min_size": 1, "max_size": env.int("BERTH_DB_POOL", 16), "timeout": 10}},
     }
 )
@@ -220,6 +221,7 @@ CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
         "LOCATION": REDIS_URL,
+        "OPTIONS": {"socket_timeout": 5, "socket_connect_timeout": 2},
         "KEY_PREFIX": f"berth:{BERTH_INSTALLATION}",
     }
 }
