@@ -6,9 +6,16 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
+from django.core.cache import cache
 
 from agents.models import Agent
-from agents.runtime.base import ContainerRuntime, ContainerState, ContainerStatus, RuntimeFault
+from agents.runtime.base import (
+    ContainerRuntime,
+    ContainerState,
+    ContainerStatus,
+    RuntimeFault,
+    RuntimeUnavailable,
+)
 from agents.selectors import connected_agents, lost_agents, runtime_of
 from common import clock
 from common.actors import SYSTEM
@@ -28,8 +35,9 @@ LOST_GRACE = timedelta(minutes=5)
 
 
 def reconcile_sessions() -> None:
-    """One round over all agents and all live sessions."""
-    for agent in connected_agents():
+    """One round over all agents and all live sessions. A machine whose last heartbeat failed is left out until it is
+    heard again: waiting for it would hold up all the others."""
+    for agent in connected_agents().filter(last_error=""):
         try:
             reconcile_agent(agent, runtime_of(agent))
         except RuntimeFault as error:
@@ -50,19 +58,32 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     # Read after the list: a container that was made in between is in neither and waits for the next round.
     live = Kernel.objects.filter(agent=agent, session__ended_at=None).select_related("session")
     kernels = {kernel.container_name: kernel for kernel in live}
-    for name, kernel in kernels.items():
-        if kernel.session.status == Status.RUNNING:
-            check_running(kernel, found.get(name), runtime)
-    for name in found.keys() - kernels.keys():
+    running = {name: each for name, each in kernels.items() if each.session.status == Status.RUNNING}
+    ended = [kernel for name, kernel in running.items() if not is_up(found.get(name))]
+    strays = found.keys() - kernels.keys()
+    if ended or strays:
+        demand_its_engine(agent, runtime)
+    for kernel in ended:
+        check_running(kernel, runtime)
+    for name in strays:
         reap(found[name], runtime)
 
 
-def check_running(kernel: Kernel, state: ContainerState | None, runtime: ContainerRuntime) -> None:
+def demand_its_engine(agent: Agent, runtime: ContainerRuntime) -> None:
+    """Another engine at the same address has none of the agent's containers, and those it has are another agent's.
+    Raises RuntimeUnavailable; the heartbeat finds out too, and the agent is lost soon."""
+    if runtime.info().engine_id != agent.engine_id:
+        raise RuntimeUnavailable(f"Another engine answers at {agent.address}.")
+
+
+def is_up(state: ContainerState | None) -> bool:
+    return state is not None and state.status in (ContainerStatus.RUNNING, ContainerStatus.PAUSED)
+
+
+def check_running(kernel: Kernel, runtime: ContainerRuntime) -> None:
     """End the session of a container that ended or vanished. A list may be older than the row: ask again before."""
-    if state is not None and state.status in (ContainerStatus.RUNNING, ContainerStatus.PAUSED):
-        return
     state = runtime.inspect_container(kernel.container_name)
-    if state is not None and state.status in (ContainerStatus.RUNNING, ContainerStatus.PAUSED):
+    if is_up(state):
         return
     reason = reason_for_end(kernel, state)
     exit_code = state.exit_code if state is not None else None
@@ -85,11 +106,11 @@ def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
 def reap(state: ContainerState, runtime: ContainerRuntime) -> None:
     """Remove a container that no live session stands behind, with its network and scratch home."""
     log.warning("reconcile.reaped", container=state.name, session_id=state.labels.get(specs.SESSION_LABEL))
-    runtime.remove_container(state.name)
     try:
+        runtime.remove_container(state.name)
         runtime.remove_volume(specs.home_volume_name(UUID(state.labels[specs.KERNEL_LABEL])))
         runtime.remove_network(specs.network_name(UUID(state.labels[specs.SESSION_LABEL])))
-    except RuntimeFault as error:
+    except (RuntimeFault, KeyError, ValueError) as error:  # of labels that somebody else wrote
         log.warning("reconcile.leftover", container=state.name, error=str(error))
 
 
@@ -126,7 +147,7 @@ def enforce_deadlines() -> None:
     for session in sessions_past_deadline(clock.now()).only("pk", "status", "timeout_s"):
         status = Status(session.status)
         if status is Status.PENDING:
-            lifecycle.transition(session.pk, to=Status.ERROR, reason=Reason.DEADLINE_PASSED, actor=SYSTEM)
+            _end_waiting(session.pk)
         elif status is Status.TERMINATING:
             log.error("end.forced", session_id=str(session.pk))
             lifecycle.finish(session.pk, actor=SYSTEM)
@@ -148,8 +169,17 @@ def restart_stale_work() -> None:
 
 
 def _enqueue_each(task: TaskName, session_ids: Iterable[UUID]) -> None:
+    """Once per session and STALE_AFTER: while an engine hangs, so does each task, and they would pile up."""
     for session_id in session_ids:
-        enqueue_on_commit(task, session_id=str(session_id))
+        if cache.add(f"work-asked:{task}:{session_id}", 1, timeout=int(STALE_AFTER.total_seconds())):
+            enqueue_on_commit(task, session_id=str(session_id))
+
+
+def _end_waiting(session_id: UUID) -> None:
+    try:
+        lifecycle.transition(session_id, to=Status.ERROR, reason=Reason.DEADLINE_PASSED, actor=SYSTEM)
+    except IllegalTransition:
+        log.info("reconcile.overtaken", session_id=str(session_id), reason=Reason.DEADLINE_PASSED)
 
 
 def _begin_end(session_id: UUID, reason: Reason, *, exit_code: int | None = None) -> None:

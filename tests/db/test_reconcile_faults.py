@@ -1,0 +1,83 @@
+"""Machines that are silent, replaced or strange do not disturb the sessions of the others."""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+
+from agents import services as agent_services
+from agents.runtime.base import ContainerSpec, RuntimeRefused
+from agents.runtime.registry import adopt_runtime
+from agents.runtime.simulated import SimulatedRuntime
+from common import clock
+from sessions_app import reconcile, specs
+from sessions_app.states import Status
+from tests.factories_sessions import Place, make_place
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def test_another_engine_at_the_address_of_a_machine_ends_none_of_its_sessions(place: Place) -> None:
+    session = place.run()
+    adopt_runtime(place.agent.address, SimulatedRuntime(name="another", images=[place.image.reference]))
+    reconcile.reconcile_sessions()
+    assert place.fresh(session).status == Status.RUNNING
+
+
+def test_engine_that_answers_at_the_address_of_another_machine_keeps_its_containers(place: Place) -> None:
+    other = make_place()
+    session = other.run()
+    adopt_runtime(place.agent.address, other.runtime)
+    reconcile.reconcile_sessions()
+    assert other.fresh(session).status == Status.RUNNING
+    assert len(other.runtime.list_containers({})) == 1
+
+
+def test_machine_that_missed_its_heartbeat_is_not_waited_for(place: Place) -> None:
+    class Hanging(SimulatedRuntime):
+        asked = 0
+
+        def list_containers(self, labels):  # type: ignore[no-untyped-def]
+            self.asked += 1
+            return super().list_containers(labels)
+
+    hanging = Hanging(images=[place.image.reference])
+    adopt_runtime(place.agent.address, hanging)
+    agent_services.record_silence(place.agent.pk, "Engine does not answer: timed out")
+    reconcile.reconcile_sessions()
+    assert hanging.asked == 0
+
+
+def test_container_that_cannot_be_removed_does_not_keep_the_others_from_it(place: Place) -> None:
+    class Sticky(SimulatedRuntime):
+        def remove_container(self, name: str) -> None:
+            if name.startswith("stuck"):
+                raise RuntimeRefused("device or resource busy")
+            super().remove_container(name)
+
+    place.replace_runtime(lambda images: Sticky(name=place.agent.name, images=images))
+    labels = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION, specs.KERNEL_LABEL: "not an id"}
+    for number in range(6):
+        name = f"{'stray' if number % 2 else 'stuck'}-{number}"
+        spec = ContainerSpec(
+            name=name, image=place.image.reference, labels=labels, cpu_milli=10, mem_bytes=2**25
+        )
+        place.runtime.ensure_container(spec)
+    reconcile.reconcile_sessions()
+    names = [state.name for state in place.runtime.list_containers({})]
+    assert names == ["stuck-0", "stuck-2", "stuck-4"]
+
+
+def test_stale_work_is_asked_for_once_while_it_hangs(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(reconcile, "enqueue_on_commit", lambda task, **arguments: asked.append(arguments))
+    place.place()
+    with clock.frozen_at(clock.now() + timedelta(seconds=20)):
+        reconcile.restart_stale_work()
+        reconcile.restart_stale_work()
+    assert len(asked) == 1
