@@ -89,19 +89,19 @@ def shared_session(portal: RunningPortal) -> Iterator[dict[str, Any]]:
     """A running interactive session of the user, for tests that leave it as it was."""
     owner = portal.person("user")
     session = owner.start_running_session(name="shared")
+    portal.kept_sessions.add(session["id"])
     yield session
+    portal.kept_sessions.clear()
     owner.end_session(session["id"])
 
 
 @pytest.fixture(autouse=True)
-def no_session_stays(portal: RunningPortal, request: pytest.FixtureRequest) -> Iterator[None]:
+def no_session_stays(portal: RunningPortal) -> Iterator[None]:
     """A test that failed must not hold the machine that the next one needs."""
     yield
     everybody = portal.person("superadmin")
-    kept = request.getfixturevalue("shared_session")["id"] if "shared_session" in request.fixturenames else ""
-    for session_id in everybody.live_sessions():
-        if session_id != kept:
-            everybody.end_session(session_id)
+    for session_id in set(everybody.live_sessions()) - portal.kept_sessions:
+        everybody.end_session(session_id)
 
 
 def signed_in_state(browser: Browser, url: str, person: Person) -> Any:

@@ -62,11 +62,12 @@ def has_not_reloaded(page: Page) -> bool:
 
 
 class TerminalPage:
-    """The page of a terminal with a shell that has shown its prompt."""
+    """A shell in the page of a terminal, once it has shown its prompt."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, number: int = 1) -> None:
         self.page = page
-        expect(page.locator("[data-terminal-state]")).to_have_text("Connected")
+        self._frame = page.get_by_role("tabpanel", name=f"Shell {number}")
+        expect(self._frame.locator("[data-terminal-state]")).to_have_text("Connected")
         self.expect_line(r"\$ ?$")
 
     def run(self, line: str) -> None:
@@ -76,7 +77,7 @@ class TerminalPage:
         self.page.keyboard.press("Enter")
 
     def focus(self) -> None:
-        self.page.locator(".xterm-helper-textarea").focus()
+        self._frame.locator(".xterm-helper-textarea").focus()
 
     def expect_line(self, pattern: str, deadline_s: float = 20) -> re.Match[str]:
         """A line on the screen matches, now or soon."""
@@ -90,8 +91,11 @@ class TerminalPage:
             raise AssertionError(f"No line matches {pattern!r}. The screen shows:\n{self.text()}") from error
 
     def text(self) -> str:
-        rows = self.page.locator(".xterm-rows > div").all_inner_texts()
-        return "\n".join(row.replace("\xa0", " ").rstrip() for row in rows)
+        return "\n".join(row.replace("\xa0", " ").rstrip() for row in self._rows.all_text_contents())
 
     def row_count(self) -> int:
-        return self.page.locator(".xterm-rows > div").count()
+        return self._rows.count()
+
+    @property
+    def _rows(self) -> Locator:
+        return self._frame.locator(".xterm-rows > div")

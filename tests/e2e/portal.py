@@ -30,6 +30,7 @@ class RunningPortal:
         self.port = free_port()
         self.url = f"http://localhost:{self.port}"
         self.engine = EngineClient(os.environ.get("DOCKER_HOST") or DEFAULT_ENGINE)
+        self.kept_sessions: set[str] = set()  # those of the module that runs, which its tests share
         self._people: dict[str, Person] = {}
         self._process: subprocess.Popen[str] | None = None
         self._lines: list[str] = []

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import Browse
-from tests.e2e.pages import TerminalPage, follow
+from tests.e2e.pages import TerminalPage
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 from tests.waiting import wait_until
@@ -68,13 +68,18 @@ def test_two_terminals_of_a_session_are_two_shells(
     browse: Browse, user: Person, shared_session: dict[str, Any]
 ) -> None:
     first = open_terminal(browse, user, shared_session)
-    second = TerminalPage(follow(first.page.get_by_role("link", name="One more")))
-
     first.run("place=harbour; tty")
-    second.run("echo \"place: '$place'\"; tty")
+    device = first.expect_line(r"^/dev/pts/\d+$")[0]
+    first.page.get_by_role("button", name="New shell").click()
+    second = TerminalPage(first.page, number=2)
 
+    second.run("echo \"place: '$place'\"; tty")
     second.expect_line("^place: ''$")
-    assert first.expect_line(r"^/dev/pts/\d+$")[0] != second.expect_line(r"^/dev/pts/\d+$")[0]
+    assert second.expect_line(r"^/dev/pts/\d+$")[0] != device
+
+    first.page.get_by_role("tab", name="Shell 1").click()
+    first.run("echo \"place: '$place'\"")
+    first.expect_line("^place: 'harbour'$")
 
 
 def test_shells_are_gone_once_their_page_is_left(

@@ -1,0 +1,50 @@
+"""Pages tell what happens elsewhere without being reloaded."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.conftest import Browse
+from tests.e2e.pages import do_not_reload, expect_status, has_not_reloaded
+from tests.e2e.person import Person
+
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(90)]
+
+SAY_WAIT_SAY = "echo first; until [ -e signals/go ]; do sleep 0.1; done; echo second; exit 7"
+
+
+def test_a_batch_session_shows_its_log_and_its_exit_code_as_they_come(browse: Browse, user: Person) -> None:
+    signals = user.make_folder("signals")
+    page = browse(user)
+    page.goto("/sessions/new/?type=batch")
+    page.get_by_label("Command", exact=True).fill(SAY_WAIT_SAY)
+    page.get_by_label("signals", exact=True).check()
+    page.get_by_role("button", name="Launch").click()
+    expect(page.get_by_role("heading", name="Log")).to_be_visible()
+    do_not_reload(page)
+    log = page.locator("[data-log-lines]")
+
+    expect(log).to_have_text("first\n")
+    expect_status(page, "Running")
+    expect(page.get_by_text("Exit code")).to_have_count(0)
+
+    user.put_file(signals, "go", "")
+
+    expect(log).to_have_text("first\nsecond\n")
+    expect(page.get_by_text("Exit code 7")).to_be_visible()
+    expect_status(page, "Terminated")
+    assert has_not_reloaded(page)
+
+
+def test_the_list_follows_sessions_that_start_and_stop_elsewhere(browse: Browse, user: Person) -> None:
+    page = browse(user)
+    page.goto("/sessions/")
+    do_not_reload(page)
+    row = page.get_by_role("row", name="elsewhere")
+
+    session_id = user.start_session(name="elsewhere")
+    expect(row).to_contain_text("Running")
+    expect(row.get_by_role("link", name="Terminal")).to_be_visible()
+
+    user.stop_session(session_id)
+    expect(row).to_have_count(0)
+    assert has_not_reloaded(page)
