@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 
-from accounts.models import Project
+from accounts.models import Project, User
 from accounts.selectors import access_usable_project, user_of
 from agents.models import AgentSlot, ResourceGroup
 from agents.runtime.base import RuntimeFault
@@ -34,6 +34,9 @@ from sessions_app.states import DEADLINES_S, REASON_SENTENCES, Reason, Status
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder
 from vfolders.services import hold_folders
+
+LIVE_SESSIONS_PER_USER = 200
+"""Not a quota: it keeps a program in a loop from filling the queue that all others wait in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
 
     try:
         with transaction.atomic():
+            demand_room_for_one_more(actor)
             session = _insert_session(actor, resolved)
             audit.record(actor=actor, action="sessions.enqueue_session", target=session)
             announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
@@ -74,6 +78,16 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
             ) from error
         raise
     return session
+
+
+def demand_room_for_one_more(actor: Actor) -> None:
+    """Refuse a person with too many live sessions; whoever asks at the same moment waits. Raises LimitExceeded."""
+    User.objects.select_for_update(no_key=True).filter(pk=actor.user_id).first()
+    if own_sessions(actor).live().count() >= LIVE_SESSIONS_PER_USER:
+        raise LimitExceeded(
+            f"You have {LIVE_SESSIONS_PER_USER} live sessions, the most allowed.",
+            hint="Stop one first, or wait until one ends.",
+        )
 
 
 def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
