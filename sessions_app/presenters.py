@@ -8,7 +8,6 @@ from agents.models import AgentSlot
 from agents.runtime.base import PullProgress
 from agents.selectors import access_resource_group
 from agents.states import AgentState
-from common import clock
 from common.actors import Actor
 from common.errors import BerthError, NotFound
 from common.slots import MEM, ResourceSlots, format_bytes, format_slots, parse_slots
@@ -92,26 +91,23 @@ def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dic
         following = next(
             (reached[later.value] for later, _ in STAGES[index + 1 :] if later.value in reached), end
         )
-        shown.append({"label": label, **_step(session, status, since, following, end)})
+        shown.append({"label": label, **_step(status, since, following, end)})
         if status is Status.PREPARING and pull and session.status == status:
             shown[-1]["note"] = f"{format_bytes(pull.done_bytes)} of {format_bytes(pull.total_bytes)}"
     return shown
 
 
 def _step(
-    session: ComputeSession,
-    status: Status,
-    since: datetime | None,
-    following: datetime | None,
-    end: datetime | None,
+    status: Status, since: datetime | None, following: datetime | None, end: datetime | None
 ) -> dict[str, Any]:
+    """Told by the transitions alone: they are read after the session, which may have gone on meanwhile."""
     if since is None:
         return {"state": "ahead"}
     if status is Status.RUNNING:
         return {"state": "past", "at": since}
-    if session.status == status:
+    if following is None:
         return {"state": "now", "since": since}
-    note = duration_words(((following or clock.now()) - since).total_seconds())
+    note = duration_words((following - since).total_seconds())
     return {"state": "failed" if following == end else "past", "note": note}
 
 

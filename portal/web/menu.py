@@ -10,7 +10,7 @@ from common.navigation import register as add_to_menu
 def register() -> None:
     add_to_menu(MenuItem("Start", "start", "rocket", Section.WORKLOAD, order=10))
     administration = partial(MenuItem, section=Section.ADMINISTRATION, is_visible=is_superadmin)
-    add_to_menu(administration("Administration", "admin:index", "shield-lock", order=90))
+    add_to_menu(administration("Admin site", "admin:index", "shield-lock", order=90))
     add_to_menu(administration("Style guide", "styleguide", "palette", order=95))
 
 

@@ -42,6 +42,7 @@ class LauncherForm(forms.Form):
     )
     environment = forms.CharField(
         required=False,
+        label="Environment variables",
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
         help_text="One NAME=value a line.",
     )

@@ -18,6 +18,7 @@ class LiveLog {
     this.isFollowing = true;
     this.attempt = 0;
     this.empty.textContent = NO_OUTPUT;
+    if (matchMedia("(max-width: 767.98px)").matches) this.wrap(frame.querySelector("[data-log-wrap]"));
     this.listen();
     this.read();
   }

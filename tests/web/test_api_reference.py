@@ -19,9 +19,9 @@ def page(people: People, browser_of: Callable[[User], Client]) -> str:
 
 
 def test_each_operation_is_listed_with_its_sentence_and_answers(page: str) -> None:
-    assert "<strong>POST</strong> /api/v1/sessions/" in page
+    assert ">POST</span><code>/api/v1/sessions/</code>" in page
     assert "Ask for a session." in page
-    assert "<strong>GET</strong> /api/v1/sessions/{session_id}/logs/" in page
+    assert ">GET</span><code>/api/v1/sessions/{session_id}/logs/</code>" in page
     assert "201, 400, 401, 403, 404, 409" in page
 
 
