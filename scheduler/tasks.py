@@ -1,5 +1,7 @@
 """The tick as background work. News ask for one of their group, a timer for all; either alone is right."""
 
+from threading import Lock
+
 from celery import shared_task
 from django.core.cache import cache
 
@@ -8,6 +10,7 @@ from scheduler.commit import GroupBusy, StalePlan
 from scheduler.snapshot import groups_with_pending_sessions
 from scheduler.tick import run_tick
 
+_one_at_a_time = Lock()  # in this process: two ticks of a group would only make each other's plan stale
 ASKED_FOR_S = 5  # if a task is lost, the next timer may ask again
 
 
@@ -32,9 +35,10 @@ def tick(resource_group_id: int | None = None) -> None:
         for group_id in groups_with_pending_sessions():
             request_tick(group_id)
         return
-    # Before the snapshot is read: a session enqueued from now on asks for a tick of its own.
-    cache.delete(_asked_key(resource_group_id))
-    run_tick(resource_group_id)
+    with _one_at_a_time:
+        # Before the snapshot is read: a session enqueued from now on asks for a tick of its own.
+        cache.delete(_asked_key(resource_group_id))
+        run_tick(resource_group_id)
 
 
 def _asked_key(resource_group_id: int) -> str:

@@ -98,8 +98,9 @@ class Portal:
         )
         forwarded = "--proxy-headers" if is_behind_proxy else "--no-proxy-headers"
         web = (*WEB_OPTIONS.split(), forwarded, "--host", self._host, "--port", str(self._port))
-        worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch,default,maintenance")
-        tick = ("-n", "tick@berth", "-c", "1", "-Q", "tick")
+        # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them.
+        worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch,maintenance")
+        tick = ("-n", "tick@berth", "-c", "4", "-Q", "tick,default")
         return (
             self._service("web", "uvicorn", "portal.asgi:application", *web),
             self._service("worker", "celery", *WORKER_OPTIONS.split(), *worker),
