@@ -33,9 +33,11 @@ def test_a_session_is_reachable_again_after_the_portal_was_restarted(
     expect_status(page, "Running")
     do_not_reload(page)
 
-    assert portal.stop() == 0
-    expect(page.get_by_text("Connection lost, retrying")).to_be_visible()
-    portal.start(deadline_s=30)
+    try:
+        assert portal.stop() == 0
+        expect(page.get_by_text("Connection lost, retrying")).to_be_visible()
+    finally:
+        portal.start(deadline_s=30)
 
     expect(page.get_by_text("Connection lost, retrying")).to_be_hidden()
     expect_status(page, "Running")
