@@ -23,6 +23,12 @@ def sees_everything(actor: Actor) -> bool:
     return actor.is_superadmin or actor.is_system
 
 
+def require_superadmin(actor: Actor) -> None:
+    """Raises PermissionDenied for everybody but superadmins and Berth itself."""
+    if not sees_everything(actor):
+        raise PermissionDenied("Only a superadmin may do this.", hint="Ask a superadmin.")
+
+
 def user_of(actor: Actor) -> User:
     """The person who acts. Raises NotFound for the system and for people who were removed meanwhile."""
     user = User.objects.select_related("domain").filter(pk=_key(actor.user_id), is_active=True).first()

@@ -12,7 +12,7 @@ from guardian.shortcuts import assign_perm
 from accounts import tokens
 from accounts.models import Domain, KeyPair, Membership, Project, SignInLink, User
 from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ProjectRole, Role
-from accounts.selectors import access_keypair, sees_everything, user_of, visible_keypairs
+from accounts.selectors import access_keypair, require_superadmin, user_of, visible_keypairs
 from common import audit, clock
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
@@ -21,14 +21,9 @@ KEYPAIRS_PER_USER = 50
 SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
 
 
-def _require_superadmin(actor: Actor) -> None:
-    if not sees_everything(actor):
-        raise PermissionDenied("Only a superadmin may do this.", hint="Ask a superadmin.")
-
-
 @transaction.atomic
 def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
-    _require_superadmin(actor)
+    require_superadmin(actor)
     domain = Domain(name=name, title=title)
     _clean(domain)
 
@@ -39,7 +34,7 @@ def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
 
 @transaction.atomic
 def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") -> Project:
-    _require_superadmin(actor)
+    require_superadmin(actor)
     project = Project(domain=domain, name=name, title=title)
     _clean(project)
 
@@ -53,7 +48,7 @@ def create_user(
     *, actor: Actor, email: str, password: str, domain: Domain, role: Role, name: str = ""
 ) -> User:
     """A person who can sign in at once. Raises InvalidInput for a weak password or a taken address."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
     user = User(email=email.lower(), name=name, domain=domain, role=role.value)
     try:
         validate_password(password, user)
@@ -77,7 +72,7 @@ def update_user(
     In a new domain the person is in none of the old one's projects. Raises InvalidInput, and Conflict if
     superadmins would take role or account from themselves: so one always stays.
     """
-    _require_superadmin(actor)
+    require_superadmin(actor)
     # All superadmins are locked, so that two of them cannot dismiss each other at the same moment.
     superadmins = User.objects.select_for_update().filter(role=Role.SUPERADMIN).order_by("pk")
     if not actor.is_system and actor.user_id not in {user.pk for user in superadmins}:
@@ -108,7 +103,7 @@ def add_member(
     *, actor: Actor, project: Project, user: User, role: ProjectRole = ProjectRole.MEMBER
 ) -> Membership:
     """Put `user` into `project` of the same domain; again with another role changes the role."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
     if user.domain_id != project.domain_id:
         raise InvalidInput(
             f"{user.email} belongs to another domain than the project “{project.name}”.",
@@ -127,7 +122,7 @@ def add_member(
 @transaction.atomic
 def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     """Take `user` out of `project`; one who is not in it stays out."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
 
     Membership.objects.filter(project=project, user=user).delete()
     _grant_project_permissions(user)
@@ -179,7 +174,7 @@ def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
 @transaction.atomic
 def create_sign_in_link(*, actor: Actor, user: User) -> str:
     """The one-time code of a link that signs `user` in within a day."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
     code = tokens.new_secret()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
     SignInLink.objects.create(

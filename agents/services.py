@@ -7,7 +7,7 @@ import structlog
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from accounts.selectors import sees_everything
+from accounts.selectors import require_superadmin
 from agents import lifecycle
 from agents.capacity import capacity_of
 from agents.events import CapacityChanged
@@ -18,7 +18,7 @@ from agents.selectors import access_agent, access_resource_group, runtime_of
 from agents.states import AgentState
 from common import audit, clock
 from common.actors import SYSTEM, Actor
-from common.errors import InvalidInput, PermissionDenied, Unavailable
+from common.errors import InvalidInput, Unavailable
 from common.events import announce
 from common.slots import ResourceSlots
 
@@ -31,17 +31,12 @@ ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\
 ERROR_LENGTH = 500
 
 
-def _require_superadmin(actor: Actor) -> None:
-    if not sees_everything(actor):
-        raise PermissionDenied("Only a superadmin may change machines.", hint="Ask a superadmin.")
-
-
 @transaction.atomic
 def create_resource_group(
     *, actor: Actor, name: str, is_default: bool = False, strategy: Strategy = Strategy.CONCENTRATED
 ) -> ResourceGroup:
     """A group without machines. Raises InvalidInput for a taken name or a second default."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
     group = ResourceGroup(name=name, is_default=is_default, strategy=strategy)
     _clean(group)
 
@@ -63,7 +58,7 @@ def register_agent(
 
     Raises Unavailable if the engine does not answer, InvalidInput if another agent is this machine
     already."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
     if not ADDRESS.match(address):
         raise InvalidInput(
             f"“{address[:80]}” is not the address of an engine.",
@@ -88,14 +83,14 @@ def register_agent(
 
 def refresh_agent(*, actor: Actor, agent_id: int) -> Agent:
     """Look at a machine now. Raises Unavailable if its engine does not answer."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
     agent = access_agent(actor, agent_id)
     return record_heartbeat(agent.pk, _observe(agent))
 
 
 def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
     """Drain a machine, take it out for maintenance, retire it, or take it back. Raises Conflict."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
     agent = access_agent(actor, agent_id)
     return lifecycle.transition(agent.pk, to=to, actor=actor)
 

@@ -60,7 +60,7 @@ def actor_of(request: Any) -> Actor:
         user_id=user.pk,
         label=user.email,
         domain_id=user.domain_id,
-        is_superadmin=user.is_active and user.role == "superadmin",
+        is_superadmin=user.is_superuser,
         ip=django_request.META.get("REMOTE_ADDR", ""),
         request_id=getattr(django_request, "request_id", ""),
         keypair_id=keypair.pk if keypair is not None else None,
@@ -115,13 +115,7 @@ def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
     if refusal is None:
         return None
     set_rollback()
-    body = {
-        "code": refusal.code,
-        "message": refusal.message,
-        "hint": refusal.hint,
-        "fields": refusal.fields,
-    }
-    response = Response(body, status=refusal.http_status, content_type="application/json")
+    response = Response(refusal.to_json(), status=refusal.http_status, content_type="application/json")
     if refusal.http_status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="berth"'
     return response

@@ -20,6 +20,7 @@ class TaskName(StrEnum):
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
+    PURGE_SIGN_INS = "accounts.purge_sign_ins"
 
 
 QUEUE_OF = {
@@ -30,6 +31,7 @@ QUEUE_OF = {
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.PURGE_EXPIRED: "maintenance",
     TaskName.PURGE_FOLDERS: "maintenance",
+    TaskName.PURGE_SIGN_INS: "maintenance",
 }
 
 

@@ -1,6 +1,6 @@
 """Refusals as pages: what failed, what to do, an id to quote."""
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 
@@ -11,6 +11,8 @@ TEMPLATES = {400: "400.html", 403: "403.html", 404: "404.html", 500: "500.html"}
 
 def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
     """The page for `error`, with its HTTP status; people who are not signed in are sent to do so."""
+    if request.path.startswith("/api/v1/"):
+        return JsonResponse(error.to_json(), status=error.http_status)
     if isinstance(error, NotAuthenticated):
         return redirect("account_login")
     # Without context processors: those ask the database who is here, and it may be what failed.

@@ -26,6 +26,10 @@ class BerthError(Exception):
         self.fields = fields or {}
         self.code = code or self.default_code
 
+    def to_json(self) -> dict[str, object]:
+        """The body of a refusal over REST."""
+        return {"code": self.code, "message": self.message, "hint": self.hint, "fields": self.fields}
+
 
 class InvalidInput(BerthError):
     """The request cannot be understood; `fields` names each wrong value."""

@@ -1,6 +1,7 @@
 """Parsers of request bodies."""
 
 import json
+from collections.abc import Mapping
 from typing import IO, Any
 
 from rest_framework.exceptions import ParseError
@@ -15,7 +16,7 @@ class StrictJSONParser(JSONParser):
         self,
         stream: IO[Any],
         media_type: str | None = None,
-        parser_context: dict[str, Any] | None = None,
+        parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
         try:
             parsed = json.loads(stream.read().decode(), parse_constant=_refuse_constant)

@@ -8,10 +8,10 @@ from typing import Protocol
 import structlog
 from django.db import transaction
 
-from accounts.selectors import sees_everything
+from accounts.selectors import require_superadmin
 from common import audit
 from common.actors import Actor
-from common.errors import InvalidInput, NotFound, PermissionDenied
+from common.errors import InvalidInput, NotFound
 from images.labels import read_hints
 from images.models import ContainerImage, Registry
 from images.references import ImageReference, parse_reference
@@ -42,7 +42,7 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
     for a superadmin. What a superadmin wrote (title, description, icon, enabled or not) is never overwritten. Raises
     InvalidInput for what is no reference.
     """
-    _require_superadmin(actor)
+    require_superadmin(actor)
     try:
         parsed = parse_reference(reference)
     except ValueError as error:
@@ -101,7 +101,7 @@ def _retire_older_builds(actor: Actor, image: ContainerImage, parsed: ImageRefer
 @transaction.atomic
 def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> ContainerImage:
     """Let sessions start from an image, or not any more; those that run go on. Raises NotFound, PermissionDenied."""
-    _require_superadmin(actor)
+    require_superadmin(actor)
     image = ContainerImage.objects.select_for_update().filter(pk=image_id).first()
     if image is None:
         raise NotFound("There is no such image.")
@@ -116,8 +116,3 @@ def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> Conta
 
 def _registry_of(reference: ImageReference) -> Registry | None:
     return Registry.objects.filter(host=reference.host).first() if reference.host else None
-
-
-def _require_superadmin(actor: Actor) -> None:
-    if not sees_everything(actor):
-        raise PermissionDenied("Only a superadmin may change images.", hint="Ask a superadmin.")

@@ -14,6 +14,7 @@ PERIODS_S = {
     TaskName.RECONCILE_SESSIONS: 2,
     TaskName.PURGE_EXPIRED: 600,
     TaskName.PURGE_FOLDERS: 300,
+    TaskName.PURGE_SIGN_INS: 3600,
 }
 
 app = Celery("berth")

@@ -3,8 +3,15 @@
 import os
 
 from celery import Celery
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+
+@setup_logging.connect
+def keep_logging(**_: object) -> None:
+    """Workers log as portal.settings says: who listens to this signal keeps Celery from setting up its own."""
+
 
 app = Celery("berth")
 app.set_default()  # in every thread, not in that of the import alone: the web server sends tasks from many

@@ -19,11 +19,3 @@ class CapacityReleased(Event):
     """A session gave back what it held in this resource group."""
 
     resource_group_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class SessionChanged(Event):
-    """A session moved to another status."""
-
-    session_id: UUID
-    status: str

@@ -126,9 +126,16 @@ def source_of(mount: SessionMount) -> str:
 
 
 def ensure_image(session: ComputeSession, runtime: ContainerRuntime) -> None:
-    """The image is on the machine, pulled if need be; the pages hear of the progress once a second."""
-    if runtime.inspect_image(session.image_reference) is None:
-        runtime.pull_image(session.image_reference, on_progress=PullReporter(session))
+    """The image is on the machine, pulled if need be; the pages hear of the progress once a second.
+
+    One without a registry was built here: asked for it, an engine would run whatever somebody published at its default
+    registry under the same name. Raises ImageMissing.
+    """
+    if runtime.inspect_image(session.image_reference) is not None:
+        return
+    if session.image.registry_id is None:
+        raise ImageMissing(f"{session.image_reference} was built on another machine and has no registry.")
+    runtime.pull_image(session.image_reference, on_progress=PullReporter(session))
 
 
 def note_container(kernel: Kernel, state: ContainerState | None) -> None:

@@ -12,7 +12,7 @@ from common.actors import Actor
 from common.errors import Conflict
 from common.events import announce
 from common.push import Audience, push_on_commit
-from sessions_app.events import CapacityReleased, SessionChanged
+from sessions_app.events import CapacityReleased
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
@@ -169,7 +169,6 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
         reason=line.reason,
         actor=line.actor_label,
     )
-    announce(SessionChanged(session_id=session.pk, status=session.status))
     push_session_change(session)
 
 

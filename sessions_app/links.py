@@ -25,7 +25,7 @@ def app_url(session: ComputeSession, app: str, path: str = "/") -> str:
 
 
 def apps_of(session: ComputeSession) -> list[dict[str, object]]:
-    """The apps that the image declares: [{"name", "title", "icon", "url"}]; none before the session runs or after."""
+    """The apps that the image declares: [{"name", "title", "url"}]; none before the session runs or after."""
     if not session.is_running or session.type != "interactive":
         return []
     return [

@@ -12,6 +12,7 @@ from agents.models import Agent, ResourceGroup
 from common import clock
 from common.slots import ResourceSlots
 from images.models import ContainerImage
+from sessions_app.specs import container_name
 from sessions_app.states import LIVE, TERMINAL, Status
 from vfolders.models import VFolder
 
@@ -158,7 +159,7 @@ class Kernel(models.Model):
 
     @property
     def container_name(self) -> str:
-        return f"berth-{self.id.hex}-{self.attempt}"
+        return container_name(self.id, self.attempt)
 
 
 class KernelAllocation(models.Model):

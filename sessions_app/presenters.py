@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from agents.models import AgentSlot
 from agents.runtime.base import PullProgress
@@ -10,7 +11,7 @@ from agents.selectors import access_resource_group
 from agents.states import AgentState
 from common.actors import Actor
 from common.errors import BerthError, NotFound
-from common.slots import MEM, ResourceSlots, format_bytes, format_slots, parse_slots
+from common.slots import CPU, MEM, ResourceSlots, format_bytes, format_slots, parse_slots
 from common.words import duration_words
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionType
@@ -39,7 +40,7 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,
         "ends_at": session.deadline_at if session.is_running and session.timeout_s else None,
-        "headline": headline(session),
+        "headline": headline(session) if session.owner_id == actor.user_id else "",
         "explanation": explanation(session),
         "short_explanation": short_explanation(session),
     }
@@ -55,6 +56,27 @@ def headline(session: ComputeSession) -> str:
     if session.is_live and session.status != Status.TERMINATING:
         return f"{goal} opens from here as soon as it is ready; no need to reload."
     return ""
+
+
+def launcher_query(session: ComputeSession) -> str:
+    """The query string that fills the launcher with what `session` asked for. Variables are left out: they may hold
+    secrets, and addresses are kept in many places."""
+    mounts = [mount for mount in session.mounts.all() if mount.folder_id]
+    fields = {
+        "type": session.type,
+        "name": session.name,
+        "project": session.project.name,
+        "image": session.image_reference,
+        "resource_group": session.resource_group.name,
+        "cpu": f"{session.slots[CPU] / 1000:g}",
+        "mem": f"{session.slots[MEM] // 2**20}m",
+        "shm": f"{session.shm_bytes // 2**20}m",
+        "folders": [str(mount.folder_id) for mount in mounts],
+        "readonly": [str(mount.folder_id) for mount in mounts if mount.is_readonly],
+        "command": session.command,
+        "timeout_s": session.timeout_s or "",
+    }
+    return urlencode(fields, doseq=True)
 
 
 def explanation(session: ComputeSession) -> str:

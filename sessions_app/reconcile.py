@@ -63,6 +63,9 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     strays = found.keys() - kernels.keys()
     if ended or strays:
         demand_its_engine(agent, runtime)
+    for name, kernel in running.items():
+        if is_up(found.get(name)):
+            note_address(kernel, found[name])
     for kernel in ended:
         check_running(kernel, runtime)
     for name in strays:
@@ -74,6 +77,14 @@ def demand_its_engine(agent: Agent, runtime: ContainerRuntime) -> None:
     Raises RuntimeUnavailable; the heartbeat finds out too, and the agent is lost soon."""
     if runtime.info().engine_id != agent.engine_id:
         raise RuntimeUnavailable(f"Another engine answers at {agent.address}.")
+
+
+def note_address(kernel: Kernel, state: ContainerState) -> None:
+    """A container that somebody started anew on its machine may have another address; the old one may be given away."""
+    address = next(iter(state.addresses.values()), None)
+    if address != kernel.address:
+        log.warning("reconcile.moved", container=state.name, frm=kernel.address, to=address)
+        Kernel.objects.filter(pk=kernel.pk).update(address=address)
 
 
 def is_up(state: ContainerState | None) -> bool:

@@ -72,7 +72,7 @@ def kept_log(kernel: Kernel) -> bytes:
     return gzip.decompress(bytes(kept.content_gzip)) if kept else b""
 
 
-def main_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
+def kernel_named(session: ComputeSession, name: str = "main1") -> Kernel:
     """The kernel called `name`. Raises NotFound."""
     for kernel in session.kernels.all():
         if kernel.name == name:

@@ -28,7 +28,7 @@ from sessions_app import lifecycle
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition
 from sessions_app.requests import FolderRequest, SessionRequest
-from sessions_app.selectors import Action, access_session, main_kernel, own_sessions
+from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
 from sessions_app.specs import HOME, build_app_argv
 from sessions_app.states import DEADLINES_S, REASON_SENTENCES, Reason, Status
 from vfolders.models import VFolder
@@ -82,7 +82,7 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
 
 def demand_room_for_one_more(actor: Actor) -> None:
     """Refuse a person with too many live sessions; whoever asks at the same moment waits. Raises LimitExceeded."""
-    User.objects.select_for_update(no_key=True).filter(pk=actor.user_id).first()
+    User.objects.select_for_update(no_key=True).get(pk=user_of(actor).pk)
     if own_sessions(actor).live().count() >= LIVE_SESSIONS_PER_USER:
         raise LimitExceeded(
             f"You have {LIVE_SESSIONS_PER_USER} live sessions, the most allowed.",
@@ -237,7 +237,7 @@ def start_app(session_id: UUID, app_name: str) -> None:
     if not session.is_running:
         raise Conflict(f"The session “{session.name}” is {session.status}, not RUNNING.")
     app = declared_app(session, app_name)
-    kernel = main_kernel(session)
+    kernel = kernel_named(session)
     if not app.command:
         return  # the image starts it by itself
     argv = build_app_argv(app.command, port=app.port, start_dir=start_dir_of(session))

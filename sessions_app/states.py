@@ -19,11 +19,6 @@ class Status(StrEnum):
     def is_terminal(self) -> bool:
         return self in TERMINAL
 
-    @property
-    def holds_resources(self) -> bool:
-        """Whether allocation rows stand behind it."""
-        return self in HOLDING
-
 
 # The only legal moves. A session that failed still goes through TERMINATING, so that nothing of it stays on the
 # machine; `outcome` on its row remembers whether TERMINATED or ERROR comes after.

@@ -1,8 +1,6 @@
 """Names and secrets of app hosts. Pure: no Django, no I/O but the system's random numbers."""
 
-import hashlib
 import re
-import secrets
 from dataclasses import dataclass
 
 CODE_LIFETIME_S = 30
@@ -56,19 +54,9 @@ def parse_app_host(host: str, apps_domain: str) -> AppHost | None:
     return AppHost(app=match[1], session_label=match[2]) if match else None
 
 
-def new_secret() -> str:
-    """256 random bits for a cookie, a code or a state."""
-    return secrets.token_urlsafe(32)
-
-
 def is_secret(text: str) -> bool:
-    """Whether the text could have come from `new_secret`."""
+    """Whether the text could have come from `accounts.tokens.new_secret`."""
     return _SECRET.fullmatch(text) is not None
-
-
-def hash_secret(secret: str) -> str:
-    """How a secret is kept. No salt and no stretching: it is random and 256 bits long."""
-    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def local_path(path: str) -> str:

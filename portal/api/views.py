@@ -1,5 +1,6 @@
 """REST of the portal as a whole: is it well, and what is new."""
 
+from django.conf import settings
 from django.http import HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
@@ -36,8 +37,9 @@ class HealthView(APIView):
         """200 when database and Redis answer, else 503 with the part that is down."""
         parts = {"database": database_answers(), "redis": redis_answers()}
         is_well = all(parts.values())
+        headers = {"Cache-Control": "no-store", "X-Berth-Installation": settings.BERTH_INSTALLATION}
         body = {"status": "ok" if is_well else "degraded", **parts}
-        return Response(body, status=200 if is_well else 503, headers={"Cache-Control": "no-store"})
+        return Response(body, status=200 if is_well else 503, headers=headers)
 
 
 class AnyAccept(BaseContentNegotiation):

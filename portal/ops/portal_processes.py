@@ -122,8 +122,11 @@ class Portal:
         connection = http.client.HTTPConnection(host, self._port, timeout=5)
         try:
             connection.request("GET", "/api/v1/health/", headers={"Host": "localhost"})
-            return connection.getresponse().status == http.HTTPStatus.OK
-        except OSError:
+            answer = connection.getresponse()
+            # Another server may have taken the port since it was looked at.
+            is_ours = answer.headers.get("X-Berth-Installation") == self._environment["BERTH_INSTALLATION"]
+            return is_ours and answer.status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
             return False
         finally:
             connection.close()

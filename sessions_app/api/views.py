@@ -17,7 +17,7 @@ from sessions_app.api.serializers import SessionCreateInput, SessionOut, Transit
 from sessions_app.logs import follow_log, read_log
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionType
 from sessions_app.requests import parse_request
-from sessions_app.selectors import Action, access_session, main_kernel, visible_sessions
+from sessions_app.selectors import Action, access_session, kernel_named, visible_sessions
 from sessions_app.services import enqueue_session, terminate_session
 from sessions_app.states import Status
 
@@ -84,7 +84,7 @@ class SessionLogView(APIView):
     def get(self, request: Request, session_id: UUID) -> HttpResponse | StreamingHttpResponse:
         """Text that the session wrote so far; the last 4 MiB are kept after its end."""
         session = access_session(actor_of(request), session_id, Action.READ_LOGS)
-        kernel = main_kernel(session, request.query_params.get("kernel", "main1"))
+        kernel = kernel_named(session, request.query_params.get("kernel", "main1"))
         if request.query_params.get("follow", "") in {"1", "true"}:
             response = StreamingHttpResponse(
                 follow_log(actor_of(request), kernel), content_type="text/plain; charset=utf-8"

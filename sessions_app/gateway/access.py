@@ -16,7 +16,7 @@ from sessions_app.gateway import logins
 from sessions_app.gateway.connections import OpenConnections
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Presence
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.selectors import Action, access_session, main_kernel, may
+from sessions_app.selectors import Action, access_session, kernel_named, may
 from sessions_app.services import start_app
 from sessions_app.states import Status
 from sessions_app.tickets import AppHost
@@ -93,7 +93,7 @@ def describe_app(session: ComputeSession, host: AppHost, presence: Presence) -> 
     declared: dict[str, Any] = next((app for app in session.image.apps if app["name"] == host.app), {})
     port = declared.get("port") or host.port
     command = declared.get("command") or []
-    kernel = main_kernel(session)
+    kernel = kernel_named(session)
     return Admission(
         presence=presence,
         state=_state_of(session, kernel, port),

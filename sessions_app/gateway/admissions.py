@@ -3,8 +3,9 @@
 import asyncio
 from dataclasses import dataclass
 
+from accounts.tokens import hash_secret
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
-from sessions_app.tickets import AppHost, hash_secret
+from sessions_app.tickets import AppHost
 
 FRESH_S = 5.0
 # A session on its way is looked at more often: its person waits.

@@ -109,17 +109,29 @@ class AppProxy:
             async with self._connections.carry(admission.presence, kind):
                 await self._forward(call, admission)
         except UpstreamError as exc:
-            self._admissions.forget(host, cookie)
-            await call.answer(await self._explain(exc, host, admission))
+            await call.answer(
+                await self._what_stands_in_the_way(host, cookie) or await self._explain(exc, host, admission)
+            )
         except RequestRefused as exc:
             await call.answer(pages.unclear_request(str(exc)))
         except TooManyConnections:
             await call.answer(pages.too_many(admission))
         except ConnectionCut:
-            self._admissions.forget(host, cookie)
-            await _end_cut(call)
+            obstacle = await self._what_stands_in_the_way(host, cookie)
+            await _end_cut(call, obstacle or pages.signed_out())
         else:
             self._starts.note_up(admission.presence.session_id, host.app)
+
+    async def _what_stands_in_the_way(self, host: AppHost, cookie: str) -> pages.Page | None:
+        """Asked anew, as the admission that led nowhere may be seconds old; None if the app is still open."""
+        self._admissions.forget(host, cookie)
+        try:
+            admission = await self._admissions.find(host, cookie)
+        except AccessUnknown:
+            return pages.unknown_access()
+        if admission is None:
+            return pages.signed_out()
+        return None if admission.state is AppState.OPEN else _page_of_state(admission, host)
 
     async def _forward(self, call: Call, admission: Admission) -> None:
         assert admission.target is not None
@@ -199,9 +211,9 @@ def _page_of_state(admission: Admission, host: AppHost) -> pages.Page:
     return pages.unknown_app(admission, host.app)
 
 
-async def _end_cut(call: Call) -> None:
+async def _end_cut(call: Call, page: pages.Page) -> None:
     """The client learns of the cut: by a page, by a close code, or by an answer that breaks off."""
     if not call.has_begun:
-        await call.answer(pages.signed_out())
+        await call.answer(page)
     elif call.is_websocket:
         await close_websocket(call.send, code=CUT_CODE, reason="Access has ended.")

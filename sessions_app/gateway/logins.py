@@ -10,11 +10,12 @@ from django.db import transaction
 from django.utils.crypto import constant_time_compare
 
 from accounts.models import User
+from accounts.tokens import hash_secret, new_secret
 from common import audit, clock
 from common.actors import Actor
 from sessions_app.models import AppLogin, AppTicket
 from sessions_app.selectors import Action, access_session, session_by_host_label
-from sessions_app.tickets import CODE_LIFETIME_S, AppHost, hash_secret, new_secret
+from sessions_app.tickets import CODE_LIFETIME_S, AppHost
 
 
 def issue_app_ticket(*, actor: Actor, login_key: str, host: AppHost, state: str) -> str:

@@ -9,10 +9,11 @@ from urllib.parse import parse_qs, urlencode
 from django.conf import settings
 from django.urls import reverse
 
+from accounts.tokens import new_secret
 from sessions_app.gateway import pages
 from sessions_app.gateway.call import APP_COOKIE, STATE_COOKIE, Call
 from sessions_app.gateway.ports import AccessUnknown, Authorizer
-from sessions_app.tickets import AppHost, is_secret, local_path, new_secret
+from sessions_app.tickets import AppHost, is_secret, local_path
 
 # The gateway's own part of every app host; never forwarded.
 OWN_PREFIX = "/.berth/"

@@ -23,7 +23,7 @@ from sessions_app.gateway.call import CUT_CODE
 from sessions_app.gateway.connections import ConnectionCut, Kind, TooManyConnections
 from sessions_app.gateway.fetch_rules import allows_websocket, header
 from sessions_app.gateway.ports import AccessUnknown, Presence
-from sessions_app.selectors import Action, access_session, main_kernel
+from sessions_app.selectors import Action, access_session, kernel_named
 
 WINDOW_BYTES = 512 * 1024
 # What a person has typed or pasted and the shell has not read yet.
@@ -103,7 +103,7 @@ class TerminalConsumer(AsyncWebsocketConsumer):
         session_id: UUID = self.scope["url_route"]["kwargs"]["session_id"]
         session = access_session(actor_of_user(user), session_id, Action.OPEN_TERMINAL)
         names = parse_qs(self.scope["query_string"].decode("ascii", "replace")).get("kernel", ["main1"])
-        kernel = main_kernel(session, names[0])
+        kernel = kernel_named(session, names[0])
         if not session.is_running or kernel.agent is None:
             raise Conflict(
                 f"The session “{session.name}” is {session.status.lower()}; a terminal needs a running one."

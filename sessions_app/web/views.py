@@ -17,7 +17,7 @@ from sessions_app.links import apps_of
 from sessions_app.logs import read_log
 from sessions_app.pulls import pull_progress
 from sessions_app.requests import parse_request
-from sessions_app.selectors import Action, access_session, main_kernel, may, visible_sessions
+from sessions_app.selectors import Action, access_session, kernel_named, may, visible_sessions
 from sessions_app.services import enqueue_session, suggest_name, terminate_session
 from sessions_app.shortcuts import quick_start_session, start_session_again
 from sessions_app.states import LIVE, TERMINAL
@@ -121,6 +121,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "history": presenters.history(session),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
         "mounts": session.mounts.all(),
+        "launcher_query": presenters.launcher_query(session),
     }
     return render_page_or_fragment(request, "sessions_app/detail.html", "sessions_app/_detail.html", context)
 
@@ -139,7 +140,7 @@ def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
 def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """The log as a file."""
     session = access_session(actor_of(request), session_id, Action.READ_LOGS)
-    response = HttpResponse(read_log(main_kernel(session)), content_type="text/plain; charset=utf-8")
+    response = HttpResponse(read_log(kernel_named(session)), content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{session.name}.log"'
     return response
 

@@ -19,7 +19,7 @@ from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.states import Reason, Status
+from sessions_app.states import HOLDING, Reason, Status
 from tests.factories_scheduler import Cluster, make_cluster
 from tests.waiting import wait_until
 
@@ -63,7 +63,7 @@ def assert_ledger_is_exact() -> None:
     for slot in AgentSlot.objects.all():
         assert slot.occupied == held.get((slot.agent_id, slot.slot_name), 0) <= slot.capacity
     for session in ComputeSession.objects.prefetch_related("kernels__allocations"):
-        expected = session.requested_slots if Status(session.status).holds_resources else {}
+        expected = session.requested_slots if session.status in HOLDING else {}
         for kernel in session.kernels.all():
             assert {each.slot_name: each.amount for each in kernel.allocations.all()} == expected
 

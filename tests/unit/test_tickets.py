@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accounts.tokens import hash_secret, new_secret
 from sessions_app.tickets import (
     AppHost,
-    hash_secret,
     host_name,
     is_secret,
     is_under,
     local_path,
-    new_secret,
     parse_app_host,
 )
 
