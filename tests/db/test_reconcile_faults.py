@@ -81,3 +81,11 @@ def test_stale_work_is_asked_for_once_while_it_hangs(place: Place, monkeypatch: 
         reconcile.restart_stale_work()
         reconcile.restart_stale_work()
     assert len(asked) == 1
+
+
+def test_address_follows_a_container_that_was_started_anew_by_hand(place: Place) -> None:
+    session = place.run()
+    [state] = place.runtime.list_containers({})
+    session.kernels.update(address="10.213.255.2")
+    reconcile.reconcile_sessions()
+    assert [session.kernels.get().address] == list(state.addresses.values())
