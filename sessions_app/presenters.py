@@ -25,6 +25,7 @@ STAGES = (
     (Status.STARTING, "Starting"),
     (Status.RUNNING, "Ready"),
 )
+MAX_COMMAND_IN_ADDRESS = 4000
 SIZES = (("Small", "1", "2g"), ("Medium", "2", "4g"), ("Large", "4", "16g"))
 
 
@@ -59,8 +60,10 @@ def headline(session: ComputeSession) -> str:
 
 
 def launcher_query(session: ComputeSession) -> str:
-    """The query string that fills the launcher with what `session` asked for. Variables are left out: they may hold
-    secrets, and addresses are kept in many places."""
+    """The query string that fills the launcher with what `session` asked for; "" if an address cannot hold it.
+    Variables are left out: they may hold secrets, and addresses are kept in many places."""
+    if len(session.command) > MAX_COMMAND_IN_ADDRESS:
+        return ""
     mounts = [mount for mount in session.mounts.all() if mount.folder_id]
     fields = {
         "type": session.type,
