@@ -29,6 +29,7 @@ LOST_AFTER = timedelta(seconds=30)
 
 ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\Z")
 ERROR_LENGTH = 500
+REFERENCE_LENGTH = 255
 
 
 @transaction.atomic
@@ -181,16 +182,19 @@ def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
 def _write_images(agent: Agent, seen: Observation) -> bool:
     """Whether anything changed."""
     there = {
-        (reference, image.image_id): image.size_bytes
+        reference: image
         for image in seen.images
         for reference in image.references
+        if len(reference) <= REFERENCE_LENGTH  # engines allow longer ones, which no session can name
     }
-    known = {(row.reference, row.image_id): row.pk for row in agent.images.all()}
-    gone = [pk for key, pk in known.items() if key not in there]
+    known = {row.reference: (row.image_id, row.pk) for row in agent.images.all()}
+    gone = [
+        pk for name, (image_id, pk) in known.items() if name not in there or there[name].image_id != image_id
+    ]
     come = [
-        AgentImage(agent=agent, reference=reference, image_id=image_id, size_bytes=size_bytes)
-        for (reference, image_id), size_bytes in there.items()
-        if (reference, image_id) not in known
+        AgentImage(agent=agent, reference=name, image_id=image.image_id, size_bytes=image.size_bytes)
+        for name, image in there.items()
+        if name not in known or known[name][0] != image.image_id
     ]
     if gone:
         AgentImage.objects.filter(pk__in=gone).delete()
