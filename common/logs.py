@@ -3,7 +3,10 @@
 import logging
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
+
+# What a terminal would obey; line breaks are written as \\n by the renderer.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\n"}
 
 
 def configure_logging(level: str) -> None:
@@ -27,6 +30,7 @@ def configure_logging(level: str) -> None:
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
+                without_controls,
                 structlog.processors.LogfmtRenderer(
                     key_order=["timestamp", "level", "event"], drop_missing=True, bool_as_flag=False
                 ),
@@ -47,3 +51,10 @@ def configure_logging(level: str) -> None:
         "celery.app.trace",
     ):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def without_controls(logger: object, name: str, event: EventDict) -> EventDict:
+    """Texts from outside (addresses of pages, what engines say) shown in a terminal do nothing but be read."""
+    return {
+        key: value.translate(_CONTROLS) if isinstance(value, str) else value for key, value in event.items()
+    }
