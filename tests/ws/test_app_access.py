@@ -11,8 +11,8 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 
 from accounts.roles import Role
+from accounts.tokens import new_secret
 from sessions_app.models import AppLogin, AppTicket
-from sessions_app.tickets import new_secret
 from tests import factories
 from tests.ws.servers import serve_app
 from tests.ws.stage import NAVIGATION, PORTAL_HOST, Browser, Stage, gateway, sample_app, sign_in, signed_in
