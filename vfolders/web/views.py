@@ -89,6 +89,7 @@ def download_file(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
 def upload_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     """Browsers without scripts send all files in one form; scripts PUT each one to the REST API."""
     directory = _path_of(request)
+    access_folder(actor_of(request), folder_id, Action.WRITE)
     sent = request.FILES.getlist("chosen")
     try:
         for file in sent:
@@ -106,6 +107,7 @@ def upload_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
 @require_POST
 def make_directory(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     directory = _path_of(request)
+    access_folder(actor_of(request), folder_id, Action.WRITE)
     path = "/".join((*directory, request.POST.get("name", "")))
     try:
         files.make_directory(actor=actor_of(request), folder_id=folder_id, path=path)

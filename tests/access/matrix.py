@@ -1,0 +1,205 @@
+"""Who may do what: each method of each route, for each kind of person. The tests walk the portal's real routes.
+
+A cell is the status of the answer; `in` is a redirect to sign-in. After the cells may stand the body of the request and,
+with a question mark, its query (tests/access/world.py). All want what belongs to `owner`: a running session, a private
+folder, an API token. `stranger` governs another domain; `outsider` is in the same domain, but not in the project.
+"""
+
+from dataclasses import dataclass
+
+COLUMNS = (
+    "anonymous",
+    "stranger",
+    "outsider",
+    "member",
+    "owner",
+    "project_admin",
+    "domain_admin",
+    "superadmin",
+)
+SIGN_IN = "in"
+OPEN = "open"
+
+PAGES = """
+GET    start                               in         200        200        200        200        200        200        200
+GET    styleguide                          in         404        404        404        404        404        404        200
+GET    profile                             in         200        200        200        200        200        200        200
+POST   create-token                        in         201        201        201        201        201        201        201  name
+POST   delete-token                        in         404        404        404        302        404        404        404
+GET    sign-in-once                        200        200        200        200        200        200        200        200
+POST   sign-in-once                        404        404        404        404        404        404        404        404
+GET    session-list                        in         200        200        200        200        200        200        200
+GET    session-new                         in         200        200        200        200        200        200        200
+POST   session-new                         in         422        422        302        302        302        422        422  launcher
+GET    session-summary                     in         200        200        200        200        200        200        200
+POST   session-quick-start                 in         404        404        302        302        302        404        404  image
+GET    session-detail                      in         404        404        404        200        200        200        200
+GET    session-terminal                    in         404        404        404        200        403        403        403
+GET    session-log                         in         404        404        404        200        200        200        200
+POST   session-stop                        in         404        404        404        302        302        302        302
+POST   session-start-again                 in         404        404        404        302        403        403        403
+GET    app-authorize                       in         404        404        404        303        403        403        403  ?app
+GET    data                                in         200        200        200        200        200        200        200
+POST   data                                in         302        302        302        302        302        302        302  own-folder
+GET    folder                              in         404        404        404        200        404        200        200
+GET    folder-download                     in         404        404        404        200        404        200        200  ?file
+POST   folder-upload                       in         404        404        404        302        404        302        302  upload
+POST   folder-make-directory               in         404        404        404        302        404        302        302  name
+GET    folder-delete-entry                 in         404        404        404        200        404        200        200  ?file
+POST   folder-delete-entry                 in         404        404        404        302        404        302        302  ?file
+POST   folder-delete                       in         404        404        404        302        404        302        302  confirm
+GET    agents                              in         200        200        200        200        200        200        200
+GET    api-reference                       in         200        200        200        200        200        200        200
+"""
+
+REST = """
+GET    api-health                          200        200        200        200        200        200        200        200
+GET    api-events                          401        200        200        200        200        200        200        200
+GET    api-me                              401        200        200        200        200        200        200        200
+GET    api-projects                        401        200        200        200        200        200        200        200
+GET    api-keypairs                        401        200        200        200        200        200        200        200
+POST   api-keypairs                        401        201        201        201        201        201        201        201  name
+DELETE api-keypair                         401        404        404        404        204        404        404        404
+GET    api-images                          401        200        200        200        200        200        200        200
+GET    api-agents                          401        200        200        200        200        200        200        200
+GET    api-resource-groups                 401        200        200        200        200        200        200        200
+GET    api-folders                         401        200        200        200        200        200        200        200
+POST   api-folders                         401        201        201        201        201        201        201        201  name
+GET    api-folder                          401        404        404        404        200        404        200        200
+DELETE api-folder                          401        404        404        404        204        404        204        204
+GET    api-folder-usage                    401        404        404        404        200        404        200        200
+POST   api-folder-directories              401        404        404        404        201        404        201        201  directory
+GET    api-folder-root                     401        404        404        404        200        404        200        200
+GET    api-folder-file                     401        404        404        404        200        404        200        200
+PUT    api-folder-file                     401        404        404        404        200        404        200        200
+DELETE api-folder-file                     401        404        404        404        204        404        204        204
+GET    api-session-list                    401        200        200        200        200        200        200        200
+POST   api-session-list                    401        404        404        201        201        201        403        403  session
+GET    api-session-detail                  401        404        404        404        200        200        200        200
+DELETE api-session-detail                  401        404        404        404        202        202        202        202
+GET    api-session-logs                    401        404        404        404        200        200        200        200
+GET    api-session-history                 401        404        404        404        200        200        200        200
+GET    api-schema                          401        200        200        200        200        200        200        200
+"""
+
+# Pages of django-allauth. Signing up is closed, people have one e-mail address, and a password that they know.
+ACCOUNT = """
+GET    account_email                       302        302        302        302        302        302        302        302
+GET    account_login                       200        302        302        302        302        302        302        302
+POST   account_login                       200        302        302        302        302        302        302        302
+GET    account_logout                      302        200        200        200        200        200        200        200
+POST   account_logout                      302        302        302        302        302        302        302        302
+GET    account_inactive                    200        200        200        200        200        200        200        200
+POST   account_inactive                    405        405        405        405        405        405        405        405
+GET    account_signup                      200        302        302        302        302        302        302        302
+POST   account_signup                      200        302        302        302        302        302        302        302
+GET    account_reauthenticate              in         200        200        200        200        200        200        200
+POST   account_reauthenticate              in         200        200        200        200        200        200        200
+GET    account_email_verification_sent     200        200        200        200        200        200        200        200
+POST   account_email_verification_sent     405        405        405        405        405        405        405        405
+GET    account_change_password             in         200        200        200        200        200        200        200
+POST   account_change_password             in         200        200        200        200        200        200        200
+GET    account_set_password                in         302        302        302        302        302        302        302
+POST   account_set_password                in         302        302        302        302        302        302        302
+GET    account_reset_password              200        200        200        200        200        200        200        200
+POST   account_reset_password              200        200        200        200        200        200        200        200
+GET    account_confirm_login_code          in         302        302        302        302        302        302        302
+POST   account_confirm_login_code          in         302        302        302        302        302        302        302
+GET    account_confirm_email               200        200        200        200        200        200        200        200
+POST   account_confirm_email               404        404        404        404        404        404        404        404
+GET    account_reset_password_from_key_done 200       200        200        200        200        200        200        200
+POST   account_reset_password_from_key_done 405       405        405        405        405        405        405        405
+GET    account_reset_password_from_key     200        200        200        200        200        200        200        200
+POST   account_reset_password_from_key     200        200        200        200        200        200        200        200
+GET    account_reset_password_done         200        200        200        200        200        200        200        200
+POST   account_reset_password_done         405        405        405        405        405        405        405        405
+"""
+
+# Django admin is for superadmins alone.
+ADMIN = """
+GET    admin:index                         in         in         in         in         in         in         in         200
+POST   admin:index                         in         in         in         in         in         in         in         200
+GET    admin:login                         in         403        403        403        403        403        403        302
+POST   admin:login                         in         403        403        403        403        403        403        200
+GET    admin:logout                        302        302        302        302        302        302        302        405
+POST   admin:logout                        302        302        302        302        302        302        302        200
+GET    admin:password_change               in         in         in         in         in         in         in         200
+POST   admin:password_change               in         in         in         in         in         in         in         200
+GET    admin:password_change_done          in         in         in         in         in         in         in         200
+POST   admin:password_change_done          in         in         in         in         in         in         in         405
+GET    admin:autocomplete                  in         in         in         in         in         in         in         403
+POST   admin:autocomplete                  in         in         in         in         in         in         in         405
+GET    admin:jsi18n                        in         in         in         in         in         in         in         200
+POST   admin:jsi18n                        in         in         in         in         in         in         in         405
+GET    admin:view_on_site                  in         in         in         in         in         in         in         404
+POST   admin:view_on_site                  in         in         in         in         in         in         in         404
+GET    admin:auth_user_password_change     in         in         in         in         in         in         in         200
+POST   admin:auth_user_password_change     in         in         in         in         in         in         in         200
+GET    admin:app_list                      in         in         in         in         in         in         in         200
+POST   admin:app_list                      in         in         in         in         in         in         in         200
+"""
+
+
+# Beside Django's routes: the terminal, whose cells are codes with which the websocket is closed or what it does instead;
+# and an app on its own host, whose cells are the answer after all redirects.
+GATEWAY = """
+WS     ws-terminal                         4401       4404       4404       4404       open       4403       4403       4403
+GET    app-host                            in         404        404        404        200        403        403        403
+"""
+
+# What superadmins may do by hand in Django admin, beside looking: the rest is refused with 403.
+ADMIN_MODELS = {
+    "accounts_user": {"add", "change"},
+    "accounts_project": {"add", "change"},
+    "accounts_domain": {"add", "change"},
+    "accounts_keypair": {"delete"},
+    "images_registry": {"add", "change", "delete"},
+    "images_containerimage": {"change", "delete"},
+    "agents_resourcegroup": {"add", "change", "delete"},
+    "agents_agent": {"change"},
+    "vfolders_storagehost": {"add", "change", "delete"},
+    "vfolders_vfolder": set(),
+    "common_auditentry": set(),
+}
+ADMIN_KINDS = ("changelist", "add", "history", "delete", "change")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    method: str
+    route: str
+    cells: dict[str, str]
+    body: str = ""
+    query: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.route}"
+
+
+def parse(table: str) -> list[Row]:
+    """Rows of a table. Raises ValueError for a row that leaves a column empty."""
+    rows = []
+    for line in table.strip().splitlines():
+        method, route, *words = line.split()
+        cells = dict(zip(COLUMNS, words, strict=False))
+        if len(cells) < len(COLUMNS) or not all(
+            cell.isdigit() or cell in {SIGN_IN, OPEN} for cell in cells.values()
+        ):
+            raise ValueError(f"Fill all {len(COLUMNS)} columns of {method} {route}.")
+        extra = words[len(COLUMNS) :]
+        rows.append(
+            Row(
+                method,
+                route,
+                cells,
+                body="".join(word for word in extra if not word.startswith("?")),
+                query="".join(word[1:] for word in extra if word.startswith("?")),
+            )
+        )
+    return rows
+
+
+REST_ROWS = parse(REST)
+OURS = parse(PAGES) + REST_ROWS
+THIRD_PARTY = parse(ACCOUNT) + parse(ADMIN)
+TERMINAL, APP = parse(GATEWAY)

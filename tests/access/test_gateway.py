@@ -1,0 +1,64 @@
+"""Who gets a terminal of a session, and into its apps: the rows of the matrix beside Django's routes."""
+
+import aiohttp
+import pytest
+from asgiref.sync import sync_to_async
+
+from accounts.models import User
+from sessions_app.gateway.routing import websocket_urlpatterns
+from tests.access.matrix import APP, COLUMNS, OPEN, SIGN_IN, TERMINAL
+from tests.access.world import make_people
+from tests.factories_sessions import make_place
+from tests.ws.servers import serve_app
+from tests.ws.stage import PORTAL_HOST, Browser, gateway, sample_app, set_stage, signed_in
+
+in_thread = sync_to_async
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_every_websocket_has_a_row() -> None:
+    assert [pattern.name for pattern in websocket_urlpatterns] == [TERMINAL.route]
+
+
+async def test_terminals_open_for_those_whom_the_matrix_names() -> None:
+    place = await in_thread(make_place)()
+    session = await in_thread(place.run)()
+    people = await in_thread(make_people)(place.project, place.owner)
+    path = f"/ws/sessions/{session.pk}/terminal/"
+    async with gateway() as browser:
+        codes = {column: await terminal(browser, people.get(column), path) for column in COLUMNS}
+    assert codes == TERMINAL.cells
+
+
+async def test_apps_open_for_those_whom_the_matrix_names() -> None:
+    stage = await in_thread(set_stage)()
+    people = await in_thread(make_people)(stage.cluster.project, stage.owner)
+    async with serve_app(sample_app()) as port, gateway() as browser:
+        lab = {"name": "lab", "title": "Lab", "port": port, "command": ["lab"]}
+        await in_thread(stage.declare)(lab)
+        await in_thread(stage.run)()
+        answers = {column: await app(browser, people.get(column), stage.host("lab")) for column in COLUMNS}
+    assert answers == APP.cells
+
+
+async def terminal(browser: Browser, user: User | None, path: str) -> str:
+    """The code with which the terminal is closed, or that it echoes."""
+    await become(browser, user)
+    async with browser.websocket(PORTAL_HOST, path) as socket:
+        await socket.send_bytes(b"x")
+        message = await socket.receive(timeout=10)
+        while message.type is aiohttp.WSMsgType.TEXT:
+            message = await socket.receive(timeout=10)
+        return OPEN if message.type is aiohttp.WSMsgType.BINARY else str(socket.close_code)
+
+
+async def app(browser: Browser, user: User | None, host: str) -> str:
+    await become(browser, user)
+    answer = await browser.visit(host)
+    return SIGN_IN if 'name="password"' in answer.text else str(answer.status)
+
+
+async def become(browser: Browser, user: User | None) -> None:
+    browser.cookies.clear()
+    if user is not None:
+        await signed_in(browser, user)

@@ -1,0 +1,195 @@
+"""The portal's real routes answer as the access matrix says, and the matrix has a row for each."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from django.contrib import admin
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests.access import matrix
+from tests.access.matrix import (
+    ADMIN_KINDS,
+    ADMIN_MODELS,
+    COLUMNS,
+    OURS,
+    REST_ROWS,
+    SIGN_IN,
+    THIRD_PARTY,
+    Row,
+    parse,
+)
+from tests.access.world import World, undone
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+OBJECT_PARAMETERS = {"session_id", "folder_id", "keypair_id"}
+# Differ from answer to answer: request ids, nonces, tokens against forgery, and the ids in addresses.
+FRAGMENTS = {"session-summary"}
+INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")
+FLEETING = re.compile(
+    r'nonce="[^"]*"|name="csrf[^>]*>|\b[0-9a-f]{12}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    name: str
+    parameters: frozenset[str]
+
+
+def routes(resolver: URLResolver, namespace: str = "") -> Iterator[Route]:
+    for entry in resolver.url_patterns:
+        if isinstance(entry, URLResolver):
+            yield from routes(entry, f"{entry.namespace}:" if entry.namespace else namespace)
+        else:
+            yield Route(f"{namespace}{entry.name or ''}", parameters_of(entry))
+
+
+def parameters_of(entry: URLPattern) -> frozenset[str]:
+    return frozenset(entry.pattern.converters) | frozenset(entry.pattern.regex.groupindex)
+
+
+ROUTES = {route.name: route for route in routes(get_resolver())}
+REST_ROUTES = {row.route for row in REST_ROWS}
+
+
+def ask(
+    world: World, row: Row, column: str, *, client: Client | None = None, is_absent: bool = False
+) -> HttpResponse:
+    """The answer to the request of this row; nothing stays of what it did."""
+    parameters = ROUTES[row.route].parameters
+    address = world.address(row.route, parameters, is_absent=is_absent)
+    with undone(world, needs_file="folder_id" in parameters):
+        if client is None:
+            client = world.program(column) if row.route in REST_ROUTES else world.browser(column)
+        return send(client, row, address, world)
+
+
+def send(client: Client, row: Row, address: str, world: World) -> HttpResponse:
+    query, body = world.query(row.query), world.body(row.body)
+    if row.method == "GET":
+        return client.get(address, query)
+    if row.method == "PUT":
+        return client.generic("PUT", address, b"x", content_type="application/octet-stream")
+    if row.method == "POST" and row.route in REST_ROUTES:
+        return client.post(address, json.dumps(body), content_type="application/json", query_params=query)
+    if row.method == "POST":
+        return client.post(address, body, query_params=query)
+    return client.generic(row.method, address, content_type="application/json")
+
+
+def word_for(answer: HttpResponse) -> str:
+    is_to_sign_in = answer.status_code == 302 and "/login/" in answer["Location"]
+    return SIGN_IN if is_to_sign_in else str(answer.status_code)
+
+
+def test_every_route_has_a_row() -> None:
+    listed = {row.route for row in (*OURS, *THIRD_PARTY)}
+    listed |= {f"admin:{model}_{kind}" for model in ADMIN_MODELS for kind in ADMIN_KINDS}
+    nameless = {
+        "admin:"
+    }  # old addresses of objects, and what is not there: both after the check of the admin site
+    assert set(ROUTES) - nameless == listed
+
+
+def test_every_row_is_there_once_and_names_a_route() -> None:
+    rows = [str(row) for row in (*OURS, *THIRD_PARTY)]
+    assert len(rows) == len(set(rows))
+    assert all(row.route in ROUTES and row.method in METHODS for row in (*OURS, *THIRD_PARTY))
+
+
+def test_an_unfilled_column_is_an_error() -> None:
+    with pytest.raises(ValueError, match="Fill all"):
+        parse("GET start in 200")
+
+
+@pytest.mark.parametrize("table", ["PAGES", "REST", "ACCOUNT", "ADMIN"])
+def test_everybody_gets_the_answer_of_the_matrix(world: World, table: str) -> None:
+    rows = parse(getattr(matrix, table))
+    answers = {str(row): {column: word_for(ask(world, row, column)) for column in COLUMNS} for row in rows}
+    assert answers == {str(row): row.cells for row in rows}
+
+
+def test_rest_answers_a_browser_that_is_signed_in_like_a_token(world: World) -> None:
+    cells = [(row, column) for row in REST_ROWS for column in ("owner", "stranger")]
+    answers = {
+        f"{row} {column}": word_for(ask(world, row, column, client=world.browser(column)))
+        for row, column in cells
+    }
+    assert answers == {f"{row} {column}": row.cells[column] for row, column in cells}
+
+
+def test_a_method_without_a_row_is_not_there(world: World) -> None:
+    listed = {str(row) for row in OURS}
+    unlisted = [
+        row
+        for name in sorted({row.route for row in OURS})
+        for method in METHODS
+        if str(row := Row(method, name, {})) not in listed
+    ]
+    answers = {str(row): ask(world, row, "superadmin").status_code for row in unlisted}
+    assert set(answers.values()) == {405}, {row for row, status in answers.items() if status != 405}
+
+
+def test_hidden_and_absent_answer_alike(world: World) -> None:
+    for row in OURS:
+        if not ROUTES[row.route].parameters & OBJECT_PARAMETERS:
+            continue
+        for column in (column for column, cell in row.cells.items() if cell == "404"):
+            hidden, absent = ask(world, row, column), ask(world, row, column, is_absent=True)
+            assert lasting(hidden) == lasting(absent), row
+
+
+def test_a_browser_changes_nothing_without_its_token_against_forgery(world: World) -> None:
+    careful = Client(enforce_csrf_checks=True)
+    careful.cookies = world.browser("owner").cookies
+    unsafe = [row for row in OURS if row.method != "GET"]
+    answers = {str(row): ask(world, row, "owner", client=careful).status_code for row in unsafe}
+    assert set(answers.values()) == {403}, answers
+
+
+def test_models_in_the_admin_are_for_superadmins_within_limits(world: World) -> None:
+    for model, allowed in ADMIN_MODELS.items():
+        for kind in ADMIN_KINDS:
+            address = world.admin_address(model, kind)
+            for column in ("anonymous", "domain_admin"):
+                with undone(world):
+                    assert word_for(world.browser(column).get(address)) == SIGN_IN, address
+            with undone(world):
+                answer = world.browser("superadmin").generic("POST" if kind == "change" else "GET", address)
+            is_allowed = kind in {"changelist", "history"} | allowed
+            assert answer.status_code in ({200, 302} if is_allowed else {403}), address
+
+
+def test_every_model_of_the_admin_is_limited() -> None:
+    registered = {model._meta.label_lower.replace(".", "_") for model in admin.site._registry}
+    assert registered == set(ADMIN_MODELS)
+
+
+@pytest.mark.parametrize("column", ["anonymous", "owner", "project_admin", "superadmin"])
+def test_every_page_has_one_heading_and_a_title_and_no_inline_code(world: World, column: str) -> None:
+    rows = [
+        row for row in (*OURS, *THIRD_PARTY) if row.method == "GET" and row.cells[column] in {"200", "404"}
+    ]
+    for row in rows:
+        answer = ask(world, row, column)
+        if (
+            row.route.startswith("admin:")
+            or row.route in FRAGMENTS
+            or "text/html" not in answer["Content-Type"]
+        ):
+            continue
+        text = answer.content.decode()
+        assert len(re.findall(r"<h1[ >]", text)) == 1, row
+        assert re.search(r"<title>\s*[^\s·<][^<]*· Berth\s*</title>", text), row
+        assert not INLINE.findall(text), row
+        assert "unsafe" not in answer["Content-Security-Policy"], row
+
+
+def lasting(answer: HttpResponse) -> tuple[int, str, set[str]]:
+    """Status, body and names of headers, without what differs from answer to answer."""
+    return answer.status_code, FLEETING.sub("", answer.content.decode()), set(answer.headers)

@@ -1,0 +1,147 @@
+"""One domain with everybody who may have a say in a session, and what they may have it in."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from django.apps import apps
+from django.conf import settings
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import transaction
+from django.test import Client
+from django.urls import reverse
+from rest_framework.test import APIClient
+
+from accounts.models import KeyPair, Project, User
+from accounts.roles import Role
+from accounts.tokens import new_secret
+from sessions_app.models import ComputeSession
+from tests import factories
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_sessions import Place, make_place
+from vfolders import files
+from vfolders.models import VFolder
+
+FILE = "a.txt"
+_numbers = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """`people` by column; a session, a folder and a token that belong to the owner; how each person is signed in."""
+
+    place: Place
+    people: dict[str, User]
+    session: ComputeSession
+    folder: VFolder
+    keypair: KeyPair
+    cookies: dict[str, str]
+    tokens: dict[str, str]
+    client: Client = field(default_factory=Client)
+    api: APIClient = field(default_factory=APIClient)
+
+    def browser(self, column: str) -> Client:
+        """A browser in which this person, if any, is signed in."""
+        signed_in = {settings.SESSION_COOKIE_NAME: self.cookies[column]} if column in self.cookies else {}
+        self.client.cookies = SimpleCookie(signed_in)
+        return self.client
+
+    def program(self, column: str) -> APIClient:
+        """A program with a token of this person, if any."""
+        header = {"HTTP_AUTHORIZATION": f"Bearer {self.tokens[column]}"} if column in self.tokens else {}
+        self.api.credentials(**header)
+        return self.api
+
+    def address(self, route: str, parameters: frozenset[str], *, is_absent: bool = False) -> str:
+        """The route's address, of what is there or of what is not."""
+        values = {
+            "session_id": uuid4() if is_absent else self.session.pk,
+            "folder_id": uuid4() if is_absent else self.folder.pk,
+            "keypair_id": 10**9 if is_absent else self.keypair.pk,
+            "object_id": self.place.agent.pk,
+            "id": self.place.owner.pk,
+            "content_type_id": 1,
+            "app_label": "accounts",
+            "path": FILE,
+            "code": "absent",
+            "key": "absent",
+            "uidb36": "a",
+        }
+        return reverse(route, kwargs={name: values[name] for name in parameters})
+
+    def admin_address(self, model: str, kind: str) -> str:
+        """A page of Django admin; of the first object of that model where it is about one."""
+        first = apps.get_model(*model.split("_", 1))._base_manager.order_by("pk").first()
+        needs_object = kind in {"history", "delete", "change"}
+        arguments = [str(first.pk) if first else "0"] if needs_object else []
+        return reverse(f"admin:{model}_{kind}", args=arguments)
+
+    def query(self, kind: str) -> dict[str, str]:
+        host = f"jupyter-{self.session.host_label}"
+        return {"file": {"path": FILE}, "app": {"host": host, "state": new_secret()}}.get(kind, {})
+
+    def body(self, kind: str) -> dict[str, Any]:
+        """What a form or a program sends that wants to succeed."""
+        asked = self.place.request()
+        bodies: dict[str, dict[str, Any]] = {
+            "session": asked,
+            "launcher": {**asked, "cpu": "1", "mem": "1g", "type": "interactive"},
+            "image": {"image": self.place.image.reference},
+            "name": {"name": f"new-{next(_numbers)}"},
+            "own-folder": {"name": f"new-{next(_numbers)}", "project": "-"},
+            "directory": {"path": f"new-{next(_numbers)}"},
+            "upload": {"chosen": SimpleUploadedFile("b.txt", b"x")},
+            "confirm": {"confirm": self.folder.name},
+        }
+        return bodies.get(kind, {})
+
+
+def make_world(root: Path) -> World:
+    place = make_place()
+    make_storage_host(root)
+    people = make_people(place.project, place.owner)
+    tokens = {column: factories.make_token(user) for column, user in people.items()}
+    return World(
+        place=place,
+        people=people,
+        session=place.run(),
+        folder=make_folder(place.owner, name="data"),
+        keypair=KeyPair.objects.get(user=place.owner),
+        cookies={column: sign_in(user) for column, user in people.items()},
+        tokens=tokens,
+    )
+
+
+def make_people(project: Project, owner: User) -> dict[str, User]:
+    """Everybody who can sign in, by column."""
+    return {
+        "stranger": factories.make_user(role=Role.DOMAIN_ADMIN),
+        "outsider": factories.make_user(domain=project.domain),
+        "member": factories.make_user(member_of=project),
+        "owner": owner,
+        "project_admin": factories.make_user(admin_of=project),
+        "domain_admin": factories.make_user(domain=project.domain, role=Role.DOMAIN_ADMIN),
+        "superadmin": factories.make_user(domain=project.domain, role=Role.SUPERADMIN),
+    }
+
+
+def sign_in(user: User) -> str:
+    client = Client()
+    client.force_login(user, backend="accounts.backends.SignInBackend")
+    return str(client.cookies[settings.SESSION_COOKIE_NAME].value)
+
+
+@contextmanager
+def undone(world: World, *, needs_file: bool = False) -> Iterator[None]:
+    """What happens inside did not happen: rows are rolled back, and the folder's file is there each time."""
+    if needs_file:
+        owner = factories.actor_for(world.place.owner)
+        files.write_file(actor=owner, folder_id=world.folder.pk, path=FILE, chunks=[b"x"])
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
