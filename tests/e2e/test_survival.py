@@ -37,7 +37,7 @@ def test_a_session_is_reachable_again_after_the_portal_was_restarted(
         assert portal.stop() == 0
         expect(page.get_by_text("Connection lost, retrying")).to_be_visible()
     finally:
-        portal.start(deadline_s=30)
+        portal.start(deadline_s=60)
 
     expect(page.get_by_text("Connection lost, retrying")).to_be_hidden()
     expect_status(page, "Running")
