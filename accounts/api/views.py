@@ -29,6 +29,7 @@ class ProjectListView(ListAPIView[Project]):
     """Projects that you can see: your own; administrators see those of their domain."""
 
     serializer_class = ProjectOut
+    queryset = Project.objects.none()
 
     def get_queryset(self) -> QuerySet[Project]:
         return selectors.visible_projects(actor_of(self.request))
@@ -41,6 +42,7 @@ class KeyPairListView(ListAPIView[KeyPair]):
     """Your API tokens; their secrets are not kept and cannot be shown again."""
 
     serializer_class = KeyPairOut
+    queryset = KeyPair.objects.none()
 
     def get_queryset(self) -> QuerySet[KeyPair]:
         return selectors.visible_keypairs(actor_of(self.request))

@@ -1,6 +1,7 @@
 """REST of machines: reading."""
 
 from django.db.models import Count, Q, QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.generics import ListAPIView
 
 from agents.api.serializers import AgentOut, ResourceGroupOut
@@ -10,6 +11,7 @@ from agents.states import AgentState
 from common.api import actor_of
 
 
+@extend_schema_view(get=extend_schema(operation_id="list_agents"))
 class AgentListView(ListAPIView[Agent]):
     """Machines, what they have and what of it is occupied."""
 
@@ -21,6 +23,7 @@ class AgentListView(ListAPIView[Agent]):
         return visible_agents(actor_of(self.request)).with_parts()
 
 
+@extend_schema_view(get=extend_schema(operation_id="list_resource_groups"))
 class ResourceGroupListView(ListAPIView[ResourceGroup]):
     """Groups of machines that a session can name."""
 

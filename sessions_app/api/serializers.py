@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from common.api import InputSerializer
@@ -83,8 +84,9 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     def get_agents(self, session: ComputeSession) -> list[str]:
         return [kernel.agent.name for kernel in session.kernels.all() if kernel.agent is not None]
 
-    def get_apps(self, session: ComputeSession) -> list[AppOut]:
-        return apps_of(session)  # type: ignore[return-value]
+    @extend_schema_field(AppOut(many=True))
+    def get_apps(self, session: ComputeSession) -> list[dict[str, object]]:
+        return apps_of(session)
 
 
 class TransitionOut(serializers.ModelSerializer[SessionTransition]):

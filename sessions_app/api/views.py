@@ -5,7 +5,7 @@ from uuid import UUID
 from django.http import HttpResponse, StreamingHttpResponse
 from django_filters import rest_framework as filters
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework.generics import ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,7 +15,7 @@ from common.api import ErrorOut, actor_of
 from common.renderers import PlainTextRenderer
 from sessions_app.api.serializers import SessionCreateInput, SessionOut, TransitionOut
 from sessions_app.logs import follow_log, read_log
-from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionType
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session, kernel_named, visible_sessions
 from sessions_app.services import enqueue_session, terminate_session
@@ -35,6 +35,7 @@ class SessionFilter(filters.FilterSet):
         fields = ("status", "type", "project", "name")
 
 
+@extend_schema_view(get=extend_schema(operation_id="list_sessions"))
 class SessionListView(ListAPIView[ComputeSession]):
     """Sessions that you may see; newest first."""
 
@@ -45,7 +46,9 @@ class SessionListView(ListAPIView[ComputeSession]):
     def get_queryset(self) -> ComputeSessionQuerySet:
         return visible_sessions(actor_of(self.request)).with_parts()
 
-    @extend_schema(request=SessionCreateInput, responses={201: SessionOut, **REFUSALS})
+    @extend_schema(
+        operation_id="create_session", request=SessionCreateInput, responses={201: SessionOut, **REFUSALS}
+    )
     def post(self, request: Request) -> Response:
         """Ask for a session. It waits until a machine has room; `status` tells how far it is."""
         body = SessionCreateInput(data=request.data)
@@ -56,12 +59,12 @@ class SessionListView(ListAPIView[ComputeSession]):
 
 
 class SessionDetailView(APIView):
-    @extend_schema(responses={200: SessionOut, **REFUSALS})
+    @extend_schema(operation_id="read_session", responses={200: SessionOut, **REFUSALS})
     def get(self, request: Request, session_id: UUID) -> Response:
         """One session."""
         return Response(SessionOut(access_session(actor_of(request), session_id, Action.VIEW)).data)
 
-    @extend_schema(responses={202: SessionOut, **REFUSALS})
+    @extend_schema(operation_id="stop_session", responses={202: SessionOut, **REFUSALS})
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Stop a session. Its folders stay; asking again changes nothing."""
         actor = actor_of(request)
@@ -75,6 +78,7 @@ class SessionLogView(APIView):
     renderer_classes = (PlainTextRenderer,)
 
     @extend_schema(
+        operation_id="read_session_log",
         parameters=[
             OpenApiParameter("follow", OpenApiTypes.BOOL, description="1: go on until the container ends."),
             OpenApiParameter("kernel", OpenApiTypes.STR, description="Which container; main1 if not given."),
@@ -96,11 +100,12 @@ class SessionLogView(APIView):
         return response
 
 
+@extend_schema_view(get=extend_schema(operation_id="list_session_history"))
 class SessionHistoryView(ListAPIView):  # type: ignore[type-arg]
     """Each change of status with its reason, oldest first."""
 
     serializer_class = TransitionOut
-    queryset = ComputeSession.objects.none()
+    queryset = SessionTransition.objects.none()
     filter_backends = ()
 
     def get_queryset(self):  # type: ignore[no-untyped-def]

@@ -40,18 +40,19 @@ _REFUSALS = {403: ErrorOut, 404: ErrorOut, 409: ErrorOut}
 
 class FolderListView(generics.GenericAPIView[VFolder]):
     serializer_class = FolderOut
+    queryset = VFolder.objects.none()
 
     def get_queryset(self) -> QuerySet[VFolder]:
         return visible_folders(actor_of(self.request))
 
-    @extend_schema(operation_id="folders_list", responses={200: FolderOut(many=True)}, filters=True)
+    @extend_schema(operation_id="list_folders", responses={200: FolderOut(many=True)}, filters=True)
     def get(self, request: Request) -> Response:
         """Folders that you may see, by name."""
         page = self.paginate_queryset(self.get_queryset())
         return self.get_paginated_response(FolderOut(page, many=True).data)
 
     @extend_schema(
-        operation_id="folders_create",
+        operation_id="create_folder",
         request=FolderCreateInput,
         responses={201: FolderOut, 400: ErrorOut, **_REFUSALS},
     )
@@ -64,11 +65,12 @@ class FolderListView(generics.GenericAPIView[VFolder]):
 
 
 class FolderView(APIView):
-    @extend_schema(operation_id="folders_retrieve", responses={200: FolderOut, 404: ErrorOut})
+    @extend_schema(operation_id="read_folder", responses={200: FolderOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
+        """One folder."""
         return Response(FolderOut(access_folder(actor_of(request), folder_id, Action.VIEW)).data)
 
-    @extend_schema(operation_id="folders_delete", responses={204: None, **_REFUSALS})
+    @extend_schema(operation_id="delete_folder", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID) -> Response:
         """Delete the folder with all it holds. Refused while a live session mounts it. Cannot be undone."""
         services.delete_folder(actor=actor_of(request), folder_id=folder_id)
@@ -76,7 +78,7 @@ class FolderView(APIView):
 
 
 class FolderUsageView(APIView):
-    @extend_schema(operation_id="folders_usage", responses={200: UsageOut, 404: ErrorOut})
+    @extend_schema(operation_id="read_folder_usage", responses={200: UsageOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
         """What the folder holds, counted now."""
         return Response(UsageOut(files.measure_folder(actor=actor_of(request), folder_id=folder_id)).data)
@@ -84,7 +86,7 @@ class FolderUsageView(APIView):
 
 class DirectoryView(APIView):
     @extend_schema(
-        operation_id="folders_make_directory",
+        operation_id="make_directory",
         request=DirectoryCreateInput,
         responses={201: EntryOut, 400: ErrorOut, **_REFUSALS},
     )
@@ -112,7 +114,7 @@ class AnyAccept(BaseContentNegotiation):
 class RootDirectoryView(APIView):
     content_negotiation_class = AnyAccept
 
-    @extend_schema(operation_id="folders_list_root", responses={200: DirectoryOut, 404: ErrorOut})
+    @extend_schema(operation_id="list_root_directory", responses={200: DirectoryOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
         """List the folder itself: directories first, at most 10,000 entries."""
         return _directory(request, folder_id, "")
@@ -122,7 +124,7 @@ class FileView(APIView):
     content_negotiation_class = AnyAccept
 
     @extend_schema(
-        operation_id="folders_read",
+        operation_id="read_file",
         parameters=[_RANGE],
         responses={
             (200, "application/octet-stream"): OpenApiTypes.BINARY,
@@ -142,7 +144,7 @@ class FileView(APIView):
         return download(_plain(request), opened, path.rpartition("/")[2])
 
     @extend_schema(
-        operation_id="folders_write",
+        operation_id="write_file",
         request={"application/octet-stream": OpenApiTypes.BINARY},
         responses={200: EntryOut, 400: ErrorOut, 422: ErrorOut, **_REFUSALS},
     )
@@ -152,7 +154,7 @@ class FileView(APIView):
         entry = files.write_file(actor=actor_of(request), folder_id=folder_id, path=path, chunks=chunks)
         return Response(EntryOut(entry).data)
 
-    @extend_schema(operation_id="folders_delete_entry", responses={204: None, **_REFUSALS})
+    @extend_schema(operation_id="delete_entry", responses={204: None, **_REFUSALS})
     def delete(self, request: Request, folder_id: UUID, path: str) -> Response:
         """Delete a file, or a directory with all it holds."""
         files.delete_entry(actor=actor_of(request), folder_id=folder_id, path=path)
