@@ -14,13 +14,14 @@ from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
 
 from agents.runtime.registry import close_async_runtimes
+from portal.body_guard import BodyGuard
 from portal.lifespan import Lifespan
 from sessions_app.gateway.app_proxy import AppProxy
 from sessions_app.gateway.routing import websocket_urlpatterns
 
 portal_application = ProtocolTypeRouter(
     {
-        "http": django_application,
+        "http": BodyGuard(django_application),  # type: ignore[arg-type]
         "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
     }
 )

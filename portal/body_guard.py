@@ -1,0 +1,80 @@
+"""Django takes in a whole body, onto the disk, before it asks who sends it; strangers would fill the disk that way."""
+
+import json
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.sessions.backends.db import SessionStore
+from django.http import HttpRequest, parse_cookie
+from rest_framework.exceptions import AuthenticationFailed
+
+from accounts.api.authentication import KeyPairAuthentication
+from common.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
+from common.proxy.headers import Headers
+
+SMALL_BODY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+REFUSAL = {
+    "code": "too_large",
+    "message": f"Only who is signed in may send more than {SMALL_BODY_BYTES // 2**20} MiB.",
+    "hint": "Send “Authorization: Bearer <token>”, or sign in.",
+    "fields": {},
+}
+
+
+class BodyTooLarge(Exception):
+    """A stranger sends more than any form or refusal needs."""
+
+
+class BodyGuard:
+    """In front of Django: asks who is there as soon as a body is more than small, and answers 413 to strangers."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        taken_bytes, is_known = 0, False
+
+        async def take() -> Message:
+            nonlocal taken_bytes, is_known
+            message = await receive()
+            taken_bytes += len(message.get("body", b""))
+            if taken_bytes > SMALL_BODY_BYTES and not is_known:
+                is_known = await database_sync_to_async(is_signed_in, thread_sensitive=False)(
+                    scope["headers"]
+                )
+                if not is_known:
+                    raise BodyTooLarge
+            return message
+
+        try:
+            await self._app(scope, take, send)
+        except BodyTooLarge:
+            await _refuse(send)
+
+
+def is_signed_in(headers: Headers) -> bool:
+    """Whether the token or the portal's cookie among these headers is somebody's."""
+    given = {
+        name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
+    }
+    request = HttpRequest()
+    request.META["HTTP_AUTHORIZATION"] = given.get(b"authorization", "")
+    cookies = parse_cookie(given.get(b"cookie", ""))
+    request.session = SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
+    try:
+        has_token = KeyPairAuthentication().authenticate(request) is not None  # type: ignore[arg-type]
+    except AuthenticationFailed:
+        return False
+    return has_token or get_user(request).is_authenticated
+
+
+async def _refuse(send: Send) -> None:
+    body = json.dumps(REFUSAL).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

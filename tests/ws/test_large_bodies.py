@@ -1,0 +1,52 @@
+"""Who may send much, and that strangers do not reach the disk."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings
+
+from portal.asgi import portal_application
+from portal.body_guard import SMALL_BODY_BYTES
+from tests import factories
+from tests.ws.servers import serve_asgi
+from tests.ws.stage import Stage, sign_in
+
+ENDLESS = SMALL_BODY_BYTES * 20
+
+
+async def pieces(sent: list[int]) -> AsyncIterator[bytes]:
+    while len(sent) * 2**16 < ENDLESS:
+        sent.append(2**16)
+        yield bytes(2**16)
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": f"Bearer bk{'a' * 16}.{'b' * 43}"}, {"Cookie": "berth_session=x"}]
+)
+async def test_stranger_is_stopped_before_the_body_is_taken_in(stage: Stage, headers: dict[str, str]) -> None:
+    sent: list[int] = []
+    async with serve_asgi(portal_application) as port, aiohttp.ClientSession() as http:
+        url = f"http://127.0.0.1:{port}/api/v1/sessions/"
+        try:
+            async with http.post(url, data=pieces(sent), headers={"Host": "localhost", **headers}) as answer:
+                assert answer.status == 413
+        except aiohttp.ClientConnectionError:
+            pass  # the server may close before the client has read the refusal
+    assert sum(sent) < ENDLESS
+
+
+@pytest.mark.parametrize("how", ["token", "cookie"])
+async def test_who_is_signed_in_may_send_much(stage: Stage, how: str) -> None:
+    if how == "token":
+        token = await sync_to_async(factories.make_token)(stage.owner)
+        headers = {"Authorization": f"Bearer {token}"}
+    else:
+        cookie = await sync_to_async(sign_in)(stage.owner)
+        headers = {"Cookie": f"{settings.SESSION_COOKIE_NAME}={cookie}"}
+    async with serve_asgi(portal_application) as port, aiohttp.ClientSession() as http:
+        url = f"http://127.0.0.1:{port}/account/logout/"
+        body = bytes(SMALL_BODY_BYTES * 2)
+        async with http.put(url, data=body, headers={"Host": "localhost", **headers}) as answer:
+            assert answer.status in (403, 405)
