@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.ops.engine_api import EngineClient
-from portal.ops.engine_objects import INSTALLATION_LABEL, listed, remove_objects
+from portal.ops.engine_objects import INSTALLATION_LABEL, PORTAL_LABEL, listed, remove_objects
 from portal.ops.envfile import free_port, read_env
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.processes import marked_processes
@@ -67,6 +67,7 @@ class RunningPortal:
         assert marked_processes(self.data) == []
         assert not self.data.exists()
         assert self.engine_objects(installation) == []
+        assert not listed(self.engine, "/volumes", f"{PORTAL_LABEL}={installation}")["Volumes"]
 
     @property
     def output(self) -> str:
