@@ -30,7 +30,7 @@ from sessions_app.states import Reason, Status
 log = structlog.get_logger(__name__)
 
 # A launch or an end that nobody reported on for this long is started again; whoever still works on it holds its lock.
-STALE_AFTER = timedelta(seconds=15)
+STALE_AFTER = timedelta(seconds=5)
 LOST_GRACE = timedelta(minutes=5)
 
 

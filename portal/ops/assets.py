@@ -37,7 +37,7 @@ def ensure_assets(layout: Layout, environment: Mapping[str, str], log: Say) -> N
         environment=node_environment,
         directory=checkout,
     )
-    shutil.rmtree(layout.static, ignore_errors=True)
+    # Nothing is removed: names carry hashes, and another portal of this checkout may still serve the older ones.
     collect = [str(layout.python), "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
     run_step(collect, title="collectstatic", fix=fix, log=log, environment=environment, directory=checkout)
     stamp.write_text(wanted)
