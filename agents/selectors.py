@@ -6,7 +6,8 @@ from django.db.models import QuerySet
 
 from accounts.selectors import sees_everything
 from agents.models import Agent, AgentQuerySet, ResourceGroup
-from agents.runtime.base import AsyncRuntime, ContainerRuntime
+from agents.runtime.base import ContainerRuntime
+from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
 from agents.states import AgentState
 from common.actors import Actor

@@ -1,11 +1,11 @@
 """The port to a container engine: what Berth asks of a machine, and nothing of how an engine says it.
 
-Pure: values, errors and two abstract classes. `ContainerRuntime` is for workers (sync, thread-safe),
-`AsyncRuntime` for the event loop. Every call has a deadline inside; every failure is a `RuntimeFault`. Calls
-named `ensure_*`, `stop_*` and `remove_*` may be repeated: what is already as asked is a success."""
+Pure: values, faults and the port for workers (sync, thread-safe); `base_async` has that for the event loop. Every
+call has a deadline inside; every failure is a `RuntimeFault`. Calls named `ensure_*`, `stop_*` and `remove_*` may be
+repeated: what is already as asked is a success."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -142,6 +142,18 @@ class ContainerSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HelperSpec:
+    """A program of ours that works on the machine itself, as root in the machine's own network: only for images that
+    Berth built. It sees no file of the machine and has no capability but those listed."""
+
+    name: str
+    image: str
+    labels: Mapping[str, str]
+    command: tuple[str, ...]
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerState:
     """A container as the engine sees it. `exit_code` is None until it has ended; `addresses` is {network:
     ip}."""
@@ -160,6 +172,8 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
+    """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel."""
+
     engine_id: str
     version: str
     api_version: str
@@ -171,6 +185,7 @@ class EngineInfo:
     has_live_restore: bool = False
     storage_driver: str = ""
     root_dir: str = ""
+    life_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +316,11 @@ class ContainerRuntime(ABC):
         """Containers in any state that carry all these labels, by name. Exit codes, errors and instants may
         be absent in a list; `inspect_container` has them."""
 
+    @abstractmethod
+    def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
+        """Runs it to its end and removes it, whatever came of it. Raises ImageMissing and, when it is still under way
+        after `timeout_s`, ProcessTimeout."""
+
     # Inside a container
 
     @abstractmethod
@@ -344,56 +364,3 @@ class ContainerRuntime(ABC):
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
         """Unpacks a tar at `path`, into mounted volumes too; the container need not run. Raises
         ContainerGone."""
-
-
-class Shell(ABC):
-    """One process with a terminal in a container. Not thread-safe; one reader."""
-
-    @abstractmethod
-    async def read(self) -> bytes:
-        """The next bytes of output, b"" once it has ended. Not reading holds the process back."""
-
-    @abstractmethod
-    async def write(self, data: bytes) -> None:
-        """Types `data`; waits while the process does not take it."""
-
-    @abstractmethod
-    async def resize(self, columns: int, rows: int) -> None:
-        """Changes the size of the terminal. After the end it does nothing."""
-
-    @abstractmethod
-    async def exit_code(self) -> int | None:
-        """How it ended; None while it runs or where nobody knows."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Hangs up: the process and what it runs in the foreground end. May be repeated; never raises a
-        fault."""
-
-
-class AsyncRuntime(ABC):
-    """One engine, for the event loop that made it."""
-
-    @abstractmethod
-    async def open_shell(
-        self,
-        name: str,
-        *,
-        argv: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-        user: str = "",
-        columns: int = 80,
-        rows: int = 24,
-    ) -> Shell:
-        """A shell in the container: `argv`, or the best interactive shell it has. Raises ContainerGone."""
-
-    @abstractmethod
-    def follow_logs(
-        self, name: str, *, tail: int | None = None, since: datetime | None = None
-    ) -> AsyncGenerator[bytes, None]:
-        """stdout and stderr as they come, after the last `tail` lines (None: all), until the container ends.
-        Close the iterator (`aclose`) to leave early. Raises ContainerGone."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Lets connections go."""

@@ -12,14 +12,13 @@ from aiodocker.execs import Exec
 from aiodocker.stream import Stream
 
 from agents.runtime.base import (
-    AsyncRuntime,
     ContainerGone,
     RuntimeFault,
     RuntimeRefused,
     RuntimeUnavailable,
-    Shell,
     TlsMaterial,
 )
+from agents.runtime.base_async import AsyncRuntime, Shell
 from agents.runtime.docker_client import CONNECT_TIMEOUT_S, fault_of_answer
 from agents.runtime.wire import FrameSplitter
 

@@ -18,6 +18,8 @@ from agents.runtime.base import (
     ContainerGone,
     ImageMissing,
     OutOfCapacity,
+    ProcessResult,
+    ProcessTimeout,
     RuntimeFault,
     RuntimeRefused,
     RuntimeUnavailable,
@@ -31,6 +33,7 @@ SILENCE_TIMEOUT_S = 300
 """A stream (a pull) may say nothing for so long: large layers are unpacked without a word."""
 
 READ_BYTES = 2**16
+HELPER_OUTPUT_BYTES = 2**16
 
 _FULL = (
     "no space left on device",
@@ -184,6 +187,19 @@ def message_of(answer: requests.Response) -> str:
         return str(answer.json()["message"])
     except (ValueError, KeyError):
         return f"HTTP {answer.status_code}"
+
+
+def run_once(client: EngineClient, name: str, config: dict[str, Any], timeout_s: int) -> ProcessResult:
+    """A container from nothing to its end, and gone again. Raises ProcessTimeout."""
+    client.create_container_from_config(config, name)  # type: ignore[no-untyped-call]
+    try:
+        client.start(name)
+        code = client.wait(name, timeout=timeout_s)["StatusCode"]
+        return ProcessResult(exit_code=code, output=client.logs(name)[:HELPER_OUTPUT_BYTES])
+    except (requests.Timeout, requests.ConnectionError) as error:
+        raise ProcessTimeout(f"The helper {name} did not end within {timeout_s} s.") from error
+    finally:
+        client.remove_container(name, v=True, force=True)
 
 
 def payloads(answer: requests.Response) -> Iterator[bytes]:

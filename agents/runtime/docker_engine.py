@@ -19,6 +19,7 @@ from agents.runtime.base import (
     ContainerState,
     ContainerStatus,
     EngineInfo,
+    HelperSpec,
     ImageInfo,
     ImagePullFailed,
     LabelledObject,
@@ -39,6 +40,7 @@ from agents.runtime.docker_client import (
     message_of,
     payloads,
     raise_refusal,
+    run_once,
     translated,
 )
 from agents.runtime.wire import (
@@ -46,6 +48,7 @@ from agents.runtime.wire import (
     carries,
     container_config,
     free_subnets,
+    helper_config,
     image_info,
     machine_name,
     network_config,
@@ -88,6 +91,7 @@ class DockerRuntime(ContainerRuntime):
             has_live_restore=bool(body.get("LiveRestoreEnabled")),
             storage_driver=body.get("Driver", ""),
             root_dir=body.get("DockerRootDir", ""),
+            life_id=_default_bridge_id(client),
         )
 
     def close(self) -> None:
@@ -276,6 +280,10 @@ class DockerRuntime(ContainerRuntime):
         rows = self._client.containers(all=True, filters=_label_filter(labels))
         return sorted((state_of_listing(row) for row in rows), key=lambda state: state.name)
 
+    @translated
+    def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
+        return run_once(self._client, spec.name, helper_config(spec), timeout_s)
+
     # Inside a container
 
     @translated
@@ -352,6 +360,13 @@ class DockerRuntime(ContainerRuntime):
     @translated
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
         self._client.put_archive(name, path, tar_bytes)
+
+
+def _default_bridge_id(client: EngineClient) -> str:
+    """The engine makes its own bridge anew at each start that finds no container running: at each boot at least."""
+    return next(
+        (network["Id"] for network in client.networks(names=["bridge"]) if network["Name"] == "bridge"), ""
+    )
 
 
 def _label_filter(labels: Mapping[str, str]) -> dict[str, Any]:

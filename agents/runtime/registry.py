@@ -6,7 +6,8 @@ from threading import Lock
 from urllib.parse import parse_qs, urlsplit
 from weakref import WeakKeyDictionary
 
-from agents.runtime.base import AsyncRuntime, ContainerRuntime, TlsMaterial
+from agents.runtime.base import ContainerRuntime, TlsMaterial
+from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.simulated import SimulatedRuntime

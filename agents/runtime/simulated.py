@@ -16,6 +16,7 @@ from agents.runtime.base import (
     ContainerState,
     ContainerStatus,
     EngineInfo,
+    HelperSpec,
     ImageInfo,
     ImageMissing,
     ImagePullFailed,
@@ -79,6 +80,7 @@ class SimulatedRuntime(ContainerRuntime):
         self._networks: dict[str, _Network] = {}
         self._volumes: dict[str, Mapping[str, str]] = {}
         self._containers: dict[str, _Container] = {}
+        self.helpers: list[HelperSpec] = []
 
     def finish(
         self, name: str, *, exit_code: int = 0, output: bytes = b"", was_oom_killed: bool = False
@@ -237,6 +239,15 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             states = [container.state for _, container in sorted(self._containers.items())]
             return [state for state in states if carries(state.labels, labels)]
+
+    def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
+        self._answer()
+        if spec.image not in {
+            name for image in self.list_images() for name in (image.image_id, *image.references)
+        }:
+            raise ImageMissing(f"No such image: {spec.image}")
+        self.helpers.append(spec)
+        return ProcessResult(exit_code=0, output=b"")
 
     # Inside a container
 

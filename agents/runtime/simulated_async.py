@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 
-from agents.runtime.base import AsyncRuntime, ContainerGone, ContainerStatus, Shell
+from agents.runtime.base import ContainerGone, ContainerStatus
+from agents.runtime.base_async import AsyncRuntime, Shell
 from agents.runtime.simulated import SimulatedRuntime, last_lines
 
 LOG_POLL_S = 0.02

@@ -14,6 +14,7 @@ from agents.runtime.base import (
     ContainerSpec,
     ContainerState,
     ContainerStatus,
+    HelperSpec,
     ImageInfo,
     MountSpec,
     NetworkSpec,
@@ -25,6 +26,8 @@ LOG_FILES = 2
 OOM_SCORE_OF_SESSIONS = 500
 BRIDGE_NAME_LENGTH = 15
 FRAME_HEADER_LENGTH = 8
+HELPER_MEM_BYTES = 64 * 2**20
+HELPER_PIDS = 32
 
 _MACHINE_NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 _ENGINE_STATUS = {
@@ -104,6 +107,31 @@ def _host_config(spec: ContainerSpec) -> Json:
     }
 
 
+def helper_config(spec: HelperSpec) -> Json:
+    """Body of POST /containers/create: root in the machine's network, of the users that the machine has; all else is
+    closed. What the image says of users and entry points is not asked."""
+    return {
+        "Image": spec.image,
+        "Labels": dict(spec.labels),
+        "Entrypoint": list(spec.command),
+        "Cmd": [],
+        "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
+        "User": "0:0",
+        "WorkingDir": "/",
+        "HostConfig": {
+            "NetworkMode": "host",
+            "UsernsMode": "host",
+            "CapDrop": ["ALL"],
+            "CapAdd": list(spec.capabilities),
+            "SecurityOpt": ["no-new-privileges:true"],
+            "ReadonlyRootfs": True,
+            "Memory": HELPER_MEM_BYTES,
+            "PidsLimit": HELPER_PIDS,
+            "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m"}},
+        },
+    }
+
+
 def _mount(mount: MountSpec) -> Json:
     told: Json = {
         "Type": mount.kind,
@@ -123,6 +151,7 @@ def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network) -> Json:
         "Name": spec.name,
         "CheckDuplicate": True,
         "Driver": "bridge",
+        "EnableIPv6": False,
         "Labels": dict(spec.labels),
         "IPAM": {"Driver": "default", "Config": [{"Subnet": str(subnet)}]},
         "Options": {

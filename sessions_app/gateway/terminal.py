@@ -15,7 +15,8 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from accounts.models import User
 from agents.models import Agent
-from agents.runtime.base import ContainerGone, RuntimeFault, Shell
+from agents.runtime.base import ContainerGone, RuntimeFault
+from agents.runtime.base_async import Shell
 from agents.selectors import async_runtime_of
 from common.errors import BerthError, Conflict, NotAuthenticated
 from sessions_app.gateway.access import actor_of_user, in_database, open_connections

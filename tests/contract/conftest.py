@@ -7,7 +7,8 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from agents.runtime.base import AsyncRuntime, ContainerRuntime, ContainerSpec, NetworkSpec
+from agents.runtime.base import ContainerRuntime, ContainerSpec, NetworkSpec
+from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.simulated import SimulatedRuntime

@@ -10,19 +10,19 @@ from dataclasses import replace
 import pytest
 
 from agents.runtime.base import (
-    AsyncRuntime,
     ContainerConflict,
     ContainerGone,
     ContainerState,
     ContainerStatus,
+    HelperSpec,
     ImageMissing,
     ImagePullFailed,
     MountSpec,
     NetworkSpec,
     OutOfCapacity,
     RuntimeRefused,
-    Shell,
 )
+from agents.runtime.base_async import AsyncRuntime, Shell
 from tests import engines
 from tests.contract.conftest import Rig
 from tests.waiting import wait_until
@@ -275,6 +275,22 @@ def test_processes_need_a_running_container(rig: Rig) -> None:
     with pytest.raises(ContainerGone):
         rig.runtime.start_process(name, ["true"])
     rig.runtime.remove_container(name)
+
+
+def helper(rig: Rig, *command: str, image: str = "") -> HelperSpec:
+    return HelperSpec(name=rig.name(), image=image or rig.image, labels=engines.LABELS, command=command)
+
+
+def test_helper_runs_to_its_end_and_leaves_nothing(rig: Rig) -> None:
+    spec = helper(rig, "sh", "-c", "true")
+
+    assert rig.runtime.run_helper(spec).exit_code == 0
+    assert rig.runtime.inspect_container(spec.name) is None
+
+
+def test_helper_without_its_image_is_a_fault(rig: Rig) -> None:
+    with pytest.raises(ImageMissing):
+        rig.runtime.run_helper(helper(rig, "true", image="berth-test/nothing:1"))
 
 
 # On the event loop

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import os
 import re
 import tarfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from agents.runtime.base import (
     ContainerStatus,
+    HelperSpec,
     MountSpec,
     NetworkSpec,
     ProcessTimeout,
@@ -143,6 +145,30 @@ def test_containers_meet_in_their_network_and_nowhere_else(runtime: DockerRuntim
         runtime.remove_container(name)
     for name in (network, other):
         runtime.remove_network(name)
+
+
+def helper(*command: str, **changes: object) -> HelperSpec:
+    told = {"image": engines.TINY_IMAGE, "labels": engines.LABELS, "command": command}
+    return HelperSpec(name=f"berth-test-{uuid4().hex[:12]}", **(told | changes))  # type: ignore[arg-type]
+
+
+def test_helper_stands_in_the_machine_s_network_with_its_capability_alone(runtime: DockerRuntime) -> None:
+    script = "id -u; ls /sys/class/net; grep CapEff /proc/self/status; touch /x; exit 3"
+    done = runtime.run_helper(helper("sh", "-c", script, capabilities=("NET_ADMIN",)))
+
+    said = done.output.decode()
+    assert done.exit_code == 3
+    assert said.startswith("0\n")
+    assert set(os.listdir("/sys/class/net")) & set(said.split()) >= {"lo", "docker0"}
+    assert "CapEff:\t0000000000001000" in said
+    assert "Read-only" in said
+
+
+def test_helper_that_does_not_end_is_ended(runtime: DockerRuntime) -> None:
+    spec = helper("sleep", "60")
+    with pytest.raises(ProcessTimeout, match=spec.name):
+        runtime.run_helper(spec, timeout_s=1)
+    assert runtime.inspect_container(spec.name) is None
 
 
 def test_archive_is_unpacked_before_the_start(runtime: DockerRuntime) -> None:

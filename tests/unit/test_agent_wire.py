@@ -104,6 +104,7 @@ def test_network_has_a_subnet_and_an_interface_name_of_its_own() -> None:
         wire.network_config(NetworkSpec(name, {}), IPv4Network("10.213.0.16/28")) for name in ("a", "b")
     )
 
+    assert first["EnableIPv6"] is False
     assert first["IPAM"]["Config"] == [{"Subnet": "10.213.0.16/28"}]
     names = {config["Options"]["com.docker.network.bridge.name"] for config in (first, second)}
     assert len(names) == 2

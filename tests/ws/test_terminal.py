@@ -12,7 +12,8 @@ from django.contrib.sessions.models import Session
 
 from accounts.roles import Role
 from agents.models import Agent
-from agents.runtime.base import ContainerSpec, Shell
+from agents.runtime.base import ContainerSpec
+from agents.runtime.base_async import Shell
 from agents.runtime.registry import runtime_for
 from agents.runtime.simulated_async import SimulatedAsyncRuntime
 from sessions_app.gateway import connections, terminal
