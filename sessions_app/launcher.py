@@ -48,7 +48,7 @@ def work_lock(session_id: UUID) -> str:
 
 def launch_session(session_id: UUID) -> None:
     """Bring a SCHEDULED session to RUNNING, or to its end with the reason. Nothing happens if another worker is at it
-    or the session has moved on."""
+    or the session has moved on; it stays in its stage while the engine does not answer."""
     failure: RuntimeFault | BerthError | None = None
     with try_exclusive(work_lock(session_id)) as is_mine:
         session = ComputeSession.objects.with_parts().filter(pk=session_id, status__in=LAUNCHING).first()
@@ -56,6 +56,10 @@ def launch_session(session_id: UUID) -> None:
             return
         try:
             _launch(session)
+        except RuntimeUnavailable as error:
+            # An engine that restarts is back in seconds: reconcile tries again, until the deadline of the stage or
+            # the loss of the machine ends it.
+            log.warning("launch.waits", session_id=str(session_id), error=str(error))
         except (RuntimeFault, BerthError) as error:
             failure = error
     # Only now that the lock is free: what ends the session needs it.
@@ -175,7 +179,6 @@ def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
 def reason_of(error: RuntimeFault | BerthError) -> Reason:
     """The code for a launch that failed with `error`."""
     by_type = (
-        (RuntimeUnavailable, Reason.ENGINE_UNAVAILABLE),
         (ImageMissing, Reason.IMAGE_MISSING),
         (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
         (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),

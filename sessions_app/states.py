@@ -77,7 +77,6 @@ class Reason(StrEnum):
     IMAGE_MISSING = "image_missing"
     IMAGE_PULL_FAILED = "image_pull_failed"
     ENGINE_REFUSED = "engine_refused"
-    ENGINE_UNAVAILABLE = "engine_unavailable"
     NO_ROOM_ON_AGENT = "no_room_on_agent"
     FOLDER_UNAVAILABLE = "folder_unavailable"
     DEADLINE_PASSED = "deadline_passed"
@@ -103,7 +102,6 @@ REASON_SENTENCES = MappingProxyType(
         Reason.IMAGE_MISSING: "The image is not on the machine and no registry has it. Choose another image.",
         Reason.IMAGE_PULL_FAILED: "The image could not be pulled from its registry. Try again or choose another.",
         Reason.ENGINE_REFUSED: "The machine's container engine refused to start it.",
-        Reason.ENGINE_UNAVAILABLE: "The machine's container engine did not answer. Start the session again.",
         Reason.NO_ROOM_ON_AGENT: "The machine ran out of disk, memory or network addresses.",
         Reason.FOLDER_UNAVAILABLE: "One of its folders is not there any more. Start it again without that folder.",
         Reason.DEADLINE_PASSED: "A stage took longer than it may, so the session was ended.",

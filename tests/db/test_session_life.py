@@ -110,6 +110,18 @@ def test_full_machine_ends_in_error_with_its_reason(place: Place) -> None:
     assert place.fresh(session).status_reason == Reason.NO_ROOM_ON_AGENT
 
 
+def test_launch_waits_for_an_engine_that_restarts(place: Place) -> None:
+    runtime = place.replace_runtime(LostRuntime)
+    session = place.place()
+    runtime.is_lost = True
+    launch_session(session.pk)
+    assert place.fresh(session).status == Status.PREPARING
+
+    runtime.is_lost = False
+    launch_session(session.pk)
+    assert place.fresh(session).status == Status.RUNNING
+
+
 def test_engine_that_is_gone_keeps_the_session_terminating_until_it_is_back(place: Place) -> None:
     runtime = place.replace_runtime(LostRuntime)
     session = place.run()
