@@ -1,5 +1,6 @@
 """Makes engines and rows agree, both ways, and lets nothing outstay its deadline. Right if it alone ran."""
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from uuid import UUID
@@ -13,6 +14,7 @@ from agents.runtime.base import (
     ContainerRuntime,
     ContainerState,
     ContainerStatus,
+    LabelledObject,
     RuntimeFault,
     RuntimeUnavailable,
 )
@@ -29,6 +31,7 @@ from sessions_app.states import Reason, Status
 
 log = structlog.get_logger(__name__)
 
+UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # A launch or an end that nobody reported on for this long is started again; whoever still works on it holds its lock.
 STALE_AFTER = timedelta(seconds=5)
 LOST_GRACE = timedelta(minutes=5)
@@ -68,8 +71,21 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
             note_address(kernel, found[name])
     for kernel in ended:
         check_running(kernel, runtime)
+    ids = ids_in([found[name] for name in strays], specs.KERNEL_LABEL)
+    known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     for name in strays:
-        reap(found[name], runtime)
+        if ids_in([found[name]], specs.KERNEL_LABEL) & known:
+            reap(found[name], runtime)
+        else:
+            # Rows come before containers and are never deleted: this database is older than the container, restored
+            # perhaps. Whoever restored it decides; `bin/down --purge` removes what is left.
+            log.error("reconcile.unknown", container=name, agent=agent.name)
+
+
+def ids_in(things: Iterable[ContainerState | LabelledObject], label: str) -> set[UUID]:
+    """The ids in this label of engine objects; labels that are no id, which somebody else wrote, are left out."""
+    texts = {thing.labels.get(label, "") for thing in things}
+    return {UUID(text) for text in texts if UUID_TEXT.fullmatch(text)}
 
 
 def demand_its_engine(agent: Agent, runtime: ContainerRuntime) -> None:
@@ -115,7 +131,7 @@ def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
 
 
 def reap(state: ContainerState, runtime: ContainerRuntime) -> None:
-    """Remove a container that no live session stands behind, with its network and scratch home."""
+    """Remove the container of a session that has ended, with its network and scratch home."""
     log.warning("reconcile.reaped", container=state.name, session_id=state.labels.get(specs.SESSION_LABEL))
     try:
         runtime.remove_container(state.name)
@@ -129,14 +145,13 @@ def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
     """Remove networks and scratch homes whose session has ended: what a crash between two removals left."""
     labels = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
     networks, volumes = runtime.list_networks(labels), runtime.list_volumes(labels)
-    named = {thing.labels.get(specs.SESSION_LABEL, "") for thing in [*networks, *volumes]} - {""}
-    live = {str(pk) for pk in ComputeSession.objects.live().filter(pk__in=named).values_list("pk", flat=True)}
+    named = ids_in([*networks, *volumes], specs.SESSION_LABEL)
+    ended = set(ComputeSession.objects.ended().filter(pk__in=named).values_list("pk", flat=True))
     for thing, remove in [
         *((network, runtime.remove_network) for network in networks),
         *((volume, runtime.remove_volume) for volume in volumes),
     ]:
-        session_id = thing.labels.get(specs.SESSION_LABEL)
-        if session_id and session_id not in live:
+        if ids_in([thing], specs.SESSION_LABEL) & ended:
             try:
                 remove(thing.name)
             except RuntimeFault as error:

@@ -61,7 +61,8 @@ def test_container_that_cannot_be_removed_does_not_keep_the_others_from_it(place
             super().remove_container(name)
 
     place.replace_runtime(lambda images: Sticky(name=place.agent.name, images=images))
-    labels = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION, specs.KERNEL_LABEL: "not an id"}
+    kernel = place.end(place.run()).kernels.get()
+    labels = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION, specs.KERNEL_LABEL: str(kernel.pk)}
     for number in range(6):
         name = f"{'stray' if number % 2 else 'stuck'}-{number}"
         spec = ContainerSpec(

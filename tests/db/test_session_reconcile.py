@@ -12,7 +12,7 @@ from common import clock
 from common.actors import SYSTEM
 from sessions_app import reconcile, specs
 from sessions_app.launcher import end_session, launch_session, plan_of
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.selectors import kept_log
 from sessions_app.services import terminate_session
 from sessions_app.states import Reason, Status
@@ -145,6 +145,19 @@ def test_container_without_a_live_session_is_reaped(place: Place) -> None:
 
     assert place.runtime.list_containers({}) == place.runtime.list_networks({}) == []
     assert place.fresh(ended).status == Status.TERMINATED
+
+
+def test_container_that_the_database_never_knew_is_left_alone(place: Place) -> None:
+    session = place.run()
+    container = session.kernels.get().container_name
+    KernelAllocation.objects.filter(kernel__session=session).delete()
+    session.delete()
+
+    reconcile.reconcile_sessions()
+    reconcile.reap_leftovers(place.agent, place.runtime)
+
+    assert [state.name for state in place.runtime.list_containers({})] == [container]
+    assert len(place.runtime.list_networks({})) == len(place.runtime.list_volumes({})) == 1
 
 
 def test_container_of_another_installation_is_left_alone(place: Place) -> None:
