@@ -94,7 +94,9 @@ def test_words_of_an_app_command_are_not_read_by_a_shell(word: str) -> None:
 
 def test_token_of_an_app_comes_from_its_environment() -> None:
     [_, _, line] = build_app_argv(
-        ["jupyter", "--token={token}", "--port={port}", "--dir={start_dir}"], port=8888, start_dir="/home/work/data"
+        ["jupyter", "--token={token}", "--port={port}", "--dir={start_dir}"],
+        port=8888,
+        start_dir="/home/work/data",
     )
     assert '"$BERTH_APP_TOKEN"' in line
     assert "--port=8888 --dir=/home/work/data" in line
