@@ -28,7 +28,8 @@ def make_tiny_image() -> str:
             _busybox_root(Path(busybox)),
             repository=TINY_IMAGE.rpartition(":")[0],
             tag=INSTALLATION,
-            changes=[f"LABEL io.berth.installation={INSTALLATION}", "ENV PATH=/bin"],
+            # An entry point that would end whatever is started: ours must take its place.
+            changes=[f"LABEL io.berth.installation={INSTALLATION}", "ENV PATH=/bin", 'ENTRYPOINT ["false"]'],
         )
     return TINY_IMAGE
 

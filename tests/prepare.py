@@ -54,7 +54,8 @@ def prepare_all(layout: Layout) -> None:
     data.mkdir(parents=True, exist_ok=True)
     ensure_session_image(speaker("image"), data, address=engine)
     ensure_assets(layout, settings_environment(layout), say)
-    ensure_browser(say)
+    ensure_program("chromium", "chromium", say)
+    ensure_program("busybox", "busybox-static", say)
 
 
 def settings_environment(layout: Layout) -> Mapping[str, str]:
@@ -70,13 +71,13 @@ def settings_environment(layout: Layout) -> Mapping[str, str]:
     }
 
 
-def ensure_browser(log: Say) -> None:
-    """Chromium for the browser tests. Raises PreflightFailed."""
-    if shutil.which("chromium"):
+def ensure_program(program: str, package: str, log: Say) -> None:
+    """A Debian package that only tests need. Raises PreflightFailed."""
+    if shutil.which(program):
         return
     if not can_apt_install():
-        raise PreflightFailed("The browser tests need Chromium.", "Run: sudo apt-get install -y chromium")
-    apt_install("chromium", log=log)
+        raise PreflightFailed(f"The tests need {program}.", f"Run: sudo apt-get install -y {package}")
+    apt_install(package, log=log)
 
 
 if __name__ == "__main__":

@@ -117,8 +117,9 @@ class NetworkSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """All that an engine is told about a container. Not told, because never different: no capability but
-    those listed, no new privileges, no swap, no published port, logs rotated at `log_bytes`."""
+    """All that an engine is told about a container. `command` takes the place of the image's entry point and command.
+    Not told, because never different: no capability but those listed, no new privileges, no swap, no published port,
+    logs rotated at `log_bytes`."""
 
     name: str
     image: str

@@ -63,7 +63,8 @@ def container_config(spec: ContainerSpec) -> Json:
         "HostConfig": _host_config(spec),
     }
     optional = {
-        "Cmd": list(spec.command) if spec.command is not None else None,
+        # In the place of the image's entry point too: that would take our command for its arguments.
+        "Entrypoint": list(spec.command) if spec.command is not None else None,
         "User": spec.user,
         "WorkingDir": spec.working_dir,
         "Hostname": spec.hostname,

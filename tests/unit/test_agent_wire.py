@@ -68,8 +68,8 @@ def test_container_is_known_in_its_network_by_its_aliases() -> None:
 
 
 def test_what_is_not_asked_for_is_left_to_the_image() -> None:
-    assert {"Cmd", "User", "WorkingDir", "Hostname"}.isdisjoint(wire.container_config(spec()))
-    assert wire.container_config(spec(command=("sleep", "infinity")))["Cmd"] == ["sleep", "infinity"]
+    assert {"Entrypoint", "User", "WorkingDir", "Hostname"}.isdisjoint(wire.container_config(spec()))
+    assert wire.container_config(spec(command=("sleep", "infinity")))["Entrypoint"] == ["sleep", "infinity"]
 
 
 def test_mounts_say_what_they_are() -> None:
