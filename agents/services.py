@@ -159,6 +159,7 @@ def _note(agent: Agent, seen: Observation) -> None:
         "api_version": seen.info.api_version,
         "storage_driver": seen.info.storage_driver,
         "has_live_restore": seen.info.has_live_restore,
+        "life_id": seen.info.life_id,
     }
     if seen.devices is not None:
         agent.data["devices"] = [device.to_json() for device in seen.devices]

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from agents import services
+from agents import services, walls
 from common.dispatch import TaskName
 from common.locks import try_exclusive
 
@@ -13,3 +13,10 @@ def heartbeat_agents() -> None:
     with try_exclusive("agents.heartbeat") as is_mine:
         if is_mine:
             services.heartbeat_agents()
+
+
+@shared_task(name=TaskName.KEEP_WALLS.value, soft_time_limit=240, time_limit=300)
+def keep_walls() -> None:
+    with try_exclusive("agents.walls") as is_mine:
+        if is_mine:
+            walls.keep_walls()

@@ -15,6 +15,7 @@ class TaskName(StrEnum):
 
     TICK = "scheduler.tick"
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
+    KEEP_WALLS = "agents.keep_walls"
     LAUNCH_SESSION = "sessions_app.launch_session"
     TERMINATE_SESSION = "sessions_app.terminate_session"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
@@ -29,6 +30,7 @@ QUEUE_OF = {
     TaskName.TERMINATE_SESSION: "launch",
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
+    TaskName.KEEP_WALLS: "maintenance",
     TaskName.PURGE_EXPIRED: "maintenance",
     TaskName.PURGE_FOLDERS: "maintenance",
     TaskName.PURGE_SIGN_INS: "maintenance",

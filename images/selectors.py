@@ -9,6 +9,9 @@ from common.errors import NotFound
 from images.models import ContainerImage, ImageQuerySet
 from images.references import parse_reference
 
+BUILT = "berth/"
+BUILT_KEPT = 5
+
 
 def visible_images(actor: Actor) -> ImageQuerySet:
     """Images that sessions can be started from, newest first under one title; one list for everybody who is signed
@@ -34,6 +37,13 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
             fields={"image": ["Unknown image."]},
         )
     return image
+
+
+def built_image_ids() -> list[str]:
+    """Ids of the session images that set-up built here, newest first: the only ones that may do work of ours on a
+    machine. One query."""
+    built = ContainerImage.objects.filter(registry=None, reference__startswith=BUILT).exclude(digest="")
+    return list(built.order_by("-created_at").values_list("digest", flat=True)[:BUILT_KEPT])
 
 
 def newest_image(actor: Actor, reference: str) -> ContainerImage | None:

@@ -11,6 +11,7 @@ from common.dispatch import QUEUE_OF, TaskName
 PERIODS_S = {
     TaskName.TICK: 5,
     TaskName.HEARTBEAT_AGENTS: 10,
+    TaskName.KEEP_WALLS: 30,
     TaskName.RECONCILE_SESSIONS: 2,
     TaskName.PURGE_EXPIRED: 600,
     TaskName.PURGE_FOLDERS: 300,

@@ -27,6 +27,7 @@ BERTH_CONTAINER_UID = env.int("BERTH_CONTAINER_UID", os.getuid() or 1000)
 BERTH_CONTAINER_GID = env.int("BERTH_CONTAINER_GID", os.getgid() or 1000)
 BERTH_ENGINE = env.str("BERTH_ENGINE", "unix:///var/run/docker.sock")
 BERTH_SESSION_POOL = env.str("BERTH_SESSION_POOL", "10.213.0.0/16")
+BERTH_WALLS = env.str("BERTH_WALLS", "required")
 DATABASE_URL = env.str("DATABASE_URL")
 REDIS_URL = env.str("REDIS_URL")
 

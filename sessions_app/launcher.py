@@ -22,6 +22,7 @@ from agents.runtime.base import (
     RuntimeUnavailable,
 )
 from agents.selectors import runtime_of
+from agents.walls import WallsMissing, require_walls
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, NotFound
@@ -73,6 +74,7 @@ def _launch(session: ComputeSession) -> None:
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
+        require_walls(kernel.placed_agent)
         runtime.ensure_network(specs.build_network_spec(plan))
         runtime.ensure_volume(specs.home_volume_name(kernel.pk), specs.kernel_labels(plan))
 
@@ -182,6 +184,7 @@ def reason_of(error: RuntimeFault | BerthError) -> Reason:
         (ImageMissing, Reason.IMAGE_MISSING),
         (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
         (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),
+        (WallsMissing, Reason.WALLS_MISSING),
         (RuntimeFault, Reason.ENGINE_REFUSED),
         (BerthError, Reason.FOLDER_UNAVAILABLE),
     )

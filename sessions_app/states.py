@@ -78,6 +78,7 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = "image_pull_failed"
     ENGINE_REFUSED = "engine_refused"
     NO_ROOM_ON_AGENT = "no_room_on_agent"
+    WALLS_MISSING = "walls_missing"
     FOLDER_UNAVAILABLE = "folder_unavailable"
     DEADLINE_PASSED = "deadline_passed"
     LIFETIME_OVER = "lifetime_over"
@@ -103,6 +104,7 @@ REASON_SENTENCES = MappingProxyType(
         Reason.IMAGE_PULL_FAILED: "The image could not be pulled from its registry. Try again or choose another.",
         Reason.ENGINE_REFUSED: "The machine's container engine refused to start it.",
         Reason.NO_ROOM_ON_AGENT: "The machine ran out of disk, memory or network addresses.",
+        Reason.WALLS_MISSING: "The machine cannot keep sessions apart from itself, so nothing was started there.",
         Reason.FOLDER_UNAVAILABLE: "One of its folders is not there any more. Start it again without that folder.",
         Reason.DEADLINE_PASSED: "A stage took longer than it may, so the session was ended.",
         Reason.LIFETIME_OVER: "Its longest lifetime was reached.",

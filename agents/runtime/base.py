@@ -250,7 +250,7 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def inspect_image(self, reference: str) -> ImageInfo | None:
-        """The image, or None where the machine does not have it."""
+        """The image of this name or id, or None where the machine does not have it."""
 
     @abstractmethod
     def pull_image(

@@ -33,6 +33,7 @@ from agents.runtime.wire import carries, free_subnets
 
 SIGTERM_EXIT_CODE = 143
 IMAGE_BYTES = 100 * 2**20
+IMAGE_ID_PREFIX = "sha256:"
 
 
 @dataclass(slots=True)
@@ -91,6 +92,10 @@ class SimulatedRuntime(ContainerRuntime):
             container.output += output
             self._end(container, exit_code, was_oom_killed)
 
+    def reboot(self) -> None:
+        """The machine has booted anew, as far as its engine tells."""
+        self._info = replace(self._info, life_id=f"{self._info.life_id}+")
+
     def processes_of(self, name: str) -> tuple[tuple[str, ...], ...]:
         """What was started in the container by `start_process` and `run_process`, in order."""
         with self._lock:
@@ -119,7 +124,7 @@ class SimulatedRuntime(ContainerRuntime):
     def inspect_image(self, reference: str) -> ImageInfo | None:
         self._answer()
         with self._lock:
-            return self._images.get(reference)
+            return self._images.get(reference.removeprefix(IMAGE_ID_PREFIX))
 
     def pull_image(
         self, reference: str, *, on_progress: OnProgress, credentials: RegistryCredentials | None = None
@@ -241,10 +246,7 @@ class SimulatedRuntime(ContainerRuntime):
             return [state for state in states if carries(state.labels, labels)]
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
-        self._answer()
-        if spec.image not in {
-            name for image in self.list_images() for name in (image.image_id, *image.references)
-        }:
+        if self.inspect_image(spec.image) is None:
             raise ImageMissing(f"No such image: {spec.image}")
         self.helpers.append(spec)
         return ProcessResult(exit_code=0, output=b"")
@@ -319,7 +321,7 @@ class SimulatedRuntime(ContainerRuntime):
 
 def _image(reference: str) -> ImageInfo:
     return ImageInfo(
-        image_id=f"sha256:{reference}",
+        image_id=f"{IMAGE_ID_PREFIX}{reference}",
         references=(reference,),
         size_bytes=IMAGE_BYTES,
         labels={},

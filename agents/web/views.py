@@ -49,4 +49,5 @@ def row_of(agent: Agent, actor: Actor) -> dict[str, object]:
         "heartbeat_at": agent.heartbeat_at,
         "address": agent.address if is_admin else "",
         "last_error": agent.last_error if is_admin else "",
+        "walls_error": agent.data.get("walls", {}).get("error", "") if is_admin else "",
     }

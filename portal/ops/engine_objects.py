@@ -57,6 +57,40 @@ def remove_images(engine: EngineClient, log: Say, label: str = ROLE_LABEL) -> No
                 log(f"kept the image {name}: {refusal}")
 
 
+def remove_walls(engine: EngineClient, installation: str, log: Say) -> None:
+    """The rules that kept sessions apart, by a helper on the machine. Without an image that we built they stay, and
+    match nothing any more."""
+    images = listed(engine, "/images/json", f"{ROLE_LABEL}=session-image")
+    built = [
+        image for image in images if any(tag.startswith("berth/") for tag in image.get("RepoTags") or [])
+    ]
+    if not built:
+        return
+    name = f"berth-walls-{installation}"
+    body = {
+        "Image": max(built, key=lambda image: image["Created"])["Id"],
+        "User": "0:0",
+        "Entrypoint": ["/usr/sbin/nft", "add table inet berth; delete table inet berth"],
+        "Cmd": [],
+        "Labels": {INSTALLATION_LABEL: installation},
+        "HostConfig": {
+            "NetworkMode": "host",
+            "UsernsMode": "host",
+            "CapDrop": ["ALL"],
+            "CapAdd": ["NET_ADMIN"],
+        },
+    }
+    try:
+        engine.post("/containers/create", query={"name": name}, body=body)
+        engine.post(f"/containers/{name}/start")
+        status = engine.post(f"/containers/{name}/wait")["StatusCode"]
+        log("removed the walls" if status == 0 else f"could not remove the walls: exit code {status}")
+    except EngineRefused as refusal:
+        log(f"could not remove the walls: {refusal}")
+    finally:
+        engine.delete(f"/containers/{name}", query={"force": "true"})
+
+
 def listed(engine: EngineClient, path: str, label: str, **query: str) -> Any:
     """What the engine lists under a path, limited to a label (`key` or `key=value`)."""
     filters = quote(json.dumps({"label": [label]}))

@@ -7,7 +7,7 @@ from typing import Any
 
 from portal.ops.console import Say
 from portal.ops.engine_api import EngineClient, EngineUnreachable
-from portal.ops.engine_objects import has_others, remove_images, remove_objects
+from portal.ops.engine_objects import has_others, remove_images, remove_objects, remove_walls
 from portal.ops.envfile import read_env
 from portal.ops.layout import Layout
 from portal.ops.locks import directory_lock
@@ -36,6 +36,7 @@ def purge_engine(engine: EngineClient, installation: str, log: Say) -> None:
     if has_others(engine, installation):
         log("another Berth uses this engine: the images stay")
     else:
+        remove_walls(engine, installation, log)
         remove_images(engine, log)
 
 

@@ -62,6 +62,7 @@ def test_present_image_is_listed_and_inspected_under_its_name(rig: Rig) -> None:
     found = rig.runtime.inspect_image(rig.image)
     assert found is not None
     assert found.architecture == rig.runtime.info().architecture
+    assert rig.runtime.inspect_image(found.image_id) == found
 
 
 def test_absent_image_is_none(rig: Rig) -> None:

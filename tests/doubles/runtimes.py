@@ -2,7 +2,15 @@
 
 import threading
 
-from agents.runtime.base import ContainerSpec, ContainerState, NetworkSpec, OutOfCapacity, RuntimeUnavailable
+from agents.runtime.base import (
+    ContainerSpec,
+    ContainerState,
+    HelperSpec,
+    NetworkSpec,
+    OutOfCapacity,
+    ProcessResult,
+    RuntimeUnavailable,
+)
 from agents.runtime.simulated import SimulatedRuntime
 
 
@@ -40,3 +48,11 @@ class FullRuntime(SimulatedRuntime):
 
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
         raise OutOfCapacity("no space left on device")
+
+
+class NakedRuntime(SimulatedRuntime):
+    """Its machine takes no firewall rules."""
+
+    def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
+        super().run_helper(spec, timeout_s=timeout_s)
+        return ProcessResult(exit_code=1, output=b"netlink: Error: Operation not supported\n")

@@ -16,7 +16,7 @@ END
 apt-get update -q
 apt-get upgrade -q -y
 apt-get install -q -y \
-    ca-certificates curl git less openssh-client procps \
+    ca-certificates curl git less nftables openssh-client procps \
     python-is-python3 python3 python3-pip tmux tzdata unzip vim xz-utils
 rm -rf /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/log/apt /var/log/*.log
 

@@ -25,6 +25,7 @@ from agents.runtime.base import RuntimeFault
 from agents.selectors import runtime_of
 from agents.services import create_resource_group, refresh_agent, register_agent
 from agents.states import AgentState
+from agents.walls import WallsMissing, require_walls
 from common.actors import SYSTEM, Actor, ActorKind
 from common.errors import BerthError
 from images.services import discover_image
@@ -106,6 +107,12 @@ class Command(BaseCommand):
         if facts is None:
             raise CommandError(f"The engine of “{agent.name}” does not hold the image {reference}.")
         discover_image(actor=SYSTEM, reference=reference, facts=facts)
+        try:
+            require_walls(agent)
+        except WallsMissing as fault:
+            self.stderr.write(
+                f"No session starts on “{agent.name}”: {fault} docs/subsystems/agents.md says more."
+            )
 
 
 def make_person(project: Project, email: str, role: Role, project_role: ProjectRole) -> Credentials:

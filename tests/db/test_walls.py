@@ -1,0 +1,141 @@
+"""When walls around sessions are raised, relied on, and missed."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from agents import services, walls
+from agents.models import Agent
+from agents.runtime.registry import adopt_runtime
+from agents.runtime.simulated import SimulatedRuntime
+from agents.walls import WallsMissing
+from common import clock
+from common.actors import SYSTEM
+from images.models import ContainerImage
+from sessions_app import launcher
+from sessions_app.states import Reason, Status
+from tests.conftest import People
+from tests.doubles.runtimes import NakedRuntime
+from tests.factories_sessions import make_place
+
+pytestmark = pytest.mark.django_db
+BUILT = "berth/python:1"
+_numbers = count(1)
+
+
+@pytest.fixture
+def image() -> ContainerImage:
+    return ContainerImage.objects.create(reference=BUILT, digest=f"sha256:{BUILT}")
+
+
+@pytest.fixture
+def engine() -> SimulatedRuntime:
+    return SimulatedRuntime(name=f"walls-{next(_numbers)}", images=[BUILT, "hub.example/tool:1"])
+
+
+@pytest.fixture
+def agent(engine: SimulatedRuntime) -> Agent:
+    return register(engine)
+
+
+def register(engine: SimulatedRuntime) -> Agent:
+    """A machine with a network, as far as anybody can tell from its address."""
+    address = f"unix:///walls-{next(_numbers)}.sock"
+    adopt_runtime(address, engine)
+    services.create_resource_group(actor=SYSTEM, name=f"walls-{next(_numbers)}", is_default=False)
+    return services.register_agent(actor=SYSTEM, name=f"walls-{next(_numbers)}", address=address)
+
+
+def keep_walls_after(seconds: float) -> None:
+    with clock.frozen_at(clock.now() + timedelta(seconds=seconds)):
+        walls.keep_walls()
+
+
+def require_walls(agent: Agent) -> None:
+    agent.refresh_from_db()
+    walls.require_walls(agent)
+
+
+def test_first_launch_raises_the_walls_and_the_next_ones_rely_on_them(
+    agent: Agent, engine: SimulatedRuntime, image: ContainerImage
+) -> None:
+    require_walls(agent)
+    require_walls(agent)
+
+    (helper,) = engine.helpers
+    assert (helper.image, helper.capabilities) == (image.digest, ("NET_ADMIN",))
+
+
+def test_rounds_raise_the_walls_every_five_minutes(
+    agent: Agent, engine: SimulatedRuntime, image: ContainerImage
+) -> None:
+    for seconds in (0, 60, 299, 301, 330):
+        keep_walls_after(seconds)
+    assert len(engine.helpers) == 2
+
+
+def test_walls_do_not_outlive_the_machine_that_they_were_raised_on(
+    agent: Agent, engine: SimulatedRuntime, image: ContainerImage
+) -> None:
+    require_walls(agent)
+    engine.reboot()
+    services.heartbeat_agents()
+    require_walls(agent)
+    assert len(engine.helpers) == 2
+
+
+def test_only_an_image_that_was_built_here_works_on_the_machine(
+    agent: Agent, engine: SimulatedRuntime
+) -> None:
+    ContainerImage.objects.create(reference="hub.example/tool:1", digest="sha256:hub.example/tool:1")
+    with pytest.raises(WallsMissing, match="session image"):
+        require_walls(agent)
+    assert engine.helpers == []
+
+
+def test_best_effort_goes_on_without_walls_and_says_so(agent: Agent, settings: Any) -> None:
+    settings.BERTH_WALLS = "best-effort"
+    require_walls(agent)
+    agent.refresh_from_db()
+    assert "session image" in agent.data["walls"]["error"]
+
+
+def test_missing_walls_are_missed_at_each_round_until_they_stand(
+    agent: Agent, engine: SimulatedRuntime
+) -> None:
+    walls.keep_walls()
+    ContainerImage.objects.create(reference=BUILT, digest=f"sha256:{BUILT}")
+    walls.keep_walls()
+
+    agent.refresh_from_db()
+    assert agent.data["walls"]["error"] == ""
+
+
+def test_no_container_starts_where_the_machine_takes_no_rules(image: ContainerImage) -> None:
+    place = make_place()
+    naked = NakedRuntime(name=f"naked-{next(_numbers)}", images=[BUILT, place.image.reference])
+    address = f"unix:///naked-{next(_numbers)}.sock"
+    adopt_runtime(address, naked)
+    Agent.objects.filter(pk=place.agent.pk).update(address=address)
+    session = place.place()
+
+    launcher.launch_session(session.pk)
+
+    session = place.fresh(session)
+    assert (session.status, session.status_reason) == (Status.TERMINATING, Reason.WALLS_MISSING)
+    assert "Operation not supported" in session.status_message
+    assert naked.list_containers({}) == []
+    assert naked.list_networks({}) == []
+
+
+def test_superadmins_alone_read_on_the_agents_page_why_walls_are_missing(
+    agent: Agent, people: People, browser_of: Callable[[User], Client]
+) -> None:
+    walls.keep_walls()
+    assert "No walls around sessions" in browser_of(people.superadmin).get("/agents/").content.decode()
+    assert "No walls around sessions" not in browser_of(people.member).get("/agents/").content.decode()
