@@ -7,12 +7,29 @@ import sys
 
 import coverage
 
-WHOLE = 80.0
+WHOLE = 95.0
 FULLY_COVERED = (
-    "sessions_app/lifecycle.py",
-    "sessions_app/states.py",
-    "sessions_app/specs.py",
+    "accounts/roles.py",
+    "accounts/tokens.py",
+    "agents/lifecycle.py",
+    "agents/runtime/wire.py",
+    "agents/states.py",
+    "common/actors.py",
+    "common/slots.py",
+    "images/labels.py",
+    "images/references.py",
     "scheduler/engine/*",
+    "scheduler/reasons.py",
+    "sessions_app/lifecycle.py",
+    "sessions_app/requests.py",
+    "sessions_app/specs.py",
+    "sessions_app/states.py",
+    "sessions_app/tickets.py",
+    "vfolders/lifecycle.py",
+    "vfolders/paths.py",
+    "vfolders/ranges.py",
+    "vfolders/roles.py",
+    "vfolders/states.py",
 )
 
 
@@ -21,7 +38,7 @@ def main() -> int:
     data.load()
     whole = data.report(file=sys.stdout, skip_covered=True, precision=1)
     pure = data.report(include=list(FULLY_COVERED), file=sys.stdout, precision=1)
-    print(f"coverage: whole {whole:.1f} % (floor {WHOLE}), lifecycle and engine {pure:.1f} % (floor 100)")
+    print(f"coverage: whole {whole:.1f} % (floor {WHOLE}), pure modules and doors {pure:.1f} % (floor 100)")
     return 0 if whole >= WHOLE and pure >= 100 else 1
 
 

@@ -163,3 +163,10 @@ def test_a_changed_file_of_a_recipe_is_another_image(tmp_path: Path) -> None:
     with (tmp_path / "install.sh").open("a") as script:
         script.write("# more\n")
     assert read_recipe(tmp_path).reference != read_recipe(RECIPE).reference
+
+
+def test_a_service_port_that_is_no_app_is_left_out() -> None:
+    hints = read_hints(
+        {"ai.backend.service-ports": "-bad-:http:8080,web:http:8080,same:http:8080,big:http:70000"}
+    )
+    assert [app.name for app in hints.apps] == ["web"]

@@ -74,3 +74,8 @@ def test_names_that_sessions_made_can_always_be_shown() -> None:
     assert display_name("caf\udce9\n") == "caf\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
     assert not is_addressable("caf\udce9")
     assert is_addressable("café")
+
+
+def test_length_is_counted_in_bytes() -> None:
+    with pytest.raises(UnsafePath, match="bytes"):
+        parse_path("/".join(["é" * 100] * 16))

@@ -57,6 +57,15 @@ def test_smallest_request_is_interactive_with_defaults() -> None:
         ("command", {"type": "batch"}),
         ("command", {"command": "ls"}),
         ("timeout_s", {"type": "batch", "command": "ls", "timeout_s": 0}),
+        ("image", {"image": "a" * 2000}),
+        ("project", {"project": "a\nb"}),
+        ("resources", {"resources": {f"kind-{number}": 1 for number in range(200)}}),
+        ("environment", {"environment": {f"A{number}": "x" for number in range(101)}}),
+        ("environment", {"environment": ["A=b"]}),
+        ("environment", {"environment": {"A": "x" * 33 * 1024}}),
+        ("mounts", {"mounts": [{"folder": "d", "path": "/home/work/" + "x" * 300}]}),
+        ("mounts", {"mounts": [{"folder": "d", "path": "/home/work/a\tb"}]}),
+        ("mounts", {"mounts": [{"folder": "d", "path": 7}]}),
     ],
 )
 def test_wrong_value_is_refused_at_its_field(field: str, changes: dict[str, object]) -> None:
@@ -69,3 +78,9 @@ def test_all_wrong_fields_are_named_at_once() -> None:
     with pytest.raises(InvalidInput) as refusal:
         parse_request(raw(name="", image="", resources={}))
     assert set(refusal.value.fields) == {"name", "image", "resources.cpu", "resources.mem"}
+
+
+def test_mount_below_the_home_directory_is_taken_as_it_is() -> None:
+    mounts = [{"folder": "d", "path": "/home/work/in/depth", "readonly": True}]
+    [mount] = parse_request(raw(mounts=mounts)).mounts
+    assert (mount.path, mount.is_readonly) == ("/home/work/in/depth", True)

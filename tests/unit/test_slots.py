@@ -124,3 +124,7 @@ def test_amounts_read_well(name: str, amount: int, text: str) -> None:
 def test_slots_read_cpu_and_memory_first() -> None:
     assert format_slots({"cuda": 1000, "mem": 2**32, "cpu": 4000}) == "4 cores, 4 GiB, 1 cuda"
     assert format_slots({}) == "nothing"
+
+
+def test_slots_multiply_by_a_count() -> None:
+    assert ResourceSlots({"cpu": 500, "mem": 2**30}) * 3 == ResourceSlots({"cpu": 1500, "mem": 3 * 2**30})
