@@ -1,5 +1,6 @@
 """What all processes of one portal hold together, databases included, engine and sessions not."""
 
+import contextlib
 from pathlib import Path
 
 from portal.ops.layout import Layout
@@ -15,13 +16,26 @@ def measure(layout: Layout) -> dict[str, float]:
     if supervisor is None:
         raise SystemExit(f"No portal runs on {layout.data}. Start it: bin/up")
     numbers = {}
-    for pid in sorted({supervisor, *marked_processes(layout.data)}):
+    for pid in sorted(with_descendants({supervisor, *marked_processes(layout.data)})):
         sizes = sizes_of(pid)
         if sizes:
             numbers[f"pss_mib {pid} {name_of(pid)}"] = sizes["Pss"]
             numbers["rss_mib all"] = round(numbers.get("rss_mib all", 0) + sizes["Rss"], 1)
             numbers["pss_mib all"] = round(numbers.get("pss_mib all", 0) + sizes["Pss"], 1)
     return numbers
+
+
+def with_descendants(pids: set[int]) -> set[int]:
+    """`pids` and their children's children: PostgreSQL's write their titles over the mark in their environment."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found = set(pids)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
 
 
 def sizes_of(pid: int) -> dict[str, float]:

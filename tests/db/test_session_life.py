@@ -152,6 +152,15 @@ def test_illegal_transition_is_refused_and_changes_nothing(place: Place) -> None
     assert place.fresh(session).status == Status.PENDING
 
 
+def test_many_sessions_cannot_be_ended_at_once(place: Place) -> None:
+    session = place.place()
+    with pytest.raises(IllegalTransition):
+        lifecycle.transition_many(
+            [session.pk], frm=Status.PENDING, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
+        )
+    assert place.fresh(session).status == Status.SCHEDULED
+
+
 def test_allocations_are_there_exactly_while_the_session_holds_resources(place: Place) -> None:
     session = place.enqueue()
     assert not KernelAllocation.objects.exists()
