@@ -108,7 +108,10 @@ DATABASES["default"].update(
     {
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,  # the pool may hold connections that a restart of the server has ended
-        "OPTIONS": {"pool": {"min_size": 1, "max_size": env.int("BERTH_DB_POOL", 16), "timeout": 10}},
+        # Connections that nobody needed for a minute are given up: each costs PostgreSQL a process.
+        "OPTIONS": {
+            "pool": {"min_size": 1, "max_size": env.int("BERTH_DB_POOL", 16), "timeout": 10, "max_idle": 60}
+        },
     }
 )
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
