@@ -18,6 +18,7 @@ from sessions_app.states import Status
 SHOWN_BYTES = 4 * 2**20
 POLL_S = 0.5
 RECHECK_S = 5.0
+END_PATIENCE_S = 15.0
 
 
 def read_log(kernel: Kernel) -> bytes:
@@ -47,6 +48,7 @@ async def follow_log(actor: Actor, kernel: Kernel) -> AsyncIterator[bytes]:
             ) as chunks:
                 async for chunk in _until_refused(actor, fresh, chunks):
                     yield chunk
+            await _until_ended(actor, kernel)
             return
         except ContainerGone:
             pass
@@ -55,6 +57,15 @@ async def follow_log(actor: Actor, kernel: Kernel) -> AsyncIterator[bytes]:
             return
     if state != "refused":
         yield await database_sync_to_async(kept_log)(kernel)
+
+
+async def _until_ended(actor: Actor, kernel: Kernel) -> None:
+    """Wait until the session whose output is complete has its end and exit code too, for a bounded time: whoever reads
+    the log to its end asks for these next."""
+    for _ in range(int(END_PATIENCE_S / POLL_S)):
+        if await _log_state(actor, kernel.session_id, kernel.name) != "live":
+            return
+        await asyncio.sleep(POLL_S)
 
 
 async def _until_refused(actor: Actor, kernel: Kernel, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

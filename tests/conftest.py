@@ -49,7 +49,7 @@ def browser_of() -> Callable[[User], Client]:
     """A Django client that is signed in as the given user."""
 
     def sign_in(user: User) -> Client:
-        client = Client()
+        client = Client(headers={"Host": "localhost:8080"})
         client.force_login(user, backend="accounts.backends.SignInBackend")
         return client
 

@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
+from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -15,6 +16,7 @@ from accounts.web.forms import TokenForm
 from common.api import actor_of
 from common.errors import BerthError
 
+FORM_REMEMBERED_S = 24 * 3600
 SIGN_IN_BACKEND = "accounts.backends.SignInBackend"
 
 
@@ -28,13 +30,18 @@ def profile(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def create_token(request: HttpRequest) -> HttpResponse:
-    """Answers with the profile page that shows the new token: it is nowhere else, so there is no redirect."""
+    """Answers with the profile page that shows the new token: it is nowhere else, so there is no redirect. The same form
+    sent again, by a reload, makes no second token."""
     form = TokenForm(request.POST)
     if not form.is_valid():
         return _profile_page(request, form, status=400)
+    serial = form.cleaned_data["serial"]
+    if serial and not cache.add(f"token-form:{serial}", 1, timeout=FORM_REMEMBERED_S):
+        return redirect("profile")
     try:
         _, token = services.create_keypair(actor=actor_of(request), name=form.cleaned_data["name"])
     except BerthError as refusal:
+        cache.delete(f"token-form:{serial}")
         form.add_error("name", f"{refusal.message} {refusal.hint}".strip())
         return _profile_page(request, form, status=refusal.http_status)
     return _profile_page(request, TokenForm(), token=token, status=201)

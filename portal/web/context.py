@@ -19,6 +19,13 @@ def apps_reachable(request: HttpRequest) -> bool:
     return not is_local_domain or host == "localhost" or host.endswith(".localhost")
 
 
+def local_url(request: HttpRequest) -> str:
+    """The address under which apps open, for a browser on the portal's own machine; "" for any other."""
+    host = request.get_host().rpartition(":")[0] or request.get_host()
+    is_here = host in ("127.0.0.1", "[::1]")
+    return f"http://localhost:{request.get_port()}{request.path}" if is_here else ""
+
+
 def tunnel_line(request: HttpRequest) -> str:
     """What makes `*.localhost` mean this portal on the reader's own computer."""
     host = request.get_host().partition(":")[0]
@@ -37,4 +44,5 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "apps_available": apps_reachable(request),
         "apps_domain": settings.BERTH_APPS_DOMAIN,
         "tunnel_line": tunnel_line(request),
+        "local_url": local_url(request),
     }

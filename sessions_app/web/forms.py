@@ -10,6 +10,7 @@ from agents.selectors import visible_resource_groups
 from common.actors import Actor
 from images.selectors import visible_images
 from sessions_app.models import SessionType
+from sessions_app.shortcuts import OWN_FOLDER
 from vfolders.selectors import own_folders
 
 TYPE_WORDS = {
@@ -22,7 +23,7 @@ class LauncherForm(forms.Form):
     """Fields carry the names of the REST body, so that refusals find their place."""
 
     type = forms.ChoiceField(choices=SessionType.choices, initial="interactive", required=False)
-    name = forms.CharField(max_length=64, help_text="Letters, digits, dots and dashes.")
+    name = forms.CharField(max_length=64, help_text="Letters, digits, dots, dashes and underscores.")
     project = forms.ChoiceField()
     image = forms.ChoiceField(label="Environment")
     resource_group = forms.ChoiceField(required=False, label="Machines")
@@ -60,6 +61,15 @@ class LauncherForm(forms.Form):
 
     def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
         self.fields[name].choices = choices  # type: ignore[attr-defined]
+
+    @property
+    def has_project(self) -> bool:
+        return bool(self.fields["project"].choices)  # type: ignore[attr-defined]
+
+    def choose_own_folder(self, actor: Actor) -> None:
+        """Begin with the folder that quick starts mount too: files outside of folders are gone at the end."""
+        own = (each for each in self.mountable if each.owner_id == actor.user_id and each.name == OWN_FOLDER)
+        self.initial["folders"] = [str(folder.pk) for folder in own]
 
     def type_cards(self) -> list[dict[str, Any]]:
         """The types as cards to choose from: [{"value", "label", "words", "is_chosen"}]."""

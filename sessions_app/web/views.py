@@ -66,6 +66,8 @@ def launcher(request: HttpRequest) -> HttpResponse:
         for several in ("folders", "readonly"):
             initial[several] = request.GET.getlist(several)  # type: ignore[assignment]
         form = LauncherForm(actor=actor, initial=initial)
+        if not request.GET:
+            form.choose_own_folder(actor)
     status = 422 if form.errors else 200
     context = {"form": form, "sizes": presenters.sizes(actor), "folders": form.folder_rows()}
     return render(request, "sessions_app/launcher.html", context, status=status)

@@ -8,6 +8,7 @@ function start(form) {
   for (const size of sizes) size.addEventListener("click", () => choose(form, size));
   form.addEventListener("input", () => mark(form, sizes));
   form.addEventListener("input", () => keepInAddress(form));
+  form.addEventListener("input", ({ target }) => unmark(target));
   mark(form, sizes);
 }
 
@@ -23,6 +24,14 @@ function mark(form, sizes) {
     const isChosen = cpu.value === size.dataset.sizeCpu && mem.value === size.dataset.sizeMem;
     size.setAttribute("aria-pressed", String(isChosen));
   }
+}
+
+/** What the server said of a field is no longer true once it was changed. */
+function unmark(field) {
+  if (!field.classList.contains("is-invalid")) return;
+  field.classList.remove("is-invalid");
+  field.removeAttribute("aria-invalid");
+  for (const error of field.parentElement.querySelectorAll(".field-error")) error.remove();
 }
 
 function keepInAddress(form) {

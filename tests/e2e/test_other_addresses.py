@@ -21,7 +21,8 @@ def test_opened_by_number_the_start_page_says_why_apps_cannot_open_and_terminals
     sign_in(page, user)
 
     expect(page.get_by_text("Apps cannot open under this address.")).to_be_visible()
-    expect(page.get_by_text(f"ssh -L {portal.port}:")).to_be_visible()
+    expect(page.get_by_role("link", name="open this page as localhost")).to_be_visible()
+    expect(page.get_by_role("link", name="Open", exact=True)).to_have_count(0)
 
     page.get_by_role("row", name="shared").get_by_role("link", name="Terminal").click()
     terminal = TerminalPage(page)

@@ -182,6 +182,14 @@ def test_a_new_token_is_shown_once_and_works(people: People, browser_of: Browser
     assert token[0].split(".")[1] not in later
 
 
+def test_the_same_form_sent_again_makes_no_second_token(people: People, browser_of: BrowserOf) -> None:
+    browser = browser_of(people.member)
+    serial = browser.get(reverse("profile")).context["form"]["serial"].value()
+    for _ in range(2):
+        browser.post(reverse("create-token"), {"name": "laptop", "serial": serial})
+    assert KeyPair.objects.filter(user=people.member).count() == 1
+
+
 @pytest.mark.parametrize("name", ["", "x" * 61])
 def test_a_wrong_token_name_is_marked_and_kept(people: People, browser_of: BrowserOf, name: str) -> None:
     response = browser_of(people.member).post(reverse("create-token"), {"name": name})

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.test import Client, override_settings
 
 from accounts.models import User
 from images.models import ContainerImage
@@ -106,10 +106,14 @@ def test_without_a_project_the_page_says_whom_to_ask(place: Place, browser_of: B
 
 def test_under_a_name_without_app_hosts_the_page_says_what_helps(browser: Client) -> None:
     here = browser.get("/", headers={"Host": "localhost:8080"}).content.decode()
-    elsewhere = browser.get("/", headers={"Host": "127.0.0.1:8080"}).content.decode()
+    by_number = browser.get("/", headers={"Host": "127.0.0.1:8080"}).content.decode()
+    with override_settings(ALLOWED_HOSTS=["10.1.2.3"]):
+        elsewhere = browser.get("/", headers={"Host": "10.1.2.3:8080"}).content.decode()
 
     assert "Apps cannot open" not in here
-    assert "ssh -L 8080:localhost:8080 127.0.0.1" in elsewhere
+    assert 'href="http://localhost:' in by_number
+    assert "ssh -L" not in by_number
+    assert "ssh -L 8080:localhost:8080 10.1.2.3" in elsewhere
 
 
 def test_the_page_takes_a_constant_number_of_queries(
