@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
+import redis
+from django.core.cache import cache
 from django.db import IntegrityError, transaction
 
 from accounts.models import Project, User
@@ -36,6 +38,7 @@ from vfolders.selectors import access_mountable_folder
 from vfolders.services import hold_folders
 
 LIVE_SESSIONS_PER_USER = 200
+APP_START_S = 10
 """Not a quota: it keeps a program in a loop from filling the queue that all others wait in."""
 
 
@@ -238,8 +241,8 @@ def start_app(session_id: UUID, app_name: str) -> None:
         raise Conflict(f"The session “{session.name}” is {session.status}, not RUNNING.")
     app = declared_app(session, app_name)
     kernel = kernel_named(session)
-    if not app.command:
-        return  # the image starts it by itself
+    if not app.command or not _is_first_ask(session_id, app_name):
+        return  # the image starts it by itself, or it is starting
     argv = build_app_argv(app.command, port=app.port, start_dir=start_dir_of(session))
     try:
         runtime_of(kernel.placed_agent).start_process(
@@ -247,6 +250,15 @@ def start_app(session_id: UUID, app_name: str) -> None:
         )
     except RuntimeFault as error:
         raise Unavailable(f"The machine of “{session.name}” did not start {app.title}: {error}") from error
+
+
+def _is_first_ask(session_id: UUID, app_name: str) -> bool:
+    """Whether nobody asked for this app within the time that one takes to answer. Without Redis everybody is first: a
+    second start is only noise in the log."""
+    try:
+        return bool(cache.add(f"app-asked:{session_id}:{app_name}", 1, timeout=APP_START_S))
+    except redis.RedisError:
+        return True
 
 
 def start_dir_of(session: ComputeSession) -> str:

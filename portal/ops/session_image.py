@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import re
+import sys
 import tarfile
 import tempfile
 import time
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.ops import debian_base, machine_network
+from portal.ops.console import speaker
 from portal.ops.engine import ensure_engine
 from portal.ops.engine_api import EngineClient, EngineRefused, EngineUnreachable
 from portal.ops.errors import PreflightFailed
@@ -271,3 +273,17 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     return package.getvalue()
+
+
+def main() -> int:
+    """`python -m portal.ops.session_image DATA ENGINE`: what went wrong stands on stderr, the fix in its last line."""
+    try:
+        ensure_session_image(speaker("image"), Path(sys.argv[1]), address=sys.argv[2])
+    except PreflightFailed as fault:
+        sys.stderr.write(f"{fault.message}\n{fault.fix}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -23,7 +24,7 @@ from portal.ops.machine import is_root
 from portal.ops.portal_processes import Portal
 from portal.ops.processes import end_leftovers, mark_of
 from portal.ops.session_image import ensure_session_image
-from portal.ops.supervisor import ServiceFailed
+from portal.ops.supervisor import CHILD, ServiceFailed
 from portal.ops.venv import install_requirements, prepare_venv
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
@@ -108,13 +109,7 @@ def bring_up(options: argparse.Namespace, layout: Layout) -> int:
                 say("another bin/up is setting up this checkout; waiting for it")
         with directory_lock(SETUP_LOCK):
             prepare_venv(layout, say)
-            image = InBackground(
-                lambda: (
-                    ""
-                    if options.no_image
-                    else ensure_session_image(speaker("image"), layout.data, address=engine)
-                )
-            )
+            image = InBackground(lambda: "" if options.no_image else build_image(layout, engine))
             install_requirements(layout, say)
             ensure_assets(layout, environment, say)
             reference = image.result()
@@ -141,6 +136,26 @@ def portal_environment(options: argparse.Namespace, layout: Layout, engine: str)
         "MALLOC_ARENA_MAX": "2",  # several threads, little memory
         **mark_of(layout.data),
     }
+
+
+def build_image(layout: Layout, engine: str) -> str:
+    """The reference of the session image, built where the engine lacks it. Raises PreflightFailed.
+
+    A build takes memory that Python does not give back, so it has a process of its own, which dies with this one.
+    """
+    build = [sys.executable, "-P", "-m", "portal.ops.session_image", str(layout.data), engine]
+    done = subprocess.run(
+        [sys.executable, str(CHILD), str(int(signal.SIGTERM)), "-1", "-1", *build],
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        message, _, fix = done.stderr.strip().rpartition("\n")
+        raise PreflightFailed(message, fix)
+    return ensure_session_image(speaker("image"), layout.data, address=engine)
 
 
 class InBackground:

@@ -16,7 +16,7 @@ def measure(layout: Layout) -> dict[str, float]:
     if supervisor is None:
         raise SystemExit(f"No portal runs on {layout.data}. Start it: bin/up")
     numbers = {}
-    for pid in sorted(with_descendants({supervisor, *marked_processes(layout.data)})):
+    for pid in sorted({supervisor} | with_descendants(set(marked_processes(layout.data)))):
         sizes = sizes_of(pid)
         if sizes:
             numbers[f"pss_mib {pid} {name_of(pid)}"] = sizes["Pss"]
