@@ -9,10 +9,10 @@ from django.test import AsyncClient
 from rest_framework.test import APIClient
 
 from common.actors import SYSTEM
-from sessions_app import launcher
+from sessions_app import launcher, reconcile
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.services import begin_termination
-from sessions_app.states import Reason
+from sessions_app.states import Reason, Status
 from tests import factories
 from tests.doubles.runtimes import LostRuntime
 from tests.factories_sessions import Place, make_place
@@ -102,7 +102,19 @@ class TestFollowing:
         await sync_to_async(write)(place, session, b"as it comes\n")
 
         assert response["Content-Type"] == CONTENT_TYPE
+        await sync_to_async(settle)(session)
         assert await reading == b"as it comes\n"
+
+    async def test_whoever_read_to_the_end_finds_the_session_ended(self) -> None:
+        place, session = await sync_to_async(make_running)()
+        reading = asyncio.create_task(everything(await follow(place, session)))
+        await sync_to_async(write)(place, session, b"done\n")
+        await asyncio.wait({reading}, timeout=1)
+        assert not reading.done()
+
+        await sync_to_async(settle)(session)
+        await reading
+        assert (await sync_to_async(place.fresh)(session)).status == Status.TERMINATED
 
     async def test_a_session_that_waits_is_waited_for(self) -> None:
         place, session = await sync_to_async(make_placed)()
@@ -110,6 +122,7 @@ class TestFollowing:
 
         await sync_to_async(launcher.launch_session)(session.pk)
         await sync_to_async(write)(place, session, b"at last\n")
+        await sync_to_async(settle)(session)
 
         assert await reading == b"at last\n"
 
@@ -136,6 +149,12 @@ def make_ended(output: bytes) -> tuple[Place, ComputeSession]:
     place, session = make_running()
     write(place, session, output)
     return place, place.end(session)
+
+
+def settle(session: ComputeSession) -> None:
+    """What workers do once a container has ended."""
+    reconcile.reconcile_sessions()
+    launcher.end_session(session.pk)
 
 
 def end(session: ComputeSession) -> None:
