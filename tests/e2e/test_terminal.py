@@ -51,7 +51,9 @@ def test_a_terminal_follows_the_size_of_the_page(
 
 def test_a_long_paste_arrives_whole(browse: Browse, user: Person, shared_session: dict[str, Any]) -> None:
     terminal = open_terminal(browse, user, shared_session)
-    terminal.run("cat > /tmp/pasted")
+    # Not before the command runs: the shell's prompt asks browsers to put marks around what is pasted.
+    terminal.run("echo ready; cat > /tmp/pasted")
+    terminal.expect_line("^ready$")
 
     terminal.page.evaluate("text => navigator.clipboard.writeText(text)", LONG_TEXT)
     terminal.focus()
