@@ -233,8 +233,8 @@ def begin_termination(
 
 
 def start_app(session_id: UUID, app_name: str) -> None:
-    """Start an app of the session's image in its main container. Starting it twice is harmless: the second finds the
-    port taken and ends. Raises NotFound for an app that the image does not declare, Conflict if the session does not
+    """Start an app of the session's image in its main container. Asked again within APP_START_S it does nothing; a second
+    start after that is harmless, because it finds the port taken and ends. Raises NotFound for an app that the image does not declare, Conflict if the session does not
     run, Unavailable if the engine does not answer."""
     session = ComputeSession.objects.with_parts().get(pk=session_id)
     if not session.is_running:
