@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import hypothesis
 import pytest
 from django.db import connection
 from django.test import Client
@@ -12,6 +13,15 @@ from accounts.models import Domain, Project, User
 from accounts.roles import Role
 from common.redis import client as redis_client
 from tests import factories
+
+
+# A busy machine is no fault of the code. The suite decides what lands, so there the examples are the same each time;
+# whoever runs pytest alone searches further.
+hypothesis.settings.register_profile(
+    "search", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("suite", hypothesis.settings.get_profile("search"), derandomize=True)
+hypothesis.settings.load_profile("search")
 
 
 @dataclass(frozen=True, slots=True)
