@@ -14,7 +14,6 @@ from accounts.roles import Role
 from common.redis import client as redis_client
 from tests import factories
 
-
 # A busy machine is no fault of the code. The suite decides what lands, so there the examples are the same each time;
 # whoever runs pytest alone searches further.
 hypothesis.settings.register_profile(
