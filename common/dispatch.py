@@ -7,6 +7,8 @@ from celery import current_app
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
+from common.pauses import pause
+
 log = structlog.get_logger(__name__)
 
 
@@ -44,6 +46,7 @@ def enqueue_on_commit(name: TaskName, **arguments: str | int) -> None:
     """
 
     def send() -> None:
+        pause(f"commit.{name}")
         try:
             current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name])
         except OperationalError as error:

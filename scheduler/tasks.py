@@ -6,6 +6,7 @@ from celery import shared_task
 from django.core.cache import cache
 
 from common.dispatch import TaskName, enqueue_on_commit
+from common.pauses import during
 from scheduler.commit import GroupBusy, StalePlan
 from scheduler.snapshot import groups_with_pending_sessions
 from scheduler.tick import run_tick
@@ -38,7 +39,8 @@ def tick(resource_group_id: int | None = None) -> None:
     with _one_at_a_time:
         # Before the snapshot is read: a session enqueued from now on asks for a tick of its own.
         cache.delete(_asked_key(resource_group_id))
-        run_tick(resource_group_id)
+        with during("tick"):
+            run_tick(resource_group_id)
 
 
 def _asked_key(resource_group_id: int) -> str:

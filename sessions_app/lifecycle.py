@@ -11,6 +11,7 @@ from common import clock
 from common.actors import Actor
 from common.errors import Conflict
 from common.events import announce
+from common.pauses import pause
 from common.push import Audience, push_on_commit
 from sessions_app.events import CapacityReleased
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
@@ -122,6 +123,7 @@ def _move(
         _release(sessions)
     for session, line in zip(sessions, history, strict=True):
         _tell(session, line)
+    transaction.on_commit(lambda: pause(to))
 
 
 def _set_fields(

@@ -9,18 +9,21 @@ from agents.selectors import connected_agents, runtime_of
 from common import clock
 from common.dispatch import TaskName
 from common.locks import try_exclusive
+from common.pauses import during
 from sessions_app import launcher, reconcile
 from sessions_app.models import AppLogin, AppTicket
 
 
 @shared_task(name=TaskName.LAUNCH_SESSION, soft_time_limit=3500, time_limit=3600)
 def launch_session(session_id: str) -> None:
-    launcher.launch_session(UUID(session_id))
+    with during("launch"):
+        launcher.launch_session(UUID(session_id))
 
 
 @shared_task(name=TaskName.TERMINATE_SESSION, soft_time_limit=300, time_limit=360)
 def terminate_session(session_id: str) -> None:
-    launcher.end_session(UUID(session_id))
+    with during("end"):
+        launcher.end_session(UUID(session_id))
 
 
 @shared_task(name=TaskName.RECONCILE_SESSIONS, soft_time_limit=300, time_limit=360)

@@ -26,6 +26,7 @@ from agents.runtime.base import (
     TlsMaterial,
 )
 from agents.runtime.wire import FrameSplitter
+from common.pauses import pause
 
 CONNECT_TIMEOUT_S = 3
 CALL_TIMEOUT_S = 30
@@ -129,7 +130,9 @@ def translated(
     @wraps(method)
     def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
-            return method(self, *args, **kwargs)
+            result = method(self, *args, **kwargs)
+            pause(method.__name__)
+            return result
         except docker.errors.APIError as error:
             raise fault_of(error) from error
         except (
