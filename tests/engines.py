@@ -25,7 +25,7 @@ def make_tiny_image() -> str:
         raise AssertionError("Tests with a real engine need busybox-static: apt-get install busybox-static")
     with docker.APIClient(ADDRESS) as client:
         client.import_image_from_data(  # type: ignore[no-untyped-call]
-            _busybox_root(Path(busybox)),
+            busybox_root(Path(busybox)),
             repository=TINY_IMAGE.rpartition(":")[0],
             tag=INSTALLATION,
             # An entry point that would end whatever is started: ours must take its place.
@@ -34,7 +34,7 @@ def make_tiny_image() -> str:
     return TINY_IMAGE
 
 
-def _busybox_root(busybox: Path) -> bytes:
+def busybox_root(busybox: Path) -> bytes:
     applets = subprocess.run([busybox, "--list"], check=True, capture_output=True, text=True).stdout.split()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
