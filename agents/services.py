@@ -20,7 +20,7 @@ from common import audit, clock
 from common.actors import SYSTEM, Actor
 from common.errors import InvalidInput, Unavailable
 from common.events import announce
-from common.slots import ResourceSlots
+from common.slots import MILLI, ResourceSlots
 
 log = structlog.get_logger(__name__)
 
@@ -158,6 +158,7 @@ def _note(agent: Agent, seen: Observation) -> None:
         "kernel": seen.info.kernel,
         "api_version": seen.info.api_version,
         "storage_driver": seen.info.storage_driver,
+        "cores": seen.info.cpu_milli // MILLI,
         "has_live_restore": seen.info.has_live_restore,
         "life_id": seen.info.life_id,
     }

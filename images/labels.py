@@ -61,6 +61,7 @@ class ImageHints:
     description: str = ""
     icon: str = ""
     is_session_image: bool = False
+    bears_readonly_root: bool = False
     apps: tuple[AppHint, ...] = ()
     min_slots: ResourceSlots = field(default_factory=ResourceSlots)
     problems: tuple[str, ...] = ()
@@ -75,6 +76,7 @@ def read_hints(labels: Mapping[str, str]) -> ImageHints:
         description=_plain(labels.get(f"{OWN}description", ""), MAX_DESCRIPTION),
         icon=icon if _ICON.match(icon) else "",
         is_session_image=labels.get(f"{OWN}role") == SESSION_ROLE,
+        bears_readonly_root=labels.get(f"{OWN}readonly-root") == "true",
         apps=_apps(labels, problems),
         min_slots=_min_slots(labels, problems),
         problems=tuple(problems),

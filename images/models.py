@@ -66,6 +66,9 @@ class ContainerImage(models.Model):
     icon = models.CharField(max_length=40, blank=True)
     apps = models.JSONField(default=list, blank=True)
     min_slots = models.JSONField(default=dict, blank=True)
+    bears_readonly_root = models.BooleanField(
+        default=False, help_text="Its programs write to the home, /tmp and /var/tmp alone."
+    )
     architecture = models.CharField(max_length=20, blank=True)
     digest = models.CharField(max_length=80, blank=True)
     size_bytes = models.BigIntegerField(default=0)

@@ -56,6 +56,7 @@ def discover_image(*, actor: Actor, reference: str, facts: ImageFacts) -> Contai
         "built_at": facts.created_at,
         "apps": [app.to_json() for app in hints.apps],
         "min_slots": hints.min_slots.to_json(),
+        "bears_readonly_root": hints.bears_readonly_root,
     }
 
     image, is_new = ContainerImage.objects.select_for_update().get_or_create(

@@ -1,6 +1,6 @@
 """Turns a plan into rows: all of it in one transaction, or nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
@@ -10,10 +10,11 @@ from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
-from common.slots import ResourceSlots
+from common.slots import CPU, ResourceSlots
 from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
 from scheduler.reasons import sentence_for
 from sessions_app import lifecycle
+from sessions_app.cpusets import CoreUse, choose_cores
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.states import Reason, Status
 
@@ -71,8 +72,8 @@ def _place(placements: Sequence[Placement]) -> list[UUID]:
         each for placement in placements if placement.session_id in locked for each in placement.kernels
     ]
 
-    _lock_agents(kernels)
-    _set_agents(kernels)
+    cores = _lock_agents(kernels)
+    _set_agents(kernels, _cpusets(kernels, cores))
     _allocate(kernels)
     moved = lifecycle.transition_many(
         locked, frm=Status.PENDING, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM
@@ -82,14 +83,15 @@ def _place(placements: Sequence[Placement]) -> list[UUID]:
     return [session.pk for session in moved]
 
 
-def _lock_agents(kernels: Sequence[KernelPlacement]) -> None:
-    """Hold the agents of these kernels until commit. Raises StalePlan if one takes none or has not enough."""
+def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
+    """Hold the agents of these kernels until commit; how many cores each has, 0 where nobody counted. Raises StalePlan if
+    one takes none or has not enough."""
     needed: dict[int, ResourceSlots] = {}
     for kernel in kernels:
         needed[kernel.agent_id] = needed.get(kernel.agent_id, ResourceSlots()) + kernel.slots
 
     connected = Agent.objects.filter(pk__in=needed).in_state(AgentState.CONNECTED).order_by("pk")
-    locked = set(connected.select_for_update(no_key=True).values_list("pk", flat=True))
+    locked = dict(connected.select_for_update(no_key=True).values_list("pk", "data__cores"))
     slots = AgentSlot.objects.filter(agent_id__in=locked).order_by("pk")
     free: dict[int, dict[str, int]] = {}
     for slot in slots.select_for_update(no_key=True):
@@ -98,17 +100,37 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> None:
     for agent_id, asked in needed.items():
         if agent_id not in locked or not asked.fits_in(ResourceSlots(free.get(agent_id))):
             raise StalePlan(f"Agent {agent_id} has no room for {asked} any more.")
+    return {agent_id: count or 0 for agent_id, count in locked.items()}
 
 
-def _set_agents(kernels: Sequence[KernelPlacement]) -> None:
+def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> list[str]:
+    """The cores of each kernel, next to what the locked agents run already. One query."""
+    used: dict[int, list[CoreUse]] = {agent_id: [] for agent_id in cores}
+    present = KernelAllocation.objects.filter(agent_id__in=cores, slot_name=CPU)
+    for agent_id, cpuset, amount in present.values_list("agent_id", "kernel__cpuset", "amount"):
+        used[agent_id].append(CoreUse(amount, cpuset))
+    chosen = []
+    for kernel in kernels:
+        others = used[kernel.agent_id]
+        cpuset = choose_cores(kernel.slots[CPU], cores[kernel.agent_id], others)
+        others.append(CoreUse(kernel.slots[CPU], cpuset))
+        chosen.append(cpuset)
+    return chosen
+
+
+def _set_agents(kernels: Sequence[KernelPlacement], cpusets: Sequence[str]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id
-            FROM unnest(%s::uuid[], %s::bigint[]) AS placed (kernel_id, agent_id)
+            UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id, cpuset = placed.cpuset
+            FROM unnest(%s::uuid[], %s::bigint[], %s::text[]) AS placed (kernel_id, agent_id, cpuset)
             WHERE kernel.id = placed.kernel_id
             """,
-            [[kernel.kernel_id for kernel in kernels], [kernel.agent_id for kernel in kernels]],
+            [
+                [kernel.kernel_id for kernel in kernels],
+                [kernel.agent_id for kernel in kernels],
+                list(cpusets),
+            ],
         )
 
 

@@ -112,6 +112,7 @@ def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
         image=session.image_reference,
         command=session.command,
         slots=session.slots,
+        cpuset=kernel.cpuset,
         shm_bytes=session.shm_bytes,
         environment=session.environment,
         mounts=[
@@ -121,6 +122,7 @@ def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
         uid=settings.BERTH_CONTAINER_UID,
         gid=settings.BERTH_CONTAINER_GID,
         network_pool=settings.BERTH_SESSION_POOL,
+        has_readonly_root=session.image.bears_readonly_root,
     )
 
 

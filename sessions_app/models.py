@@ -135,7 +135,11 @@ class Kernel(models.Model):
     attempt = models.PositiveSmallIntegerField(default=1)
     container_id = models.CharField(max_length=64, blank=True)
     address = models.GenericIPAddressField(null=True)
+    cpuset = models.CharField(max_length=1024, blank=True, help_text="Cores, like 0-2,5; empty: all.")
     exit_code = models.IntegerField(null=True)
+    memory_kills = models.PositiveIntegerField(default=0, help_text="Programs that the kernel ended.")
+    memory_killed_at = models.DateTimeField(null=True, help_text="The last of them, by the engine's clock.")
+    memory_peak_bytes = models.BigIntegerField(null=True, help_text="As of then.")
 
     class Meta:
         ordering = ("session", "role", "index")

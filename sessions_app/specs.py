@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from agents.runtime.base import ContainerSpec, MountSpec, NetworkSpec
+from agents.runtime.wire import RAISE_OOM_SCORE
 from common.slots import CPU, MEM, ResourceSlots
 
 HOME = "/home/work"
+TMP = "/tmp"
+BIG_TMP = "/var/tmp"
 PIDS_LIMIT = 4096
 LOG_BYTES = 16 * 2**20
 INSTALLATION_LABEL = "io.berth.installation"
@@ -40,12 +43,14 @@ class KernelPlan:
     image: str
     command: str
     slots: ResourceSlots
+    cpuset: str = ""
     shm_bytes: int
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[MountRequest] = ()
     uid: int
     gid: int
     network_pool: str
+    has_readonly_root: bool = False
 
 
 def container_name(kernel_id: UUID, attempt: int) -> str:
@@ -85,6 +90,7 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
     A command goes to `sh -c` as one argument: the person's own shell reads it, inside the person's own container.
     """
     idle = ("sh", "-c", "exec sleep infinity")
+    batch = ("sh", "-c", f'{RAISE_OOM_SCORE}exec sh -c "$1"', "sh", plan.command)
     home = MountSpec(
         kind="volume", source=home_volume_name(plan.kernel_id), target=HOME, owner=(plan.uid, plan.gid)
     )
@@ -96,7 +102,7 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         name=container_name(plan.kernel_id, plan.attempt),
         image=plan.image,
         labels=kernel_labels(plan),
-        command=("sh", "-c", plan.command) if plan.command else idle,
+        command=batch if plan.command else idle,
         environment=build_environment(plan),
         user=f"{plan.uid}:{plan.gid}",
         working_dir=HOME,
@@ -104,11 +110,24 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         network=network_name(plan.session_id),
         aliases=(plan.kernel_name,),
         cpu_milli=plan.slots[CPU],
+        cpuset=plan.cpuset,
         mem_bytes=plan.slots[MEM],
         shm_bytes=plan.shm_bytes,
         pids_limit=PIDS_LIMIT,
         log_bytes=LOG_BYTES,
-        mounts=(home, *folders),
+        is_readonly=plan.has_readonly_root,
+        mounts=(home, *scratch_mounts(plan), *folders),
+    )
+
+
+def scratch_mounts(plan: KernelPlan) -> tuple[MountSpec, ...]:
+    """Where programs of an image that is not written to put what they need for a moment: a little in memory, which the
+    session pays for, and a lot on the disk."""
+    if not plan.has_readonly_root:
+        return ()
+    return (
+        MountSpec(kind="tmpfs", target=TMP, size_bytes=plan.slots[MEM] // 2),
+        MountSpec(kind="volume", target=BIG_TMP),
     )
 
 
@@ -116,8 +135,10 @@ def build_environment(plan: KernelPlan) -> dict[str, str]:
     """The person's variables, then ours, which a person cannot replace."""
     cores = max(1, plan.slots[CPU] // 1000)
     threads = {"OMP_NUM_THREADS": str(cores), "OPENBLAS_NUM_THREADS": str(cores)}
+    scratch = {"TMPDIR": BIG_TMP} if plan.has_readonly_root else {}
     return {
         **threads,
+        **scratch,
         **plan.environment,
         "HOME": HOME,
         "USER": "work",

@@ -94,8 +94,10 @@ class RegistryCredentials:
 
 @dataclass(frozen=True, slots=True)
 class MountSpec:
-    """One mount. `source` is a volume name or an absolute host path; `owner` (uid, gid) is given to the top
-    directory of a volume before the container first starts, so that an unprivileged user can write there."""
+    """One mount. `source` is a volume name (without one it is a volume that goes with its container) or an absolute
+    host path; `owner` (uid, gid) is given to the top directory of a volume before the container first starts, so that an
+    unprivileged user can write there. A tmpfs lies in the container's memory, at most `size_bytes` of it; everybody may
+    write there and run programs."""
 
     kind: Literal["volume", "bind", "tmpfs"]
     target: str
@@ -118,8 +120,9 @@ class NetworkSpec:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
     """All that an engine is told about a container. `command` takes the place of the image's entry point and command.
-    Not told, because never different: no capability but those listed, no new privileges, no swap, no published port,
-    logs rotated at `log_bytes`."""
+    `cpuset` are the cores that it may use, like "0-2,5": all where it is empty or the machine has others. `log_bytes` is
+    the most that its log takes of the disk. Not told, because never different: no capability but those listed, the system
+    calls of `profiles.seccomp` alone, no new privileges, no swap, no published port."""
 
     name: str
     image: str
@@ -132,9 +135,11 @@ class ContainerSpec:
     network: str = ""
     aliases: tuple[str, ...] = ()
     cpu_milli: int
+    cpuset: str = ""
     mem_bytes: int
     shm_bytes: int = 64 * 2**20
     pids_limit: int = 4096
+    is_readonly: bool = False
     mounts: tuple[MountSpec, ...] = ()
     capabilities: tuple[str, ...] = ()
     nofile: int = 16384

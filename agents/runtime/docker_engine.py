@@ -4,6 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import docker.errors
@@ -52,7 +53,7 @@ from agents.runtime.wire import (
     image_info,
     machine_name,
     network_config,
-    owned_directories,
+    owner_archive,
     state_of_inspection,
     state_of_listing,
     subnets_of,
@@ -61,6 +62,9 @@ from agents.runtime.wire import (
 HEARTBEAT_TIMEOUT_S = 5
 NETWORK_ATTEMPTS = 64
 RETRY_PAUSE_S = 0.05
+
+CORES_ABSENT = "CPUs are not available"
+"""Said of a machine that counts its cores from another number than 0, since it is a container itself perhaps."""
 
 
 class DockerRuntime(ContainerRuntime):
@@ -212,9 +216,10 @@ class DockerRuntime(ContainerRuntime):
         state = self._create(spec)
         if not carries(state.labels, spec.labels):
             raise ContainerConflict(f"Container {spec.name} exists and is not ours.")
-        owners = owned_directories(spec.mounts)
-        if owners and state.status is ContainerStatus.CREATED:
-            client.put_archive(spec.name, "/", owners)
+        if state.status is ContainerStatus.CREATED:
+            for mount in spec.mounts:
+                if mount.kind == "volume" and mount.owner is not None:
+                    client.put_archive(spec.name, mount.target, owner_archive(mount))
         return state
 
     def _create(self, spec: ContainerSpec) -> ContainerState:
@@ -227,6 +232,9 @@ class DockerRuntime(ContainerRuntime):
                     container_config(spec), spec.name
                 )
             except docker.errors.APIError as error:
+                if spec.cpuset and CORES_ABSENT in str(error.explanation):
+                    spec = replace(spec, cpuset="")
+                    continue
                 if error.status_code != requests.codes.conflict:
                     raise
             try:

@@ -20,10 +20,17 @@ from agents.runtime.base import (
     NetworkSpec,
     PullProgress,
 )
+from agents.runtime.profiles import seccomp
 
 CPU_PERIOD_US = 100_000
 LOG_FILES = 2
-OOM_SCORE_OF_SESSIONS = 500
+OOM_SCORE_OF_SESSIONS = 300
+"""A machine without memory ends sessions before its own services; and a session leaves room above for the programs of
+its person (`RAISE_OOM_SCORE`), which end before their app server."""
+
+RAISE_OOM_SCORE = "{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; "
+"""Begins the line of a shell that then becomes a program of the person: of all in the session, that one ends first."""
+
 BRIDGE_NAME_LENGTH = 15
 FRAME_HEADER_LENGTH = 8
 HELPER_MEM_BYTES = 64 * 2**20
@@ -80,12 +87,14 @@ def _host_config(spec: ContainerSpec) -> Json:
     return {
         "CapDrop": ["ALL"],
         "CapAdd": list(spec.capabilities),
-        "SecurityOpt": ["no-new-privileges:true"],
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={seccomp.profile_text()}"],
+        "ReadonlyRootfs": spec.is_readonly,
         "Memory": spec.mem_bytes,
         "MemorySwap": spec.mem_bytes,
         "CpuPeriod": CPU_PERIOD_US,
         "CpuQuota": spec.cpu_milli * CPU_PERIOD_US // 1000,
         "CpuShares": max(2, spec.cpu_milli * 1024 // 1000),
+        "CpusetCpus": spec.cpuset,
         "PidsLimit": spec.pids_limit,
         "ShmSize": spec.shm_bytes,
         "OomScoreAdj": OOM_SCORE_OF_SESSIONS,
@@ -104,7 +113,8 @@ def _host_config(spec: ContainerSpec) -> Json:
         "IpcMode": "private",
         "NetworkMode": spec.network or "none",
         "RestartPolicy": {"Name": "no"},
-        "Mounts": [_mount(mount) for mount in spec.mounts],
+        "Mounts": [_mount(mount) for mount in spec.mounts if mount.kind != "tmpfs"],
+        "Tmpfs": {mount.target: _tmpfs(mount) for mount in spec.mounts if mount.kind == "tmpfs"},
     }
 
 
@@ -139,11 +149,15 @@ def _mount(mount: MountSpec) -> Json:
         "Target": mount.target,
         "ReadOnly": mount.is_readonly,
     }
-    if mount.kind == "tmpfs":
-        return told | {"TmpfsOptions": {"SizeBytes": mount.size_bytes, "Mode": 0o1777}}
     if mount.kind == "bind":
         told["BindOptions"] = {"Propagation": "rprivate"}
     return told | {"Source": mount.source}
+
+
+def _tmpfs(mount: MountSpec) -> str:
+    """Options in words: among `Mounts` a tmpfs could not be told to let programs run, as compilers and pip need."""
+    access = "ro" if mount.is_readonly else "rw"
+    return f"{access},nosuid,nodev,exec,mode=1777,size={mount.size_bytes}"
 
 
 def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network) -> Json:
@@ -194,19 +208,14 @@ def free_subnets(
             yield ipaddress.IPv4Network((first + index * step, prefix))
 
 
-def owned_directories(mounts: Iterable[MountSpec]) -> bytes:
-    """A tar for `/` that does nothing but give the tops of owned volumes their owners; b"" where there are
-    none."""
-    owned = [mount for mount in mounts if mount.kind == "volume" and mount.owner is not None]
-    if not owned:
-        return b""
+def owner_archive(mount: MountSpec) -> bytes:
+    """A tar for the mount's own place that does nothing but give its top an owner."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for mount in owned:
-            entry = tarfile.TarInfo(mount.target.strip("/"))
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-            entry.uid, entry.gid = mount.owner or (0, 0)
-            archive.addfile(entry)
+        entry = tarfile.TarInfo("./")
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        entry.uid, entry.gid = mount.owner or (0, 0)
+        archive.addfile(entry)
     return buffer.getvalue()
 
 

@@ -1,5 +1,7 @@
 """What engines are told, as data, and how their answers are read."""
 
+import io
+import tarfile
 from datetime import UTC, datetime
 from ipaddress import IPv4Network
 from itertools import pairwise
@@ -22,6 +24,7 @@ from agents.runtime.base import (
 )
 from agents.runtime.docker_client import fault_of_answer
 from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.profiles.seccomp import profile_text
 
 
 def spec(**changes: object) -> ContainerSpec:
@@ -39,7 +42,7 @@ def test_container_has_no_capability_no_new_privilege_and_no_swap() -> None:
 
     assert host["CapDrop"] == ["ALL"]
     assert host["CapAdd"] == []
-    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true", f"seccomp={profile_text()}"]
     assert host["Memory"] == host["MemorySwap"] == 2**30
     assert "Privileged" not in host
     assert "PortBindings" not in host
@@ -53,6 +56,12 @@ def test_limits_of_the_container_are_those_of_the_spec() -> None:
     assert host["ShmSize"] == 2**26
     assert {"Name": "nofile", "Soft": 1024, "Hard": 1024} in host["Ulimits"]
     assert host["LogConfig"] == {"Type": "json-file", "Config": {"max-size": str(2**19), "max-file": "2"}}
+
+
+def test_container_runs_on_its_cores_and_writes_to_its_root_only_if_it_may() -> None:
+    host = host_config(cpuset="0-2,5", is_readonly=True)
+    assert (host["CpusetCpus"], host["ReadonlyRootfs"]) == ("0-2,5", True)
+    assert (host_config()["CpusetCpus"], host_config()["ReadonlyRootfs"]) == ("", False)
 
 
 def test_container_without_a_network_has_none() -> None:
@@ -73,15 +82,15 @@ def test_what_is_not_asked_for_is_left_to_the_image() -> None:
 
 
 def test_mounts_say_what_they_are() -> None:
-    mounts = host_config(
+    host = host_config(
         mounts=(
             MountSpec("volume", "/home/work", "home"),
             MountSpec("bind", "/home/work/data", "/srv/data", is_readonly=True),
             MountSpec("tmpfs", "/tmp", size_bytes=2**20),
         )
-    )["Mounts"]
+    )
 
-    assert mounts == [
+    assert host["Mounts"] == [
         {"Type": "volume", "Target": "/home/work", "ReadOnly": False, "Source": "home"},
         {
             "Type": "bind",
@@ -90,13 +99,8 @@ def test_mounts_say_what_they_are() -> None:
             "Source": "/srv/data",
             "BindOptions": {"Propagation": "rprivate"},
         },
-        {
-            "Type": "tmpfs",
-            "Target": "/tmp",
-            "ReadOnly": False,
-            "TmpfsOptions": {"SizeBytes": 2**20, "Mode": 0o1777},
-        },
     ]
+    assert host["Tmpfs"] == {"/tmp": "rw,nosuid,nodev,exec,mode=1777,size=1048576"}
 
 
 def test_network_has_a_subnet_and_an_interface_name_of_its_own() -> None:
@@ -111,11 +115,10 @@ def test_network_has_a_subnet_and_an_interface_name_of_its_own() -> None:
     assert all(len(name) <= 15 for name in names)
 
 
-def test_only_owned_volumes_are_in_the_archive_of_owners() -> None:
-    assert wire.owned_directories([MountSpec("volume", "/home/work", "home")]) == b""
-    assert b"home/work" in wire.owned_directories(
-        [MountSpec("volume", "/home/work", "home", owner=(1000, 1000))]
-    )
+def test_archive_of_an_owner_has_the_top_of_the_volume_and_nothing_else() -> None:
+    archive = wire.owner_archive(MountSpec("volume", "/home/work", "home", owner=(1000, 100)))
+    [top] = tarfile.open(fileobj=io.BytesIO(archive)).getmembers()
+    assert (top.name, top.isdir(), top.uid, top.gid, top.mode) == (".", True, 1000, 100, 0o755)
 
 
 @given(st.sets(st.integers(0, 255), max_size=200), st.integers(24, 30))

@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from agents.runtime.wire import RAISE_OOM_SCORE
 from common.slots import ResourceSlots
 from sessions_app.specs import (
     KernelPlan,
@@ -70,11 +71,25 @@ def test_home_is_a_scratch_volume_of_the_person_and_folders_lie_in_it() -> None:
 
 
 def test_command_is_one_argument_of_the_persons_own_shell() -> None:
-    assert build_container_spec(plan(command="echo $(id); ls 'a b'")).command == (
-        "sh",
-        "-c",
-        "echo $(id); ls 'a b'",
-    )
+    command = build_container_spec(plan(command="echo $(id); ls 'a b'")).command
+    assert command is not None
+    [shell, _, line, name, told] = command
+    assert (shell, name, told) == ("sh", "sh", "echo $(id); ls 'a b'")
+    assert line == RAISE_OOM_SCORE + 'exec sh -c "$1"'
+
+
+def test_image_that_bears_it_is_not_written_to_and_has_places_for_scratch() -> None:
+    spec = build_container_spec(plan(has_readonly_root=True, cpuset="3"))
+    assert (spec.is_readonly, spec.cpuset) == (True, "3")
+    _, memory, disk = spec.mounts
+    assert (memory.kind, memory.target, memory.size_bytes) == ("tmpfs", "/tmp", 2**29)
+    assert (disk.kind, disk.target, disk.source) == ("volume", "/var/tmp", "")
+    assert spec.environment["TMPDIR"] == "/var/tmp"
+
+    other = build_container_spec(plan())
+    assert not other.is_readonly
+    assert len(other.mounts) == 1
+    assert "TMPDIR" not in other.environment
 
 
 def test_person_cannot_replace_variables_of_berth() -> None:

@@ -35,3 +35,4 @@ alias ls='ls --color=auto' ll='ls -lh' grep='grep --color=auto'
 HISTCONTROL=ignoreboth
 END
 cp -R root/. /
+chmod 755 /usr/local/bin/berth-program
