@@ -1,6 +1,6 @@
 """All that the tests need, from a fresh clone; standard library alone. `bin/test` and `bin/check` run it first.
 
-python -m tests.prepare tools       # the virtual environment with the development requirements
+python -m tests.prepare tools       # the virtual environment with the development requirements and the command line client
 python -m tests.prepare all         # … and engine, session image, assets, browser
 """
 
@@ -15,11 +15,12 @@ from portal.ops.engine import ensure_engine
 from portal.ops.errors import PreflightFailed
 from portal.ops.layout import CHECKOUT, Layout, content_hash, layout_of
 from portal.ops.locks import directory_lock
-from portal.ops.machine import apt_install, can_apt_install
+from portal.ops.machine import apt_install, can_apt_install, run_step
 from portal.ops.session_image import ensure_session_image
 from portal.ops.venv import install_requirements, pip_install, prepare_venv
 
 DEV_REQUIREMENTS = CHECKOUT / "requirements-dev.txt"
+CLIENT = CHECKOUT / "client"
 say = speaker("test")
 
 
@@ -46,6 +47,30 @@ def prepare_tools(layout: Layout) -> None:
         say("installing the pinned development packages")
         pip_install(layout, DEV_REQUIREMENTS, log=say)
         stamp_file.write_text(stamp)
+    install_client(layout)
+
+
+def install_client(layout: Layout) -> None:
+    """The command `berth` in the virtual environment, from the checkout's own files. Needs no network."""
+    stamp_file = layout.venv / "berth-client"
+    stamp = content_hash([CLIENT / "pyproject.toml"])
+    if stamp_file.exists() and stamp_file.read_text() == stamp:
+        return
+    options = (
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+    )
+    run_step(
+        [str(layout.python), "-m", "pip", "install", *options, "--editable", str(CLIENT)],
+        title="Installing the command line client",
+        fix="Remove .venv and run bin/test again.",
+        log=say,
+    )
+    stamp_file.write_text(stamp)
 
 
 def prepare_all(layout: Layout) -> None:

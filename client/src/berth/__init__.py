@@ -1,0 +1,70 @@
+"""Berth from Python: sessions, files and batch commands on a Berth portal.
+
+from berth import Client
+
+with Client() as client:
+    session = client.sessions.start("berth/python:1", project="demo", command="python train.py")
+    for piece in session.logs(follow=True):
+        print(piece.decode(), end="")
+"""
+
+from berth.client import Client
+from berth.errors import (
+    BerthError,
+    InvalidInput,
+    NotFound,
+    NotSignedIn,
+    Refused,
+    SessionEnded,
+    UnexpectedAnswer,
+    Unreachable,
+    WaitedTooLong,
+)
+from berth.folders import Folder, Folders
+from berth.models import (
+    Agent,
+    App,
+    Directory,
+    Entry,
+    Event,
+    Image,
+    KeyPair,
+    Person,
+    Project,
+    ResourceGroup,
+    Transition,
+    Usage,
+)
+from berth.sessions import Mount, Session, Sessions
+from berth.version import __version__
+
+__all__ = [
+    "Agent",
+    "App",
+    "BerthError",
+    "Client",
+    "Directory",
+    "Entry",
+    "Event",
+    "Folder",
+    "Folders",
+    "Image",
+    "InvalidInput",
+    "KeyPair",
+    "Mount",
+    "NotFound",
+    "NotSignedIn",
+    "Person",
+    "Project",
+    "Refused",
+    "ResourceGroup",
+    "Session",
+    "SessionEnded",
+    "Sessions",
+    "Transition",
+    "UnexpectedAnswer",
+    "Unreachable",
+    "Usage",
+    "WaitedTooLong",
+    "__version__",
+]

@@ -1,0 +1,60 @@
+"""Addresses: of a portal, and of what lies below it."""
+
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from berth.errors import InvalidInput
+
+API_PREFIX = "/api/v1"
+
+
+def portal_url(text: str) -> str:
+    """The address of a portal in its shortest form, without a slash at its end. Raises InvalidInput."""
+    hint = "Write it like https://berth.example.com."
+    try:
+        parts = urlsplit(text.strip() if "://" in text else f"{_likely_scheme(text)}://{text.strip()}")
+        host, _ = parts.hostname, parts.port
+    except ValueError as exc:
+        raise InvalidInput(f"“{text[:80]}” is not the address of a portal.", hint=hint) from exc
+    if parts.scheme not in ("http", "https") or not host or not text.isprintable() or " " in text.strip():
+        raise InvalidInput(f"“{text[:80]}” is not the address of a portal.", hint=hint)
+    if parts.username is not None or parts.query or parts.fragment:
+        raise InvalidInput("The address of a portal has no user name, query or fragment.", hint=hint)
+    path = parts.path.rstrip("/").removesuffix(API_PREFIX).rstrip("/")
+    return urlunsplit((parts.scheme, parts.netloc.lower(), path, "", ""))
+
+
+def is_private_way(url: str) -> bool:
+    """Whether nobody between here and the portal reads a token: TLS, or the same machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return parts.scheme == "https" or host in ("localhost", "127.0.0.1", "::1") or host.endswith(".localhost")
+
+
+def _likely_scheme(text: str) -> str:
+    return "http" if is_private_way(f"http://{text.strip()}") else "https"
+
+
+def segment(text: str) -> str:
+    """`text` as one part of a path. Raises InvalidInput where it would lead somewhere else."""
+    if text in ("", ".", ".."):
+        raise InvalidInput(f"“{text}” is not a name.")
+    return quote(text, safe="")
+
+
+def relative_path(text: str) -> str:
+    """A path inside of a folder in its plain form; "" is the folder itself. Raises InvalidInput."""
+    plain = text.strip("/")
+    if plain and any(part in ("", ".", "..") for part in plain.split("/")):
+        raise InvalidInput(
+            f"“{text[:80]}” is not a path inside of a folder.",
+            hint="Write it relative to the folder, without “.” and “..”.",
+        )
+    return plain
+
+
+def quoted_path(text: str) -> str:
+    """The same for an address. Raises InvalidInput."""
+    try:
+        return "/".join(quote(part, safe="") for part in relative_path(text).split("/"))
+    except UnicodeEncodeError as exc:
+        raise InvalidInput(f"{text[:80]!r} is not UTF-8, so it cannot be sent.", hint="Rename it.") from exc

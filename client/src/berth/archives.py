@@ -1,0 +1,110 @@
+"""Directories as tar streams: what a running session takes and gives in one piece."""
+
+import stat
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+from berth.errors import UnexpectedAnswer
+from berth.transfer import SKIPPED, Tally, Watcher, appearing, is_safe_name, make_inside, pieces_of_file
+
+BLOCK_BYTES = tarfile.BLOCKSIZE
+END = bytes(2 * BLOCK_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes into an archive: (name in it, path here), parents first."""
+
+    members: tuple[tuple[str, Path], ...]
+    tally: Tally
+
+
+def plan_archive(local: Path, watcher: Watcher) -> Plan:
+    """All files and directories below `local`. Raises InvalidInput for what cannot be read."""
+    members: list[tuple[str, Path]] = []
+    tally = Tally()
+    for path in sorted(local.rglob("*")):
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            members.append((path.relative_to(local).as_posix(), path))
+            tally += Tally(1, path.stat().st_size) if stat.S_ISREG(mode) else Tally()
+        else:
+            watcher.skip(str(path), "neither a file nor a directory")
+            tally += SKIPPED
+    watcher.begin(local.name, tally.size_bytes)
+    return Plan(tuple(members), tally)
+
+
+def write_archive(plan: Plan, watcher: Watcher) -> Iterator[bytes]:
+    """The tar of a plan, in pieces."""
+    for name, path in plan.members:
+        told = path.stat()
+        head = tarfile.TarInfo(name)
+        head.mode, head.mtime = stat.S_IMODE(told.st_mode) & 0o777, int(told.st_mtime)
+        if stat.S_ISDIR(told.st_mode):
+            head.type = tarfile.DIRTYPE
+            yield head.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
+            continue
+        head.size = told.st_size
+        yield head.tobuf(tarfile.PAX_FORMAT, errors="surrogateescape")
+        yield from pieces_of_file(path, head.size, watcher)
+        yield bytes(-head.size % BLOCK_BYTES)
+    yield END
+
+
+def read_archive(pieces: Iterator[bytes], local: Path, watcher: Watcher) -> Tally:
+    """Unpack files and directories into `local`. Links are left out, and names that lead elsewhere."""
+    tally = Tally()
+    watcher.begin(local.name, None)
+    try:
+        with tarfile.open(fileobj=cast("IO[bytes]", _Stream(pieces)), mode="r|") as archive:
+            for member in archive:
+                tally += _unpack(archive, member, local, watcher)
+    except tarfile.TarError as exc:
+        raise UnexpectedAnswer(f"The portal sent an archive that cannot be read: {exc}.") from exc
+    return tally
+
+
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, local: Path, watcher: Watcher) -> Tally:
+    parts = PurePosixPath(member.name).parts
+    if not parts:
+        return Tally()  # the directory itself
+    if not all(map(is_safe_name, parts)):
+        watcher.skip(member.name, "its name leads elsewhere")
+        return SKIPPED
+    target = local.joinpath(*parts)
+    if member.isdir():
+        make_inside(local, parts)
+        return Tally()
+    if not member.isfile():
+        watcher.skip(member.name, "neither a file nor a directory")
+        return SKIPPED
+    make_inside(local, parts[:-1])
+    content = archive.extractfile(member)
+    assert content is not None  # it is a file
+    with appearing(target, member.mode & 0o777) as file:
+        while piece := content.read(256 * 1024):
+            file.write(piece)
+            watcher.advance(len(piece))
+    return Tally(1, member.size)
+
+
+class _Stream:
+    """Pieces as a file that can be read once."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        while size < 0 or len(self._rest) < size:
+            piece = next(self._pieces, b"")
+            if not piece:
+                break
+            self._rest += piece
+        taken = self._rest if size < 0 else self._rest[:size]
+        self._rest = self._rest[len(taken) :]
+        return taken

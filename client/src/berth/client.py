@@ -1,0 +1,102 @@
+"""The way in: `Client()`."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from berth.decoding import decode
+from berth.errors import InvalidInput, NotSignedIn
+from berth.events import follow_events
+from berth.folders import Folders
+from berth.models import Agent, Event, Image, KeyPair, Person, Project, ResourceGroup
+from berth.paging import iterate
+from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
+from berth.sessions import Sessions
+from berth.transport import ANSWER_S, Transport
+
+
+class Client:
+    """One portal, as one person.
+
+        with Client() as client:
+            session = client.sessions.start("berth/python:1", project="demo", cpu=2, mem="4g").wait_running()
+
+    Without arguments it is the profile that `berth login` saved, or BERTH_URL and BERTH_TOKEN. Raises NotSignedIn
+    where there is neither. Nothing is sent before the first call. Safe for use by several threads.
+    """
+
+    def __init__(
+        self,
+        url: str = "",
+        token: str = "",
+        *,
+        profile: str = "",
+        ca_file: str = "",
+        timeout_s: float = ANSWER_S,
+        wire: httpx.BaseTransport | None = None,
+    ) -> None:
+        chosen = _chosen(url, token, profile)
+        self.transport = Transport(
+            chosen.url, chosen.token, ca_file=ca_file or chosen.ca_file, timeout_s=timeout_s, wire=wire
+        )
+        self.sessions = Sessions(self.transport)
+        self.folders = Folders(self.transport)
+
+    @property
+    def url(self) -> str:
+        return self.transport.url
+
+    def whoami(self) -> Person:
+        """Whom the token belongs to. Raises NotSignedIn."""
+        return decode(Person, self.transport.get_json("me/"))
+
+    def projects(self) -> Iterator[Project]:
+        return iterate(self.transport, "projects/", Project)
+
+    def images(self, *, reference: str = "") -> Iterator[Image]:
+        """Images that sessions can be started from."""
+        return iterate(self.transport, "images/", Image, reference=reference or None)
+
+    def agents(self) -> Iterator[Agent]:
+        return iterate(self.transport, "agents/", Agent)
+
+    def resource_groups(self) -> Iterator[ResourceGroup]:
+        return iterate(self.transport, "resource-groups/", ResourceGroup)
+
+    def keypairs(self) -> Iterator[KeyPair]:
+        """Your API tokens, without their text."""
+        return iterate(self.transport, "keypairs/", KeyPair)
+
+    def events(self) -> Iterator[Event]:
+        """News, for ever; see `berth.events.follow_events`."""
+        return follow_events(self.transport)
+
+    def call(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Any call of the REST API; `path` is relative to /api/v1/. Raises BerthError for refusals."""
+        return self.transport.request(method.upper(), path, **options)
+
+    def close(self) -> None:
+        self.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _chosen(url: str, token: str, profile: str) -> Profile:
+    if not url:
+        if token:
+            raise InvalidInput("A token needs the address of its portal.", hint="Client(url=…, token=…)")
+        return choose_profile(profile)
+    if not token:
+        raise NotSignedIn(f"There is no token for {url}.", hint=SIGN_IN_HINT)
+    return Profile("", url, token)

@@ -1,0 +1,195 @@
+"""Files of folders and of running sessions, by the same words.
+
+Paths of a folder are relative to it; those of a session are absolute, or relative to its home directory.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+import httpx
+
+from berth import archives, transfer
+from berth.addresses import quoted_path, relative_path, segment
+from berth.decoding import decode
+from berth.errors import InvalidInput, UnexpectedAnswer, Unreachable
+from berth.models import Directory, Entry
+from berth.transfer import Quiet, Tally, Watcher
+from berth.transport import Content, Transport, json_of
+
+HOME = "/home/work"
+TRIES = 5
+BYTES = {"Content-Type": "application/octet-stream"}
+
+
+class Files(Protocol):
+    """What can be done with files, wherever they are. All raise NotFound and Refused."""
+
+    def stat(self, path: str) -> Entry:
+        """A file or directory; its name is the last part of the path."""
+
+    def list(self, path: str = "") -> Directory:
+        """What a directory holds."""
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """The contents of a file, in pieces."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """Make or replace a file; directories that are missing are made."""
+
+    def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
+        """Copy a local file or directory, as `cp -r` would: into `path` if that is a directory, else under that name."""
+
+    def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
+        """Copy a file or directory here, as `cp -r` would: into `local` if that is a directory, else under that name."""
+
+
+class FolderFiles:
+    """`folder.files`."""
+
+    def __init__(self, transport: Transport, folder_id: str) -> None:
+        self._transport = transport
+        self._base = f"folders/{segment(folder_id)}"
+
+    def stat(self, path: str) -> Entry:
+        if not relative_path(path):
+            return Entry(name="", kind="directory")
+        head = self._transport.request("HEAD", self._address(path))
+        name = PurePosixPath(path).name
+        if head.headers.get("Content-Type", "").startswith("application/json"):
+            return Entry(name=name, kind="directory")
+        return Entry(name=name, kind="file", size_bytes=int(head.headers.get("Content-Length", "0")))
+
+    def list(self, path: str = "") -> Directory:
+        answer = self._transport.request("GET", self._address(path))
+        if not answer.headers.get("Content-Type", "").startswith("application/json"):
+            raise InvalidInput(f"“{path}” is a file.", hint="Only directories can be listed.")
+        return decode(Directory, json_of(answer))
+
+    def read(self, path: str) -> Iterator[bytes]:
+        """A connection that is lost is taken up where it broke. Raises UnexpectedAnswer if the file changed by then."""
+        position, etag = 0, ""
+        for attempt in range(1, TRIES + 1):
+            headers = {"Range": f"bytes={position}-", "If-Range": etag} if position else {}
+            try:
+                with self._transport.stream("GET", self._address(path), headers=headers) as answer:
+                    if position and answer.status_code != httpx.codes.PARTIAL_CONTENT:
+                        raise UnexpectedAnswer(f"“{path}” changed while it was read.", hint="Read it again.")
+                    etag = answer.headers.get("ETag", "")
+                    for piece in answer.iter_bytes():
+                        position += len(piece)
+                        yield piece
+                return
+            except Unreachable:
+                if attempt == TRIES or not etag:
+                    raise
+
+    def write(self, path: str, content: bytes) -> None:
+        self.write_stream(path, lambda: (content,), len(content))
+
+    def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None:
+        """`content()` gives the pieces, anew for each try; `size_bytes` in all. Folders keep no mode."""
+        headers = {**BYTES, "Content-Length": str(size_bytes)}
+        self._transport.request("PUT", self._address(path), content=content, headers=headers)
+
+    def make_directory(self, path: str) -> None:
+        """Missing parents are made; one that is there already is fine."""
+        self._transport.request("POST", f"{self._base}/directories/", json={"path": relative_path(path)})
+
+    def delete(self, path: str) -> None:
+        """A file, or a directory with all it holds."""
+        if not relative_path(path):
+            raise InvalidInput("Say what to delete.", hint="The folder itself: berth folder delete.")
+        self._transport.request("DELETE", self._address(path))
+
+    def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
+        return transfer.upload(self, Path(local), path, watcher)
+
+    def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
+        return transfer.download(self, path, Path(local), watcher)
+
+    def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally:
+        return transfer.send_one_by_one(self, local, path, watcher)
+
+    def fetch_tree(self, path: str, local: Path, watcher: Watcher) -> Tally:
+        return transfer.fetch_one_by_one(self, path, local, watcher)
+
+    def _address(self, path: str) -> str:
+        return f"{self._base}/files/{quoted_path(path)}"
+
+
+class SessionFiles:
+    """`session.files`, while the session runs."""
+
+    def __init__(self, transport: Transport, session_id: str, kernel: str = "main1") -> None:
+        self._transport = transport
+        self._base = f"sessions/{segment(session_id)}/files/"
+        self._kernel = kernel
+
+    def stat(self, path: str) -> Entry:
+        return _entry(self._transport.get_json(f"{self._base}stat/", **self._at(path)))
+
+    def list(self, path: str = "") -> Directory:
+        told = self._transport.get_json(self._base, **self._at(path))
+        entries = tuple(_entry(row) for row in told.get("entries", ()))
+        return Directory(
+            path=str(told.get("path", path)),
+            entries=entries,
+            is_complete=bool(told.get("is_complete", True)),
+            raw=told,
+        )
+
+    def read(self, path: str) -> Iterator[bytes]:
+        with self._transport.stream("GET", f"{self._base}content/", params=self._at(path)) as answer:
+            yield from answer.iter_bytes()
+
+    def write(self, path: str, content: bytes) -> None:
+        self.write_stream(path, lambda: (content,), len(content))
+
+    def write_stream(self, path: str, content: Content, size_bytes: int, mode: int = 0) -> None:
+        """`content()` gives the pieces, anew for each try; `size_bytes` in all; a mode of 0: the portal chooses."""
+        headers = {**BYTES, "Content-Length": str(size_bytes)}
+        params = {**self._at(path), "mode": f"{mode:04o}" if mode else None}
+        self._transport.request(
+            "PUT", f"{self._base}content/", params=params, content=content, headers=headers
+        )
+
+    def upload(self, local: str | Path, path: str = "", watcher: Watcher = Quiet) -> Tally:
+        return transfer.upload(self, Path(local), path, watcher)
+
+    def download(self, path: str, local: str | Path = ".", watcher: Watcher = Quiet) -> Tally:
+        return transfer.download(self, path, Path(local), watcher)
+
+    def send_tree(self, local: Path, path: str, watcher: Watcher) -> Tally:
+        """All of it or nothing, as one archive."""
+        plan = archives.plan_archive(local, watcher)
+        headers = {"Content-Type": "application/x-tar"}
+        self._transport.request(
+            "PUT",
+            f"{self._base}archive/",
+            params=self._at(path),
+            content=lambda: archives.write_archive(plan, watcher),
+            headers=headers,
+        )
+        return plan.tally
+
+    def fetch_tree(self, path: str, local: Path, watcher: Watcher) -> Tally:
+        with self._transport.stream("GET", f"{self._base}archive/", params=self._at(path)) as answer:
+            return archives.read_archive(answer.iter_bytes(), local, watcher)
+
+    def _at(self, path: str) -> dict[str, str]:
+        return {"path": in_session(path), "kernel": self._kernel}
+
+
+def in_session(path: str) -> str:
+    """The absolute path that `path` means in a session."""
+    return str(PurePosixPath(HOME) / path)
+
+
+def _entry(row: Any) -> Entry:
+    """Sessions say `type` and know symbolic links; folders say `kind`."""
+    if not isinstance(row, Mapping):
+        raise UnexpectedAnswer("The portal sent something else than a file.")
+    kind = str(row.get("kind") or row.get("type") or "other")
+    name = row.get("name") or PurePosixPath(str(row.get("path", ""))).name
+    return decode(Entry, {**row, "name": name}, kind="link" if kind == "symlink" else kind)

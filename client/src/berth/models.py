@@ -1,0 +1,174 @@
+"""What the portal tells, as values. Amounts are integers in base units: cpu in millicores, mem in bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from berth.decoding import Record
+
+LIVE_STATUSES = ("PENDING", "SCHEDULED", "PREPARING", "STARTING", "RUNNING", "TERMINATING")
+ENDED_STATUSES = ("TERMINATED", "CANCELLED", "ERROR")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain(Record):
+    name: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person(Record):
+    """Whom a token belongs to."""
+
+    id: int
+    email: str
+    name: str
+    role: str
+    domain: Domain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project(Record):
+    id: int
+    name: str
+    title: str = ""
+    domain: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageApp(Record):
+    """An app that can be opened in sessions of an image."""
+
+    name: str
+    title: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image(Record):
+    id: int
+    reference: str
+    title: str = ""
+    description: str = ""
+    architecture: str = ""
+    digest: str = ""
+    size_bytes: int = 0
+    registry: str | None = None
+    minimum: Mapping[str, float] = field(default_factory=dict)
+    apps: tuple[ImageApp, ...] = ()
+    built_at: datetime | None = None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent(Record):
+    """A machine."""
+
+    id: int
+    name: str
+    state: str
+    resource_group: str = ""
+    architecture: str = ""
+    engine_version: str = ""
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    occupied: Mapping[str, int] = field(default_factory=dict)
+    images: tuple[str, ...] = ()
+    heartbeat_at: datetime | None = None
+
+    @property
+    def free(self) -> dict[str, int]:
+        """What is not occupied, by slot."""
+        return {name: amount - self.occupied.get(name, 0) for name, amount in self.capacity.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceGroup(Record):
+    id: int
+    name: str
+    is_default: bool = False
+    is_active: bool = True
+    strategy: str = ""
+    scheduler: str = ""
+    agents: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPair(Record):
+    """An API token, without its text."""
+
+    id: int
+    name: str
+    access_key: str
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountRecord(Record):
+    """A folder in a session."""
+
+    folder: str
+    path: str
+    folder_id: str | None = None
+    readonly: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App(Record):
+    """An app of a running session and its address."""
+
+    name: str
+    url: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition(Record):
+    """One change of a session's status."""
+
+    to_status: str
+    reason: str
+    from_status: str = ""
+    message: str = ""
+    actor: str = ""
+    happened_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Record):
+    """A file or directory in a folder or session. `kind` is file, directory, link or other."""
+
+    name: str
+    kind: str
+    size_bytes: int = 0
+    modified_at: datetime | None = None
+    is_addressable: bool = True
+
+    @property
+    def is_directory(self) -> bool:
+        return self.kind == "directory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory(Record):
+    """What a directory holds; not complete where it holds more than the portal lists."""
+
+    path: str
+    entries: tuple[Entry, ...] = ()
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage(Record):
+    size_bytes: int
+    file_count: int
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event(Record):
+    """News: something of this kind changed. `raw` has the ids."""
+
+    kind: str
+    event_id: str = ""

@@ -1,0 +1,218 @@
+"""Commands in running sessions, over a websocket.
+
+The protocol is that of the portal's `exec` address: JSON for what is said about the process, binary frames for its bytes,
+the first of which names the stream.
+"""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from berth.addresses import API_PREFIX, segment
+from berth.errors import BerthError, UnexpectedAnswer, Unreachable
+from berth.transport import CONNECT_S, Transport, kind_of
+from berth.version import __version__
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+DIALECT = Subprotocol("berth.exec.v1")
+REFUSED_CODE = 4000
+PIECE_BYTES = 64 * 1024
+LARGEST_FRAME_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a command ended; no exit code where nobody knows it."""
+
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+
+
+class Process:
+    """A running command. One thread iterates over `output`; others may write, resize and signal meanwhile."""
+
+    def __init__(self, connection: ClientConnection, window_bytes: int) -> None:
+        self.exit_code: int | None = None
+        self._connection = connection
+        self._room = threading.Condition()
+        self._window_bytes = window_bytes
+        self._is_over = False
+
+    def output(self) -> Iterator[tuple[int, bytes]]:
+        """(stream, bytes) as they come, until the command has ended: then `exit_code` is known. Raises BerthError."""
+        try:
+            while True:
+                message = _receive(self._connection)
+                if isinstance(message, bytes):
+                    if message:
+                        yield message[0], message[1:]
+                    continue
+                if "ack" in message:
+                    self._give_room(int(message["ack"]))
+                elif "exit_code" in message:
+                    self.exit_code = message["exit_code"]
+                    return
+        finally:
+            self._end()
+
+    def write(self, data: bytes) -> None:
+        """Input for the command; waits while it has not taken what came before. Nothing happens after its end."""
+        for start in range(0, len(data), PIECE_BYTES):
+            piece = data[start : start + PIECE_BYTES]
+            with self._room:
+                while not self._is_over and self._window_bytes < len(piece):
+                    self._room.wait()
+                if self._is_over:
+                    return
+                self._window_bytes -= len(piece)
+            self._send(bytes((STDIN,)) + piece)
+
+    def close_input(self) -> None:
+        """There will be no more input."""
+        self._send(bytes((STDIN,)))
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._send(json.dumps({"resize": {"cols": columns, "rows": rows}}))
+
+    def signal(self, name: str) -> None:
+        """HUP, INT, QUIT, TERM, KILL, USR1, USR2, CONT, STOP, TSTP or WINCH."""
+        self._send(json.dumps({"signal": name}))
+
+    def close(self) -> None:
+        """End the command if it still runs."""
+        self._end()
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _send(self, message: str | bytes) -> None:
+        try:
+            self._connection.send(message)
+        except ConnectionClosed:
+            self._end()  # whoever reads hears why
+
+    def _give_room(self, size_bytes: int) -> None:
+        with self._room:
+            self._window_bytes += size_bytes
+            self._room.notify_all()
+
+    def _end(self) -> None:
+        with self._room:
+            self._is_over = True
+            self._room.notify_all()
+
+
+def open_process(
+    transport: Transport,
+    session_id: str,
+    argv: Sequence[str],
+    *,
+    tty: bool = False,
+    env: Mapping[str, str] | None = None,
+    cwd: str = "",
+    size: tuple[int, int] = (80, 24),
+    kernel: str = "main1",
+) -> Process:
+    """Start a command; `size` is (columns, rows) of a terminal. With `tty` and without a command: a shell."""
+    wanted: dict[str, Any] = {"argv": list(argv), "tty": tty, "env": dict(env or {})}
+    wanted |= {"cwd": cwd} if cwd else {}
+    wanted |= {"cols": size[0], "rows": size[1]} if tty else {}
+    connection = _connect(transport, f"sessions/{segment(session_id)}/exec/?{urlencode({'kernel': kernel})}")
+    try:
+        connection.send(json.dumps(wanted))
+        told = _receive(connection)
+        if isinstance(told, bytes) or "started" not in told:
+            raise UnexpectedAnswer("The portal did not say that the command started.")
+        return Process(connection, int(told["started"]["window"]))
+    except BaseException:
+        connection.close()
+        raise
+
+
+def run_process(process: Process, input: bytes) -> Result:  # noqa: A002  the word of subprocess.run
+    """Feed the command and collect what it says, to its end."""
+    feeding = threading.Thread(target=_feed, args=(process, input), daemon=True)
+    feeding.start()
+    streams: dict[int, list[bytes]] = {STDOUT: [], STDERR: []}
+    for stream, data in process.output():
+        streams.setdefault(stream, []).append(data)
+    feeding.join()
+    return Result(process.exit_code, b"".join(streams[STDOUT]), b"".join(streams[STDERR]))
+
+
+def _feed(process: Process, data: bytes) -> None:
+    process.write(data)
+    process.close_input()
+
+
+def _connect(transport: Transport, path: str) -> ClientConnection:
+    parts = urlsplit(f"{transport.url}{API_PREFIX}/{path}")
+    is_tls = parts.scheme == "https"
+    address = urlunsplit(("wss" if is_tls else "ws", *parts[1:]))
+    try:
+        return connect(
+            address,
+            ssl=transport.tls if is_tls else None,
+            additional_headers={"Authorization": f"Bearer {transport.token}"},
+            subprotocols=[DIALECT],
+            user_agent_header=f"berth/{__version__}",
+            compression=None,
+            max_size=LARGEST_FRAME_BYTES,
+            open_timeout=CONNECT_S,
+            # A person may look at a page of output for an hour: no answer to a ping ends the connection.
+            ping_timeout=None,
+        )
+    except InvalidStatus as exc:
+        status = exc.response.status_code
+        raise kind_of(status)(f"{transport.url} answered {status} when asked to run a command.") from exc
+    except (OSError, WebSocketException) as exc:
+        raise Unreachable(f"{transport.url} does not answer: {exc or type(exc).__name__}.") from exc
+
+
+def _receive(connection: ClientConnection) -> bytes | dict[str, Any]:
+    """The next frame: bytes, or what a text frame says. Raises BerthError for a refusal or a lost connection."""
+    told: Any = {}
+    try:
+        message = connection.recv()
+        if isinstance(message, bytes):
+            return message
+        told = json.loads(message)
+        if "error" in told:
+            connection.recv()  # it closes now, with a code that says the kind of refusal
+    except ConnectionClosed as exc:
+        raise _closing_error(exc, told) from exc
+    except (ValueError, TypeError) as exc:
+        raise UnexpectedAnswer("The portal said something that is no JSON.") from exc
+    if not isinstance(told, dict) or "error" in told:
+        raise UnexpectedAnswer("The portal said something about the command that cannot be understood.")
+    return told
+
+
+def _closing_error(closed: ConnectionClosed, told: Mapping[str, Any]) -> BerthError:
+    code = closed.rcvd.code if closed.rcvd else 0
+    said = told.get("error") or {}
+    if code >= REFUSED_CODE or said:
+        kind = kind_of(code - REFUSED_CODE)
+        message = str(said.get("message") or (closed.rcvd and closed.rcvd.reason) or "The portal refused.")
+        return kind(message, hint=str(said.get("hint") or ""), code=str(said.get("code") or ""))
+    return Unreachable(
+        "The connection to the command was lost, and with it the command.", hint="Start it again."
+    )

@@ -1,0 +1,154 @@
+"""Which portal, and as whom: from the environment, or from a file that only its owner can read.
+
+current = "default"
+[profiles.default]
+url = "https://berth.example.com"
+token = "bk….…"
+ca_file = "/etc/ssl/own-ca.pem"    # optional
+"""
+
+import json
+import os
+import re
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from platformdirs import user_config_path
+
+from berth.addresses import portal_url
+from berth.errors import InvalidInput, NotSignedIn
+
+DEFAULT_PROFILE = "default"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+SIGN_IN_HINT = (
+    "Sign in: berth login URL, with a token from your profile page; or set BERTH_URL and BERTH_TOKEN."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One portal and one token. The token is not shown."""
+
+    name: str
+    url: str
+    token: str = field(repr=False)
+    ca_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFile:
+    """All profiles, and the one that is used where none is named."""
+
+    current: str = DEFAULT_PROFILE
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+    def with_profile(self, profile: Profile) -> "ProfileFile":
+        """The same with this one, now current."""
+        return replace(self, current=profile.name, profiles={**self.profiles, profile.name: profile})
+
+    def without_profile(self, name: str) -> "ProfileFile":
+        kept = {other: profile for other, profile in self.profiles.items() if other != name}
+        current = self.current if self.current in kept else next(iter(kept), DEFAULT_PROFILE)
+        return ProfileFile(current, kept)
+
+
+def profile_path() -> Path:
+    """`~/.config/berth/config.toml`, or where this system keeps such files."""
+    return user_config_path("berth") / "config.toml"
+
+
+def choose_profile(name: str = "", environment: Mapping[str, str] = os.environ) -> Profile:
+    """The named profile; else BERTH_URL and BERTH_TOKEN; else BERTH_PROFILE; else the current one.
+
+    A token from the file goes only to the portal that it was saved for. Raises NotSignedIn, InvalidInput.
+    """
+    url, token = environment.get("BERTH_URL", ""), environment.get("BERTH_TOKEN", "")
+    ca_file = environment.get("BERTH_CA_FILE", "")
+    if not name and url:
+        chosen = Profile("", portal_url(url), token) if token else _saved_for(portal_url(url))
+    else:
+        chosen = _saved(name or environment.get("BERTH_PROFILE", ""))
+        if token and not name:
+            chosen = replace(chosen, token=token)
+    return replace(chosen, ca_file=ca_file) if ca_file else chosen
+
+
+def _saved(name: str) -> Profile:
+    saved = read_profiles()
+    wanted = name or saved.current
+    if wanted in saved.profiles:
+        return saved.profiles[wanted]
+    if name:
+        known = ", ".join(saved.profiles) or "none"
+        raise NotSignedIn(f"There is no profile “{name}”; there are: {known}.", hint=SIGN_IN_HINT)
+    raise NotSignedIn("Nobody is signed in on this computer.", hint=SIGN_IN_HINT)
+
+
+def _saved_for(url: str) -> Profile:
+    saved = read_profiles()
+    candidates = [saved.profiles[name] for name in (saved.current,) if name in saved.profiles]
+    for profile in (*candidates, *saved.profiles.values()):
+        if profile.url == url:
+            return profile
+    raise NotSignedIn(f"There is no token for {url}.", hint=SIGN_IN_HINT)
+
+
+def read_profiles() -> ProfileFile:
+    """An absent file is an empty one. Raises InvalidInput for one that cannot be understood."""
+    path = profile_path()
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        profiles = {
+            name: Profile(name, str(one["url"]), str(one["token"]), str(one.get("ca_file", "")))
+            for name, one in told.get("profiles", {}).items()
+        }
+        return ProfileFile(str(told.get("current", DEFAULT_PROFILE)), profiles)
+    except FileNotFoundError:
+        return ProfileFile()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise InvalidInput(
+            f"{path} cannot be read: {exc}.", hint="Repair or remove the file, then sign in: berth login URL."
+        ) from exc
+
+
+def write_profiles(saved: ProfileFile) -> Path:
+    """Replace the file in one step; nobody else may read it, at no moment."""
+    path = profile_path()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    number, draft = tempfile.mkstemp(dir=path.parent, prefix=".config-")  # with mode 0600
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(_as_toml(saved))
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def check_profile_name(name: str) -> str:
+    """Raises InvalidInput."""
+    if not NAME.fullmatch(name):
+        raise InvalidInput(
+            f"“{name[:40]}” is not a name for a profile.",
+            hint="Use letters, digits, dots, dashes, underscores.",
+        )
+    return name
+
+
+def _as_toml(saved: ProfileFile) -> str:
+    lines = ["# Whoever has a token can do what you may: keep this file to yourself.", ""]
+    lines.append(f"current = {_text(saved.current)}")
+    for profile in saved.profiles.values():
+        lines += ["", f"[profiles.{_text(profile.name)}]"]
+        lines += [f"url = {_text(profile.url)}", f"token = {_text(profile.token)}"]
+        lines += [f"ca_file = {_text(profile.ca_file)}"] if profile.ca_file else []
+    return "\n".join(lines) + "\n"
+
+
+def _text(value: str) -> str:
+    """A basic string of TOML: JSON's, but for the one character that JSON does not escape."""
+    return json.dumps(value).replace("\x7f", "\\u007f")

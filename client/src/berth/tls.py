@@ -1,0 +1,24 @@
+"""Certificates of portals are checked, against the machine's own authorities and those of `ca_file`."""
+
+import ssl
+from pathlib import Path
+
+import certifi
+
+from berth.errors import InvalidInput
+
+
+def tls_context(ca_file: str = "") -> ssl.SSLContext:
+    """A context that verifies. A machine without authorities of its own gets Mozilla's. Raises InvalidInput."""
+    try:
+        context = ssl.create_default_context()
+        if not context.cert_store_stats()["x509_ca"]:
+            context.load_verify_locations(certifi.where())
+        if ca_file:
+            context.load_verify_locations(Path(ca_file).expanduser())
+    except (OSError, ssl.SSLError) as exc:
+        raise InvalidInput(
+            f"The certificates in “{ca_file}” cannot be read: {exc}.",
+            hint="Name a PEM file in ca_file of the profile, or in BERTH_CA_FILE.",
+        ) from exc
+    return context

@@ -1,0 +1,241 @@
+"""Requests to one portal: who asks, how long to wait, what may be tried again, and refusals as our errors."""
+
+import random
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+from berth.addresses import API_PREFIX, portal_url
+from berth.errors import (
+    BerthError,
+    InvalidInput,
+    NotFound,
+    NotSignedIn,
+    Refused,
+    UnexpectedAnswer,
+    Unreachable,
+)
+from berth.tls import tls_context
+from berth.version import __version__
+
+Content = Callable[[], Iterable[bytes]]  # called anew for each try
+
+TRIES = 4
+FIRST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 5.0
+CONNECT_S = 10.0
+ANSWER_S = 60.0
+REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+PASSING_STATUSES = frozenset({429, 502, 503, 504})
+
+
+class Transport:
+    """One portal and one token. Safe for use by several threads."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        ca_file: str = "",
+        timeout_s: float = ANSWER_S,
+        wire: httpx.BaseTransport | None = None,
+    ) -> None:
+        self.url = portal_url(url)
+        self.token = token
+        self.tls = tls_context(ca_file)
+        self._timeout_s = timeout_s
+        self._http = httpx.Client(
+            base_url=f"{self.url}{API_PREFIX}/",
+            headers={"Authorization": f"Bearer {token}", "User-Agent": f"berth/{__version__}"},
+            timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
+            transport=wire or self._wire(),
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get_json(self, path: str, **params: Any) -> Any:
+        return json_of(self.request("GET", path, params=params))
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: object = None,
+        content: Content | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """The whole answer. Raises BerthError for a refusal, and when nothing answers."""
+        told = {"params": params, "json": json, "content": content, "headers": headers}
+        with self.stream(method, path, **told, silence_s=self._timeout_s) as answer:  # type: ignore[arg-type]
+            self._read(answer)
+            return answer
+
+    @contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: object = None,
+        content: Content | None = None,
+        headers: Mapping[str, str] | None = None,
+        silence_s: float | None = ANSWER_S,
+    ) -> Iterator[httpx.Response]:
+        """The answer as soon as its head is there; its body may be silent for `silence_s`, None: for any time.
+
+        What may be repeated is tried again up to `TRIES` times until a head came; a POST carries a key by which the
+        portal knows it again, and is repeated only when it surely did not arrive.
+        """
+        told = dict(headers or {})
+        if method == "POST":
+            told.setdefault("Idempotency-Key", str(uuid.uuid4()))
+        give_up_at = time.monotonic() + self._timeout_s
+        for attempt in range(1, TRIES + 1):
+            is_last = attempt == TRIES or time.monotonic() > give_up_at
+            request = self._http.build_request(
+                method,
+                path,
+                params=_plain(params),
+                json=json,
+                content=content() if content else None,
+                headers=told,
+            )
+            request.extensions["timeout"] = {**request.extensions["timeout"], "read": silence_s}
+            try:
+                answer = self._http.send(request, stream=True)
+            except httpx.TransportError as error:
+                if is_last or time.monotonic() > give_up_at or not _may_repeat(method, error):
+                    raise self._unreachable(error) from error
+                _pause(attempt)
+                continue
+            if answer.status_code in PASSING_STATUSES and method in REPEATABLE and not is_last:
+                answer.close()
+                _pause(attempt, answer.headers.get("Retry-After", ""))
+                continue
+            break
+        try:
+            self._raise_refusal(answer)
+            yield answer
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        finally:
+            answer.close()
+
+    def _raise_refusal(self, answer: httpx.Response) -> None:
+        if answer.is_success:
+            return
+        if answer.is_redirect:
+            place = answer.headers.get("Location", "")[:200]
+            raise UnexpectedAnswer(
+                f"{self.url} sends us on to {place}.", hint="Sign in to that address: berth login URL."
+            )
+        self._read(answer)
+        raise refusal_of(answer, self.url)
+
+    def _read(self, answer: httpx.Response) -> None:
+        try:
+            answer.read()
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        reason = str(error) or type(error).__name__
+        if _is_distrust(error):
+            return Unreachable(
+                f"The certificate of {self.url} is not to be trusted: {reason}.",
+                hint="Give the file of its authority: BERTH_CA_FILE=ca.pem, or berth login --ca-file ca.pem.",
+            )
+        return Unreachable(
+            f"{self.url} does not answer: {reason}.",
+            hint="Check the address and the network; is Berth up?",
+        )
+
+    def _wire(self) -> httpx.HTTPTransport:
+        """Connections of which a dead one is noticed, through the machine's proxy if it has one."""
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme) or getproxies().get("all")
+        return httpx.HTTPTransport(verify=self.tls, proxy=proxy or None, socket_options=_keepalive_options())
+
+
+def json_of(answer: httpx.Response) -> Any:
+    """Raises UnexpectedAnswer where the body is no JSON."""
+    try:
+        return answer.json()
+    except ValueError as exc:
+        raise UnexpectedAnswer(
+            f"{answer.url.host} does not answer like a Berth portal.", hint="Check the address: berth whoami."
+        ) from exc
+
+
+def refusal_of(answer: httpx.Response, url: str) -> BerthError:
+    """The error that a refusing answer means; its body says it in the portal's words if it can."""
+    status = answer.status_code
+    kind = kind_of(status)
+    try:
+        body = answer.json()
+        message, hint, code = (str(body.get(name) or "") for name in ("message", "hint", "code"))
+        fields = body.get("fields") or {}
+        if not message or not isinstance(fields, dict):
+            raise ValueError
+    except (ValueError, AttributeError):
+        if status == httpx.codes.NOT_FOUND and answer.request.method == "HEAD":
+            return NotFound("There is nothing at this path.")
+        if status == httpx.codes.NOT_FOUND:
+            return UnexpectedAnswer(f"{url} has nothing there; it may be no Berth portal, or an older one.")
+        return kind(f"{url} answered {status} {answer.reason_phrase}.".replace(" .", "."))
+    if kind is NotSignedIn:
+        hint = "Sign in with a token from your profile page: berth login."
+    return kind(message, hint=hint, code=code, fields=fields)
+
+
+def kind_of(status: int) -> type[BerthError]:
+    """What an HTTP status that refuses means."""
+    exact: dict[int, type[BerthError]] = {400: InvalidInput, 401: NotSignedIn, 404: NotFound}
+    if status in exact:
+        return exact[status]
+    if status in PASSING_STATUSES and status != httpx.codes.TOO_MANY_REQUESTS:
+        return Unreachable
+    return Refused if status < httpx.codes.INTERNAL_SERVER_ERROR else UnexpectedAnswer
+
+
+def _may_repeat(method: str, error: httpx.TransportError) -> bool:
+    if _is_distrust(error):
+        return False
+    never_arrived = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return never_arrived or method in REPEATABLE
+
+
+def _is_distrust(error: Exception) -> bool:
+    return "CERTIFICATE_VERIFY_FAILED" in str(error)
+
+
+def _pause(attempt: int, told: str = "") -> None:
+    """Longer after each try, never the same for two clients; what the portal says counts, up to a bound."""
+    own = FIRST_PAUSE_S * 2 ** (attempt - 1) * random.uniform(0.7, 1.3)  # noqa: S311  no secret
+    time.sleep(min(max(own, float(told) if told.isdecimal() else 0.0), LONGEST_PAUSE_S))
+
+
+def _plain(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (params or {}).items() if value is not None}
+
+
+def _keepalive_options() -> list[tuple[int, int, int]]:
+    """Ask an idle peer after a minute whether it is there: a followed log may be silent for hours."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, name):
+            options.append((socket.IPPROTO_TCP, getattr(socket, name), value))
+    return options
