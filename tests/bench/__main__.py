@@ -1,28 +1,40 @@
-"""bin/bench: runs one measurement against the portal of a data directory. Standard library alone."""
+"""bin/bench: runs one bench, prints its table, and ends with 1 where a target is missed."""
 
 import argparse
-import json
+import importlib
+import signal
 import sys
 from pathlib import Path
 
 from portal.ops.layout import layout_of
-from tests.bench import memory, start
+from tests.bench.frame import Options, as_json, as_table
 
-MEASUREMENTS = {"memory": memory.measure, "start": start.measure}
+BENCHES = ("gateway", "terminal", "start", "revocation", "memory")
+WITH_ROWS_OF_ITS_OWN = {"gateway", "revocation"}
+ROUNDS = 5
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bin/bench", description=__doc__)
-    parser.add_argument("measurement", choices=sorted(MEASUREMENTS))
-    parser.add_argument("--data", metavar="DIR", help="data directory of the running portal (default: var)")
+    parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the numbers here too")
-    options = parser.parse_args()
-    numbers = MEASUREMENTS[options.measurement](layout_of(options.data))
-    for name, value in numbers.items():
-        print(f"{name:<40} {value}")
-    if options.json:
-        options.json.write_text(json.dumps(numbers, indent=2) + "\n")
-    return 0
+    parser.add_argument(
+        "--data", metavar="DIR", help="measure the portal that runs on this data directory (start, memory)"
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of ours and the peer (default: 5)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only measures whose name holds this")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is cleared away then too
+    options = Options(
+        layout=layout_of(given.data), is_given=bool(given.data), rounds=given.rounds, only=given.only
+    )
+    if given.bench in WITH_ROWS_OF_ITS_OWN:
+        importlib.import_module("tests.bench.own_django")
+    rows = importlib.import_module(f"tests.bench.{given.bench}").bench(options)
+    print(as_table(given.bench, rows))
+    if given.json:
+        given.json.write_text(as_json(given.bench, rows))
+    return int(any(row.holds is False for row in rows))
 
 
 if __name__ == "__main__":

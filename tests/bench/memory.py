@@ -3,26 +3,26 @@
 import contextlib
 from pathlib import Path
 
-from portal.ops.layout import Layout
 from portal.ops.locks import holder
 from portal.ops.processes import marked_processes
+from tests.bench.frame import Measure, Options, Row, row_of
 
 KIB_PER_MIB = 1024
 
 
-def measure(layout: Layout) -> dict[str, float]:
+def bench(options: Options) -> list[Row]:
     """MiB by process and in all. PSS shares each common page out among its users, so that sums are true."""
+    layout = options.layout
     supervisor = holder(layout)
     if supervisor is None:
         raise SystemExit(f"No portal runs on {layout.data}. Start it: bin/up")
-    numbers = {}
-    for pid in sorted({supervisor} | with_descendants(set(marked_processes(layout.data)))):
-        sizes = sizes_of(pid)
-        if sizes:
-            numbers[f"pss_mib {pid} {name_of(pid)}"] = sizes["Pss"]
-            numbers["rss_mib all"] = round(numbers.get("rss_mib all", 0) + sizes["Rss"], 1)
-            numbers["pss_mib all"] = round(numbers.get("pss_mib all", 0) + sizes["Pss"], 1)
-    return numbers
+    sizes = {
+        f"PSS of {name_of(pid)} ({pid})": found["Pss"]
+        for pid in sorted({supervisor} | with_descendants(set(marked_processes(layout.data))))
+        if (found := sizes_of(pid))
+    }
+    sizes["PSS of all"] = sum(sizes.values())
+    return [row_of(Measure(name, "MiB", float), [size], []) for name, size in sizes.items()]
 
 
 def with_descendants(pids: set[int]) -> set[int]:

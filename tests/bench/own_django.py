@@ -1,0 +1,34 @@
+"""Django with production's settings and a database of this run, on the servers that tests share. Imported before any model."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+
+import django
+from django.conf import settings
+from django.db import connection, connections
+
+import tests.servers  # noqa: F401 -- fills the environment
+from common.redis import client as redis_client
+from tests.bench.frame import say
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
+django.setup()
+
+
+@contextlib.contextmanager
+def own_database() -> Iterator[dict[str, str]]:
+    """The environment for processes of a portal on a fresh database, which goes with the block."""
+    say("making a database")
+    name = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    try:
+        yield {**os.environ, "DATABASE_URL": f"{os.environ['DATABASE_URL'].rpartition('/')[0]}/{name}"}
+    finally:
+        connections.close_all()
+        with connection._nodb_cursor() as cursor:
+            cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        redis = redis_client()
+        for key in redis.scan_iter(match=f"*{settings.BERTH_INSTALLATION}*"):
+            redis.delete(key)
+        shutil.rmtree(settings.DATA_DIR, ignore_errors=True)
