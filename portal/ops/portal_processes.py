@@ -71,7 +71,7 @@ class Portal:
             await self._supervisor.start(server.service())
         await self._manage("migrate", "--noinput", "--verbosity", "0")
         await self._manage(*self._first_run(has_demo))
-        for service in self._front():
+        for service in self.front():
             await self._supervisor.start(service)
         link = await self._manage("sign_in_link", is_quiet=True)
         return link.strip().splitlines()[-1]
@@ -88,7 +88,8 @@ class Portal:
             servers.append(kind(quarters, address, self._environment))
         return servers
 
-    def _front(self) -> tuple[Service, ...]:
+    def front(self) -> tuple[Service, ...]:
+        """What serves people and does their work, in the order of their start."""
         # Without a proxy in front that sets them, X-Forwarded-* are words of whoever asks.
         is_behind_proxy = self._environment.get("BERTH_BEHIND_TLS_PROXY", "").lower() in (
             "1",
