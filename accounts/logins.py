@@ -8,7 +8,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Q
 from django.utils.crypto import constant_time_compare
 
-from accounts.models import KeyPair, User
+from accounts.models import KeyPair, Membership, User
 from common import clock
 
 
@@ -48,6 +48,13 @@ def live_logins(logins: Collection[Login]) -> dict[Login, User]:
         if has_session or login.keypair_id in keypairs:
             live[login] = user
     return live
+
+
+def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]) -> set[tuple[int, int]]:
+    """(user id, project id) of those of them who may use those of them now. One query."""
+    memberships = Membership.objects.filter(user_id__in=user_ids, project_id__in=project_ids)
+    memberships = memberships.filter(project__is_active=True, project__domain__is_active=True)
+    return set(memberships.values_list("user_id", "project_id"))
 
 
 def _session_users(keys: Collection[str]) -> dict[str, tuple[int | None, str]]:

@@ -8,6 +8,7 @@ import django_stubs_ext
 import environ
 from csp.constants import NONCE, NONE, SELF
 
+from common.hosts import parse_ports
 from common.logs import configure_logging
 
 django_stubs_ext.monkeypatch()
@@ -23,6 +24,10 @@ DEBUG = False
 BERTH_INSTALLATION = env.str("BERTH_INSTALLATION")
 BERTH_URL = env.str("BERTH_URL")
 BERTH_APPS_DOMAIN = env.str("BERTH_APPS_DOMAIN", "apps.localhost")
+# 30 ports beside the portal's own, on which apps open where browsers cannot look up their hosts.
+_portal_port = urlsplit(BERTH_URL).port or 80
+BERTH_APPS_PORTS = parse_ports(env.str("BERTH_APPS_PORTS", f"{_portal_port + 1}-{_portal_port + 30}"))
+BERTH_APPS_BY_ADDRESS = env.str("BERTH_APPS_BY_ADDRESS", "allowed")
 BERTH_CONTAINER_UID = env.int("BERTH_CONTAINER_UID", os.getuid() or 1000)
 BERTH_CONTAINER_GID = env.int("BERTH_CONTAINER_GID", os.getgid() or 1000)
 BERTH_ENGINE = env.str("BERTH_ENGINE", "unix:///var/run/docker.sock")
@@ -152,6 +157,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 CSRF_COOKIE_NAME = "berth_csrf"
 CSRF_COOKIE_SAMESITE = "Strict"
+CSRF_COOKIE_HTTPONLY = True  # scripts read the token from the page; at other ports of the host they must not
 CSRF_FAILURE_VIEW = "common.error_pages.csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

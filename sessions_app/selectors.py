@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from accounts.logins import standing_memberships
 from accounts.selectors import administered_domain_id, administered_project_ids, sees_everything
 from common.actors import Actor
 from common.errors import NotFound, PermissionDenied
@@ -53,6 +54,12 @@ def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSes
         raise PermissionDenied(
             f"The session “{session.name}” belongs to {session.owner.email}; only its owner may be inside.",
             hint="You may see it, read its log and stop it.",
+        )
+    is_inside = action not in ADMIN_ACTIONS and not actor.is_system
+    if is_inside and not standing_memberships({session.owner_id}, {session.project_id}):
+        raise PermissionDenied(
+            f"You are not a member of the project {session.project} any more, so you cannot enter its sessions.",
+            hint="Ask an administrator of the domain to add you to the project. You may still stop the session.",
         )
     return session
 

@@ -1,12 +1,16 @@
-"""Names and secrets of app hosts. Pure: no Django, no I/O but the system's random numbers."""
+"""Names and secrets of the places where browsers find apps. Pure: no Django, no I/O."""
 
 import re
 from dataclasses import dataclass
 
 CODE_LIFETIME_S = 30
+# How a token for one app begins, unlike an API token ("bk").
+TOKEN_PREFIX = "ba."
 # 256 random bits, URL-safe.
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
-_LABEL = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,18}[a-z0-9])?)-([a-z2-7]{13,20})")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_APP = r"[a-z0-9](?:[a-z0-9-]{0,18}[a-z0-9])?"
+_LABEL = re.compile(rf"({_APP})-([a-z2-7]{{13,20}})")
 _PORT = re.compile(r"p([1-9][0-9]{0,4})")
 _UNSAFE_IN_PATH = re.compile(r"[\x00-\x20\x7f-\x9f\\]")
 _PATH_LIMIT = 2000
@@ -27,9 +31,30 @@ class AppHost:
     @property
     def port(self) -> int | None:
         """The port, where the app is named by it: p8000."""
-        match = _PORT.fullmatch(self.app)
-        port = int(match[1]) if match else 0
-        return port if 0 < port < 65536 else None
+        return port_named(self.app)
+
+
+@dataclass(frozen=True, slots=True)
+class AppPort:
+    """An app at a port of the portal's own address, for browsers that cannot look its host up. Which app it is stands
+    in an AppDoor row."""
+
+    number: int
+
+
+# Where a browser knocks.
+Door = AppHost | AppPort
+
+
+def port_named(app: str) -> int | None:
+    """The port of a session that a name like p8000 means."""
+    match = _PORT.fullmatch(app)
+    port = int(match[1]) if match else 0
+    return port if 0 < port < 65536 else None
+
+
+def is_app_name(text: str) -> bool:
+    return re.fullmatch(_APP, text) is not None
 
 
 def host_name(host: str) -> str:
@@ -57,6 +82,11 @@ def parse_app_host(host: str, apps_domain: str) -> AppHost | None:
 def is_secret(text: str) -> bool:
     """Whether the text could have come from `accounts.tokens.new_secret`."""
     return _SECRET.fullmatch(text) is not None
+
+
+def is_hash(text: str) -> bool:
+    """Whether the text could have come from `accounts.tokens.hash_secret`."""
+    return _HASH.fullmatch(text) is not None
 
 
 def local_path(path: str) -> str:

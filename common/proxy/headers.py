@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from common.proxy.errors import RequestRefused
 
@@ -30,12 +31,24 @@ _FIELD_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DOMAIN = re.compile(rb";[ \t]*domain[ \t]*(=[^;]*)?(?=;|$)", re.IGNORECASE)
 
 
+class CookiePolicy(Protocol):
+    """Which cookies pass a gateway, and under which names."""
+
+    def to_app(self, cookie: bytes) -> bytes:
+        """What is left of a Cookie header for the app; b"" for none."""
+
+    def from_app(self, set_cookie: bytes) -> tuple[bytes, ...]:
+        """What a browser gets for one Set-Cookie header of the app; often the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class HeaderRules:
     """What one gateway adds and keeps to itself; names are lower case. What is set replaces, what is added stays
-    beside what the app or the client sent."""
+    beside what the app or the client sent. `cookies` takes the place of `private_cookies`."""
 
     private_cookies: frozenset[bytes] = frozenset()
+    cookies: CookiePolicy | None = None
+    drop_response: frozenset[bytes] = frozenset()
     drop_request: frozenset[bytes] = frozenset()
     set_request: tuple[tuple[bytes, bytes], ...] = ()
     set_response: tuple[tuple[bytes, bytes], ...] = ()
@@ -83,7 +96,11 @@ def request_headers(
         if name.startswith((b"x-forwarded-", _HANDSHAKE)):
             continue
         if name == b"cookie":
-            value = without_cookies(value, rules.private_cookies)
+            value = (
+                rules.cookies.to_app(value)
+                if rules.cookies
+                else without_cookies(value, rules.private_cookies)
+            )
             if not value:
                 continue
         if name == b"host":
@@ -105,7 +122,7 @@ def request_headers(
 def response_headers(headers: Headers, rules: HeaderRules, *, has_body: bool) -> Headers:
     """The headers a browser sees. A cookie is bound to the app's own host: without its Domain, and never one of
     the gateway's names. Without a body there is no length either, as the server would wait for those bytes."""
-    dropped = _connection_options(headers) | {name for name, _ in rules.set_response}
+    dropped = _connection_options(headers) | rules.drop_response | {name for name, _ in rules.set_response}
     kept: Headers = []
     for name, value in headers:
         if name in HOP_BY_HOP or name in _SERVERS_OWN or name in dropped:
@@ -113,9 +130,8 @@ def response_headers(headers: Headers, rules: HeaderRules, *, has_body: bool) ->
         if name == b"content-length" and not has_body:
             continue
         if name == b"set-cookie":
-            if value.partition(b"=")[0].strip() in rules.private_cookies:
-                continue
-            value = _DOMAIN.sub(b"", value)
+            kept += [(name, cookie) for cookie in _cookies_for_browser(value, rules)]
+            continue
         kept.append((name, value))
     kept += rules.set_response
     kept += rules.add_response
@@ -128,6 +144,14 @@ def without_cookies(value: bytes, names: frozenset[bytes]) -> bytes:
         return value
     pairs = (pair.strip() for pair in value.split(b";"))
     return b"; ".join(pair for pair in pairs if pair and pair.partition(b"=")[0].strip() not in names)
+
+
+def _cookies_for_browser(set_cookie: bytes, rules: HeaderRules) -> tuple[bytes, ...]:
+    own_host_only = _DOMAIN.sub(b"", set_cookie)
+    if rules.cookies:
+        return rules.cookies.from_app(own_host_only)
+    is_private = set_cookie.partition(b"=")[0].strip() in rules.private_cookies
+    return () if is_private else (own_host_only,)
 
 
 def encode_head(first_line: bytes, headers: Headers) -> bytes:

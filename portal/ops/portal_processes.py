@@ -15,10 +15,6 @@ from portal.ops.quarters import take_quarters
 from portal.ops.redis import EmbeddedRedis
 from portal.ops.supervisor import Service, Supervisor, run_once
 
-WEB_OPTIONS = (
-    "--http httptools --loop uvloop --ws websockets-sansio --ws-max-size 67108864 --ws-per-message-deflate false "
-    "--no-server-header --no-access-log --timeout-keep-alive 65 --timeout-graceful-shutdown 3 --log-level warning"
-)
 WORKER_OPTIONS = (
     "--app portal --quiet worker --pool threads --loglevel WARNING "
     "--without-gossip --without-mingle --without-heartbeat"
@@ -97,13 +93,14 @@ class Portal:
             "yes",
             "on",
         )
-        forwarded = "--proxy-headers" if is_behind_proxy else "--no-proxy-headers"
-        web = (*WEB_OPTIONS.split(), forwarded, "--host", self._host, "--port", str(self._port))
+        web = ["-m", "portal.web_server", "--host", self._host, "--port", str(self._port)]
+        if is_behind_proxy:
+            web.append("--proxy-headers")
         # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them.
         worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch,maintenance")
         tick = ("-n", "tick@berth", "-c", "4", "-Q", "tick,default")
         return (
-            self._service("web", "uvicorn", "portal.asgi:application", *web),
+            self._service("web", "python", *web),
             self._service("worker", "celery", *WORKER_OPTIONS.split(), *worker),
             self._service("tick", "celery", *WORKER_OPTIONS.split(), *tick),
             self._service("beat", "celery", *BEAT_OPTIONS.split()),

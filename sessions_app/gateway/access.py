@@ -8,6 +8,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
+from accounts.logins import live_logins, standing_memberships
 from accounts.models import User
 from common.actors import Actor, ActorKind
 from common.errors import BerthError, NotFound, PermissionDenied
@@ -19,7 +20,7 @@ from sessions_app.models import ComputeSession, Kernel
 from sessions_app.selectors import Action, access_session, kernel_named, may
 from sessions_app.services import start_app
 from sessions_app.states import Status
-from sessions_app.tickets import AppHost
+from sessions_app.tickets import Door, port_named
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,11 +31,11 @@ _ENDING = frozenset((Status.TERMINATING, Status.TERMINATED, Status.CANCELLED, St
 class DjangoAuthorizer:
     """Implements ports.Authorizer; each call runs in a thread of its own beside the event loop."""
 
-    async def admit(self, host: AppHost, cookie: str) -> Admission | None:
-        return await in_database(find_admission, host, cookie)
+    async def admit(self, door: Door, secret: str) -> Admission | None:
+        return await in_database(find_admission, door, secret)
 
-    async def redeem(self, host: AppHost, code: str, state: str) -> str | None:
-        return await in_database(logins.redeem_app_ticket, host=host, code=code, state=state)
+    async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
+        return await in_database(logins.redeem_app_ticket, door=door, code=code, states=states)
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
         return await in_database(find_still_present, presences)
@@ -75,51 +76,51 @@ def actor_of_user(user: User) -> Actor:
     )
 
 
-def find_admission(host: AppHost, cookie: str) -> Admission | None:
-    """What the cookie opens: grant, portal sign-in and permission all stand. A bounded number of queries."""
-    login = logins.find_app_login(host, cookie)
-    if login is None or not logins.standing_logins([(login.login_key, login.user)]):
+def find_admission(door: Door, secret: str) -> Admission | None:
+    """What the cookie or token opens: grant, sign-in and permission all stand. A bounded number of queries."""
+    grant = logins.find_app_login(door, secret)
+    if grant is None or not live_logins([login := logins.login_behind(grant)]):
         return None
     try:
-        session = access_session(actor_of_user(login.user), login.session_id, Action.OPEN_APP)
+        session = access_session(actor_of_user(grant.user), grant.session_id, Action.OPEN_APP)
     except (NotFound, PermissionDenied):
         return None
-    presence = Presence(login.user_id, login.login_key, session.pk, Action.OPEN_APP.value)
-    return describe_app(session, host, presence)
+    return describe_app(session, grant.app, Presence(login, session.pk, Action.OPEN_APP.value))
 
 
-def describe_app(session: ComputeSession, host: AppHost, presence: Presence) -> Admission:
+def describe_app(session: ComputeSession, app: str, presence: Presence) -> Admission:
     """The app's state and address. No query for a session with its parts."""
-    declared: dict[str, Any] = next((app for app in session.image.apps if app["name"] == host.app), {})
-    port = declared.get("port") or host.port
+    declared: dict[str, Any] = next((found for found in session.image.apps if found["name"] == app), {})
+    port = declared.get("port") or port_named(app)
     command = declared.get("command") or []
     kernel = kernel_named(session)
     return Admission(
         presence=presence,
         state=_state_of(session, kernel, port),
         session_name=session.name,
-        title=declared.get("title") or (f"Port {port}" if port else host.app),
+        title=declared.get("title") or (f"Port {port}" if port else app),
+        app=app,
         status=session.status,
         target=_target_of(kernel, port),
         app_token=session.app_token if any("{token}" in word for word in command) else "",
         is_startable=bool(command),
-        known_apps=tuple(app["name"] for app in session.image.apps),
+        known_apps=tuple(found["name"] for found in session.image.apps),
     )
 
 
 def find_still_present(presences: frozenset[Presence]) -> frozenset[Presence]:
-    """Those whose person, portal sign-in, permission and running session all stand. 3 queries, however many."""
-    users = User.objects.filter(is_active=True, domain__is_active=True).in_bulk(
-        {p.user_id for p in presences}
-    )
+    """Those whose sign-in or token, permission, membership and running session all stand. 5 queries, however many."""
+    users = live_logins({presence.login for presence in presences})
     sessions = ComputeSession.objects.filter(status=Status.RUNNING).in_bulk({p.session_id for p in presences})
-    known = [p for p in presences if p.user_id in users and p.session_id in sessions]
-    standing = logins.standing_logins([(p.login_key, users[p.user_id]) for p in known])
-    actors = {user_id: actor_of_user(user) for user_id, user in users.items()}
+    known = [p for p in presences if p.login in users and p.session_id in sessions]
+    members = standing_memberships(
+        {p.login.user_id for p in known}, {sessions[p.session_id].project_id for p in known}
+    )
     return frozenset(
         p
         for p in known
-        if p.login_key in standing and may(actors[p.user_id], sessions[p.session_id], Action(p.action))
+        if may(actor_of_user(users[p.login]), sessions[p.session_id], Action(p.action))
+        and (p.login.user_id, sessions[p.session_id].project_id) in members
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from accounts.tokens import hash_secret
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
-from sessions_app.tickets import AppHost
+from sessions_app.tickets import Door
 
 FRESH_S = 5.0
 # A session on its way is looked at more often: its person waits.
@@ -13,7 +13,7 @@ WAITING_FRESH_S = 1.0
 UNKNOWN_LIMIT_S = 30.0
 _SIZE_LIMIT = 4096
 
-_Key = tuple[AppHost, str]
+_Key = tuple[Door, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Admissions:
         self._entries: dict[_Key, _Entry] = {}
         self._asking: dict[_Key, asyncio.Task[Admission | None]] = {}
 
-    async def find(self, host: AppHost, cookie: str) -> Admission | None:
-        """What the cookie opens on this host, at most `FRESH_S` ago. Raises AccessUnknown when the database has not
+    async def find(self, door: Door, cookie: str) -> Admission | None:
+        """What the cookie opens at this door, at most `FRESH_S` ago. Raises AccessUnknown when the database has not
         answered for longer than `UNKNOWN_LIMIT_S`."""
-        key = (host, hash_secret(cookie))
+        key = (door, hash_secret(cookie))
         entry = self._entries.get(key)
         now = asyncio.get_running_loop().time()
         if entry is not None and now - entry.known_at < _fresh_s(entry.admission):
@@ -45,9 +45,9 @@ class Admissions:
                 return entry.admission
             raise
 
-    def forget(self, host: AppHost, cookie: str) -> None:
+    def forget(self, door: Door, cookie: str) -> None:
         """Ask again next time: what is known led nowhere."""
-        self._entries.pop((host, hash_secret(cookie)), None)
+        self._entries.pop((door, hash_secret(cookie)), None)
 
     async def _ask(self, key: _Key, cookie: str) -> Admission | None:
         task = self._asking.get(key)

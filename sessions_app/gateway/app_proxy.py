@@ -1,4 +1,5 @@
-"""The ASGI callable in front of everything: hosts under the apps' domain go to apps of sessions, all else to the portal.
+"""The ASGI callable in front of everything: hosts under the apps' domain and ports of apps go to apps of sessions,
+all else to the portal.
 
 No Django middleware and no database call stands in the way of a request whose cookie was checked within seconds.
 """
@@ -9,6 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from accounts.tokens import hash_secret
 from common.proxy import (
     HeaderRules,
     RequestRefused,
@@ -21,18 +23,23 @@ from common.proxy import (
     forward_websocket,
 )
 from common.proxy.asgi import AsgiApp, Receive, Scope, Send
-from sessions_app.gateway import access, pages, sign_in
+from sessions_app.gateway import access, doors, pages, sign_in
 from sessions_app.gateway.admissions import Admissions
-from sessions_app.gateway.call import APP_COOKIE, CUT_CODE, STATE_COOKIE, Call
+from sessions_app.gateway.call import CUT_CODE, Call
 from sessions_app.gateway.connections import ConnectionCut, Kind, OpenConnections, TooManyConnections
+from sessions_app.gateway.cookie_guard import AppCookies
 from sessions_app.gateway.fetch_rules import allows_http, allows_websocket, header
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
-from sessions_app.tickets import AppHost, is_secret, is_under, parse_app_host
+from sessions_app.tickets import AppPort, Door, is_secret, is_under, parse_app_host
 
 # How often a page that waits for an app may ask for its start.
 START_AGAIN_S = 15.0
-_OUR_TOKEN = re.compile(rb"bearer\s+bk", re.IGNORECASE)
+_OUR_TOKEN = re.compile(rb"bearer\s+(?:bk|ba\.)", re.IGNORECASE)
 _RESPONSE_POLICY = ((b"cross-origin-resource-policy", b"same-origin"),)
+# A port is lent again: what a browser kept of one app must not be served as the next one's.
+_RESPONSE_POLICY_OF_PORTS = (*_RESPONSE_POLICY, (b"cache-control", b"no-store"))
+# It would empty the jar that other ports and the portal share, and take the app's own sign-in with it.
+_NOT_FOR_APPS = frozenset((b"clear-site-data",))
 _FRAME_POLICY = ((b"content-security-policy", b"frame-ancestors 'self'"),)
 
 
@@ -55,85 +62,100 @@ class AppProxy:
         self._transport = transport or Transport()
         self._admissions = Admissions(self._authorizer)
         self._starts = _Starts()
-        names = (APP_COOKIE, STATE_COOKIE, settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
-        self._private_cookies = frozenset(name.encode() for name in names)
+        self._cookie_key = hash_secret(f"app cookies {settings.SECRET_KEY}").encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self._fallback(scope, receive, send)
             return
         hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        if not any(is_under(host, self._apps_domain) for host in hosts):
+        port = scope["server"][1] if scope.get("server") else None
+        door: Door | None
+        if port in doors.listening_ports():
+            door = AppPort(port) if len(hosts) == 1 and doors.may_knock(hosts[0], port) else None
+        elif any(is_under(host, self._apps_domain) for host in hosts):
+            door = parse_app_host(hosts[0], self._apps_domain) if len(hosts) == 1 else None
+        else:
             await self._fallback(scope, receive, send)
             return
         call = Call(scope, receive, send)
-        host = parse_app_host(hosts[0], self._apps_domain) if len(hosts) == 1 else None
-        if host is None:
+        if door is None:
             await call.answer(pages.no_such_place())
         elif scope["path"].startswith(sign_in.OWN_PREFIX):
-            await self._answer_own(call, host)
+            await self._answer_own(call, door)
         else:
-            await self._enter(call, host)
+            await self._enter(call, door)
 
     async def close(self) -> None:
         """Close idle connections to apps."""
         await self._transport.close()
 
-    async def _answer_own(self, call: Call, host: AppHost) -> None:
+    async def _answer_own(self, call: Call, door: Door) -> None:
         if call.scope["path"] == sign_in.CALLBACK_PATH and call.method == "GET" and not call.is_websocket:
-            await sign_in.finish(call, host, self._authorizer)
+            await sign_in.finish(call, door, self._authorizer)
         else:
             await call.answer(pages.no_such_place())
 
-    async def _enter(self, call: Call, host: AppHost) -> None:
-        """Origin, then cookie, then the state of the session and the app, then upstream."""
-        if not _may_come_from_there(call):
+    async def _enter(self, call: Call, door: Door) -> None:
+        """Origin, then cookie or token, then the state of the session and the app, then upstream."""
+        # A program's token is not in a browser's jar: no page can have it sent.
+        if not call.token and not _may_come_from_there(call):
             await call.answer(pages.from_elsewhere())
             return
-        cookie = call.cookie(APP_COOKIE)
         try:
-            admission = await self._admissions.find(host, cookie) if is_secret(cookie) else None
+            secret, admission = await self._admitted(call, door)
         except AccessUnknown:
             await call.answer(pages.unknown_access())
             return
         if admission is None:
-            await (sign_in.begin(call, host) if call.is_navigation else call.answer(pages.signed_out()))
+            is_person = call.is_navigation and not call.token
+            await (sign_in.begin(call, door) if is_person else call.answer(pages.signed_out()))
         elif admission.state is AppState.OPEN:
-            await self._carry(call, host, admission, cookie)
+            await self._carry(call, door, admission, secret)
         else:
-            await call.answer(_page_of_state(admission, host))
+            await call.answer(_page_of_state(admission))
 
-    async def _carry(self, call: Call, host: AppHost, admission: Admission, cookie: str) -> None:
+    async def _admitted(self, call: Call, door: Door) -> tuple[str, Admission | None]:
+        """The secret that lets this request in, and what it opens. Scripts at other ports may have put cookies of the
+        same name beside ours, so each is tried."""
+        given = [call.token] if call.token else call.cookies(sign_in.names_for(door).app)
+        for secret in filter(is_secret, given):
+            admission = await self._admissions.find(door, secret)
+            if admission is not None:
+                return secret, admission
+        return "", None
+
+    async def _carry(self, call: Call, door: Door, admission: Admission, secret: str) -> None:
         kind = Kind.WEBSOCKET if call.is_websocket else Kind.REQUEST
         try:
             async with self._connections.carry(admission.presence, kind):
-                await self._forward(call, admission)
+                await self._forward(call, door, admission)
         except UpstreamError as exc:
             await call.answer(
-                await self._what_stands_in_the_way(host, cookie) or await self._explain(exc, host, admission)
+                await self._what_stands_in_the_way(door, secret) or await self._explain(exc, admission)
             )
         except RequestRefused as exc:
             await call.answer(pages.unclear_request(str(exc)))
         except TooManyConnections:
             await call.answer(pages.too_many(admission))
         except ConnectionCut:
-            obstacle = await self._what_stands_in_the_way(host, cookie)
+            obstacle = await self._what_stands_in_the_way(door, secret)
             await _end_cut(call, obstacle or pages.signed_out())
         else:
-            self._starts.note_up(admission.presence.session_id, host.app)
+            self._starts.note_up(admission.presence.session_id, admission.app)
 
-    async def _what_stands_in_the_way(self, host: AppHost, cookie: str) -> pages.Page | None:
+    async def _what_stands_in_the_way(self, door: Door, secret: str) -> pages.Page | None:
         """Asked anew, as the admission that led nowhere may be seconds old; None if the app is still open."""
-        self._admissions.forget(host, cookie)
+        self._admissions.forget(door, secret)
         try:
-            admission = await self._admissions.find(host, cookie)
+            admission = await self._admissions.find(door, secret)
         except AccessUnknown:
             return pages.unknown_access()
         if admission is None:
             return pages.signed_out()
-        return None if admission.state is AppState.OPEN else _page_of_state(admission, host)
+        return None if admission.state is AppState.OPEN else _page_of_state(admission)
 
-    async def _forward(self, call: Call, admission: Admission) -> None:
+    async def _forward(self, call: Call, door: Door, admission: Admission) -> None:
         assert admission.target is not None
         forward = forward_websocket if call.is_websocket else forward_http
         await forward(
@@ -142,21 +164,23 @@ class AppProxy:
             call.send,
             transport=self._transport,
             target=admission.target,
-            rules=self._rules(call, admission),
+            rules=self._rules(call, door, admission),
         )
 
-    def _rules(self, call: Call, admission: Admission) -> HeaderRules:
+    def _rules(self, call: Call, door: Door, admission: Admission) -> HeaderRules:
         is_ours = _OUR_TOKEN.match(header(call.headers, b"authorization")) is not None
         token = admission.app_token.encode()
+        port = door.number if isinstance(door, AppPort) else 0
         return HeaderRules(
-            private_cookies=self._private_cookies,
+            cookies=AppCookies(self._cookie_key, port),
+            drop_response=_NOT_FOR_APPS,
             drop_request=frozenset((b"authorization",)) if is_ours else frozenset(),
             set_request=((b"authorization", b"token " + token),) if token else (),
-            set_response=_RESPONSE_POLICY,
+            set_response=_RESPONSE_POLICY_OF_PORTS if port else _RESPONSE_POLICY,
             add_response=_FRAME_POLICY,
         )
 
-    async def _explain(self, exc: UpstreamError, host: AppHost, admission: Admission) -> pages.Page:
+    async def _explain(self, exc: UpstreamError, admission: Admission) -> pages.Page:
         """What to show for an app that gave no answer; one that is not up is asked to start."""
         if isinstance(exc, UpstreamTimeout):
             return pages.broken(admission, str(exc), is_timeout=True)
@@ -165,14 +189,14 @@ class AppProxy:
         if not admission.is_startable:
             return pages.nothing_listens(admission)
         session_id = admission.presence.session_id
-        if self._starts.is_due(session_id, host.app):
+        if self._starts.is_due(session_id, admission.app):
             try:
-                why_not = await self._authorizer.start_app(session_id, host.app)
+                why_not = await self._authorizer.start_app(session_id, admission.app)
             except AccessUnknown:
                 return pages.unknown_access()
             if why_not:
                 return pages.not_started(admission, why_not)
-        return pages.starting(admission, self._starts.waited_s(session_id, host.app))
+        return pages.starting(admission, self._starts.waited_s(session_id, admission.app))
 
 
 class _Starts:
@@ -203,12 +227,12 @@ def _may_come_from_there(call: Call) -> bool:
     return allows_http(call.method, call.headers, call.own_origin)
 
 
-def _page_of_state(admission: Admission, host: AppHost) -> pages.Page:
+def _page_of_state(admission: Admission) -> pages.Page:
     if admission.state is AppState.WAITING:
         return pages.waiting(admission)
     if admission.state is AppState.ENDED:
         return pages.ended(admission)
-    return pages.unknown_app(admission, host.app)
+    return pages.unknown_app(admission)
 
 
 async def _end_cut(call: Call, page: pages.Page) -> None:

@@ -1,13 +1,14 @@
 """One request to an app's host, as the gateway looks at it."""
 
+from common.cookies import pairs
 from common.proxy import Headers, reject_websocket
 from common.proxy.asgi import Message, Receive, Scope, Send
 from sessions_app.gateway.fetch_rules import header, is_top_level_navigation
 from sessions_app.gateway.pages import Page
+from sessions_app.tickets import TOKEN_PREFIX
 
-APP_COOKIE = "__Host-berth-app"
-STATE_COOKIE = "__Host-berth-state"
 CUT_CODE = 4403
+_VALUES_LOOKED_AT = 8
 
 
 class Call:
@@ -27,6 +28,21 @@ class Call:
         return not self.is_websocket and is_top_level_navigation(self.method, self.headers)
 
     @property
+    def host(self) -> str:
+        """The Host header."""
+        return header(self.headers, b"host").decode("latin-1")
+
+    @property
+    def token(self) -> str:
+        """The secret of a program's token for one app, or ""."""
+        scheme, _, text = header(self.headers, b"authorization").decode("latin-1").partition(" ")
+        return (
+            text.removeprefix(TOKEN_PREFIX)
+            if scheme.lower() == "bearer" and text.startswith(TOKEN_PREFIX)
+            else ""
+        )
+
+    @property
     def own_origin(self) -> bytes:
         is_secure = self.scope["scheme"] in ("https", "wss")
         return (b"https://" if is_secure else b"http://") + header(self.headers, b"host").lower()
@@ -37,16 +53,12 @@ class Call:
         path: bytes = self.scope["raw_path"] + (b"?" + query if query else b"")
         return path.decode("ascii", "replace")
 
-    def cookie(self, name: str) -> str:
-        """The cookie's value, or ""."""
-        for key, value in self.headers:
-            if key != b"cookie":
-                continue
-            for pair in value.decode("latin-1").split(";"):
-                found, _, text = pair.strip().partition("=")
-                if found == name:
-                    return text
-        return ""
+    def cookies(self, name: str) -> list[str]:
+        """Every value that the browser sends under this name: scripts of other ports may have added some."""
+        wanted = name.encode()
+        headers = (value for key, value in self.headers if key == b"cookie")
+        found = (value for header in headers for given, value in pairs(header) if given == wanted)
+        return [value.decode("latin-1") for value in found][:_VALUES_LOOKED_AT]
 
     async def send(self, message: Message) -> None:
         self.has_begun = True

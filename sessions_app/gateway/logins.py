@@ -1,28 +1,32 @@
-"""Grants to apps: one-time codes, the cookies that they become, and whether the sign-in behind them still stands."""
+"""Grants to apps: one-time codes, the cookies that they become, and tokens for programs."""
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
-from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.models import Session
 from django.db import transaction
+from django.db.models import F, Q
 from django.utils.crypto import constant_time_compare
 
-from accounts.models import User
+from accounts.logins import Login
 from accounts.tokens import hash_secret, new_secret
 from common import audit, clock
 from common.actors import Actor
+from common.errors import NotFound
+from sessions_app.gateway.doors import door_of
 from sessions_app.models import AppLogin, AppTicket
 from sessions_app.selectors import Action, access_session, session_by_host_label
-from sessions_app.tickets import CODE_LIFETIME_S, AppHost
+from sessions_app.tickets import CODE_LIFETIME_S, TOKEN_PREFIX, AppHost, AppPort, Door, is_app_name
+
+TOKEN_LIFETIME = timedelta(hours=1)
 
 
-def issue_app_ticket(*, actor: Actor, login_key: str, host: AppHost, state: str) -> str:
-    """A one-time code for this host and state, bound to the actor's portal sign-in. Raises NotFound (absent or
-    hidden), PermissionDenied."""
-    found = session_by_host_label(host.session_label)
-    session = access_session(actor, found.pk if found else UUID(int=0), Action.OPEN_APP)
+def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) -> str:
+    """A one-time code for this door and for the browser that holds the secret behind `state`, bound to the actor's
+    portal sign-in. Raises NotFound (absent or hidden), PermissionDenied."""
+    app, session_id = _behind(door)
+    session = access_session(actor, session_id, Action.OPEN_APP)
     assert actor.user_id is not None, "a ticket is for a person"
     code = new_secret()
 
@@ -32,25 +36,28 @@ def issue_app_ticket(*, actor: Actor, login_key: str, host: AppHost, state: str)
             user_id=actor.user_id,
             login_key=login_key,
             session=session,
-            app=host.app,
-            state_hash=hash_secret(state),
+            app=app,
+            door_port=port_of(door),
+            state_hash=state,
             expires_at=clock.now() + timedelta(seconds=CODE_LIFETIME_S),
         )
-        audit.record(actor=actor, action="sessions.open_app", target=session, changes={"app": host.app})
+        changes = {"app": app} | ({"port": door.number} if isinstance(door, AppPort) else {})
+        audit.record(actor=actor, action="sessions.open_app", target=session, changes=changes)
     return code
 
 
 @transaction.atomic
-def redeem_app_ticket(*, host: AppHost, code: str, state: str) -> str | None:
-    """The cookie for a code; None unless it was issued for this host and state, is fresh and was never shown before.
-    However it ends, the code is used up. A browser's earlier cookie of the same host ends."""
+def redeem_app_ticket(*, door: Door, code: str, states: Collection[str]) -> str | None:
+    """The cookie for a code; None unless it was issued for this door and one of these states, is fresh and was never
+    shown before. However it ends, the code is used up. A browser's earlier cookie of the same door ends."""
     ticket = AppTicket.objects.select_for_update().filter(code_hash=hash_secret(code)).first()
     if ticket is None:
         return None
     ticket.delete()
-    is_for_host = (ticket.app, ticket.session.host_label) == (host.app, host.session_label)
-    is_of_state = constant_time_compare(ticket.state_hash, hash_secret(state))
-    if not (is_for_host and is_of_state and ticket.expires_at > clock.now()):
+    if (ticket.app, ticket.session_id, ticket.door_port) != (*_behind(door), port_of(door)):
+        return None
+    is_of_browser = any(constant_time_compare(ticket.state_hash, state) for state in states)
+    if not is_of_browser or ticket.expires_at <= clock.now():
         return None
 
     grant = {
@@ -58,34 +65,67 @@ def redeem_app_ticket(*, host: AppHost, code: str, state: str) -> str | None:
         "login_key": ticket.login_key,
         "session_id": ticket.session_id,
         "app": ticket.app,
+        "door_port": ticket.door_port,
     }
     cookie = new_secret()
     AppLogin.objects.filter(**grant).delete()
-    AppLogin.objects.create(cookie_hash=hash_secret(cookie), **grant)
+    AppLogin.objects.create(secret_hash=hash_secret(cookie), **grant)
     return cookie
 
 
-def find_app_login(host: AppHost, cookie: str) -> AppLogin | None:
-    """The grant behind a cookie of this host, if its person may still sign in. One query."""
-    return (
-        AppLogin.objects.select_related("user", "session")
-        .filter(cookie_hash=hash_secret(cookie), app=host.app, session__host_label=host.session_label)
-        .filter(user__is_active=True, user__domain__is_active=True)
-        .first()
+def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -> tuple[str, datetime]:
+    """A token that lets a program into one app's host, and when it ends: with what the program signed in by, or after
+    `TOKEN_LIFETIME`. Raises NotFound, PermissionDenied."""
+    session = access_session(actor, session_id, Action.OPEN_APP)
+    assert actor.user_id is not None, "a token is for a person"
+    if not is_app_name(app):
+        raise NotFound("The session has no such app.")
+    token, expires_at = new_secret(), clock.now() + TOKEN_LIFETIME
+    origin: dict[str, Any] = (
+        {"keypair_id": login.keypair_id} if login.keypair_id else {"login_key": login.session_key}
     )
 
+    with transaction.atomic():
+        AppLogin.objects.create(
+            secret_hash=hash_secret(token),
+            user_id=actor.user_id,
+            session=session,
+            app=app,
+            expires_at=expires_at,
+            **origin,
+        )
+        audit.record(
+            actor=actor, action="sessions.open_app", target=session, changes={"app": app, "for": "a program"}
+        )
+    return TOKEN_PREFIX + token, expires_at
 
-def standing_logins(users_by_key: Collection[tuple[str, User]]) -> set[str]:
-    """The keys of portal sign-ins that still stand: not signed out, not expired, same person, same password since.
-    One query."""
-    keys = [key for key, _ in users_by_key]
-    rows = Session.objects.filter(session_key__in=keys, expire_date__gt=clock.now())
-    stored = {row.session_key: row.get_decoded() for row in rows}
-    return {key for key, user in users_by_key if key in stored and _is_of(stored[key], user)}
 
-
-def _is_of(data: dict[str, object], user: User) -> bool:
-    is_same_person = data.get(SESSION_KEY) == str(user.pk)
-    return is_same_person and constant_time_compare(
-        str(data.get(HASH_SESSION_KEY, "")), user.get_session_auth_hash()
+def find_app_login(door: Door, secret: str) -> AppLogin | None:
+    """The grant behind a cookie or token of this door, if its person may still sign in. One query."""
+    logins = AppLogin.objects.select_related("user", "session").filter(
+        secret_hash=hash_secret(secret), door_port=port_of(door)
     )
+    logins = logins.filter(user__is_active=True, user__domain__is_active=True)
+    logins = logins.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
+    if isinstance(door, AppHost):
+        return logins.filter(app=door.app, session__host_label=door.session_label).first()
+    # The port may have been lent to another app since.
+    return logins.filter(session__app_doors__port=door.number, session__app_doors__app=F("app")).first()
+
+
+def login_behind(row: AppLogin) -> Login:
+    """What the grant came from."""
+    return Login(user_id=row.user_id, session_key=row.login_key, keypair_id=row.keypair_id)
+
+
+def port_of(door: Door) -> int:
+    return door.number if isinstance(door, AppPort) else 0
+
+
+def _behind(door: Door) -> tuple[str, UUID]:
+    """(app, session id) that a door leads to; an id that no session has where it leads nowhere."""
+    if isinstance(door, AppPort):
+        row = door_of(door)
+        return (row.app, row.session_id) if row else ("", UUID(int=0))
+    session = session_by_host_label(door.session_label)
+    return door.app, session.pk if session else UUID(int=0)

@@ -123,11 +123,11 @@ def ended(admission: Admission) -> Page:
     )
 
 
-def unknown_app(admission: Admission, app: str) -> Page:
+def unknown_app(admission: Admission) -> Page:
     known = ", ".join(admission.known_apps) or "none"
     return Page(
         404,
-        f"There is no app called “{app}” here",
+        f"There is no app called “{admission.app}” here",
         f"The image of “{admission.session_name}” has these apps: {known}.",
         hint="Any port of the session answers as p<number>, for example p8000.",
         links=session_links(admission.presence.session_id),

@@ -1,12 +1,13 @@
-"""What the gateway asks of the rest of the portal. Pure."""
+"""What the gateway asks of the rest of the portal."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
+from accounts.logins import Login
 from common.proxy import Target
-from sessions_app.tickets import AppHost
+from sessions_app.tickets import Door
 
 
 class AppState(StrEnum):
@@ -18,10 +19,9 @@ class AppState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Somebody inside a session, by way of one portal sign-in. What is open for it is cut when it ends."""
+    """Somebody inside a session, by way of one sign-in or token. What is open for it is cut when it ends."""
 
-    user_id: int
-    login_key: str
+    login: Login
     session_id: UUID
     action: str  # a selectors.Action: what must stay allowed
 
@@ -34,6 +34,7 @@ class Admission:
     state: AppState
     session_name: str
     title: str
+    app: str = ""
     status: str = ""
     target: Target | None = None
     app_token: str = ""  # sent upstream instead of the client's own Authorization; empty: the app has none
@@ -48,11 +49,11 @@ class AccessUnknown(Exception):
 class Authorizer(Protocol):
     """Decides; implemented on the models by `access.DjangoAuthorizer`. Each raises AccessUnknown."""
 
-    async def admit(self, host: AppHost, cookie: str) -> Admission | None:
-        """What the cookie opens on this host; None if it opens nothing (any more)."""
+    async def admit(self, door: Door, secret: str) -> Admission | None:
+        """What the cookie or token opens at this door; None if it opens nothing (any more)."""
 
-    async def redeem(self, host: AppHost, code: str, state: str) -> str | None:
-        """A cookie for a one-time code that was issued for this host and state; None for any other code."""
+    async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
+        """A cookie for a one-time code that was issued for this door and one of these states; None for any other."""
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
         """Those that may stay. A bounded number of queries, however many."""

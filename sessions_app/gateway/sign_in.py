@@ -1,51 +1,75 @@
-"""How a portal sign-in becomes a cookie of an app's host, as in OAuth's code flow.
+"""How a portal sign-in becomes a cookie of one app, as in OAuth's code flow.
 
-app host: a state in a cookie, redirect → portal: signed in? allowed? a one-time code, redirect → app host: code and
-state against a cookie of this host alone. The portal's own cookie never reaches an app's host.
+app: a secret in a cookie, redirect with its hash → portal: signed in? allowed? a one-time code, redirect → app: code
+and secret against a cookie for this app alone. Whoever only sees the addresses, as a service worker of the app does,
+lacks the secret. The portal's own cookie never reaches an app.
 """
 
+from dataclasses import dataclass
 from urllib.parse import parse_qs, urlencode
 
 from django.conf import settings
 from django.urls import reverse
 
-from accounts.tokens import new_secret
-from sessions_app.gateway import pages
-from sessions_app.gateway.call import APP_COOKIE, STATE_COOKIE, Call
+from accounts.tokens import hash_secret, new_secret
+from sessions_app.gateway import doors, pages
+from sessions_app.gateway.call import Call
 from sessions_app.gateway.ports import AccessUnknown, Authorizer
-from sessions_app.tickets import AppHost, is_secret, local_path
+from sessions_app.tickets import AppHost, Door, host_name, is_secret, local_path
 
-# The gateway's own part of every app host; never forwarded.
+# The gateway's own part of every app; never forwarded.
 OWN_PREFIX = "/.berth/"
 CALLBACK_PATH = "/.berth/callback"
 _STATE_LIFETIME_S = 600
-# Secure on plain http too: browsers treat *.localhost as secure, and nothing else may go without TLS.
-_COOKIE = "; Path=/; Secure; HttpOnly; SameSite=Lax"
+_EVERYWHERE = "; Path=/; HttpOnly; SameSite=Lax"
 
 
-async def begin(call: Call, host: AppHost) -> None:
-    """Send the browser to the portal. Tabs that open at the same moment share one state."""
-    state = call.cookie(STATE_COOKIE)
-    if not is_secret(state):
-        state = new_secret()
-    query = urlencode({"host": host.label, "next": local_path(call.path_and_query), "state": state})
-    cookie = f"{STATE_COOKIE}={state}; Max-Age={_STATE_LIFETIME_S}{_COOKIE}"
-    await call.respond(
-        *pages.redirect(302, f"{settings.BERTH_URL}{reverse('app-authorize')}?{query}", cookie)
-    )
+@dataclass(frozen=True, slots=True)
+class CookieNames:
+    """The cookies of one door. A host's are bound to it by browsers (`__Host-`), which needs `Secure`; they take
+    *.localhost as secure. A port shares its jar with other ports, so its cookies are named for it."""
+
+    app: str
+    state: str
+    attributes: str
 
 
-async def finish(call: Call, host: AppHost, authorizer: Authorizer) -> None:
-    """Take the code that the portal sent the browser back with."""
+_OF_HOSTS = CookieNames("__Host-berth-app", "__Host-berth-state", f"; Secure{_EVERYWHERE}")
+
+
+def names_for(door: Door) -> CookieNames:
+    if isinstance(door, AppHost):
+        return _OF_HOSTS
+    return CookieNames(f"berth-app-{door.number}", f"berth-state-{door.number}", _EVERYWHERE)
+
+
+async def begin(call: Call, door: Door) -> None:
+    """Send the browser to the portal. Tabs that open at the same moment share one secret."""
+    names = names_for(door)
+    state = next((value for value in call.cookies(names.state) if is_secret(value)), None) or new_secret()
+    if isinstance(door, AppHost):
+        portal, place = settings.BERTH_URL, {"host": door.label}
+    else:
+        portal, place = doors.portal_at(host_name(call.host)), {"door": str(door.number)}
+    query = urlencode({**place, "next": local_path(call.path_and_query), "state": hash_secret(state)})
+    cookie = f"{names.state}={state}; Max-Age={_STATE_LIFETIME_S}{names.attributes}"
+    await call.respond(*pages.redirect(302, f"{portal}{reverse('app-authorize')}?{query}", cookie))
+
+
+async def finish(call: Call, door: Door, authorizer: Authorizer) -> None:
+    """Take the code that the portal sent the browser back with. Only the browser's own navigation may: what a script
+    fetches is refused."""
+    names = names_for(door)
     query = parse_qs(call.scope["query_string"].decode("ascii", "replace"), max_num_fields=8)
-    code, state, path = (query.get(name, [""])[0] for name in ("code", "state", "next"))
-    is_own_state = is_secret(state) and call.cookie(STATE_COOKIE) == state
+    code, path = (query.get(name, [""])[0] for name in ("code", "next"))
+    states = tuple(hash_secret(value) for value in call.cookies(names.state) if is_secret(value))
+    is_complete = call.is_navigation and states and is_secret(code)
     try:
-        cookie = await authorizer.redeem(host, code, state) if is_own_state and is_secret(code) else None
+        cookie = await authorizer.redeem(door, code, states) if is_complete else None
     except AccessUnknown:
         await call.answer(pages.unknown_access())
         return
     if cookie is None:
         await call.answer(pages.sign_in_failed())
         return
-    await call.respond(*pages.redirect(303, local_path(path), f"{APP_COOKIE}={cookie}{_COOKIE}"))
+    await call.respond(*pages.redirect(303, local_path(path), f"{names.app}={cookie}{names.attributes}"))

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
+from accounts.logins import Login
 from accounts.models import User
 from agents.models import Agent
 from agents.runtime.base import ContainerGone, RuntimeFault
@@ -109,8 +110,8 @@ class TerminalConsumer(AsyncWebsocketConsumer):
             raise Conflict(
                 f"The session “{session.name}” is {session.status.lower()}; a terminal needs a running one."
             )
-        login_key = self.scope["session"].session_key or ""
-        presence = Presence(user.pk, login_key, session.pk, Action.OPEN_TERMINAL.value)
+        login = Login(user_id=user.pk, session_key=self.scope["session"].session_key or "")
+        presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
         return presence, kernel.container_name, kernel.agent
 
     async def _serve(self, container: str, agent: Agent) -> None:

@@ -1,6 +1,7 @@
 """The portal's half of opening an app."""
 
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -10,11 +11,23 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from common.api import actor_of
-from common.errors import InvalidInput
+from common.errors import InvalidInput, NotFound, PermissionDenied
+from sessions_app.gateway import doors
 from sessions_app.gateway.logins import issue_app_ticket
 from sessions_app.gateway.sign_in import CALLBACK_PATH
-from sessions_app.links import app_origin
-from sessions_app.tickets import is_secret, local_path, parse_app_host
+from sessions_app.links import app_origin, app_url
+from sessions_app.selectors import Action, access_session
+from sessions_app.tickets import (
+    AppHost,
+    AppPort,
+    Door,
+    host_name,
+    is_app_name,
+    is_hash,
+    local_path,
+    parse_app_host,
+    port_named,
+)
 
 
 class SeeOther(HttpResponseRedirect):
@@ -24,25 +37,62 @@ class SeeOther(HttpResponseRedirect):
 @never_cache
 @require_GET
 @login_required
+def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
+    """Send a person to an app of a session: to its host, or to a port where the browser cannot look hosts up."""
+    session = access_session(actor_of(request), session_id, Action.OPEN_APP)
+    is_declared = any(declared["name"] == app for declared in session.image.apps)
+    if not is_app_name(app) or not (is_declared or port_named(app)):
+        raise NotFound(f"The session “{session.name}” has no app of this name.")
+    name = host_name(request.get_host())
+    if doors.knows_hosts(name):
+        return _send_to(request, app_url(session, app))
+    if not doors.are_allowed():
+        raise PermissionDenied(
+            "Apps cannot be opened under this address.",
+            hint="Open the portal under its name; its start page says which.",
+        )
+    return _send_to(request, f"http://{name}:{doors.lend_port(session, app).number}/", is_port=True)
+
+
+@never_cache
+@require_GET
+@login_required
 def authorize(request: HttpRequest) -> HttpResponse:
-    """Send a person who may open the app back to its host with a one-time code. The address is built from our own
-    settings; the query chooses no host, only a label below the apps' domain."""
-    label, state = request.GET.get("host", ""), request.GET.get("state", "")
-    host = parse_app_host(f"{label}.{settings.BERTH_APPS_DOMAIN}", settings.BERTH_APPS_DOMAIN)
-    if host is None or not is_secret(state):
+    """Send a person who may open the app back to it with a one-time code. The address is built from our own settings
+    and from the name under which the portal itself was opened; the query chooses a label or a port of ours."""
+    door, state = _door_asked_for(request), request.GET.get("state", "")
+    if door is None or not is_hash(state):
         raise InvalidInput("This link to an app is incomplete.", hint="Open the app from its session.")
     login_key = request.session.session_key or ""
-    code = issue_app_ticket(actor=actor_of(request), login_key=login_key, host=host, state=state)
-    query = urlencode({"code": code, "state": state, "next": local_path(request.GET.get("next", ""))})
-    response = _send_to(request, f"{app_origin(host.session_label, host.app)}{CALLBACK_PATH}?{query}")
+    code = issue_app_ticket(actor=actor_of(request), login_key=login_key, door=door, state=state)
+    query = urlencode({"code": code, "next": local_path(request.GET.get("next", ""))})
+    location = f"{_origin_of(request, door)}{CALLBACK_PATH}?{query}"
+    response = _send_to(request, location, is_port=isinstance(door, AppPort))
     response["Referrer-Policy"] = "no-referrer"
     return response
 
 
-def _send_to(request: HttpRequest, location: str) -> HttpResponse:
+def _door_asked_for(request: HttpRequest) -> Door | None:
+    number = request.GET.get("door", "")
+    if number.isascii() and number.isdigit():
+        is_ours = int(number[:6]) in doors.listening_ports() and doors.opens_by_port(request)
+        return AppPort(int(number)) if is_ours else None
+    return parse_app_host(
+        f"{request.GET.get('host', '')}.{settings.BERTH_APPS_DOMAIN}", settings.BERTH_APPS_DOMAIN
+    )
+
+
+def _origin_of(request: HttpRequest, door: Door) -> str:
+    if isinstance(door, AppHost):
+        return app_origin(door.session_label, door.app)
+    return f"http://{host_name(request.get_host())}:{door.number}"
+
+
+def _send_to(request: HttpRequest, location: str, *, is_port: bool = False) -> HttpResponse:
     """A redirect; after a form of our own (signing in) a page that goes on by itself, since browsers hold the policy
-    `form-action 'self'` against every redirect that follows a form."""
-    if request.headers.get("Sec-Fetch-Site") != "same-origin":
+    `form-action 'self'` against every redirect that follows a form. Under a plain address they do not say what a
+    request follows, so there it is always the page."""
+    if not is_port and request.headers.get("Sec-Fetch-Site") != "same-origin":
         return SeeOther(location)
     links = [{"label": "Go on", "url": location}]
     context = {"title": "Opening the app", "location": location, "links": links, "nonce": request.csp_nonce}  # type: ignore[attr-defined]

@@ -141,7 +141,7 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
     second.wait_for(f"Berth is running already: {re.escape(up.url)}", deadline_s=15)
     assert second.process.wait(15) == 0
 
-    for part in ("postgres", "redis-server", "uvicorn"):
+    for part in ("postgres", "redis-server", "portal.web_server"):
         killed = up.pid_of(part)
         os.kill(killed, signal.SIGKILL)
         wait_until(lambda part=part, killed=killed: up.pid_of(part) not in (0, killed), deadline_s=15)

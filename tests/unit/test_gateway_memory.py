@@ -5,14 +5,15 @@ import uuid
 
 import pytest
 
+from accounts.logins import Login
 from sessions_app.gateway import admissions, connections
 from sessions_app.gateway.admissions import Admissions
 from sessions_app.gateway.connections import LIMITS, ConnectionCut, Kind, OpenConnections, TooManyConnections
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Presence
-from sessions_app.tickets import AppHost
+from sessions_app.tickets import AppHost, Door
 
 HOST = AppHost("lab", "abcdefghijklm234")
-SOMEBODY = Presence(1, "login", uuid.UUID(int=1), "open_app")
+SOMEBODY = Presence(Login(1, "login"), uuid.UUID(int=1), "open_app")
 ADMISSION = Admission(SOMEBODY, AppState.OPEN, "s", "Lab")
 
 
@@ -22,12 +23,12 @@ class CountingAuthorizer:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def admit(self, host: AppHost, cookie: str) -> Admission | None:
+    async def admit(self, door: Door, secret: str) -> Admission | None:
         self.asked += 1
         await asyncio.sleep(0)
         return ADMISSION
 
-    async def redeem(self, host: AppHost, code: str, state: str) -> str | None:
+    async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
         return None
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
@@ -40,7 +41,7 @@ class CountingAuthorizer:
 class SilentAuthorizer(CountingAuthorizer):
     """Its database has stopped to answer."""
 
-    async def admit(self, host: AppHost, cookie: str) -> Admission | None:
+    async def admit(self, door: Door, secret: str) -> Admission | None:
         raise AccessUnknown
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
@@ -102,7 +103,7 @@ async def test_without_database_everything_is_cut_in_the_end(monkeypatch: pytest
 
 
 async def test_only_those_who_may_not_stay_are_cut() -> None:
-    other = Presence(2, "login", SOMEBODY.session_id, "open_app")
+    other = Presence(Login(2, "login"), SOMEBODY.session_id, "open_app")
 
     async def only_other(presences: frozenset[Presence]) -> frozenset[Presence]:
         return presences & {other}

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 
 from accounts.roles import Role
-from accounts.tokens import new_secret
+from accounts.tokens import hash_secret, new_secret
 from sessions_app.models import AppLogin, AppTicket
 from tests import factories
 from tests.ws.servers import serve_app
@@ -150,8 +150,8 @@ async def test_a_code_works_once(stage: Stage, app: int) -> None:
     async with gateway() as browser:
         await signed_in(browser, stage.owner)
         path, _ = await authorized(browser, stage)
-        assert (await browser.request("GET", stage.host("lab"), path)).status == 303
-        assert (await browser.request("GET", stage.host("lab"), path)).status == 403
+        assert (await browser.request("GET", stage.host("lab"), path, headers=NAVIGATION)).status == 303
+        assert (await browser.request("GET", stage.host("lab"), path, headers=NAVIGATION)).status == 403
 
 
 async def test_a_code_is_for_its_host_and_its_browser(stage: Stage, app: int) -> None:
@@ -160,10 +160,10 @@ async def test_a_code_is_for_its_host_and_its_browser(stage: Stage, app: int) ->
         path, _ = await authorized(browser, stage)
         elsewhere = stage.host(f"p{app}")
         browser.cookies[elsewhere] = dict(browser.cookies[stage.host("lab")])
-        assert (await browser.request("GET", elsewhere, path)).status == 403
+        assert (await browser.request("GET", elsewhere, path, headers=NAVIGATION)).status == 403
         path, _ = await authorized(browser, stage)
         browser.cookies.pop(stage.host("lab"))
-        assert (await browser.request("GET", stage.host("lab"), path)).status == 403
+        assert (await browser.request("GET", stage.host("lab"), path, headers=NAVIGATION)).status == 403
 
 
 async def test_a_code_dies_with_time(stage: Stage, app: int) -> None:
@@ -171,7 +171,7 @@ async def test_a_code_dies_with_time(stage: Stage, app: int) -> None:
         await signed_in(browser, stage.owner)
         path, _ = await authorized(browser, stage)
         await in_thread(lambda: AppTicket.objects.update(expires_at="2020-01-01T00:00Z"))()
-        assert (await browser.request("GET", stage.host("lab"), path)).status == 403
+        assert (await browser.request("GET", stage.host("lab"), path, headers=NAVIGATION)).status == 403
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,8 @@ async def test_the_way_back_never_leaves_the_host(stage: Stage, app: int, place:
         await signed_in(browser, stage.owner)
         _, values = await authorized(browser, stage)
         query = "&".join(f"{name}={value}" for name, value in (values | {"next": place}).items())
-        answer = await browser.request("GET", stage.host("lab"), f"/.berth/callback?{query}")
+        path = f"/.berth/callback?{query}"
+        answer = await browser.request("GET", stage.host("lab"), path, headers=NAVIGATION)
         assert (answer.status, answer.headers["Location"]) == (303, "/")
 
 
@@ -190,7 +191,9 @@ async def test_the_portal_sends_codes_to_app_hosts_only(stage: Stage, app: int) 
     async with gateway() as browser:
         await signed_in(browser, stage.owner)
         for host in ("evil.example", "x", f"lab-{stage.session.host_label}.evil.example#", "a@evil.example/"):
-            query = f"/apps/authorize/?host={host}&state={new_secret()}&next=/".replace("#", "%23")
+            query = f"/apps/authorize/?host={host}&state={hash_secret(new_secret())}&next=/".replace(
+                "#", "%23"
+            )
             assert (await browser.request("GET", PORTAL_HOST, query)).status == 400
 
 
@@ -219,7 +222,7 @@ async def test_the_gateways_own_places_are_never_forwarded(stage: Stage, app: in
         await signed_in(browser, stage.owner)
         await browser.visit(stage.host("lab"))
         for path in ("/.berth/", "/.berth/other", "/%2Eberth/x"):
-            assert (await browser.request("GET", stage.host("lab"), path)).status == 404
+            assert (await browser.request("GET", stage.host("lab"), path, headers=NAVIGATION)).status == 404
 
 
 async def test_a_websocket_passes(stage: Stage, app: int) -> None:

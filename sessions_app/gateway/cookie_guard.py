@@ -1,0 +1,74 @@
+"""Which cookies pass between browsers and apps. Pure.
+
+A browser keeps one jar for all ports of a host: an app that is opened by a port shares it with the portal and with
+every other app that is opened so. What a server marks HttpOnly is therefore renamed for its door and signed: no other
+app receives it, and none can put one in its place. What scripts may read cannot be kept apart.
+"""
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+
+from common.cookies import has_attribute, joined, pairs, set_cookie_name
+
+# No app sees or sets a cookie whose name begins so, nor with these and a browser's prefix in front.
+OWN_PREFIXES = (b"berth", b"__host-berth", b"__secure-berth")
+_SIGNATURE_LENGTH = 24
+
+
+def is_own_name(name: bytes) -> bool:
+    """Whether a cookie of this name is the portal's or a door's, by its name alone. One without a name can imitate
+    any other, as it is sent without its leading "="."""
+    return name.lower().startswith(OWN_PREFIXES) or not name
+
+
+@dataclass(frozen=True, slots=True)
+class AppCookies:
+    """A CookiePolicy. `port` is that of the door; 0 for an app on a host of its own, whose jar nobody shares."""
+
+    key: bytes
+    port: int = 0
+
+    def to_app(self, cookie: bytes) -> bytes:
+        given = list(pairs(cookie))
+        of_door = dict(found for name, value in given if (found := self._read(name, value)))
+        plain = [(name, value) for name, value in given if not is_own_name(name) and name not in of_door]
+        return joined([*of_door.items(), *plain])
+
+    def from_app(self, set_cookie: bytes) -> tuple[bytes, ...]:
+        name = set_cookie_name(set_cookie)
+        if is_own_name(name):
+            return ()
+        if not self.port:
+            return (set_cookie,)
+        if has_attribute(set_cookie, b"httponly"):
+            return (self._renamed(name, set_cookie),)
+        if has_attribute(set_cookie, b"max-age") or has_attribute(set_cookie, b"expires"):
+            # Apps forget HttpOnly when they delete what they set with it.
+            return set_cookie, self._renamed(name, set_cookie) + b"; HttpOnly"
+        return (set_cookie,)
+
+    @property
+    def _prefix(self) -> bytes:
+        return b"berth-%d-" % self.port
+
+    def _renamed(self, name: bytes, set_cookie: bytes) -> bytes:
+        pair, separator, attributes = set_cookie.partition(b";")
+        value = pair.partition(b"=")[2].strip(b" \t")
+        return (
+            self._prefix + name + b"=" + value + b"." + self._signature(name, value) + separator + attributes
+        )
+
+    def _read(self, name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
+        """The app's own (name, value) of a cookie that was renamed for this door; None for any other."""
+        if not self.port or not name.startswith(self._prefix):
+            return None
+        own_name, (own_value, _, signature) = name[len(self._prefix) :], value.rpartition(b".")
+        is_ours = hmac.compare_digest(signature, self._signature(own_name, own_value))
+        return (own_name, own_value) if own_name and is_ours else None
+
+    def _signature(self, name: bytes, value: bytes) -> bytes:
+        text = b"%d\0%b\0%b" % (self.port, name, value)
+        digest = hmac.new(self.key, text, hashlib.sha256).digest()
+        return urlsafe_b64encode(digest)[:_SIGNATURE_LENGTH]
