@@ -29,8 +29,9 @@ class Stage:
 
 
 STAGES = (
-    Stage("without engine and browser", "not docker and not e2e", ("-n2", "--dist=worksteal")),
+    Stage("without engine and browser", "not docker and not e2e and not faults", ("-n2", "--dist=worksteal")),
     Stage("with a real engine, a real browser, the whole portal", "docker or e2e"),
+    Stage("with faults: engines and processes of a portal are killed", "faults"),
 )
 
 

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,16 @@ FIRST_START_S = 420
 class RunningPortal:
     """One data directory and one port; `start` and `stop` may follow each other as often as one likes."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(
+        self, data: Path, *, environment: Mapping[str, str] | None = None, options: Sequence[str] = ()
+    ) -> None:
+        """`environment` and `options` are given to bin/up as well."""
         self.data = data
         self.port = free_port()
         self.url = f"http://localhost:{self.port}"
-        self.engine = EngineClient(os.environ.get("DOCKER_HOST") or DEFAULT_ENGINE)
+        self.environment = {**own_environment(), **(environment or {})}
+        self.engine = EngineClient(self.environment.get("DOCKER_HOST") or DEFAULT_ENGINE)
+        self._options = options
         self.kept_sessions: set[str] = set()  # those of the module that runs, which its tests share
         self._people: dict[str, Person] = {}
         self._process: subprocess.Popen[str] | None = None
@@ -37,9 +43,9 @@ class RunningPortal:
 
     def start(self, deadline_s: float = FIRST_START_S) -> None:
         """Run bin/up; returns when it greets."""
-        command = [CHECKOUT / "bin" / "up", "--data", self.data, "--port", str(self.port)]
+        command = [CHECKOUT / "bin" / "up", "--data", self.data, "--port", str(self.port), *self._options]
         process = subprocess.Popen(
-            command, env=own_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self._process, self._lines = process, []
         threading.Thread(target=self._read, args=(process, self._lines), daemon=True).start()

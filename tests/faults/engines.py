@@ -1,0 +1,211 @@
+"""Engines of our own to be killed: containerd and dockerd with sockets, data and address pool of their own, beside the
+machine's engine and without a word to it."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import docker
+
+from portal.ops.processes import is_alive
+from portal.ops.supervisor import CHILD
+from tests.engines import busybox_root
+from tests.faults.leftovers import MARK, cgroup_of
+from tests.waiting import wait_until
+
+START_S = 90
+IMAGE = "berth/faults:1"
+APP_PORT = 9000
+APP = {
+    "name": "ticker",
+    "title": "Ticker",
+    "port": APP_PORT,
+    "command": ["nc", "-ll", "-p", "{port}", "-e", "/bin/ticker"],
+    "autostart": True,
+}
+# Serves HTTP over connections that stay open, and a websocket that says "tick" five times a second.
+TICKER = r"""#!/bin/sh
+end=$(printf '\r')
+while :; do
+    key= asked=
+    while IFS= read -r line; do
+        line=${line%"$end"}
+        [ -n "$line" ] || break
+        asked=yes
+        case $line in [Ss]ec-[Ww]eb[Ss]ocket-[Kk]ey:*) key=${line#*: } ;; esac
+    done
+    [ -n "$asked" ] || exit 0
+    if [ -n "$key" ]; then
+        sum=$(printf '%s258EAFA5-E914-47DA-95CA-C5AB0DC85B11' "$key" | sha1sum | cut -c1-40)
+        accept=$(printf %s "$sum" | xxd -r -p | base64)
+        printf 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
+        printf 'Sec-WebSocket-Accept: %s\r\n\r\n' "$accept"
+        while printf '\201\004tick'; do sleep 0.2; done
+        exit 0
+    fi
+    printf 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nhere'
+done
+"""
+# The walls of these engines are the machine's own, which they leave alone.
+NFT = "#!/bin/sh\ncat >/dev/null\n"
+
+
+class OwnEngine:
+    """One containerd and one dockerd; `start` after `kill` takes up what was left."""
+
+    def __init__(self, home: Path, name: str, *, has_live_restore: bool, data: Path | None = None) -> None:
+        self.folder = home / name
+        self.folder.mkdir(parents=True)
+        self.socket = self.folder / "engine.sock"
+        self.address = f"unix://{self.socket}"
+        self._home = home
+        self._name = name
+        self._data = data or self.folder / "data"
+        self._has_live_restore = has_live_restore
+        self._containerd: subprocess.Popen[bytes] | None = None
+        self._dockerd: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._dockerd is not None
+        return self._dockerd.pid
+
+    def start(self) -> None:
+        """Both run and answer."""
+        if self._containerd is None or self._containerd.poll() is not None:
+            self._containerd = self._spawn("containerd", *self._containerd_options())
+        self.begin_start()
+        wait_until(self.answers, deadline_s=START_S, interval_s=0.05)
+
+    def begin_start(self) -> None:
+        """dockerd begins to start; nobody waits for it."""
+        (self.folder / "engine.pid").unlink(missing_ok=True)
+        self._dockerd = self._spawn("dockerd", *self._dockerd_options())
+
+    def answers(self) -> bool:
+        assert self._dockerd is not None
+        assert self._dockerd.poll() is None, f"dockerd ended:\n{self.log()}"
+        try:
+            with self.client() as client:
+                return bool(client.ping())
+        except (docker.errors.DockerException, OSError):
+            return False
+
+    def kill(self) -> None:
+        """dockerd dies by SIGKILL; containers and containerd are left to themselves."""
+        assert self._dockerd is not None
+        self._dockerd.send_signal(signal.SIGKILL)
+        self._dockerd.wait(30)
+
+    def stop(self) -> None:
+        """dockerd ends in order: without live-restore its containers end with it."""
+        assert self._dockerd is not None
+        self._dockerd.send_signal(signal.SIGTERM)
+        self._dockerd.wait(60)
+
+    def hang(self) -> None:
+        assert self._dockerd is not None
+        self._dockerd.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._dockerd is not None
+        if is_alive(self._dockerd.pid):
+            self._dockerd.send_signal(signal.SIGCONT)
+
+    def client(self) -> docker.APIClient:
+        return docker.APIClient(self.address, timeout=30, version="auto")
+
+    def load_image(self) -> None:
+        """A few megabytes of busybox, with an app."""
+        labels = {
+            "io.berth.role": "session-image",
+            "io.berth.title": "Faults",
+            "io.berth.apps": json.dumps([APP]),
+        }
+        changes = ["ENV PATH=/bin", *(f"LABEL {name}={json.dumps(text)}" for name, text in labels.items())]
+        repository, _, tag = IMAGE.rpartition(":")
+        with self.client() as client:
+            client.import_image_from_data(image_root(), repository=repository, tag=tag, changes=changes)
+
+    def containers(self, label: str) -> list[dict[str, Any]]:
+        with self.client() as client:
+            return list(client.containers(all=True, filters={"label": [label]}))
+
+    def log(self) -> str:
+        """The end of what dockerd wrote."""
+        return "\n".join((self.folder / "dockerd.log").read_text(errors="replace").splitlines()[-15:])
+
+    def _spawn(self, program: str, *options: str) -> subprocess.Popen[bytes]:
+        """It dies with this process, however that dies."""
+        path = shutil.which(program)
+        assert path, f"The fault tests need {program}: apt-get install docker.io"
+        with (self.folder / f"{program}.log").open("ab") as output:
+            return subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    str(CHILD),
+                    str(int(signal.SIGKILL)),
+                    "-1",
+                    "-1",
+                    path,
+                    *options,
+                ],
+                env={**os.environ, MARK: str(self._home), "TMPDIR": str(self.folder)},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def _containerd_options(self) -> tuple[str, ...]:
+        folder = self.folder
+        configuration = folder / "containerd.toml"
+        configuration.write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
+        places = ("--address", folder / "containerd.sock", "--root", self._data / "containerd")
+        return tuple(
+            str(word) for word in ("--config", configuration, *places, "--state", folder / "containerd")
+        )
+
+    def _dockerd_options(self) -> tuple[str, ...]:
+        """Walls and addresses of the machine stay as they are: no default bridge, no rule of iptables."""
+        folder = self.folder
+        (folder / "daemon.json").write_text("{}")
+        given = {
+            "config-file": folder / "daemon.json",
+            "host": self.address,
+            "containerd": folder / "containerd.sock",
+            "data-root": self._data / "docker",
+            "exec-root": folder / "exec",
+            "pidfile": folder / "engine.pid",
+            "cgroup-parent": cgroup_of(self._home),
+            "exec-opt": "native.cgroupdriver=cgroupfs",
+            "bridge": "none",
+            "iptables": "false",
+            "ip6tables": "false",
+            "ip-masq": "false",
+            "userland-proxy": "false",
+            "live-restore": "true" if self._has_live_restore else "false",
+            "shutdown-timeout": "3",
+        }
+        return tuple(f"--{name}={value}" for name, value in given.items())
+
+
+def image_root() -> bytes:
+    """The files of the image: busybox and the app."""
+    root = io.BytesIO(busybox_root(Path(shutil.which("busybox") or "/bin/busybox")))
+    with tarfile.open(fileobj=root, mode="a") as archive:
+        for name, script in (("ticker", TICKER), ("nft", NFT)):
+            entry = tarfile.TarInfo(f"bin/{name}")
+            entry.mode, entry.size = 0o755, len(script.encode())
+            archive.addfile(entry, io.BytesIO(script.encode()))
+    return root.getvalue()
