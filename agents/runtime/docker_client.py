@@ -26,15 +26,24 @@ from agents.runtime.base import (
     TlsMaterial,
 )
 from agents.runtime.wire import FrameSplitter
+from common.outages import Circuit, Outage
 from common.pauses import pause
 
 CONNECT_TIMEOUT_S = 3
 CALL_TIMEOUT_S = 30
+PING_TIMEOUT_S = 3
 SILENCE_TIMEOUT_S = 300
 """A stream (a pull) may say nothing for so long: large layers are unpacked without a word."""
 
 READ_BYTES = 2**16
 HELPER_OUTPUT_BYTES = 2**16
+
+TRANSPORT_FAULTS = (
+    requests.RequestException,
+    urllib3.exceptions.HTTPError,
+    docker.errors.DockerException,
+    OSError,
+)
 
 _FULL = (
     "no space left on device",
@@ -86,6 +95,31 @@ class Connection:
         self._tls = tls
         self._lock = Lock()
         self._client: EngineClient | None = None
+        self._circuit = Circuit(self._ping, TRANSPORT_FAULTS)
+
+    def demand_answer(self) -> None:
+        """The engine answered just now, or does so within seconds; what hangs is not waited for by every caller.
+        Raises RuntimeUnavailable."""
+        try:
+            self._circuit.demand_answer()
+        except Outage as outage:
+            raise RuntimeUnavailable(f"Engine {self.address} does not answer: {outage}") from outage
+
+    def note_answer(self) -> None:
+        self._circuit.note_answer()
+
+    def note_failure(self) -> None:
+        self._circuit.doubt()
+        self.forget()
+
+    def _ping(self) -> None:
+        """A call that waits long for its answer may be busy; one that waits for this is not."""
+        try:
+            client = self.client()
+            client.get(f"{client.base_url}/_ping", timeout=PING_TIMEOUT_S).raise_for_status()
+        except TRANSPORT_FAULTS as error:
+            self.forget()
+            raise ConnectionError(root_cause(error)) from error
 
     def client(self) -> EngineClient:
         """Speaks the API version of the engine, asked once per connection."""
@@ -131,19 +165,30 @@ def translated(
     def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
             result = method(self, *args, **kwargs)
-            pause(method.__name__)
-            return result
         except docker.errors.APIError as error:
+            self.connection.note_answer()
             raise fault_of(error) from error
-        except (
-            requests.RequestException,
-            urllib3.exceptions.HTTPError,
-            docker.errors.DockerException,
-            OSError,
-        ) as error:
-            self.connection.forget()
+        except TRANSPORT_FAULTS as error:
+            self.connection.note_failure()
             why = root_cause(error)
             raise RuntimeUnavailable(f"Engine {self.connection.address} does not answer: {why}") from error
+        self.connection.note_answer()
+        pause(method.__name__)
+        return result
+
+    return guarded
+
+
+def answered(
+    method: Callable[Concatenate[Self, Given], Result],
+) -> Callable[Concatenate[Self, Given], Result]:
+    """`translated`, and the engine must have answered just now: one that hangs is not waited for by every caller."""
+    ask = translated(method)
+
+    @wraps(method)
+    def guarded(self: Self, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        self.connection.demand_answer()
+        return ask(self, *args, **kwargs)
 
     return guarded
 

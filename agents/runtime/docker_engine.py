@@ -36,6 +36,7 @@ from agents.runtime.docker_client import (
     CALL_TIMEOUT_S,
     Connection,
     EngineClient,
+    answered,
     first_bytes,
     last_bytes,
     message_of,
@@ -103,7 +104,7 @@ class DockerRuntime(ContainerRuntime):
 
     # Images
 
-    @translated
+    @answered
     def list_images(self) -> list[ImageInfo]:
         found = [image_info(row) for row in self._client.images()]
         return sorted(
@@ -111,14 +112,14 @@ class DockerRuntime(ContainerRuntime):
             key=lambda image: image.references,
         )
 
-    @translated
+    @answered
     def inspect_image(self, reference: str) -> ImageInfo | None:
         try:
             return image_info(self._client.inspect_image(reference))  # type: ignore[no-untyped-call]
         except docker.errors.NotFound:
             return None
 
-    @translated
+    @answered
     def pull_image(
         self,
         reference: str,
@@ -146,7 +147,7 @@ class DockerRuntime(ContainerRuntime):
 
     # Networks and volumes
 
-    @translated
+    @answered
     def ensure_network(self, spec: NetworkSpec) -> None:
         client, refused = self._client, list[str]()
         for _ in range(NETWORK_ATTEMPTS):
@@ -180,37 +181,37 @@ class DockerRuntime(ContainerRuntime):
                 return True
         return False
 
-    @translated
+    @answered
     def remove_network(self, name: str) -> None:
         try:
             self._client.remove_network(name)
         except docker.errors.NotFound:
             return
 
-    @translated
+    @answered
     def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
         return _labelled(self._client.networks(filters=_label_filter(labels)))
 
-    @translated
+    @answered
     def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
         made = self._client.create_volume(name, driver="local", labels=dict(labels))
         if not carries(made.get("Labels"), labels):
             raise ContainerConflict(f"Volume {name} exists and is not ours.")
 
-    @translated
+    @answered
     def remove_volume(self, name: str) -> None:
         try:
             self._client.remove_volume(name)
         except docker.errors.NotFound:
             return
 
-    @translated
+    @answered
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
         return _labelled(self._client.volumes(filters=_label_filter(labels)).get("Volumes") or [])
 
     # Containers
 
-    @translated
+    @answered
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
         client = self._client
         state = self._create(spec)
@@ -244,20 +245,20 @@ class DockerRuntime(ContainerRuntime):
                     raise
                 time.sleep(RETRY_PAUSE_S)
 
-    @translated
+    @answered
     def start_container(self, name: str) -> None:
         state = state_of_inspection(self._client.inspect_container(name))
         if state.status is ContainerStatus.CREATED:  # the engine would start one that has ended once more
             self._client.start(name)
 
-    @translated
+    @answered
     def stop_container(self, name: str, grace_s: int) -> None:
         try:
             self._client.stop(name, timeout=grace_s)
         except docker.errors.NotFound:
             return
 
-    @translated
+    @answered
     def remove_container(self, name: str) -> None:
         client = self._client
         try:
@@ -276,25 +277,25 @@ class DockerRuntime(ContainerRuntime):
         except docker.errors.NotFound:
             return
 
-    @translated
+    @answered
     def inspect_container(self, name: str) -> ContainerState | None:
         try:
             return state_of_inspection(self._client.inspect_container(name))
         except docker.errors.NotFound:
             return None
 
-    @translated
+    @answered
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
         rows = self._client.containers(all=True, filters=_label_filter(labels))
         return sorted((state_of_listing(row) for row in rows), key=lambda state: state.name)
 
-    @translated
+    @answered
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         return run_once(self._client, spec.name, helper_config(spec), timeout_s)
 
     # Inside a container
 
-    @translated
+    @answered
     def start_process(
         self,
         name: str,
@@ -314,7 +315,7 @@ class DockerRuntime(ContainerRuntime):
         )
         client.exec_start(made["Id"], detach=True)
 
-    @translated
+    @answered
     def run_process(
         self,
         name: str,
@@ -342,7 +343,7 @@ class DockerRuntime(ContainerRuntime):
         code = client.exec_inspect(made["Id"])["ExitCode"]
         return ProcessResult(exit_code=code, output=output)
 
-    @translated
+    @answered
     def read_logs(
         self,
         name: str,
@@ -365,7 +366,7 @@ class DockerRuntime(ContainerRuntime):
             raise_refusal(answer)
             return last_bytes(payloads(answer), limit_bytes)
 
-    @translated
+    @answered
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
         self._client.put_archive(name, path, tar_bytes)
 
