@@ -1,11 +1,21 @@
-"""The clock: `celery -A portal.beat beat` sends the periodic tasks by name.
+"""The clock: `python -m portal.beat` sends the periodic tasks by name, until SIGTERM.
 
-It knows names alone and sets up no Django, which halves its memory (115 to 67 MB).
+It counts on the machine's monotonic clock: somebody who sets the time does not make it silent, nor busy. It knows names
+alone and sets up no Django, which halves its memory.
 """
 
+import heapq
+import signal
+import time
+from collections.abc import Callable
+from threading import Event
+
+import structlog
 from celery import Celery
 
 from common.dispatch import QUEUE_OF, TaskName
+
+log = structlog.get_logger(__name__)
 
 # Seconds between runs. Events start the same work earlier; each of these alone would be right, only slower.
 PERIODS_S = {
@@ -17,15 +27,41 @@ PERIODS_S = {
     TaskName.PURGE_FOLDERS: 300,
     TaskName.PURGE_SIGN_INS: 3600,
 }
+EXPIRES_PERIODS = 2
 
 app = Celery("berth")
 app.config_from_object("portal.settings", namespace="CELERY")
-app.conf.beat_schedule = {
-    name.value: {
-        "task": name.value,
-        "schedule": period_s,
-        # A task that nobody took within its period is replaced by the next one, not piled up.
-        "options": {"queue": QUEUE_OF[name], "expires": period_s},
-    }
-    for name, period_s in PERIODS_S.items()
-}
+
+
+def main() -> None:
+    is_over = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: is_over.set())
+    run(send, is_over)
+
+
+def run(send: Callable[[TaskName], None], is_over: Event) -> None:
+    """Call `send` for each task at once and then every period, until `is_over`. Calls that were missed (the machine
+    slept) are made up for by one."""
+    due = [(time.monotonic(), name) for name in PERIODS_S]
+    heapq.heapify(due)
+    while True:
+        at, name = due[0]
+        if is_over.wait(max(0.0, at - time.monotonic())):
+            return
+        send(name)
+        heapq.heapreplace(due, (max(at + PERIODS_S[name], time.monotonic()), name))
+
+
+def send(name: TaskName) -> None:
+    """Hand the task to a worker. If the broker does not take it, the next one will do."""
+    try:
+        # A task that nobody took is replaced by later ones, not piled up.
+        expires_s = EXPIRES_PERIODS * PERIODS_S[name]
+        app.send_task(name.value, queue=QUEUE_OF[name], expires=expires_s, retry=False)
+    except Exception as error:  # noqa: BLE001 -- whatever the broker's library raises, the clock goes on
+        log.warning("beat.lost", task=name.value, error=str(error))
+
+
+if __name__ == "__main__":
+    main()

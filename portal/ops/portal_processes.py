@@ -19,7 +19,6 @@ WORKER_OPTIONS = (
     "--app portal --quiet worker --pool threads --loglevel WARNING "
     "--without-gossip --without-mingle --without-heartbeat"
 )
-BEAT_OPTIONS = "--app portal.beat --quiet beat --pidfile= --loglevel WARNING"
 FRONT = ("web", "worker", "tick", "beat")
 # Workers of root's portal are root's: they own the engine's socket and the folders. Celery's warning of it is noise.
 QUIET = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
@@ -103,7 +102,7 @@ class Portal:
             self._service("web", "python", *web),
             self._service("worker", "celery", *WORKER_OPTIONS.split(), *worker),
             self._service("tick", "celery", *WORKER_OPTIONS.split(), *tick),
-            self._service("beat", "celery", *BEAT_OPTIONS.split()),
+            self._service("beat", "python", "-m", "portal.beat"),
         )
 
     def _service(self, name: str, program: str, *arguments: str) -> Service:

@@ -15,7 +15,7 @@ from portal.ops.quarters import Account
 
 CHILD = Path(__file__).with_name("child.py")
 FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 5.0
 # Who lived this long was well: its next death is not counted as a repeated one.
 STEADY_AFTER_S = 30.0
 DEATHS_BEFORE_READY = 3

@@ -1,0 +1,53 @@
+"""The clock of periodic tasks: every task at once, then by its period, whatever the time of day is said to be."""
+
+from threading import Event, Thread
+
+import pytest
+
+from common.dispatch import TaskName
+from portal import beat
+
+
+def sent_within(rounds: int, monkeypatch: pytest.MonkeyPatch) -> list[TaskName]:
+    """What `run` sends until the tick was sent so often; periods are a thousandth."""
+    monkeypatch.setattr(beat, "PERIODS_S", {name: period / 1000 for name, period in beat.PERIODS_S.items()})
+    sent: list[TaskName] = []
+    is_over = Event()
+
+    def send(name: TaskName) -> None:
+        sent.append(name)
+        if sent.count(TaskName.TICK) >= rounds:
+            is_over.set()
+
+    thread = Thread(target=beat.run, args=(send, is_over), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    return sent
+
+
+def test_every_task_is_sent_at_once_and_again_by_its_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = sent_within(10, monkeypatch)
+    assert set(sent) == set(beat.PERIODS_S)
+    assert sent.count(TaskName.RECONCILE_SESSIONS) >= sent.count(TaskName.HEARTBEAT_AGENTS)
+
+
+def test_it_does_not_ask_what_time_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    instants = iter(range(2_000_000_000, 0, -3600))
+    monkeypatch.setattr("time.time", lambda: next(instants))
+    assert len(sent_within(5, monkeypatch)) > 5
+
+
+def test_a_broker_that_is_away_does_not_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ConnectionError("no broker")
+
+    monkeypatch.setattr(beat.app, "send_task", refuse)
+    beat.send(TaskName.TICK)
+
+
+def test_a_task_that_nobody_takes_is_not_piled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[dict[str, object]] = []
+    monkeypatch.setattr(beat.app, "send_task", lambda name, **options: given.append(options))
+    beat.send(TaskName.RECONCILE_SESSIONS)
+    assert given == [{"queue": "default", "expires": 4, "retry": False}]
