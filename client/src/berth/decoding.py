@@ -25,7 +25,7 @@ def decode(kind: type[R], data: object, /, **given: object) -> R:
     if not isinstance(data, Mapping):
         raise UnexpectedAnswer(f"The portal sent something else than a {kind.__name__}.")
     values: dict[str, Any] = {"raw": data, **given}
-    hints = _hints(kind)
+    hints: dict[str, Any] = _hints(kind)  # type: ignore[arg-type]
     for wanted in fields(kind):
         if wanted.name in values:
             continue

@@ -79,7 +79,7 @@ class Session(Record):
 
     def wait_running(self, timeout_s: float | None = None, on_change: OnChange | None = None) -> "Session":
         """The session once it runs. Raises SessionEnded when it never will, WaitedTooLong after `timeout_s`."""
-        session = self._wait(("RUNNING", *ENDED_STATUSES), timeout_s, on_change)
+        session = self.wait_for("RUNNING", *ENDED_STATUSES, timeout_s=timeout_s, on_change=on_change)
         if session.is_running:
             return session
         raise SessionEnded(
@@ -90,7 +90,7 @@ class Session(Record):
 
     def wait_ended(self, timeout_s: float | None = None, on_change: OnChange | None = None) -> "Session":
         """The session once it has ended, however that was. Raises WaitedTooLong."""
-        return self._wait(ENDED_STATUSES, timeout_s, on_change)
+        return self.wait_for(*ENDED_STATUSES, timeout_s=timeout_s, on_change=on_change)
 
     def logs(self, *, follow: bool = False, kernel: str = "main1") -> Iterator[bytes]:
         """What it wrote, in pieces as they come; followed, until it ends, over lost connections too."""
@@ -134,9 +134,10 @@ class Session(Record):
         """Ask it to end; asking again changes nothing."""
         return self.sessions.stop(self.id)
 
-    def _wait(
-        self, statuses: Sequence[str], timeout_s: float | None, on_change: OnChange | None
+    def wait_for(
+        self, *statuses: str, timeout_s: float | None = None, on_change: OnChange | None = None
     ) -> "Session":
+        """The session once it has one of these; `on_change` hears what is new on the way. Raises WaitedTooLong."""
         session, pause_s = self, FIRST_LOOK_S
         end = time.monotonic() + timeout_s if timeout_s is not None else None
         while session.status not in statuses:

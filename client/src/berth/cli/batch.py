@@ -1,0 +1,143 @@
+"""`run`: a command on a machine with room, as if it ran here."""
+
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from berth.cli.context import AsJson, client_of
+from berth.cli.exits import FAILED, INTERRUPTED
+from berth.cli.launch_options import (
+    Cpu,
+    Environment,
+    Group,
+    Image,
+    Mem,
+    Mounts,
+    Name,
+    Project,
+    Resources,
+    Shm,
+    environment_of,
+    image_of,
+    mounts_of,
+    project_of,
+    resources_of,
+    seconds_of,
+)
+from berth.cli.output import note, write_log
+from berth.cli.safe_text import first_line
+from berth.cli.sessions import show_started, tell_progress
+from berth.errors import BerthError, InvalidInput
+from berth.models import ENDED_STATUSES
+from berth.sessions import Session
+
+
+def run(
+    context: typer.Context,
+    image: Image,
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COMMAND…",
+            help="What to run, after --. One word alone is read by a shell.",
+            show_default=False,
+        ),
+    ],
+    project: Project = "",
+    name: Name = "",
+    cpu: Cpu = "1",
+    mem: Mem = "1g",
+    shm: Shm = "",
+    resource: Resources = None,
+    env: Environment = None,
+    mount: Mounts = None,
+    group: Group = "",
+    time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and go.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing but what the command writes.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a command as a batch session: print what it writes, and end with its exit code.
+
+    Ctrl-C asks the session to stop and waits for its end; a second one leaves at once. The session lives on the portal:
+    it goes on when this command is killed or its connection is lost.
+    """
+    if not any(command):
+        raise InvalidInput("Say what to run.", hint="berth run IMAGE -- python train.py")
+    client = client_of(context)
+    session = client.sessions.start(
+        image_of(client, image),
+        project=project_of(client, project),
+        name=name,
+        cpu=cpu,
+        mem=mem,
+        resources=resources_of(shm, resource),
+        environment=environment_of(env),
+        mounts=mounts_of(mount),
+        resource_group=group,
+        command=command_line(command),
+        timeout_s=seconds_of(time_limit),
+    )
+    if detach:
+        show_started(session, as_json=as_json)
+        return
+    raise typer.Exit(follow_to_the_end(session, is_quiet=quiet))
+
+
+def command_line(words: list[str]) -> str:
+    """What the shell of the session reads: several words mean themselves, one word is a line of shell."""
+    return words[0] if len(words) == 1 else shlex.join(words)
+
+
+def follow_to_the_end(session: Session, *, is_quiet: bool) -> int:
+    """Print what it writes until it has ended; its exit code."""
+    tell = (lambda _: None) if is_quiet else tell_progress
+    tell(session)
+    with stopping_on_interrupt(session) as was_interrupted:
+        session = session.wait_for("RUNNING", "TERMINATING", *ENDED_STATUSES, on_change=tell)
+        write_log(session.logs(follow=True))
+        session = session.wait_ended()
+    if was_interrupted.is_set():
+        return INTERRUPTED
+    if session.exit_code is None or (session.exit_code and not is_quiet):
+        why = first_line(session.status_message or session.status_reason)
+        note(f"berth: {session.name} {session.status.lower()}: {why}")
+    return FAILED if session.exit_code is None else session.exit_code
+
+
+@contextmanager
+def stopping_on_interrupt(session: Session) -> Iterator[threading.Event]:
+    """The first Ctrl-C asks the session to stop, in a thread: the main one may hold what that needs. The second leaves."""
+    was_interrupted = threading.Event()
+
+    def ask() -> None:
+        try:
+            session.stop()
+        except BerthError as error:
+            note(f"berth: {session.name} could not be stopped: {error.message}")
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if was_interrupted.is_set():
+            note(f"berth: leaving; {session.name} is stopping.")
+            raise KeyboardInterrupt
+        was_interrupted.set()
+        note(f"berth: stopping {session.name}. Ctrl-C again to leave at once.")
+        threading.Thread(target=ask, daemon=True).start()
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # as for what runs in the background
+        signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield was_interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.stdout.flush()

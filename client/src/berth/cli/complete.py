@@ -1,0 +1,69 @@
+"""What the shell offers after Tab. Asks the portal for a moment; says nothing where it does not answer."""
+
+from collections.abc import Callable, Iterator
+
+import typer
+
+from berth.client import Client
+from berth.errors import BerthError
+
+PATIENCE_S = 2.0
+SHOWN = 100
+
+Offer = tuple[str, str]
+
+
+def sessions(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(context, incomplete, lambda client: _session_names(client, live=True))
+
+
+def ended_sessions_too(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(context, incomplete, lambda client: _session_names(client, live=False))
+
+
+def folders(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(
+        context, incomplete, lambda client: ((one.name, one.project or "") for one in client.folders.list())
+    )
+
+
+def images(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(
+        context, incomplete, lambda client: ((one.reference, one.title) for one in client.images())
+    )
+
+
+def projects(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(context, incomplete, lambda client: ((one.name, one.title) for one in client.projects()))
+
+
+def resource_groups(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(context, incomplete, lambda client: ((one.name, "") for one in client.resource_groups()))
+
+
+def places(context: typer.Context, incomplete: str) -> list[Offer]:
+    """`NAME:` of sessions and folders; nothing once a path begins, so that the shell offers files."""
+    if ":" in incomplete or "/" in incomplete:
+        return []
+    return [
+        (f"{name}:", why) for name, why in (*sessions(context, incomplete), *folders(context, incomplete))
+    ]
+
+
+def _session_names(client: Client, *, live: bool) -> Iterator[Offer]:
+    return ((one.name, f"{one.status.lower()}, {one.image}") for one in client.sessions.list(live=live))
+
+
+def _offers(context: typer.Context, incomplete: str, ask: Callable[[Client], Iterator[Offer]]) -> list[Offer]:
+    profile = context.find_root().params.get("profile") or ""
+    offers: list[Offer] = []
+    try:
+        with Client(profile=str(profile), timeout_s=PATIENCE_S) as client:
+            for name, why in ask(client):
+                if name.startswith(incomplete) and name.isprintable():
+                    offers.append((name, why if why.isprintable() else ""))
+                if len(offers) == SHOWN:
+                    break
+    except BerthError:
+        return []
+    return offers

@@ -1,0 +1,141 @@
+"""`cp`, and what shows how a copy goes."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from berth.cli import complete
+from berth.cli.context import client_of
+from berth.cli.output import note, show_tally
+from berth.cli.safe_text import clean
+from berth.client import Client
+from berth.errors import InvalidInput, NotFound
+from berth.files import Files
+from berth.transfer import Watcher
+
+ADDRESS = re.compile(r"(?:(session|folder):)?([^:/]+):(.*)", re.DOTALL)
+HINT = "One side is here, the other NAME:PATH, folder:NAME:PATH or session:NAME:PATH."
+
+Source = Annotated[
+    str, typer.Argument(help="What to copy.", autocompletion=complete.places, show_default=False)
+]
+Target = Annotated[str, typer.Argument(help="Where to.", autocompletion=complete.places, show_default=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A path in a folder or session; `kind` is "" where the name must tell."""
+
+    kind: str
+    name: str
+    path: str
+
+
+def cp(context: typer.Context, source: Source, target: Target) -> None:
+    """Copy files and directories to and from folders and running sessions, with the manners of `cp -r`.
+
+    NAME:PATH is a path in a session or folder of that name. In folders paths are relative to the folder, in sessions to
+    /home/work unless they begin with a slash. A path here that holds a colon begins with ./
+    """
+    there_from, there_to = parse_address(source), parse_address(target)
+    if there_from and there_to:
+        raise InvalidInput("Both sides are away; copy through this computer in two steps.", hint=HINT)
+    client = client_of(context)
+    with watching() as watcher:
+        if there_to:
+            tally = files_at(client, there_to).upload(source, there_to.path, watcher)
+        elif there_from:
+            tally = files_at(client, there_from).download(there_from.path, Path(target), watcher)
+        else:
+            raise InvalidInput("Both sides are here; that is what cp is for.", hint=HINT)
+    show_tally(tally)
+
+
+def parse_address(text: str) -> Address | None:
+    """None for a path on this computer: one whose first colon comes after a slash, or that has none."""
+    found = ADDRESS.fullmatch(text)
+    return Address(found[1] or "", found[2], found[3]) if found else None
+
+
+def files_at(client: Client, address: Address) -> Files:
+    """A live session comes before a folder of the same name. Raises NotFound."""
+    if address.kind == "folder":
+        return client.folders.find(address.name).files
+    try:
+        session = client.sessions.find(address.name)
+        if session.is_live or address.kind == "session":
+            return session.files
+    except NotFound:
+        if address.kind == "session":
+            raise
+    try:
+        return client.folders.find(address.name).files
+    except NotFound as exc:
+        raise NotFound(
+            f"There is no live session and no folder “{address.name}”.", hint="See berth ls, berth folder ls."
+        ) from exc
+
+
+@contextmanager
+def watching() -> Iterator[Watcher]:
+    """A bar for a terminal; else only what is left out is told."""
+    if not sys.stderr.isatty():
+        yield Notes()
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=Console(stderr=True, markup=False, highlight=False), transient=True
+    ) as bars:
+        yield Bar(bars)
+
+
+class Notes:
+    """Tells what is left out."""
+
+    def begin(self, name: str, size_bytes: int | None) -> None:
+        pass
+
+    def advance(self, size_bytes: int) -> None:
+        pass
+
+    def skip(self, name: str, why: str) -> None:
+        note(f"left out: {name}: {why}")
+
+
+class Bar(Notes):
+    """One bar, for the file that is on its way."""
+
+    def __init__(self, bars: Progress) -> None:
+        self._bars = bars
+        self._task: TaskID | None = None
+
+    def begin(self, name: str, size_bytes: int | None) -> None:
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(clean(name)[:40], total=size_bytes)
+
+    def advance(self, size_bytes: int) -> None:
+        if self._task is not None:
+            self._bars.advance(self._task, size_bytes)

@@ -1,0 +1,198 @@
+"""Folders and the files in them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_age, format_bytes
+from berth.cli import complete
+from berth.cli.context import AsJson, FolderName, client_of
+from berth.cli.copying import watching
+from berth.cli.output import note, say, show_facts, show_json, show_table, show_tally, write_bytes
+from berth.errors import InvalidInput
+
+app = typer.Typer(no_args_is_help=True, help="Folders, which outlive sessions, and the files in them.")
+
+FolderPath = Annotated[str, typer.Argument(help="Path in the folder.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@app.command("ls")
+def list_folders(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the folders that you may see."""
+    folders = list(client_of(context).folders.list())
+    if as_json:
+        show_json(folders)
+        return
+    rows = [
+        (
+            one.name,
+            one.owner or "",
+            one.project or "",
+            one.state,
+            one.host,
+            format_age(one.created_at),
+            one.id,
+        )
+        for one in folders
+    ]
+    columns = ("name", "owner", "project", "state", "host", "age", "id")
+    show_table(columns, rows, empty="None. Make one: berth folder create NAME.")
+
+
+@app.command("create")
+def create(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(help="It appears as /home/work/NAME in sessions.", show_default=False)
+    ],
+    project: Annotated[
+        str,
+        typer.Option("--project", "-p", help="Share it with a project.", autocompletion=complete.projects),
+    ] = "",
+    host: Annotated[str, typer.Option("--host", help="Storage host; the default one if not given.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make an empty folder: your own, or a project's."""
+    folder = client_of(context).folders.create(name, project=project, host=host)
+    if as_json:
+        show_json(folder)
+    else:
+        say(folder.id)
+
+
+@app.command("show")
+def show(context: typer.Context, folder: FolderName, as_json: AsJson = False) -> None:
+    """Show a folder and how much it holds."""
+    found = client_of(context).folders.find(folder)
+    if as_json:
+        show_json(found)
+        return
+    usage = found.usage()
+    more = "" if usage.is_complete else "more than "
+    show_facts(
+        {
+            "id": found.id,
+            "name": found.name,
+            "owner": found.owner,
+            "project": found.project,
+            "state": found.state,
+            "host": found.host,
+            "holds": f"{more}{usage.file_count} files, {format_bytes(usage.size_bytes)}",
+            "created": found.created_at,
+        }
+    )
+
+
+@app.command("usage")
+def usage(context: typer.Context, folder: FolderName, as_json: AsJson = False) -> None:
+    """Count what a folder holds."""
+    counted = client_of(context).folders.find(folder).usage()
+    if as_json:
+        show_json(counted)
+        return
+    more = "" if counted.is_complete else "more than "
+    show_facts({"files": f"{more}{counted.file_count}", "size": f"{more}{format_bytes(counted.size_bytes)}"})
+
+
+@app.command("delete")
+def delete(context: typer.Context, folder: FolderName, yes: Yes = False) -> None:
+    """Delete a folder with all it holds. Cannot be undone."""
+    found = client_of(context).folders.find(folder)
+    _confirm(f"Delete the folder “{found.name}” with all it holds?", yes=yes)
+    found.delete()
+    note(f"Deleted {found.name}.")
+
+
+@app.command("files")
+def list_files(
+    context: typer.Context,
+    folder: FolderName,
+    path: Annotated[str, typer.Argument(help="A directory in it.", show_default=False)] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List a directory of a folder."""
+    listing = client_of(context).folders.find(folder).files.list(path)
+    if as_json:
+        show_json(listing)
+        return
+    rows = [
+        (
+            f"{one.name}/" if one.is_directory else one.name,
+            "" if one.is_directory else format_bytes(one.size_bytes),
+            format_age(one.modified_at),
+            "" if one.kind in ("file", "directory") else one.kind,
+        )
+        for one in listing.entries
+    ]
+    show_table(("name", "size", "age", "kind"), rows, empty="Empty.")
+    if not listing.is_complete:
+        note(f"There are more; these are the first {len(rows)}.")
+
+
+@app.command("upload")
+def upload(
+    context: typer.Context,
+    folder: FolderName,
+    local: Annotated[
+        list[Path], typer.Argument(metavar="LOCAL…", help="Files and directories here.", show_default=False)
+    ],
+    to: Annotated[str, typer.Option("--to", help="A directory in the folder, or a new name.")] = "",
+) -> None:
+    """Copy files and directories into a folder; what has the same name is replaced."""
+    files = client_of(context).folders.find(folder).files
+    if len(local) > 1 and to and not to.endswith("/"):
+        to = f"{to}/"
+    for path in local:
+        with watching() as watcher:
+            tally = files.upload(path, to, watcher)
+        show_tally(tally)
+
+
+@app.command("download")
+def download(
+    context: typer.Context,
+    folder: FolderName,
+    path: Annotated[
+        str, typer.Argument(help="A file or directory in it; all of it if not given.", show_default=False)
+    ] = "",
+    to: Annotated[Path, typer.Option("--to", help="A directory here, or a new name.")] = Path(),
+) -> None:
+    """Copy a file, a directory or all of a folder here; what has the same name is replaced."""
+    files = client_of(context).folders.find(folder).files
+    with watching() as watcher:
+        tally = files.download(path, to, watcher)
+    show_tally(tally)
+
+
+@app.command("cat")
+def cat(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
+    """Print the contents of a file."""
+    for piece in client_of(context).folders.find(folder).files.read(path):
+        write_bytes(piece)
+
+
+@app.command("mkdir")
+def mkdir(context: typer.Context, folder: FolderName, path: FolderPath) -> None:
+    """Make a directory, and those above it that are missing."""
+    client_of(context).folders.find(folder).files.make_directory(path)
+
+
+@app.command("rm")
+def rm(context: typer.Context, folder: FolderName, path: FolderPath, yes: Yes = False) -> None:
+    """Delete a file, or a directory with all it holds."""
+    files = client_of(context).folders.find(folder).files
+    if files.stat(path).is_directory:
+        _confirm(f"Delete the directory “{path}” with all it holds?", yes=yes)
+    files.delete(path)
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    import sys
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput("This needs a yes, and nobody can be asked.", hint="Add --yes.")
+    typer.confirm(question, abort=True, err=True)

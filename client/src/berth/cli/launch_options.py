@@ -1,0 +1,146 @@
+"""Options of commands that start sessions."""
+
+import os
+import re
+from typing import Annotated
+
+import typer
+
+from berth.cli import complete
+from berth.client import Client
+from berth.errors import InvalidInput
+from berth.sessions import Mount
+
+Image = Annotated[
+    str,
+    typer.Argument(
+        metavar="IMAGE",
+        help="Reference or id of an image.",
+        autocompletion=complete.images,
+        show_default=False,
+    ),
+]
+Project = Annotated[
+    str,
+    typer.Option(
+        "--project",
+        "-p",
+        help="Project that it belongs to; yours, if you have one only.",
+        envvar="BERTH_PROJECT",
+        autocompletion=complete.projects,
+        show_default=False,
+    ),
+]
+Name = Annotated[str, typer.Option("--name", "-n", help="Name of the session; made up if not given.")]
+Cpu = Annotated[str, typer.Option("--cpu", help="Cores, like 2 or 0.5.")]
+Mem = Annotated[str, typer.Option("--mem", help="Memory, like 512m or 4g.")]
+Shm = Annotated[str, typer.Option("--shm", help="Shared memory, part of the memory.", show_default=False)]
+Resources = Annotated[
+    list[str] | None,
+    typer.Option("--resource", metavar="NAME=AMOUNT", help="Any other resource; may be repeated."),
+]
+Environment = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--env",
+        "-e",
+        metavar="NAME[=VALUE]",
+        help="A variable; without a value: the one here. May be repeated.",
+    ),
+]
+Mounts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mount",
+        "-m",
+        metavar="FOLDER[:PATH][:ro]",
+        help="A folder, at /home/work/FOLDER or at PATH; ro: for reading alone. May be repeated.",
+        autocompletion=complete.folders,
+    ),
+]
+Group = Annotated[
+    str,
+    typer.Option(
+        "--group", help="Resource group whose machines to use.", autocompletion=complete.resource_groups
+    ),
+]
+
+SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
+SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def resources_of(shm: str, others: list[str] | None) -> dict[str, str]:
+    resources = dict(pair_of(text, "--resource", "cuda=1") for text in others or ())
+    return resources | ({"shm": shm} if shm else {})
+
+
+def environment_of(texts: list[str] | None) -> dict[str, str]:
+    """`NAME=VALUE`, or `NAME` for a variable of this process. Raises InvalidInput for one that is not set."""
+    variables = {}
+    for text in texts or ():
+        name, has_value, value = text.partition("=")
+        if not has_value:
+            if name not in os.environ:
+                raise InvalidInput(
+                    f"--env {name}: there is no such variable here.", hint="Write --env NAME=VALUE."
+                )
+            value = os.environ[name]
+        variables[name] = value
+    return variables
+
+
+def mounts_of(texts: list[str] | None) -> list[Mount]:
+    mounts = []
+    for text in texts or ():
+        folder, *rest = text.split(":")
+        is_readonly = bool(rest) and rest[-1] in ("ro", "rw") and rest.pop() == "ro"
+        if not folder or len(rest) > 1:
+            raise InvalidInput(
+                f"--mount {text}: not understood.", hint="Write it like data, or data:/home/work/in:ro."
+            )
+        mounts.append(Mount(folder, rest[0] if rest else "", is_readonly))
+    return mounts
+
+
+def seconds_of(text: str) -> int | None:
+    """ "90", "30m", "2h", "1d" in seconds; None for nothing. Raises InvalidInput."""
+    if not text:
+        return None
+    found = SPAN.fullmatch(text.strip())
+    if found is None:
+        raise InvalidInput(f"“{text[:40]}” is not a length of time.", hint="Write it like 90, 30m, 2h or 1d.")
+    return int(found[1]) * SECONDS[found[2]]
+
+
+def image_of(client: Client, text: str) -> str:
+    """The reference that is meant: "berth/python" and "python" do where one image alone fits. Else the portal judges."""
+    references = {one.reference: str(one.id) for one in client.images()}
+    if text in references or text in references.values():
+        return text
+    begins = tuple(f"{text}{end}" for end in (":", "-", "@"))
+    fitting = [
+        one for one in references if one.startswith(begins) or one.rpartition("/")[2].startswith(begins)
+    ]
+    return fitting[0] if len(fitting) == 1 else text
+
+
+def project_of(client: Client, project: str) -> str:
+    """The project that is meant. Raises InvalidInput where none is named and there is not exactly one."""
+    if project:
+        return project
+    names = [one.name for one in client.projects()]
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise InvalidInput("You are in no project.", hint="Ask an administrator to add you to one.")
+    raise InvalidInput(
+        f"Say which project: {', '.join(names[:20])}.",
+        hint="With --project NAME, or BERTH_PROJECT for all commands.",
+    )
+
+
+def pair_of(text: str, option: str, example: str) -> tuple[str, str]:
+    name, is_pair, value = text.partition("=")
+    if not is_pair or not name:
+        raise InvalidInput(f"{option} {text}: not understood.", hint=f"Write it like {option} {example}.")
+    return name, value

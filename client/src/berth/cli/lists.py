@@ -1,0 +1,103 @@
+"""What a portal has besides sessions and folders."""
+
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_age, format_amount, format_bytes
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import is_terminal, show_json, show_table
+
+image_app = typer.Typer(no_args_is_help=True, help="Images that sessions are started from.")
+agent_app = typer.Typer(no_args_is_help=True, help="Agents: the machines.")
+project_app = typer.Typer(no_args_is_help=True, help="Projects that you can see.")
+group_app = typer.Typer(no_args_is_help=True, help="Resource groups: sets of agents that a session can name.")
+
+
+@image_app.command("ls")
+def list_images(
+    context: typer.Context,
+    reference: Annotated[str, typer.Option("--reference", help="This reference alone.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the images."""
+    images = list(client_of(context).images(reference=reference))
+    if as_json:
+        show_json(images)
+        return
+    rows = [
+        (
+            one.id,
+            one.reference,
+            one.title,
+            ", ".join(app.name for app in one.apps),
+            format_bytes(one.size_bytes),
+        )
+        for one in images
+    ]
+    show_table(("id", "reference", "title", "apps", "size"), rows, empty="No image is there.")
+
+
+@agent_app.command("ls")
+def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the agents that you may see, with what is free of what they have."""
+    agents = list(client_of(context).agents())
+    if as_json:
+        show_json(agents)
+        return
+    slots = ["cpu", "mem", *sorted({name for one in agents for name in one.capacity} - {"cpu", "mem"})]
+    rows = [
+        (
+            one.name,
+            one.state,
+            one.resource_group,
+            *(
+                f"{format_amount(slot, one.free.get(slot, 0))} of {format_amount(slot, one.capacity.get(slot, 0))}"
+                for slot in slots
+            ),
+            format_age(one.heartbeat_at),
+        )
+        for one in agents
+    ]
+    show_table(("name", "state", "group", *(f"{slot} free" for slot in slots), "heard"), rows, empty="None.")
+
+
+@project_app.command("ls")
+def list_projects(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the projects."""
+    projects = list(client_of(context).projects())
+    if as_json:
+        show_json(projects)
+        return
+    show_table(
+        ("name", "title", "domain"), [(one.name, one.title, one.domain) for one in projects], empty="None."
+    )
+
+
+@group_app.command("ls")
+def list_groups(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the resource groups."""
+    groups = list(client_of(context).resource_groups())
+    if as_json:
+        show_json(groups)
+        return
+    rows = [
+        (one.name, one.agents, one.scheduler, one.strategy, "default" if one.is_default else "")
+        for one in groups
+    ]
+    show_table(("name", "agents", "scheduler", "strategy", "state"), rows, empty="None.")
+
+
+def events(context: typer.Context, as_json: AsJson = False) -> None:
+    """Print news about what you may see, as they come, until Ctrl-C."""
+    import json
+
+    from berth.cli.output import say
+    from berth.cli.safe_text import clean, clean_json
+
+    for event in client_of(context).events():
+        if as_json or not is_terminal():
+            say(clean_json(json.dumps(dict(event.raw), ensure_ascii=False)))
+        else:
+            details = " ".join(f"{name}={value}" for name, value in event.raw.items() if name != "kind")
+            say(clean(f"{event.kind} {details}"))

@@ -1,0 +1,133 @@
+"""The command line: what there is, and how it ends."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from berth.cli import account, batch, copying, folders, lists, processes, raw_call, sessions
+from berth.cli.exits import FAILED, INTERRUPTED, USAGE, exit_code_of
+from berth.cli.output import note, say, show_error
+from berth.errors import BerthError, InvalidInput
+from berth.version import __version__
+
+PROGRAM = "berth"
+SHELLS = ("bash", "zsh", "fish", "powershell")
+
+app = typer.Typer(
+    name=PROGRAM,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Sessions, files and batch commands on a Berth portal. Begin with: berth login URL.",
+)
+
+
+@app.callback()
+def begin(
+    context: typer.Context,
+    profile: Annotated[
+        str,
+        typer.Option(
+            "--profile", help="A profile that `berth login` saved; also BERTH_PROFILE.", show_default=False
+        ),
+    ] = "",
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    context.ensure_object(dict)["profile"] = profile
+    if version:
+        say(f"berth {__version__}")
+        raise typer.Exit
+
+
+def completion(
+    shell: Annotated[
+        str, typer.Argument(help="bash, zsh, fish or powershell; yours if not given.", show_default=False)
+    ] = "",
+) -> None:
+    """Print what makes Tab complete commands and names, for your shell to read.
+
+    For bash: berth completion bash > ~/.local/share/bash-completion/completions/berth
+    """
+    wanted = shell or os.path.basename(os.environ.get("SHELL", ""))
+    if wanted not in SHELLS:
+        raise InvalidInput(
+            f"“{wanted[:20]}” is no shell that is known here.", hint=f"Use one of {', '.join(SHELLS)}."
+        )
+    os.environ["_BERTH_COMPLETE"] = f"source_{wanted}"
+    app(args=[], prog_name=PROGRAM)
+
+
+for name, command in (
+    ("login", account.login),
+    ("logout", account.logout),
+    ("whoami", account.whoami),
+    ("run", batch.run),
+    ("start", sessions.start),
+    ("ls", sessions.ls),
+    ("show", sessions.show),
+    ("logs", sessions.logs),
+    ("exec", processes.exec_command),
+    ("shell", processes.shell),
+    ("open", sessions.open_app),
+    ("stop", sessions.stop),
+    ("cp", copying.cp),
+):
+    app.command(name)(command)
+app.add_typer(folders.app, name="folder")
+app.add_typer(lists.image_app, name="image")
+app.add_typer(lists.agent_app, name="agent")
+app.add_typer(lists.project_app, name="project")
+app.add_typer(lists.group_app, name="group")
+app.add_typer(account.app, name="profile")
+app.command("events")(lists.events)
+app.command("api")(raw_call.api)
+app.command("completion")(completion)
+
+
+def main() -> None:
+    """The program `berth`."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that knows ASCII alone
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments say; the exit code. Errors are a line or two on standard error."""
+    try:
+        result: Any = app(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
+    except BerthError as error:
+        show_error(error)
+        return exit_code_of(error)
+    except typer.TyperException as error:
+        note(f"berth: {error.format_message()}")
+        note(f"hint: {_help_for(arguments)}")
+        return USAGE
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_output()
+        return FAILED
+    except OSError as error:
+        note(f"berth: {error}")
+        return FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _help_for(arguments: Sequence[str]) -> str:
+    words = [word for word in arguments[:1] if not word.startswith("-")]
+    return " ".join((PROGRAM, *words, "--help"))
+
+
+def _forget_output() -> None:
+    """Whoever read our output is gone: nothing may be flushed into it at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()

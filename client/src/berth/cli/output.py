@@ -1,0 +1,124 @@
+"""What commands print: tables for people, tab-separated lines for pipes, JSON as the portal gave it."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from berth.amounts import format_bytes
+from berth.cli.safe_text import LogFilter, clean, clean_json
+from berth.decoding import Record
+from berth.errors import BerthError
+from berth.transfer import Tally
+
+STATUS_STYLES = {
+    "RUNNING": "green",
+    "ERROR": "red",
+    "PENDING": "yellow",
+    "SCHEDULED": "yellow",
+    "PREPARING": "yellow",
+    "STARTING": "yellow",
+    "lost": "red",
+    "connected": "green",
+}
+
+
+def is_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def say(line: str) -> None:
+    """One line on standard output, as it is."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def note(line: str) -> None:
+    """One line beside the output."""
+    sys.stderr.write(f"{clean(line)}\n")
+    sys.stderr.flush()
+
+
+def show_error(error: BerthError) -> None:
+    note(f"berth: {error.message}")
+    if len(error.fields) > 1:
+        for name, problems in error.fields.items():
+            note(f"  {name}: {' '.join(map(str, problems))}")
+    if error.hint:
+        note(f"hint: {error.hint}")
+
+
+def show_json(value: object) -> None:
+    """Records as the portal gave them, all else as it is."""
+    say(clean_json(json.dumps(_plain(value), ensure_ascii=False, indent=2 if is_terminal() else None)))
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str = "") -> None:
+    """A table for a terminal; for a pipe a line of names, then a line for each row, separated by tabs."""
+    told = [[clean("" if cell is None else cell) for cell in row] for row in rows]
+    if not is_terminal():
+        for line in (columns, *told):
+            say("\t".join(line))
+        return
+    if not told and empty:
+        note(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for name in columns:
+        table.add_column(name.upper(), overflow="fold")
+    for line in told:
+        table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in line))
+    console().print(table)
+
+
+def show_facts(facts: Mapping[str, object]) -> None:
+    """One thing, a line for each fact that is known."""
+    known = {name: clean(value) for name, value in facts.items() if value not in (None, "", (), [])}
+    if not is_terminal():
+        for name, value in known.items():
+            say(f"{name}\t{value}")
+        return
+    grid = Table.grid(padding=(0, 2))
+    for name, value in known.items():
+        grid.add_row(Text(name, style="dim"), Text(value, style=STATUS_STYLES.get(value, "")))
+    console().print(grid)
+
+
+def write_bytes(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def write_log(pieces: Iterable[bytes], *, is_raw: bool = False) -> None:
+    """A log as it comes: as it is for a pipe, harmless for a terminal."""
+    if is_raw or not is_terminal():
+        for piece in pieces:
+            write_bytes(piece)
+        return
+    harmless = LogFilter()
+    for piece in pieces:
+        write_bytes(harmless(piece))
+    write_bytes(harmless.rest())
+
+
+def show_tally(tally: Tally) -> None:
+    """What a copy did, beside the output."""
+    files = "1 file" if tally.files == 1 else f"{tally.files} files"
+    left_out = f"; {tally.skipped} left out" if tally.skipped else ""
+    note(f"{files}, {format_bytes(tally.size_bytes)}{left_out}")
+
+
+def console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Record):
+        return value.raw
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,79 @@
+"""Commands and shells in running sessions."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from berth.cli.context import Kernel, SessionName, client_of
+from berth.cli.exits import FAILED
+from berth.cli.launch_options import Environment, environment_of
+from berth.cli.output import note
+from berth.cli.terminal import check_terminal, converse, window_size
+from berth.errors import InvalidInput
+
+
+def exec_command(
+    context: typer.Context,
+    session: SessionName,
+    command: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="COMMAND…", help="What to run, after --. No shell reads it.", show_default=False
+        ),
+    ],
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Hand standard input on; else it is empty.")
+    ] = False,
+    terminal: Annotated[bool, typer.Option("--tty", "-t", help="Give it a terminal: this one.")] = False,
+    env: Environment = None,
+    directory: Annotated[
+        str, typer.Option("--workdir", "-w", help="Directory to run in.", show_default=False)
+    ] = "",
+    kernel: Kernel = "main1",
+) -> None:
+    """Run a command in a running session, and end with its exit code.
+
+    It ends with this command. What shall go on belongs into a batch session, or in tmux.
+    """
+    if not any(command):
+        raise InvalidInput("Say what to run.", hint="berth exec SESSION -- ls -l")
+    if terminal:
+        check_terminal()
+    client = client_of(context)
+    found = client.sessions.find(session)
+    process = found.open_process(
+        *command,
+        tty=terminal,
+        env=environment_of(env) | (_terminal_variables() if terminal else {}),
+        cwd=directory,
+        size=window_size(),
+        kernel=kernel,
+    )
+    with process:
+        code = converse(process, has_input=interactive or terminal, has_terminal=terminal)
+    _leave(code)
+
+
+def shell(context: typer.Context, session: SessionName, kernel: Kernel = "main1") -> None:
+    """Open a shell in a running session. It ends with this command."""
+    check_terminal()
+    found = client_of(context).sessions.find(session)
+    note(f"{found.name} ({found.id[:8]}); leave with Ctrl-D.")
+    process = found.open_process(tty=True, env=_terminal_variables(), size=window_size(), kernel=kernel)
+    with process:
+        code = converse(process, has_input=True, has_terminal=True)
+    _leave(code)
+
+
+def _terminal_variables() -> dict[str, str]:
+    import os
+
+    return {"TERM": os.environ.get("TERM") or "xterm-256color"}
+
+
+def _leave(code: int | None) -> None:
+    sys.stdout.flush()
+    if code is None:
+        note("berth: the command ended; nobody knows its exit code.")
+    raise typer.Exit(FAILED if code is None else code)

@@ -1,0 +1,252 @@
+"""Sessions: start, list, show, read, open, stop."""
+
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_age, format_amount, format_slots
+from berth.cli import complete
+from berth.cli.context import AsJson, Kernel, SessionName, client_of
+from berth.cli.launch_options import (
+    Cpu,
+    Environment,
+    Group,
+    Image,
+    Mem,
+    Mounts,
+    Name,
+    Project,
+    Resources,
+    Shm,
+    environment_of,
+    image_of,
+    mounts_of,
+    project_of,
+    resources_of,
+)
+from berth.cli.output import is_terminal, note, say, show_facts, show_json, show_table, write_log
+from berth.cli.safe_text import first_line
+from berth.errors import InvalidInput, NotFound, Refused
+from berth.sessions import Session
+
+ID_LENGTH = 8
+
+AnySession = Annotated[
+    str,
+    typer.Argument(
+        metavar="SESSION",
+        help="Name, id, or the beginning of an id.",
+        autocompletion=complete.ended_sessions_too,
+        show_default=False,
+    ),
+]
+
+
+def start(
+    context: typer.Context,
+    image: Image,
+    project: Project = "",
+    name: Name = "",
+    cpu: Cpu = "1",
+    mem: Mem = "1g",
+    shm: Shm = "",
+    resource: Resources = None,
+    env: Environment = None,
+    mount: Mounts = None,
+    group: Group = "",
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
+    patience_s: Annotated[
+        int, typer.Option("--timeout", help="Seconds to wait until it runs; it goes on after them.", min=1)
+    ] = 600,
+    as_json: AsJson = False,
+) -> None:
+    """Start an interactive session, and wait until it runs."""
+    client = client_of(context)
+    session = client.sessions.start(
+        image_of(client, image),
+        project=project_of(client, project),
+        name=name,
+        cpu=cpu,
+        mem=mem,
+        resources=resources_of(shm, resource),
+        environment=environment_of(env),
+        mounts=mounts_of(mount),
+        resource_group=group,
+    )
+    if not detach:
+        tell_progress(session)
+        session = session.wait_running(patience_s, tell_progress)
+    show_started(session, as_json=as_json)
+
+
+def ls(
+    context: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Ended sessions too.")] = False,
+    project: Annotated[
+        str, typer.Option("--project", "-p", help="Of this project alone.", autocompletion=complete.projects)
+    ] = "",
+    name: Annotated[str, typer.Option("--name", "-n", help="Whose name holds this text.")] = "",
+    status: Annotated[
+        list[str] | None, typer.Option("--status", help="With this status; may be repeated.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", help="At most so many, newest first.", min=1)] = 200,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Ids alone.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List sessions that you may see: those that live, newest first."""
+    wanted = [one.upper() for one in status or ()]
+    found = client_of(context).sessions.list(
+        live=not everything and not wanted, status=wanted, project=project, name=name
+    )
+    sessions = [session for _, session in zip(range(limit), found, strict=False)]
+    if as_json:
+        show_json(sessions)
+    elif quiet:
+        for session in sessions:
+            say(session.id)
+    else:
+        columns = ("id", "name", "status", "type", "image", "cpu", "mem", "project", "owner", "age")
+        show_table(columns, map(_row, sessions), empty="None. Start one: berth start IMAGE.")
+
+
+def show(context: typer.Context, session: AnySession, as_json: AsJson = False) -> None:
+    """Show one session, and what happened to it."""
+    found = client_of(context).sessions.find(session)
+    if as_json:
+        show_json(found)
+        return
+    show_facts(_facts(found))
+    if is_terminal():
+        say("")
+        rows = [
+            (format_age(one.happened_at), one.to_status, one.message or one.reason) for one in found.history()
+        ]
+        show_table(("ago", "status", "why"), rows)
+
+
+def logs(
+    context: typer.Context,
+    session: AnySession,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends.")] = False,
+    kernel: Kernel = "main1",
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Hand all control sequences to the terminal; colours pass anyway.")
+    ] = False,
+) -> None:
+    """Print what a session wrote."""
+    found = client_of(context).sessions.find(session)
+    write_log(found.logs(follow=follow, kernel=kernel), is_raw=raw)
+
+
+def open_app(
+    context: typer.Context,
+    session: SessionName,
+    app: Annotated[str, typer.Argument(help="Name of an app; the first if not given.")] = "",
+    browser: Annotated[
+        bool | None,
+        typer.Option(
+            "--browser/--no-browser", help="Open it, or only print its address.", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the address of an app of a session, and open it in the browser where there is one."""
+    found = client_of(context).sessions.find(session)
+    if not found.is_running:
+        raise Refused(f"“{found.name}” is {found.status.lower()}; apps need a running session.")
+    apps = [one for one in found.apps if not app or one.name == app]
+    if not apps:
+        known = ", ".join(one.name for one in found.apps) or "none"
+        raise NotFound(f"“{found.name}” has no app “{app}”; it has: {known}.")
+    if as_json:
+        show_json(apps[0])
+    else:
+        say(first_line(apps[0].url))
+    if browser or (browser is None and is_terminal() and not as_json):
+        if not apps[0].url.startswith(("http://", "https://")):
+            raise InvalidInput("The portal gave an address that is no web page.")
+        webbrowser.open(apps[0].url)
+
+
+def stop(
+    context: typer.Context,
+    sessions: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SESSION…", help="Names or ids.", autocompletion=complete.sessions, show_default=False
+        ),
+    ],
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Until they have ended.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop sessions. Their folders stay; what else they held goes."""
+    client = client_of(context)
+    stopped = [client.sessions.find(text).stop() for text in sessions]
+    if wait:
+        stopped = [session.wait_ended() for session in stopped]
+    if as_json:
+        show_json(stopped)
+        return
+    for session in stopped:
+        note(f"{session.name} ({session.id[:ID_LENGTH]}): {session.status.lower()}")
+
+
+def tell_progress(session: Session) -> None:
+    """One line beside the output about where a session is on its way."""
+    place = f", place {session.queue_position} in the queue" if session.queue_position else ""
+    why = f": {first_line(session.status_message)}" if session.status_message else ""
+    note(f"{session.name} ({session.id[:ID_LENGTH]}) {session.status.lower()}{place}{why}")
+
+
+def show_started(session: Session, *, as_json: bool) -> None:
+    """Its id for a pipe; a bit more for a person."""
+    if as_json:
+        show_json(session)
+    elif not is_terminal():
+        say(session.id)
+    else:
+        facts: dict[str, object] = {"session": session.name, "id": session.id, "status": session.status}
+        show_facts(facts | {f"app {app.name}": app.url for app in session.apps})
+    sys.stdout.flush()
+
+
+def _row(session: Session) -> tuple[object, ...]:
+    return (
+        session.id[:ID_LENGTH] if is_terminal() else session.id,
+        session.name,
+        session.status,
+        session.type,
+        session.image,
+        *(format_amount(slot, session.resources.get(slot, 0)) for slot in ("cpu", "mem")),
+        session.project,
+        session.owner,
+        format_age(session.created_at),
+    )
+
+
+def _facts(session: Session) -> dict[str, object]:
+    return {
+        "id": session.id,
+        "name": session.name,
+        "status": session.status,
+        "why": session.status_message or session.status_reason,
+        "exit code": session.exit_code,
+        "type": session.type,
+        "image": session.image,
+        "command": session.command,
+        "resources": format_slots(session.resources),
+        "owner": session.owner,
+        "project": f"{session.domain}/{session.project}",
+        "resource group": session.resource_group,
+        "agents": ", ".join(session.agents),
+        "folders": ", ".join(
+            f"{one.folder}:{one.path}{':ro' if one.readonly else ''}" for one in session.mounts
+        ),
+        "apps": ", ".join(f"{one.name} {one.url}" for one in session.apps),
+        "time limit": f"{session.timeout_s} s" if session.timeout_s else "",
+        "created": session.created_at,
+        "started": session.started_at,
+        "ended": session.ended_at,
+    }

@@ -1,0 +1,116 @@
+"""This terminal as that of a command in a session: keys go there unread, and the size is told whenever it changes."""
+
+import os
+import select
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from berth.errors import InvalidInput
+from berth.process import STDERR, Process
+
+try:
+    import termios
+    import tty
+except ImportError:  # Windows
+    termios = tty = None  # type: ignore[assignment]
+
+PIECE_BYTES = 64 * 1024
+RESIZED, INTERRUPTED, OVER = b"r", b"i", b"o"
+
+
+def window_size() -> tuple[int, int]:
+    """(columns, rows)."""
+    size = shutil.get_terminal_size()
+    return size.columns, size.lines
+
+
+def check_terminal() -> None:
+    """Raises InvalidInput where there is none to lend."""
+    if termios is None or not sys.stdin.isatty():
+        raise InvalidInput("-t needs a terminal, and standard input is none.", hint="Leave -t away.")
+
+
+def converse(process: Process, *, has_input: bool, has_terminal: bool) -> int | None:
+    """Carry keys or piped input there and output here until the command has ended; its exit code."""
+    reading, waking = os.pipe()
+    sender = threading.Thread(target=_send, args=(process, reading, has_input), daemon=True)
+    with _raw_keys(has_terminal), _signals(waking, has_terminal):
+        sender.start()
+        try:
+            for stream, data in process.output():
+                _write(2 if stream == STDERR else 1, data)
+        finally:
+            os.write(waking, OVER)
+    sender.join(timeout=1)
+    return process.exit_code
+
+
+def _send(process: Process, waking: int, has_input: bool) -> None:
+    """Input as it comes; meanwhile news of the terminal, one byte each, from the pipe `waking`."""
+    sources = [waking, *([0] if has_input else [])]
+    if not has_input:
+        process.close_input()
+    while True:
+        ready, _, _ = select.select(sources, [], [])
+        if waking in ready:
+            news = os.read(waking, 1)
+            if news == OVER:
+                return
+            if news == RESIZED:
+                process.resize(*window_size())
+            elif news == INTERRUPTED:
+                process.signal("INT")
+        elif data := os.read(0, PIECE_BYTES):
+            process.write(data)
+        else:
+            process.close_input()
+            sources.remove(0)
+
+
+@contextmanager
+def _raw_keys(is_wanted: bool) -> Iterator[None]:
+    """Every key as it is pressed, Ctrl-C too; however this ends, the terminal is as before."""
+    if not is_wanted:
+        yield
+        return
+    before = termios.tcgetattr(0)
+    try:
+        tty.setraw(0)
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _signals(waking: int, has_terminal: bool) -> Iterator[None]:
+    """A new size, or Ctrl-C where it is no key, become news in the pipe. A second Ctrl-C leaves."""
+    interrupts = 0
+
+    def resized(number: int, frame: FrameType | None) -> None:
+        os.write(waking, RESIZED)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            raise KeyboardInterrupt
+        os.write(waking, INTERRUPTED)
+
+    number, handler = (signal.SIGWINCH, resized) if has_terminal else (signal.SIGINT, interrupted)
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _write(number: int, data: bytes) -> None:
+    """All of it, whatever the pipe takes at once."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(number, rest) :]
