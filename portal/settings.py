@@ -74,6 +74,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
+    "sessions_app.gateway.middleware.ByNameMiddleware",
     "common.middleware.RequestIdMiddleware",
     "common.middleware.StreamWithoutDatabaseMiddleware",
     "csp.middleware.CSPMiddleware",

@@ -1,9 +1,11 @@
 """The file `env` in the data directory: generated secrets and addresses, mode 0600, read by portal/settings.py."""
 
+import fcntl
 import os
 import secrets
 import socket
 import string
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ ANY_ADDRESS = frozenset({"0.0.0.0", "::"})
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 # Below the kernel's range for outgoing connections, which could take a port between two runs.
 SERVER_PORTS = range(20000, 30000)
+_SIOCGIFADDR = 0x8915
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +61,28 @@ def own_names(host: str) -> list[str]:
         addresses = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
     except socket.gaierror:
         addresses = set()
+    return sorted({name, socket.getfqdn(), *addresses, *interface_addresses()})
+
+
+def interface_addresses() -> set[str]:
+    """IPv4 addresses under which others reach this machine: that of its default route, and those of its network cards.
+    Bridges are left out, as those for containers come and go."""
+    found = set()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            if name == "lo" or Path(f"/sys/class/net/{name}/bridge").exists():
+                continue
+            try:
+                answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("16s24x", name.encode()[:15]))
+            except OSError:
+                continue  # a card without an address
+            found.add(socket.inet_ntoa(answer[20:24]))
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing; asks the kernel for the address it would use
-            addresses.add(probe.getsockname()[0])
+            found.add(probe.getsockname()[0])
         except OSError:
             pass  # a machine without any network is only reached by loopback
-    return sorted({name, socket.getfqdn(), *addresses})
+    return found
 
 
 def updated(

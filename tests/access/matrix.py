@@ -39,6 +39,7 @@ GET    session-log                         in         404        404        404 
 POST   session-stop                        in         404        404        404        302        302        302        302
 POST   session-start-again                 in         404        404        404        302        403        403        403
 GET    app-authorize                       in         404        404        404        303        403        403        403  ?app
+GET    app-open                            in         404        404        404        303        403        403        403
 GET    data                                in         200        200        200        200        200        200        200
 POST   data                                in         302        302        302        302        302        302        302  own-folder
 GET    folder                              in         404        404        404        200        404        200        200

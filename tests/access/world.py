@@ -19,7 +19,7 @@ from rest_framework.test import APIClient
 
 from accounts.models import KeyPair, Project, User
 from accounts.roles import Role
-from accounts.tokens import new_secret
+from accounts.tokens import hash_secret, new_secret
 from sessions_app.models import ComputeSession
 from tests import factories
 from tests.factories_folders import make_folder, make_storage_host
@@ -42,7 +42,7 @@ class World:
     keypair: KeyPair
     cookies: dict[str, str]
     tokens: dict[str, str]
-    client: Client = field(default_factory=Client)
+    client: Client = field(default_factory=lambda: Client(headers={"host": "localhost:8080"}))
     api: APIClient = field(default_factory=APIClient)
 
     def browser(self, column: str) -> Client:
@@ -68,6 +68,7 @@ class World:
             "content_type_id": 1,
             "app_label": "accounts",
             "path": FILE,
+            "app": "p8000",
             "code": "absent",
             "key": "absent",
             "uidb36": "a",
@@ -83,7 +84,9 @@ class World:
 
     def query(self, kind: str) -> dict[str, str]:
         host = f"jupyter-{self.session.host_label}"
-        return {"file": {"path": FILE}, "app": {"host": host, "state": new_secret()}}.get(kind, {})
+        return {"file": {"path": FILE}, "app": {"host": host, "state": hash_secret(new_secret())}}.get(
+            kind, {}
+        )
 
     def body(self, kind: str) -> dict[str, Any]:
         """What a form or a program sends that wants to succeed."""

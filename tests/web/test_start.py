@@ -106,13 +106,14 @@ def test_without_a_project_the_page_says_whom_to_ask(place: Place, browser_of: B
 
 def test_under_a_name_without_app_hosts_the_page_says_what_helps(browser: Client) -> None:
     here = browser.get("/", headers={"Host": "localhost:8080"}).content.decode()
-    by_number = browser.get("/", headers={"Host": "127.0.0.1:8080"}).content.decode()
+    as_people = {"Host": "127.0.0.1:8080", "Sec-Fetch-Dest": "document"}
+    by_number = browser.get("/sessions/?tab=live", headers=as_people)
     with override_settings(ALLOWED_HOSTS=["10.1.2.3"]):
         elsewhere = browser.get("/", headers={"Host": "10.1.2.3:8080"}).content.decode()
 
     assert "Apps cannot open" not in here
-    assert 'href="http://localhost:' in by_number
-    assert "ssh -L" not in by_number
+    assert by_number["Location"] == "http://localhost:8080/sessions/?tab=live"
+    assert browser.get("/", headers={"Host": "127.0.0.1:8080"}).status_code == 200
     assert "ssh -L 8080:localhost:8080 10.1.2.3" in elsewhere
 
 
