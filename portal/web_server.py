@@ -5,6 +5,7 @@ python -m portal.web_server --host 0.0.0.0 --port 8080 [--proxy-headers]
 
 import argparse
 import os
+import resource
 import socket
 from collections.abc import Iterable
 
@@ -13,15 +14,20 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 import uvicorn
 from django.conf import settings
 
-from portal.asgi import application
+from common.server import TrustedProxies, protocol_class
+from portal.asgi import app_proxy, application
 from portal.ops.envfile import LOOPBACK
 from sessions_app.gateway import doors
 
 BACKLOG = 2048
+DESCRIPTORS = 65_536
+# For the portal's own websockets; those of apps are passed on as they come.
+MAX_MESSAGE_BYTES = 8 * 2**20
 
 
 def main() -> None:
     options = parse_options()
+    raise_descriptor_limit()
     sockets = [listen(options.host, options.port)]
     if options.host not in LOOPBACK:
         of_apps = listen_where_free(options.host, settings.BERTH_APPS_PORTS)
@@ -43,18 +49,30 @@ def parse_options() -> argparse.Namespace:
 def server_config(*, has_proxy: bool) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http="httptools",
+        http=protocol_class(front=app_proxy, proxies=trusted_proxies() if has_proxy else None),
         loop="uvloop",
         ws="websockets-sansio",
-        ws_max_size=64 * 2**20,
+        ws_max_size=MAX_MESSAGE_BYTES,
         ws_per_message_deflate=False,
-        proxy_headers=has_proxy,
+        proxy_headers=False,  # ours does it
         server_header=False,
         access_log=False,
         log_level="warning",
-        timeout_keep_alive=65,
         timeout_graceful_shutdown=3,
     )
+
+
+def trusted_proxies() -> TrustedProxies:
+    """Those that FORWARDED_ALLOW_IPS names: addresses, networks, or * for everybody."""
+    return TrustedProxies(os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1").split(","))
+
+
+def raise_descriptor_limit() -> None:
+    """Each request to an app takes two descriptors; the usual soft limit of 1024 is for programs that use select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(host: str, port: int) -> socket.socket:

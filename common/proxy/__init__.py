@@ -11,11 +11,11 @@ from common.proxy.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from common.proxy.headers import HeaderRules, Headers
+from common.proxy.headers import HeaderRules, Headers, request_head
 from common.proxy.http import forward_http
 from common.proxy.target import Target, Timeouts
 from common.proxy.transport import Transport
-from common.proxy.websocket import close_websocket, forward_websocket, reject_websocket
+from common.proxy.websocket import forward_websocket, reject_websocket
 
 __all__ = [
     "HeaderRules",
@@ -28,8 +28,8 @@ __all__ = [
     "UpstreamError",
     "UpstreamTimeout",
     "UpstreamUnreachable",
-    "close_websocket",
     "forward_http",
     "forward_websocket",
     "reject_websocket",
+    "request_head",
 ]

@@ -1,10 +1,5 @@
-"""The ASGI types, as the transport uses them."""
+"""The ASGI types, as the server defines them."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from common.server.asgi import AsgiApp, Message, Receive, Scope, Send
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+__all__ = ["AsgiApp", "Message", "Receive", "Scope", "Send"]

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from common.proxy.asgi import Scope
 from common.proxy.errors import RequestRefused
 
 Headers = list[tuple[bytes, bytes]]
@@ -67,6 +68,9 @@ class BodyFraming:
         return self.is_chunked or bool(self.content_length)
 
 
+NO_BODY = BodyFraming()
+
+
 def body_framing(headers: Iterable[tuple[bytes, bytes]]) -> BodyFraming:
     """The one possible reading of the body's framing. Raises RequestRefused where there could be two."""
     lengths = [value for name, value in headers if name == b"content-length"]
@@ -117,6 +121,17 @@ def request_headers(
     elif framing.content_length is not None:
         kept.append((b"content-length", b"%d" % framing.content_length))
     return kept
+
+
+def request_head(scope: Scope, rules: HeaderRules, framing: BodyFraming = NO_BODY) -> bytes:
+    """A whole head for the app. Raises RequestRefused."""
+    path = scope["raw_path"] or b"/"
+    if scope["query_string"]:
+        path += b"?" + scope["query_string"]
+    client_ip = scope["client"][0] if scope.get("client") else ""
+    scheme = scope["scheme"]
+    headers = request_headers(scope["headers"], rules, client_ip=client_ip, scheme=scheme, framing=framing)
+    return encode_head(scope["method"].encode("ascii") + b" " + path + b" HTTP/1.1", headers)
 
 
 def response_headers(headers: Headers, rules: HeaderRules, *, has_body: bool) -> Headers:

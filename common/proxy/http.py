@@ -11,8 +11,7 @@ from common.proxy.headers import (
     BodyFraming,
     HeaderRules,
     body_framing,
-    encode_head,
-    request_headers,
+    request_head,
     response_headers,
 )
 from common.proxy.target import Target
@@ -34,7 +33,7 @@ async def forward_http(
     which the client sees as such. The request upstream ends when the client goes.
     """
     framing = body_framing(scope["headers"])
-    head = _request_head(scope, framing, rules)
+    head = request_head(scope, rules, framing)
     connection, response, uplink = await _ask(scope, receive, transport, target, framing, head)
     is_whole = False
     try:
@@ -96,17 +95,6 @@ async def _answer(
         is_last = not chunk or connection.is_drained
         await send({"type": "http.response.body", "body": chunk, "more_body": not is_last})
     return True
-
-
-def _request_head(scope: Scope, framing: BodyFraming, rules: HeaderRules) -> bytes:
-    path = scope["raw_path"] or b"/"
-    if scope["query_string"]:
-        path += b"?" + scope["query_string"]
-    client_ip = scope["client"][0] if scope.get("client") else ""
-    headers = request_headers(
-        scope["headers"], rules, client_ip=client_ip, scheme=scope["scheme"], framing=framing
-    )
-    return encode_head(scope["method"].encode("ascii") + b" " + path + b" HTTP/1.1", headers)
 
 
 def _give_up(uplink: "_Uplink", connection: Connection) -> None:

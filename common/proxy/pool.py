@@ -21,12 +21,8 @@ class Pool:
     async def connect(self, target: Target, *, is_new: bool = False) -> Connection:
         """A connection to the target: the one used last, or a new one where none is idle or `is_new`.
         Raises UpstreamUnreachable, UpstreamTimeout."""
-        idle = self._idle.get(target)
-        while idle and not is_new:
-            connection = idle.pop()
-            if connection.is_reusable:
-                connection.is_reused = True
-                return connection
+        if not is_new and (kept := self.kept(target)):
+            return kept
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeouts.connect_s):
@@ -38,6 +34,16 @@ class Pool:
         except OSError as exc:
             raise UpstreamUnreachable(f"Nothing listens on port {target.port}.") from exc
         return connection
+
+    def kept(self, target: Target) -> Connection | None:
+        """An idle connection to the target, the one used last; None where there is none."""
+        idle = self._idle.get(target)
+        while idle:
+            connection = idle.pop()
+            if connection.is_reusable:
+                connection.is_reused = True
+                return connection
+        return None
 
     def release(self, connection: Connection) -> None:
         """Give a connection back: kept if another request may use it, else closed."""

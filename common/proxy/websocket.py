@@ -1,23 +1,20 @@
-"""One websocket, from an ASGI server to an app and back, message by message."""
+"""One websocket, from a client to an app and back. After the handshake its bytes are passed on as they come."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
-import aiohttp
-from yarl import URL
-
-from common.proxy.asgi import Message, Receive, Scope, Send
-from common.proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
-from common.proxy.headers import BodyFraming, HeaderRules, encode_head, request_headers
+from common.proxy.asgi import Receive, Scope, Send
+from common.proxy.connection import Connection, ResponseHead
+from common.proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from common.proxy.frames import GOING_AWAY
+from common.proxy.handshake import accepted_headers, handshake_head
+from common.proxy.headers import HeaderRules
+from common.proxy.splice import Splice
 from common.proxy.target import Target
-from common.proxy.transport import MAX_MESSAGE_BYTES, Transport
+from common.proxy.transport import Transport
+from common.server.exchange import Exchange
+from common.server.heads import encode_answer
 
-NORMAL, GOING_AWAY, INTERNAL_ERROR = 1000, 1001, 1011
-_NO_STATUS, _ABNORMAL = 1005, 1006
-# Seconds that the app is given to answer our close frame.
-_CLOSE_S = 2.0
-_REASON_LIMIT_BYTES = 123  # RFC 6455, 5.5: a control frame's payload without the code
+SWITCHING_PROTOCOLS = 101
 
 
 class HandshakeRejected(UpstreamError):
@@ -29,22 +26,46 @@ class HandshakeRejected(UpstreamError):
 
 
 async def forward_websocket(
-    scope: Scope, receive: Receive, send: Send, *, transport: Transport, target: Target, rules: HeaderRules
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    transport: Transport,
+    target: Target,
+    rules: HeaderRules,
+    farewell: tuple[int, str] = (GOING_AWAY, ""),
 ) -> None:
-    """Carry one websocket until either side closes it; the other side gets the code and the reason.
+    """Carry one websocket until both sides are closed; each gets the other's code and reason.
 
-    Raises RequestRefused or UpstreamError while the client's handshake is still open. A side that does not read
-    stops the other: nothing is queued beyond one message and the sockets' buffers.
+    Needs a server that hands its connection over (`berth.tunnel`). Raises RequestRefused or UpstreamError while the
+    client's handshake is still open. A side that does not read stops the other: nothing is queued beyond the sockets'
+    buffers. Where it is cancelled, the client gets the code and the reason of `farewell`, and the app sees it go.
     """
-    upstream = await _connect(scope, transport, target, rules)
+    exchange: Exchange = scope["extensions"]["berth.tunnel"]
+    head = handshake_head(scope, rules)
+    connection = await transport.pool.connect(target, is_new=True)
     try:
-        await receive()  # websocket.connect
-        await send({"type": "websocket.accept", "subprotocol": upstream.protocol})
-        await _first_of(_carry_up(receive, upstream), _carry_down(upstream, send))
+        response = await _shake_hands(exchange, connection, head, transport.timeouts.response_head_s)
+        headers = accepted_headers(scope, response.headers, rules)
     except BaseException:
-        # Cut from outside: the caller tells the client why; the app only sees it go.
-        await upstream.close(code=GOING_AWAY)
+        connection.abort()
         raise
+    if exchange.is_gone:
+        connection.abort()
+        return
+    splice = Splice()
+    connection.hand_over(
+        splice.app, lambda: _open(exchange, splice, encode_answer(SWITCHING_PROTOCOLS, headers))
+    )
+    try:
+        await asyncio.shield(splice.finished)
+    except BaseException:
+        splice.close(*farewell)
+        raise
+
+
+def _open(exchange: Exchange, splice: Splice, head: bytes) -> None:
+    exchange.open_tunnel(head, splice, splice.client)
 
 
 async def reject_websocket(scope: Scope, receive: Receive, send: Send, *, status: int, text: str) -> None:
@@ -59,108 +80,33 @@ async def reject_websocket(scope: Scope, receive: Receive, send: Send, *, status
     await send({"type": "websocket.http.response.body", "body": body})
 
 
-async def close_websocket(send: Send, *, code: int, reason: str = "") -> None:
-    """Close an accepted websocket towards the client; one that has gone already is no error."""
+async def _shake_hands(
+    exchange: Exchange, connection: Connection, head: bytes, limit_s: float
+) -> ResponseHead:
+    """The app's answer, if it is a yes. Raises UpstreamError."""
+    exchange.watcher = _Impatience(connection)
     try:
-        await send({"type": "websocket.close", "code": code, "reason": reason})
-    except (OSError, RuntimeError):
-        return
-
-
-def sendable_code(code: int | None) -> int:
-    """The code to pass on for one received. 1005, 1006 and 1015 only report what happened and may not be sent."""
-    if code is None or code == _NO_STATUS:
-        return NORMAL
-    if code in (1000, 1001, 1002, 1003) or 1007 <= code <= 1014 or 3000 <= code <= 4999:
-        return code
-    return INTERNAL_ERROR
-
-
-async def _connect(
-    scope: Scope, transport: Transport, target: Target, rules: HeaderRules
-) -> aiohttp.ClientWebSocketResponse:
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    path = (scope["raw_path"] or b"/").decode("ascii")
-    query = scope["query_string"].decode("ascii")
-    url = URL(f"ws://{host}:{target.port}{path}" + (f"?{query}" if query else ""), encoded=True)
-    scheme = "https" if scope["scheme"] == "wss" else "http"
-    client_ip = scope["client"][0] if scope.get("client") else ""
-    headers = request_headers(
-        scope["headers"], rules, client_ip=client_ip, scheme=scheme, framing=BodyFraming()
-    )
-    encode_head(b"GET " + scope["raw_path"] + b"?" + scope["query_string"], headers)
-    try:
-        return await transport.websockets.ws_connect(
-            url,
-            headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers],
-            protocols=scope["subprotocols"],
-            compress=0,
-            max_msg_size=MAX_MESSAGE_BYTES,
-            timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
-        )
-    except aiohttp.WSServerHandshakeError as exc:
-        raise HandshakeRejected(exc.status) from exc
+        connection.start("GET", head, wants_upgrade=True)
+        async with asyncio.timeout(limit_s):
+            response = await connection.response()
     except TimeoutError as exc:
         raise UpstreamTimeout("The app did not answer in time.") from exc
-    except aiohttp.ClientConnectorError as exc:
-        raise UpstreamUnreachable(f"Nothing listens on port {target.port}.") from exc
-    except aiohttp.ClientError as exc:
-        raise UpstreamBroken("The app does not speak websocket here.") from exc
-
-
-async def _carry_up(receive: Receive, upstream: aiohttp.ClientWebSocketResponse) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "websocket.disconnect":
-            await upstream.close(code=_code_for_app(message), message=_reason(message.get("reason")))
-            return
-        text = message.get("text")
-        try:
-            if text is not None:
-                await upstream.send_str(text)
-            else:
-                await upstream.send_bytes(message["bytes"])
-        except (aiohttp.ClientConnectionResetError, ConnectionError):
-            await asyncio.Event().wait()  # the app has gone; the other direction reports its code and ends us
-
-
-async def _carry_down(upstream: aiohttp.ClientWebSocketResponse, send: Send) -> None:
-    reason = ""
-    try:
-        while True:
-            message = await upstream.receive()
-            if message.type is aiohttp.WSMsgType.TEXT:
-                await send({"type": "websocket.send", "text": message.data})
-            elif message.type is aiohttp.WSMsgType.BINARY:
-                await send({"type": "websocket.send", "bytes": message.data})
-            elif message.type is aiohttp.WSMsgType.CLOSE:
-                reason = message.extra or ""
-                break
-            else:
-                break
-    except OSError:
-        return  # the client has gone; the other direction ends
-    await close_websocket(send, code=sendable_code(upstream.close_code), reason=reason)
-
-
-async def _first_of(*directions: Coroutine[Any, Any, None]) -> None:
-    """Run both directions until one ends, then end the other. Raises what the one that ended raised."""
-    tasks = [asyncio.ensure_future(direction) for direction in directions]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
+        exchange.watcher = None
+    if response.status != SWITCHING_PROTOCOLS:
+        raise HandshakeRejected(response.status)
+    return response
 
 
-def _code_for_app(message: Message) -> int:
-    """A client that vanished without a word is, for the app, one that went away."""
-    code = message.get("code")
-    return GOING_AWAY if code == _ABNORMAL else sendable_code(code)
+class _Impatience:
+    """A client that leaves before its handshake is answered takes its request to the app with it."""
 
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
-def _reason(text: str | None) -> bytes:
-    return (text or "").encode()[:_REASON_LIMIT_BYTES]
+    def on_writable(self) -> None:
+        pass
+
+    def on_gone(self) -> None:
+        self._connection.fault = UpstreamBroken("The client has left.")
+        self._connection.abort()

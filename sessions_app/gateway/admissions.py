@@ -33,17 +33,24 @@ class Admissions:
     async def find(self, door: Door, cookie: str) -> Admission | None:
         """What the cookie opens at this door, at most `FRESH_S` ago. Raises AccessUnknown when the database has not
         answered for longer than `UNKNOWN_LIMIT_S`."""
+        if (fresh := self.known(door, cookie)) is not None:
+            return fresh
         key = (door, hash_secret(cookie))
         entry = self._entries.get(key)
         now = asyncio.get_running_loop().time()
-        if entry is not None and now - entry.known_at < _fresh_s(entry.admission):
-            return entry.admission
         try:
             return await self._ask(key, cookie)
         except AccessUnknown:
             if entry is not None and now - entry.known_at < UNKNOWN_LIMIT_S:
                 return entry.admission
             raise
+
+    def known(self, door: Door, cookie: str) -> Admission | None:
+        """What the cookie is known to open, without asking; None where that is not fresh."""
+        entry = self._entries.get((door, hash_secret(cookie)))
+        if entry is None or asyncio.get_running_loop().time() - entry.known_at >= _fresh_s(entry.admission):
+            return None
+        return entry.admission
 
     def forget(self, door: Door, cookie: str) -> None:
         """Ask again next time: what is known led nowhere."""

@@ -18,13 +18,14 @@ from common.proxy import (
     UpstreamError,
     UpstreamTimeout,
     UpstreamUnreachable,
-    close_websocket,
     forward_http,
     forward_websocket,
 )
 from common.proxy.asgi import AsgiApp, Receive, Scope, Send
+from common.server import Exchange
 from sessions_app.gateway import access, doors, pages, sign_in
 from sessions_app.gateway.admissions import Admissions
+from sessions_app.gateway.at_once import AtOnce
 from sessions_app.gateway.call import CUT_CODE, Call
 from sessions_app.gateway.connections import ConnectionCut, Kind, OpenConnections, TooManyConnections
 from sessions_app.gateway.cookie_guard import AppCookies
@@ -34,6 +35,7 @@ from sessions_app.tickets import AppPort, Door, is_secret, is_under, parse_app_h
 
 # How often a page that waits for an app may ask for its start.
 START_AGAIN_S = 15.0
+_FAREWELL = (CUT_CODE, "Access has ended.")
 _OUR_TOKEN = re.compile(rb"bearer\s+(?:bk|ba\.)", re.IGNORECASE)
 _RESPONSE_POLICY = ((b"cross-origin-resource-policy", b"same-origin"),)
 # A port is lent again: what a browser kept of one app must not be served as the next one's.
@@ -61,6 +63,7 @@ class AppProxy:
         self._connections = connections or access.open_connections()
         self._transport = transport or Transport()
         self._admissions = Admissions(self._authorizer)
+        self._at_once = AtOnce(self, self._admissions, self._connections, self._transport)
         self._starts = _Starts()
         self._cookie_key = hash_secret(f"app cookies {settings.SECRET_KEY}").encode()
 
@@ -68,23 +71,38 @@ class AppProxy:
         if scope["type"] not in ("http", "websocket"):
             await self._fallback(scope, receive, send)
             return
-        hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-        port = scope["server"][1] if scope.get("server") else None
-        door: Door | None
-        if port in doors.listening_ports():
-            door = AppPort(port) if len(hosts) == 1 and doors.may_knock(hosts[0], port) else None
-        elif any(is_under(host, self._apps_domain) for host in hosts):
-            door = parse_app_host(hosts[0], self._apps_domain) if len(hosts) == 1 else None
-        else:
+        if not self.owns(scope):
             await self._fallback(scope, receive, send)
             return
         call = Call(scope, receive, send)
+        door = self.door_of(scope)
         if door is None:
             await call.answer(pages.no_such_place())
         elif scope["path"].startswith(sign_in.OWN_PREFIX):
             await self._answer_own(call, door)
         else:
             await self._enter(call, door)
+
+    def take(self, exchange: Exchange) -> bool:
+        """As server.Front: what can be carried at once."""
+        return self._at_once.take(exchange)
+
+    def owns(self, scope: Scope) -> bool:
+        """As server.Front: whether the address is one of apps, even if it leads to none."""
+        port = scope["server"][1] if scope.get("server") else None
+        return port in doors.listening_ports() or any(
+            is_under(host, self._apps_domain) for host in _hosts(scope)
+        )
+
+    def door_of(self, scope: Scope) -> Door | None:
+        """The app that an address of apps leads to."""
+        hosts = _hosts(scope)
+        if len(hosts) != 1:
+            return None
+        port = scope["server"][1] if scope.get("server") else None
+        if port in doors.listening_ports():
+            return AppPort(port) if doors.may_knock(hosts[0], port) else None
+        return parse_app_host(hosts[0], self._apps_domain)
 
     async def close(self) -> None:
         """Close idle connections to apps."""
@@ -99,7 +117,7 @@ class AppProxy:
     async def _enter(self, call: Call, door: Door) -> None:
         """Origin, then cookie or token, then the state of the session and the app, then upstream."""
         # A program's token is not in a browser's jar: no page can have it sent.
-        if not call.token and not _may_come_from_there(call):
+        if not call.token and not may_come_from_there(call):
             await call.answer(pages.from_elsewhere())
             return
         try:
@@ -131,18 +149,24 @@ class AppProxy:
             async with self._connections.carry(admission.presence, kind):
                 await self._forward(call, door, admission)
         except UpstreamError as exc:
-            await call.answer(
-                await self._what_stands_in_the_way(door, secret) or await self._explain(exc, admission)
-            )
+            await self.answer_fault(call, door, admission, secret, exc)
         except RequestRefused as exc:
             await call.answer(pages.unclear_request(str(exc)))
         except TooManyConnections:
             await call.answer(pages.too_many(admission))
         except ConnectionCut:
             obstacle = await self._what_stands_in_the_way(door, secret)
-            await _end_cut(call, obstacle or pages.signed_out())
+            if not call.has_begun:  # else the answer has broken off, and that is how the client learns of it
+                await call.answer(obstacle or pages.signed_out())
         else:
             self._starts.note_up(admission.presence.session_id, admission.app)
+
+    async def answer_fault(
+        self, call: Call, door: Door, admission: Admission, secret: str, fault: UpstreamError
+    ) -> None:
+        """What a client gets that the app gave no answer to."""
+        obstacle = await self._what_stands_in_the_way(door, secret)
+        await call.answer(obstacle or await self._explain(fault, admission))
 
     async def _what_stands_in_the_way(self, door: Door, secret: str) -> pages.Page | None:
         """Asked anew, as the admission that led nowhere may be seconds old; None if the app is still open."""
@@ -157,17 +181,17 @@ class AppProxy:
 
     async def _forward(self, call: Call, door: Door, admission: Admission) -> None:
         assert admission.target is not None
-        forward = forward_websocket if call.is_websocket else forward_http
-        await forward(
-            call.scope,
-            call.receive,
-            call.send,
-            transport=self._transport,
-            target=admission.target,
-            rules=self._rules(call, door, admission),
-        )
+        rules = self.rules(call, door, admission)
+        way = (call.scope, call.receive, call.send)
+        if call.is_websocket:
+            await forward_websocket(
+                *way, transport=self._transport, target=admission.target, rules=rules, farewell=_FAREWELL
+            )
+        else:
+            await forward_http(*way, transport=self._transport, target=admission.target, rules=rules)
 
-    def _rules(self, call: Call, door: Door, admission: Admission) -> HeaderRules:
+    def rules(self, call: Call, door: Door, admission: Admission) -> HeaderRules:
+        """What is changed on the way to this app and back."""
         is_ours = _OUR_TOKEN.match(header(call.headers, b"authorization")) is not None
         token = admission.app_token.encode()
         port = door.number if isinstance(door, AppPort) else 0
@@ -221,7 +245,11 @@ class _Starts:
         self._asked.pop((session_id, app), None)
 
 
-def _may_come_from_there(call: Call) -> bool:
+def _hosts(scope: Scope) -> list[str]:
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+
+
+def may_come_from_there(call: Call) -> bool:
     if call.is_websocket:
         return allows_websocket(call.headers, call.own_origin)
     return allows_http(call.method, call.headers, call.own_origin)
@@ -233,11 +261,3 @@ def _page_of_state(admission: Admission) -> pages.Page:
     if admission.state is AppState.ENDED:
         return pages.ended(admission)
     return pages.unknown_app(admission)
-
-
-async def _end_cut(call: Call, page: pages.Page) -> None:
-    """The client learns of the cut: by a page, by a close code, or by an answer that breaks off."""
-    if not call.has_begun:
-        await call.answer(page)
-    elif call.is_websocket:
-        await close_websocket(call.send, code=CUT_CODE, reason="Access has ended.")

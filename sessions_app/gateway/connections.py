@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from enum import StrEnum
+from functools import partial
 from uuid import UUID
 
 from sessions_app.gateway.ports import AccessUnknown, Presence
@@ -44,7 +45,7 @@ class OpenConnections:
     def __init__(self, still_present: StillPresent, *, recheck_s: float = RECHECK_S) -> None:
         self._still_present = still_present
         self._recheck_s = recheck_s
-        self._lifetimes: dict[Presence, set[asyncio.Timeout]] = {}
+        self._cuts: dict[Presence, dict[object, Callable[[], None]]] = {}
         self._counts: Counter[tuple[UUID, Kind]] = Counter()
         self._checker: asyncio.Task[None] | None = None
 
@@ -52,41 +53,49 @@ class OpenConnections:
     async def carry(self, presence: Presence, kind: Kind) -> AsyncIterator[None]:
         """Hold a connection open for somebody. Raises TooManyConnections at the start, and ConnectionCut from
         whatever the body waits for at the moment when the presence ends."""
-        slot = (presence.session_id, kind)
-        if self._counts[slot] >= LIMITS[kind]:
-            raise TooManyConnections
-        self._counts[slot] += 1
         lifetime = asyncio.timeout(None)
+        leave: Callable[[], None] | None = None
         try:
             async with lifetime:
-                self._lifetimes.setdefault(presence, set()).add(lifetime)
-                self._ensure_checker()
+                loop = asyncio.get_running_loop()
+                leave = self.enter(presence, kind, lambda: lifetime.reschedule(loop.time()))
                 yield
         except TimeoutError:
             if not lifetime.expired():
                 raise
             raise ConnectionCut from None
         finally:
-            self._forget(presence, lifetime, slot)
+            if leave is not None:
+                leave()
+
+    def enter(self, presence: Presence, kind: Kind, cut: Callable[[], None]) -> Callable[[], None]:
+        """The same without a task to wait in: `cut` is called at that moment, unless what is returned was called before.
+        Raises TooManyConnections."""
+        slot = (presence.session_id, kind)
+        if self._counts[slot] >= LIMITS[kind]:
+            raise TooManyConnections
+        self._counts[slot] += 1
+        self._cuts.setdefault(presence, {})[(key := object())] = cut
+        self._ensure_checker()
+        return partial(self._leave, presence, key, slot)
 
     def cut(self, presence: Presence) -> None:
         """End all that is open for somebody."""
-        now = asyncio.get_running_loop().time()
-        for lifetime in self._lifetimes.pop(presence, ()):
-            lifetime.reschedule(now)
+        for cut in list(self._cuts.pop(presence, {}).values()):
+            cut()
 
     def count(self, session_id: UUID, kind: Kind) -> int:
         return self._counts[session_id, kind]
 
-    def _forget(self, presence: Presence, lifetime: asyncio.Timeout, slot: tuple[UUID, Kind]) -> None:
+    def _leave(self, presence: Presence, key: object, slot: tuple[UUID, Kind]) -> None:
         self._counts[slot] -= 1
         if not self._counts[slot]:
             del self._counts[slot]
-        mine = self._lifetimes.get(presence)
+        mine = self._cuts.get(presence)
         if mine is not None:
-            mine.discard(lifetime)
+            mine.pop(key, None)
             if not mine:
-                del self._lifetimes[presence]
+                del self._cuts[presence]
 
     def _ensure_checker(self) -> None:
         loop = asyncio.get_running_loop()
@@ -96,9 +105,9 @@ class OpenConnections:
     async def _recheck_while_open(self) -> None:
         loop = asyncio.get_running_loop()
         known_at = loop.time()
-        while self._lifetimes:
+        while self._cuts:
             await asyncio.sleep(self._recheck_s)
-            asked = frozenset(self._lifetimes)
+            asked = frozenset(self._cuts)
             try:
                 staying = await self._still_present(asked) if asked else frozenset()
                 known_at = loop.time()

@@ -15,7 +15,6 @@ from common.proxy.headers import (
     response_headers,
     without_cookies,
 )
-from common.proxy.websocket import sendable_code
 
 NO_RULES = HeaderRules()
 PRIVATE = frozenset((b"__Host-berth-app", b"berth_session"))
@@ -172,21 +171,3 @@ def test_no_value_starts_a_line_of_its_own(headers: Headers, path: bytes) -> Non
     lines = head.split(b"\r\n")
     assert len(lines) == len(headers) + 3
     assert not any(b"\r" in line or b"\n" in line for line in lines)
-
-
-@given(st.one_of(st.none(), st.integers(min_value=0, max_value=70_000)))
-def test_every_close_code_that_is_passed_on_may_be_sent(code: int | None) -> None:
-    sent = sendable_code(code)
-    assert sent not in (1004, 1005, 1006, 1015)
-    assert 1000 <= sent <= 1014 or 3000 <= sent <= 4999
-
-
-def test_close_codes_keep_their_meaning() -> None:
-    assert [sendable_code(code) for code in (1000, 1005, 1006, 1015, 4321, 1012)] == [
-        1000,
-        1000,
-        1011,
-        1011,
-        4321,
-        1012,
-    ]

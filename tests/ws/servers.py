@@ -19,6 +19,7 @@ from common.proxy import (
     reject_websocket,
 )
 from common.proxy.asgi import Receive, Scope, Send
+from common.server import Exchange, Front, Limits, TrustedProxies, protocol_class
 
 StreamHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -27,12 +28,18 @@ PRIVATE_COOKIES = frozenset((b"__Host-berth-app",))
 
 
 class PlainProxy:
-    """The transport alone: everybody may pass, to one target."""
+    """The transport alone: everybody may pass, to one target; its own front."""
 
     def __init__(self, port: int, transport: Transport, rules: HeaderRules) -> None:
         self.target = Target("127.0.0.1", port, "test")
         self.transport = transport
         self.rules = rules
+
+    def take(self, exchange: Exchange) -> bool:
+        return False
+
+    def owns(self, scope: Scope) -> bool:
+        return True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -51,12 +58,18 @@ class PlainProxy:
 
 
 @asynccontextmanager
-async def serve_asgi(app: AsgiApp) -> AsyncIterator[int]:
+async def serve_asgi(
+    app: AsgiApp,
+    *,
+    front: Front | None = None,
+    limits: Limits | None = None,
+    proxies: TrustedProxies | None = None,
+) -> AsyncIterator[int]:
     """The port of a server with production's settings; requests still open at the end are cut."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=protocol_class(front=front, limits=limits, proxies=proxies),
         ws="websockets-sansio",
         ws_max_size=64 * 1024 * 1024,
         ws_per_message_deflate=False,
@@ -105,13 +118,18 @@ async def serve_bytes(handler: StreamHandler) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def proxied(
-    port: int, *, transport: Transport | None = None, rules: HeaderRules | None = None
+    port: int,
+    *,
+    transport: Transport | None = None,
+    rules: HeaderRules | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[int]:
     """The port of a proxy in front of `port`."""
     transport = transport or Transport()
     rules = rules or HeaderRules(private_cookies=PRIVATE_COOKIES)
     try:
-        async with serve_asgi(PlainProxy(port, transport, rules)) as proxy_port:
+        proxy = PlainProxy(port, transport, rules)
+        async with serve_asgi(proxy, front=proxy, limits=limits) as proxy_port:
             yield proxy_port
     finally:
         await transport.close()

@@ -139,7 +139,10 @@ async def gateway(*, recheck_s: float = 5.0) -> AsyncIterator[Browser]:
         authorizer=authorizer,
         connections=OpenConnections(authorizer.still_present, recheck_s=recheck_s),
     )
-    async with serve_asgi(proxy) as port, aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+    async with (
+        serve_asgi(proxy, front=proxy) as port,
+        aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
+    ):
         yield Browser(port, http)
     await proxy.close()
 

@@ -121,9 +121,11 @@ async def test_a_client_that_vanishes_closes_the_apps_side() -> None:
         await wait_for(lambda: peer.close_code is not None)
 
 
-async def test_pings_of_either_side_are_answered() -> None:
+async def test_pings_reach_the_other_side() -> None:
     async with opened(Peer(), autoping=False) as socket:
         await socket.send_str("ping")
+        message = await socket.receive()
+        assert (message.type, message.data) == (WSMsgType.PING, b"are you there")
         assert (await socket.receive()).data == "pinged"
         await socket.ping(b"hello")
         message = await socket.receive()

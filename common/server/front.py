@@ -1,0 +1,19 @@
+"""What may stand before the application."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from common.server.asgi import Scope
+
+if TYPE_CHECKING:
+    from common.server.exchange import Exchange
+
+
+class Front(Protocol):
+    """Both are called in the middle of reading, and return at once."""
+
+    def take(self, exchange: "Exchange") -> bool:
+        """Whether this request, which has no body, is answered from here. False leaves it to the application."""
+
+    def owns(self, scope: Scope) -> bool:
+        """Whether the application wants websockets of this address whole: `scope["extensions"]["berth.tunnel"]` is
+        then the exchange, to be turned into a tunnel with `Exchange.open_tunnel`."""

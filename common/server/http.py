@@ -1,0 +1,482 @@
+"""One connection of a client: requests one after the other, read strictly and within limits."""
+
+import asyncio
+import contextlib
+import socket
+from collections import deque
+from collections.abc import Coroutine, Iterable
+from enum import Enum, auto
+from typing import Any, cast
+from urllib.parse import unquote
+
+import httptools
+
+from common.server.asgi import Scope
+from common.server.exchange import Exchange
+from common.server.forwarded import TrustedProxies
+from common.server.front import Front
+from common.server.heads import (
+    Fields,
+    Reading,
+    Refused,
+    check_websocket,
+    encode_answer,
+    encode_refusal,
+    read_head,
+)
+from common.server.limits import Limits
+from common.server.lobby import Lobby
+from common.server.upgrade import Within, handshake_bytes, make_websocket_scope
+
+_NEVER = float("inf")
+_ESTABLISHED = 1  # TCP_ESTABLISHED of Linux's tcp_info
+# A peer that vanished without a word is noticed after some two minutes, on a connection that nobody writes to as well.
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+)
+_BUSY = encode_answer(503, ((b"content-length", b"0"), (b"retry-after", b"5"), (b"connection", b"close")))
+
+
+class Phase(Enum):
+    IDLE = auto()  # before the first byte of a request
+    HEAD = auto()
+    BODY = auto()  # and the answer, which may begin before the body has ended
+    DEAF = auto()  # the last word is said; what comes is thrown away
+    TUNNEL = auto()  # or on the way there
+    GONE = auto()
+
+
+class HttpProtocol(asyncio.Protocol):
+    """Made by uvicorn for each connection. `protocol_class` makes a class with what connections share."""
+
+    front: Front | None = None
+    limits: Limits = Limits()
+    lobby: Lobby
+    proxies: TrustedProxies | None = None
+
+    _transport: asyncio.Transport
+    _url: bytes
+    _fields: Fields
+
+    def __init__(
+        self,
+        config: Any,
+        server_state: Any,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.loop = _loop or asyncio.get_running_loop()
+        self.deadline = _NEVER
+        self.is_write_paused = False
+        self._config = config
+        self._server = server_state
+        self._app_state = app_state
+        self._phase = Phase.IDLE
+        self._parser = httptools.HttpRequestParser(self)
+        self._current: Exchange | None = None  # the one that is answered
+        self._latest: Exchange | None = None  # the one that is read
+        self._queue: deque[Exchange] = deque()
+        self._refusal: Refused | None = None
+        self._is_read_paused = False
+        self._drain: asyncio.Future[None] | None = None
+        self._overhead_bytes = 0
+        self._paced_bytes = 0
+        self._stalled_at_bytes = -1
+        self._stalled_s = 0.0
+        self._early = b""
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not derive from asyncio's
+        self._peer = _address(transport.get_extra_info("peername"))
+        self._own = _address(transport.get_extra_info("sockname"))
+        is_proxy = self.proxies is not None and self.proxies.trusts(self._peer[0])
+        if not self.lobby.enter(self, "" if is_proxy else self._peer[0]):
+            self._transport.write(_BUSY)
+            self._phase = Phase.GONE
+            self._transport.close()
+            return
+        self._server.connections.add(self)
+        self._transport.set_write_buffer_limits(high=self.limits.unsent_bytes)
+        connected = transport.get_extra_info("socket")
+        with contextlib.suppress(OSError, AttributeError):
+            for option in _KEEPALIVE:
+                connected.setsockopt(*option)
+        self.deadline = self.loop.time() + self.limits.idle_s
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase is Phase.DEAF or self._phase is Phase.GONE:
+            return
+        if self._phase is Phase.TUNNEL:
+            self._keep_early(data)
+            return
+        if self._phase is Phase.IDLE:
+            self._phase = Phase.HEAD
+            if self._current is None:
+                self.deadline = self.loop.time() + self.limits.head_s
+        self._overhead_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as exc:
+            self._refuse(self._refusal or Refused(400, f"This is not a request of HTTP/1.1: {exc}."))
+        else:
+            if self._overhead_bytes > self.limits.overhead_bytes:
+                self._refuse(Refused(431 if self._phase is Phase.HEAD else 400, "The request has no end."))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._phase = Phase.GONE
+        self.deadline = _NEVER
+        self.lobby.leave(self)
+        self._server.connections.discard(self)
+        if self._current is not None:
+            self._current.leave()
+        for exchange in self._queue:
+            exchange.leave()
+        self._queue.clear()
+        self.resume_writing()
+
+    def pause_writing(self) -> None:
+        self.is_write_paused = True
+
+    def resume_writing(self) -> None:
+        self.is_write_paused = False
+        if self._drain is not None and not self._drain.done():
+            self._drain.set_result(None)
+        if self._current is not None and self._current.watcher is not None:
+            self._current.watcher.on_writable()
+
+    # httptools
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._fields = []
+        self._head_bytes = 0
+        self._overhead_bytes = 0
+        self._phase = Phase.HEAD
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+        if len(self._url) > self.limits.target_bytes:
+            raise self._stop(414, "The address of the request is too long.")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._phase is not Phase.HEAD:
+            return  # trailers are counted, and nobody sees them
+        size = len(name) + len(value) + 4
+        self._head_bytes += size
+        self._fields.append((name.lower(), value))
+        limits = self.limits
+        if (
+            size > limits.field_bytes
+            or self._head_bytes > limits.head_bytes
+            or len(self._fields) > limits.fields
+        ):
+            raise self._stop(431, "The head of the request is too large.")
+
+    def on_headers_complete(self) -> None:
+        parser = self._parser
+        method, version = parser.get_method(), parser.get_http_version()
+        try:
+            reading = read_head(method, self._url, version, self._fields)
+            if reading.is_websocket:
+                check_websocket(method, version, reading, self._fields)
+            elif parser.should_upgrade() and reading.has_body:
+                raise Refused(400, "No other protocol is spoken here.")
+        except Refused as exc:
+            self._refusal = exc
+            raise
+        exchange = Exchange(
+            self,
+            self._scope(method.decode(), version, reading),
+            reading,
+            keep_alive=version == "1.1" and parser.should_keep_alive(),
+        )
+        self._latest = exchange
+        self._phase = Phase.BODY
+        if reading.is_websocket:
+            self._phase = Phase.TUNNEL
+        elif self._current is None:
+            self._start(exchange)
+        elif len(self._queue) < self.limits.queued_requests:
+            self._queue.append(exchange)
+            self._pause_reading()
+        else:
+            raise self._stop(429, "Too many requests wait for the answer to an earlier one.")
+
+    def on_body(self, body: bytes) -> None:
+        size = len(body)
+        self._paced_bytes += size
+        earned = size * (1 + self.limits.overhead_for_each_byte)
+        self._overhead_bytes = max(0, self._overhead_bytes - earned)
+        exchange = self._latest
+        if exchange is not None and not exchange.is_finished and not exchange.feed(body):
+            self._pause_reading()
+
+    def on_message_complete(self) -> None:
+        if self._phase is Phase.TUNNEL or self._latest is None:
+            return
+        exchange, self._latest = self._latest, None
+        if self._phase is Phase.BODY:
+            self._phase = Phase.IDLE if exchange.keep_alive else Phase.DEAF
+        exchange.end_body()
+        if self._current is None and self._phase is Phase.IDLE:
+            self._rest()
+
+    # for the exchange
+
+    def launch(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._server.tasks.add(task)
+        task.add_done_callback(self._server.tasks.discard)
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def write_all(self, parts: Iterable[bytes]) -> None:
+        self._transport.writelines(parts)
+
+    async def drained(self) -> None:
+        """Returns when the client keeps up, or has gone."""
+        while self.is_write_paused:
+            if self._drain is None or self._drain.done():
+                self._drain = self.loop.create_future()
+            await asyncio.shield(self._drain)
+
+    @property
+    def date_header(self) -> tuple[bytes, bytes]:
+        return cast("tuple[bytes, bytes]", self._server.default_headers[0])
+
+    def want_body(self) -> None:
+        """The application has taken what was there."""
+        if self._is_read_paused and not self._queue and self._phase is Phase.BODY:
+            self._resume_reading()
+
+    def on_answered(self, exchange: Exchange) -> None:
+        """The current exchange has its whole answer."""
+        self._server.total_requests += 1
+        self._current = None
+        if self._phase is Phase.GONE:
+            return
+        if not exchange.keep_alive or not exchange.is_body_whole or self._phase is Phase.TUNNEL:
+            self._linger()
+        elif self._queue:
+            self._start(self._queue.popleft())
+        elif self._refusal is not None:
+            self._answer_refusal(self._refusal)
+        else:
+            self._resume_reading()
+            if self._latest is None:
+                self._rest()
+
+    def break_off(self, *, is_hard: bool) -> None:
+        self._current = None
+        if self._phase is Phase.GONE:
+            return
+        if is_hard:
+            self._transport.abort()
+            return
+        self._phase = Phase.DEAF
+        self.deadline = self.loop.time() + self.limits.linger_s
+        self._transport.close()
+
+    def become_tunnel(self, head: bytes, inner: asyncio.Protocol) -> asyncio.Transport:
+        self.deadline = _NEVER
+        self._transport.write(head)
+        self._transport.set_protocol(Within(self, inner))
+        inner.connection_made(self._transport)
+        if self._early:
+            inner.data_received(self._early)
+            self._early = b""
+        self._resume_reading()
+        return self._transport
+
+    # for the lobby and the server
+
+    @property
+    def is_idle(self) -> bool:
+        return self._phase is Phase.IDLE and self._current is None
+
+    def on_deadline(self) -> None:
+        if self._current is not None:
+            self._check_pace(self._current)
+        elif self._phase is Phase.DEAF or self._phase is Phase.IDLE:
+            self._transport.abort()
+        else:
+            self._refuse(Refused(408, "The request did not arrive in time."))
+
+    def leave(self) -> None:
+        self._transport.abort()
+
+    def shutdown(self) -> None:
+        """The server stops: no further request."""
+        if self._current is None:
+            self._transport.close()
+        elif self._current.tunnel is not None:
+            self._current.tunnel.close(1012, "The portal restarts.")
+        else:
+            self._current.keep_alive = False
+
+    # ours
+
+    def _scope(self, method: str, version: str, reading: Reading) -> Scope:
+        scheme, client = "http", self._peer
+        if self.proxies is not None:
+            scheme, client = self.proxies.asker(self._peer, self._fields)
+        path = reading.path.decode("ascii")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "method": method,
+            "scheme": scheme,
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": reading.path,
+            "query_string": reading.query,
+            "root_path": "",
+            "headers": self._fields,
+            "client": client,
+            "server": self._own,
+            "state": self._app_state.copy(),
+            "extensions": {},
+        }
+
+    def _start(self, exchange: Exchange) -> None:
+        self._current = exchange
+        self.deadline = self.loop.time() + self.limits.pace_s
+        self._paced_bytes = 0
+        self._stalled_s = 0.0
+        if exchange.is_body_whole and self.front is not None and self.front.take(exchange):
+            return
+        exchange.run(self._config.loaded_app)
+
+    def _rest(self) -> None:
+        """Nothing is asked and nothing is answered, though the next head may have begun."""
+        limits = self.limits
+        self.deadline = self.loop.time() + (limits.head_s if self._phase is Phase.HEAD else limits.idle_s)
+
+    def _check_pace(self, exchange: Exchange) -> None:
+        """Each `pace_s` of an exchange: whether the client is there, sends its body, and reads its answer."""
+        self.deadline = self.loop.time() + self.limits.pace_s
+        if self._is_read_paused and not self._is_connected():
+            self._transport.abort()
+            return
+        is_slow = self._paced_bytes < self.limits.pace_bytes
+        self._paced_bytes = 0
+        if exchange.awaits_body and not self._is_read_paused and is_slow:
+            self._refuse(Refused(408, "The body of the request did not arrive in time."))
+            return
+        unsent = self._transport.get_write_buffer_size()
+        is_stalled = self.is_write_paused and unsent == self._stalled_at_bytes
+        self._stalled_at_bytes = unsent
+        self._stalled_s = self._stalled_s + self.limits.pace_s if is_stalled else 0.0
+        if self._stalled_s >= self.limits.stall_s:
+            self._transport.abort()
+
+    def _stop(self, status: int, why: str) -> Refused:
+        self._refusal = Refused(status, why)
+        return self._refusal
+
+    def _is_connected(self) -> bool:
+        """Asked of the system: while we do not read, a client that leaves is not noticed."""
+        connected = self._transport.get_extra_info("socket")
+        return bool(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED)
+
+    def _refuse(self, refusal: Refused) -> None:
+        """Answer what can still be answered, then this, and listen no more."""
+        if self._phase is Phase.DEAF or self._phase is Phase.GONE:
+            return
+        if self._current is None:
+            self._answer_refusal(refusal)
+        elif self._latest is not self._current:
+            self._refusal = refusal
+            self._phase = Phase.DEAF
+            if self._queue and self._queue[-1] is self._latest:
+                self._queue.pop()
+        else:
+            exchange, self._current = self._current, None
+            exchange.leave()
+            if exchange.has_begun:
+                self._transport.abort()
+            else:
+                self._answer_refusal(refusal)
+
+    def _answer_refusal(self, refusal: Refused) -> None:
+        self._transport.write(encode_refusal(refusal, self.date_header))
+        self._linger()
+
+    def _linger(self) -> None:
+        """No further word from us; the client is heard out for a moment, so that it reads our last."""
+        self._phase = Phase.DEAF
+        self.deadline = self.loop.time() + self.limits.linger_s
+        self._resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def _upgrade(self, rest: bytes) -> None:
+        exchange = self._latest
+        if self._phase is not Phase.TUNNEL or exchange is None:
+            if rest and self._phase in (Phase.IDLE, Phase.BODY):
+                self.data_received(rest)  # another protocol was offered; we stay with this one
+            return
+        self._keep_early(rest)
+        if self._current is not None:
+            self._refuse(Refused(400, "A websocket cannot begin behind another request."))
+        elif self.front is not None and self.front.owns(exchange.scope):
+            self._current = exchange
+            make_websocket_scope(exchange)
+            exchange.run(self._config.loaded_app)
+        else:
+            self._hand_over(exchange.scope)
+
+    def _hand_over(self, scope: Scope) -> None:
+        """Websockets of the portal itself are the library's, which reads the request again."""
+        inner = self._config.ws_protocol_class(
+            config=self._config, server_state=self._server, app_state=self._app_state
+        )
+        self._server.connections.discard(self)
+        self.deadline = _NEVER
+        self._transport.set_protocol(Within(self, inner))
+        inner.connection_made(self._transport)
+        inner.scheme = "wss" if scope["scheme"] == "https" else "ws"
+        inner.client = scope["client"]
+        inner.data_received(handshake_bytes(scope) + self._early)
+
+    def _keep_early(self, data: bytes) -> None:
+        """What a client sends before its handshake is answered waits here, or in its own buffers."""
+        self._early += data
+        if len(self._early) > self.limits.taken_ahead_bytes:
+            self._pause_reading()
+
+    def _pause_reading(self) -> None:
+        if not self._is_read_paused and self._phase is not Phase.GONE:
+            self._is_read_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._is_read_paused and self._phase is not Phase.GONE:
+            self._is_read_paused = False
+            self._transport.resume_reading()
+
+
+def protocol_class(
+    *, front: Front | None = None, limits: Limits | None = None, proxies: TrustedProxies | None = None
+) -> type[HttpProtocol]:
+    """A class of connections that share a lobby; one for each server."""
+    limits = limits or Limits()
+    shared = {"front": front, "limits": limits, "lobby": Lobby(limits), "proxies": proxies}
+    return type("BerthHttpProtocol", (HttpProtocol,), shared)
+
+
+def _address(name: Any) -> tuple[str, int]:
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", 0)
