@@ -11,6 +11,7 @@ from common import clock
 from common.actors import Actor
 from common.errors import NotFound, PermissionDenied
 from common.push import Listener
+from common.texts import quoted
 
 
 def _key(number: int | None) -> int:
@@ -77,14 +78,15 @@ def access_usable_project(actor: Actor, name: str) -> Project:
         return project
     if visible_projects(actor).filter(name=name).exists():
         raise PermissionDenied(
-            f"You are not a member of the project “{name}”, so you cannot start sessions in it.",
+            f"You are not a member of the project {quoted(name, 64)}, so you cannot start sessions in it.",
             hint="Ask an administrator of the domain to add you to the project.",
         )
     known = ", ".join(usable_projects(actor).values_list("name", flat=True)[:10])
+    sentence = f"There is no project {quoted(name, 64)} among yours."
     raise NotFound(
-        f"There is no project “{name[:64]}” among yours.",
+        sentence,
         hint=f"Your projects: {known}." if known else "Ask an administrator to add you to a project.",
-        fields={"project": ["Unknown project."]},
+        fields={"project": [sentence]},
     )
 
 

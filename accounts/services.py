@@ -136,10 +136,10 @@ def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = Non
     One made with a token ends no later than that token.
     """
     user = user_of(actor)
-    if not name.strip() or len(name.strip()) > 60 or not name.isprintable():
-        raise InvalidInput(
-            "Give the token a name of 1 to 60 characters.", fields={"name": ["1 to 60 characters."]}
-        )
+    try:
+        name = tokens.check_token_name(name)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
     if expires_at is not None and expires_at <= clock.now():
         raise InvalidInput(
             "The token would have expired already.", fields={"expires_at": ["Is in the past."]}
@@ -155,7 +155,7 @@ def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = Non
 
     keypair = KeyPair.objects.create(
         user=user,
-        name=name.strip(),
+        name=name,
         access_key=tokens.new_access_key(),
         secret_hash=tokens.hash_secret(secret),
         expires_at=min(ends, default=None),

@@ -8,7 +8,18 @@ import hashlib
 import re
 import secrets
 
+from common.texts import check_text
+
+MAX_NAME_LENGTH = 60
 _TOKEN = re.compile(r"(bk[a-z2-7]{16})\.([A-Za-z0-9_-]{43})")
+
+
+def check_token_name(name: str) -> str:
+    """`name` without spaces around it, if it may name a token. Raises ValueError with a sentence."""
+    name = check_text(name, max_length=MAX_NAME_LENGTH).strip()
+    if not name:
+        raise ValueError(f"Give the token a name of 1 to {MAX_NAME_LENGTH} characters.")
+    return name
 
 
 def new_access_key() -> str:

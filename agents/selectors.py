@@ -5,13 +5,15 @@ from datetime import datetime
 from django.db.models import QuerySet
 
 from accounts.selectors import sees_everything
-from agents.models import Agent, AgentQuerySet, ResourceGroup
+from agents.models import Agent, AgentQuerySet, AgentSlot, ResourceGroup
 from agents.runtime.base import ContainerRuntime
 from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
 from agents.states import AgentState
 from common.actors import Actor
 from common.errors import NotFound
+from common.slots import ResourceSlots
+from common.texts import quoted
 
 
 def visible_agents(actor: Actor) -> AgentQuerySet:
@@ -45,14 +47,32 @@ def access_resource_group(actor: Actor, name: str = "") -> ResourceGroup:
     group = groups.filter(name=name).first() if name else groups.order_by("-is_default", "name").first()
     if group is None:
         known = ", ".join(groups.values_list("name", flat=True)[:10])
-        raise NotFound(
-            f"There is no resource group “{name[:64]}” for you."
+        sentence = (
+            f"There is no resource group {quoted(name, 64)} for you."
             if name
-            else "There is no resource group yet.",
+            else "There is no resource group yet."
+        )
+        raise NotFound(
+            sentence,
             hint=f"Your resource groups: {known}." if known else "Ask an administrator to add one.",
-            fields={"resource_group": ["Unknown resource group."]},
+            fields={"resource_group": [sentence]},
         )
     return group
+
+
+def capacities_by_group(actor: Actor) -> dict[str, list[ResourceSlots]]:
+    """What each machine has in all, of each group that the actor may use; retired machines left out. One query."""
+    groups = visible_resource_groups(actor).filter(is_active=True)
+    rows = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
+    amounts: dict[tuple[str, int], dict[str, int]] = {}
+    for group, agent_id, slot_name, capacity in rows.values_list(
+        "agent__resource_group__name", "agent_id", "slot_name", "capacity"
+    ):
+        amounts.setdefault((group, agent_id), {})[slot_name] = capacity
+    capacities: dict[str, list[ResourceSlots]] = {}
+    for (group, _), slots in amounts.items():
+        capacities.setdefault(group, []).append(ResourceSlots(slots))
+    return capacities
 
 
 def connected_agents() -> AgentQuerySet:

@@ -1,5 +1,7 @@
 """What every REST view shares: the actor, pages of results, and errors as {code, message, hint, fields}."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -15,8 +17,16 @@ from rest_framework.views import set_rollback
 from common.actors import ANONYMOUS, Actor, ActorKind
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
 from common.slots import format_bytes
+from common.texts import check_text, check_unicode, quoted, shown, unknown_field
 
 log = structlog.get_logger(__name__)
+
+DEFAULT_TEXT_LENGTH = 255
+HINTS = {
+    405: "The API reference lists what this address takes.",
+    406: "Answers are application/json; leave “Accept” out.",
+    415: "Send the body as “Content-Type: application/json”.",
+}
 
 
 class StandardPagination(PageNumberPagination):
@@ -26,17 +36,52 @@ class StandardPagination(PageNumberPagination):
     page_size_query_param = "page_size"
     max_page_size = 200
 
+    def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except exceptions.NotFound as error:
+            asked = quoted(request.query_params.get(self.page_query_param, ""))
+            raise NotFound(
+                f"There is no page {asked} in this list.", hint="Pages are numbered from 1."
+            ) from error
+
 
 class InputSerializer(serializers.Serializer[Any]):
     """Base of request bodies: a field that nobody knows is refused, so that a slip in its name is seen."""
 
+    default_error_messages = {"invalid": "Give an object of fields."}  # noqa: RUF012  the form that DRF wants
+
     def to_internal_value(self, data: Any) -> Any:
-        unknown = set(data) - set(self.fields) if isinstance(data, dict) else set()
-        if unknown:
-            raise serializers.ValidationError(
-                {str(name)[:40]: ["There is no such field."] for name in sorted(unknown)[:10]}
-            )
+        if isinstance(data, Mapping):
+            unknown = [name for name in list(data)[:100] if name not in self.fields]
+            if unknown:
+                raise serializers.ValidationError(
+                    {shown(name): [unknown_field(name, self.fields)] for name in unknown}
+                )
         return super().to_internal_value(data)
+
+
+class TextField(serializers.CharField):
+    """Text that can be stored, shown and logged. `check`, where given, takes its place: a function of the room, which
+    raises ValueError with the sentence that pages show too."""
+
+    default_error_messages = {  # noqa: RUF012
+        "required": "Say something here.",
+        "null": "Give text, not null.",
+        "blank": "Say something here.",
+    }
+
+    def __init__(
+        self, *, max_length: int | None = None, check: Callable[[str], str] | None = None, **options: Any
+    ) -> None:
+        super().__init__(trim_whitespace=False, max_length=max_length, **options)
+        self._check = check or partial(check_text, max_length=max_length or DEFAULT_TEXT_LENGTH)
+
+    def to_internal_value(self, data: Any) -> str:
+        try:
+            return self._check(check_unicode(data))
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
 
 
 class ErrorOut(serializers.Serializer[Any]):
@@ -102,8 +147,12 @@ def _as_berth_error(error: Exception) -> BerthError | None:
         return InvalidInput(f"{first[0]}: {first[1][0]}" if first[0] else first[1][0], fields=fields)
     if isinstance(error, (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)):
         return NotAuthenticated(str(error.detail), hint="Send “Authorization: Bearer <token>”, or sign in.")
+    if isinstance(error, exceptions.ParseError):
+        return InvalidInput(str(error.detail), hint="Send one JSON object as UTF-8.")
     if isinstance(error, exceptions.APIException):
-        plain = BerthError(str(error.detail), code=str(error.default_code))
+        plain = BerthError(
+            str(error.detail), code=str(error.default_code), hint=HINTS.get(error.status_code, "")
+        )
         plain.http_status = error.status_code  # type: ignore[misc]
         return plain
     return None

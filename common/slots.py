@@ -6,7 +6,9 @@ People and the API say cores, "4g" and devices; this module is the only translat
 
 import re
 from collections.abc import Iterator, Mapping
-from decimal import Decimal, DecimalException
+from decimal import Decimal
+
+from common.texts import quoted
 
 CPU = "cpu"
 MEM = "mem"
@@ -14,6 +16,7 @@ MILLI = 1000
 MAX_AMOUNT = 2**47 - 1  # one 48-bit field of the engine, less its guard bit
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
+_NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)
 _BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?)(?:i?b)?\Z", re.IGNORECASE | re.ASCII)
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 
@@ -64,40 +67,50 @@ class ResourceSlots(Mapping[str, int]):
         return dict(self._amounts)
 
 
-def parse_bytes(text: str | int) -> int:
+def parse_bytes(text: object) -> int:
     """Bytes of "512m", "4g", "1.5 GiB" or a plain number of bytes; k, m, g, t, p are powers of 1024.
 
     Raises ValueError with a sentence that quotes the value.
     """
-    if isinstance(text, bool) or not isinstance(text, (str, int)):
-        raise ValueError(f"{text!r} is not an amount of memory. Write it like 512m or 4g.")
-    match = _BYTES.match(str(text).strip())
-    if match is None:
-        raise ValueError(f"“{str(text)[:40]}” is not an amount of memory. Write it like 512m or 4g.")
-    amount = int(Decimal(match[1]) * _FACTORS[match[2].lower()])
+    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
+        amount = text
+    else:
+        match = _BYTES.match(text.strip()) if isinstance(text, str) else None
+        if match is None:
+            raise ValueError(f"{quoted(text)} is not an amount of memory. Write it like 512m or 4g.")
+        amount = int(Decimal(match[1]) * _FACTORS[match[2].lower()])
     if amount > MAX_AMOUNT:
-        raise ValueError(f"“{str(text)[:40]}” is more memory than any machine has.")
+        raise ValueError(f"{quoted(text)} is more memory than any machine has.")
     return amount
 
 
-def parse_milli(name: str, value: str | float) -> int:
+def parse_milli(name: str, value: object) -> int:
     """Thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
-    try:
-        amount = Decimal(str(value)) * MILLI if not isinstance(value, bool) else Decimal("NaN")
-    except DecimalException:
-        amount = Decimal("NaN")
-    if not amount.is_finite() or amount < 0 or amount > MAX_AMOUNT or amount != amount.to_integral_value():
-        raise ValueError(f"“{str(value)[:40]}” is not an amount of {name}. Write a number like 1 or 0.5.")
+    amount = _number(value)
+    if amount is None or amount != amount.to_integral_value():
+        raise ValueError(f"{quoted(value)} is not an amount of {name}. Write a number like 1 or 0.5.")
+    if amount > MAX_AMOUNT:
+        raise ValueError(f"{quoted(value)} is more {name} than any machine has.")
     return int(amount)
 
 
-def parse_slots(raw: Mapping[str, str | int | float]) -> ResourceSlots:
+def _number(value: object) -> Decimal | None:
+    """Thousandths of a plain decimal number that is not negative, else None. Nothing is computed before its size is known:
+    an exponent of nine digits would cost minutes."""
+    if isinstance(value, str):
+        return Decimal(value.strip()) * MILLI if _NUMBER.match(value.strip()) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        return None
+    return Decimal(repr(value) if value <= MAX_AMOUNT else MAX_AMOUNT + 1) * MILLI
+
+
+def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
     """What a person wrote ({"cpu": 1, "mem": "4g", "cuda": 1}) in base units. Raises ValueError."""
     amounts = {}
     for name, value in raw.items():
         if not _SLOT_NAME.match(name):
-            raise ValueError(f"“{name[:40]}” is not the name of a resource. Use cpu, mem or a device name.")
-        amounts[name] = parse_bytes(value) if name == MEM else parse_milli(name, value)  # type: ignore[arg-type]
+            raise ValueError(f"{quoted(name)} is not the name of a resource. Use cpu, mem or a device name.")
+        amounts[name] = parse_bytes(value) if name == MEM else parse_milli(name, value)
     return ResourceSlots(amounts)
 
 

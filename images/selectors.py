@@ -6,6 +6,7 @@ from django.db.models import Q
 
 from common.actors import Actor
 from common.errors import NotFound
+from common.texts import quoted
 from images.models import ContainerImage, ImageQuerySet
 from images.references import parse_reference
 
@@ -31,10 +32,9 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
     if image is None and ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
         image = newest_image(actor, wanted)
     if image is None:
+        sentence = f"There is no image {quoted(wanted, 80)} to start from."
         raise NotFound(
-            f"There is no image “{wanted[:80]}” to start from.",
-            hint="GET /api/v1/images/ lists those that are.",
-            fields={"image": ["Unknown image."]},
+            sentence, hint="GET /api/v1/images/ lists those that are.", fields={"image": [sentence]}
         )
     return image
 

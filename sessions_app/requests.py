@@ -8,22 +8,29 @@ from typing import Any
 
 from common.errors import InvalidInput
 from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
+from common.texts import check_text, check_unicode, quoted, shown, unknown_field
 from sessions_app.specs import HOME
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
+_WHOLE = re.compile(r"\d{1,9}\Z", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 RESERVED_PREFIXES = ("BERTH_", "LD_")
 RESERVED_VARIABLES = frozenset({"HOME", "USER"})
-MAX_REFERENCE_LENGTH = 500
+MAX_REFERENCE_LENGTH = 255
 MAX_VARIABLES = 100
 MAX_ENVIRONMENT_BYTES = 32 * 1024
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_MOUNTS = 32
 MAX_KINDS = 32
+MAX_PATH_BYTES = 255
 MAX_TIMEOUT_S = 30 * 24 * 3600
 MIN_SLOTS = ResourceSlots({CPU: 10, MEM: 32 * 2**20})
 DEFAULT_SHM_BYTES = 64 * 2**20
 TYPES = ("interactive", "batch")
+FIELDS = (
+    "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
+)  # fmt: skip
+MOUNT_FIELDS = ("folder", "path", "readonly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,8 @@ class SessionRequest:
 def parse_request(raw: object) -> SessionRequest:
     """`raw` as the REST body has it. Raises InvalidInput that names every wrong field at once."""
     if not isinstance(raw, Mapping):
-        raise InvalidInput("A request for a session is an object of fields.")
-    problems: dict[str, list[str]] = {}
+        raise InvalidInput('A request for a session is an object of fields: {"name": "train", …}.')
+    problems = {shown(name): [unknown_field(name, FIELDS)] for name in list(raw)[:100] if name not in FIELDS}
 
     def checked(field_name: str, check, value):  # type: ignore[no-untyped-def]
         try:
@@ -68,16 +75,16 @@ def parse_request(raw: object) -> SessionRequest:
     resources = checked("resources", check_resources, raw.get("resources"))
     shm = (resources or {}).pop("shm", None)
     request = {
-        "name": checked("name", check_name, raw.get("name") or ""),
+        "name": checked("name", check_name, raw.get("name")),
         "project": checked("project", check_reference, raw.get("project")),
         "image": checked("image", check_reference, raw.get("image")),
         "resource_group": checked("resource_group", check_reference, raw.get("resource_group")),
-        "type": checked("type", check_type, raw.get("type") or "interactive"),
+        "type": checked("type", check_type, raw.get("type")),
         "slots": None if resources is None else check_slots(resources, problems),
         "shm_bytes": DEFAULT_SHM_BYTES if shm is None else checked("resources.shm", parse_bytes, shm),
-        "environment": checked("environment", check_environment, raw.get("environment") or {}),
-        "mounts": checked("mounts", check_mounts, raw.get("mounts") or ()),
-        "command": checked("command", check_command, raw.get("command") or ""),
+        "environment": checked("environment", check_environment, raw.get("environment")),
+        "mounts": check_mounts(raw.get("mounts"), problems),
+        "command": checked("command", check_command, raw.get("command")),
         "timeout_s": checked("timeout_s", check_timeout, raw.get("timeout_s")),
     }
     check_together(request, problems)
@@ -102,37 +109,40 @@ def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -
 
 
 def check_name(value: object) -> str:
+    if isinstance(value, str):
+        check_unicode(value)
     if not isinstance(value, str) or not NAME.match(value):
+        given = f"{quoted(value)} cannot be a name. " if value else ""
         raise ValueError(
-            "Use 1 to 64 letters, digits, dots, dashes and underscores; begin and end with a letter or digit."
+            f"{given}Use 1 to 64 letters, digits, dots, dashes and underscores; begin and end with a letter or digit."
         )
     return value
 
 
 def check_type(value: object) -> str:
-    if value not in TYPES:
-        raise ValueError(f"“{str(value)[:40]}” is not a type of session. Use interactive or batch.")
-    return str(value)
+    if value is None or value == "":
+        return TYPES[0]
+    if not isinstance(value, str) or value not in TYPES:
+        raise ValueError(f"{quoted(value)} is not a type of session. Use interactive or batch.")
+    return value
 
 
 def check_reference(value: object) -> str:
     """Text that may name something; "" if nothing is named."""
-    if value is not None and not isinstance(value, str):
-        raise ValueError("Give a name as text.")
-    if value and (len(value) > MAX_REFERENCE_LENGTH or not value.isprintable()):
-        raise ValueError(f"A name has at most {MAX_REFERENCE_LENGTH} printable characters.")
-    return value or ""
+    return "" if value is None else check_text(value, max_length=MAX_REFERENCE_LENGTH)
 
 
 def check_resources(value: object) -> dict[str, object]:
-    if value is not None and not isinstance(value, Mapping):
-        raise ValueError('Give amounts by name: {"cpu": 1, "mem": "1g"}.')
-    if value and len(value) > MAX_KINDS:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ValueError(f'Give amounts by name, like {{"cpu": 1, "mem": "1g"}}, not {quoted(value)}.')
+    if len(value) > MAX_KINDS:
         raise ValueError(f"Give at most {MAX_KINDS} kinds of resources.")
-    return dict(value or {})
+    return dict(value)
 
 
-def check_slots(resources: Mapping[str, Any], problems: dict[str, list[str]]) -> ResourceSlots:
+def check_slots(resources: Mapping[str, object], problems: dict[str, list[str]]) -> ResourceSlots:
     """Amounts in base units. What is wrong is added to `problems` at `resources.<slot>`."""
     slots = ResourceSlots()
     for name, value in {CPU: 0, MEM: 0, **resources}.items():
@@ -142,63 +152,116 @@ def check_slots(resources: Mapping[str, Any], problems: dict[str, list[str]]) ->
                 raise ValueError(f"Ask for at least {format_amount(name, MIN_SLOTS[name])}.")
             slots += amount
         except ValueError as error:
-            problems[f"resources.{name[:40]}"] = [str(error)]
+            problems[f"resources.{shown(name)}"] = [str(error)]
     return slots
 
 
 def check_environment(value: object) -> dict[str, str]:
+    if value is None:
+        return {}
     if not isinstance(value, Mapping) or len(value) > MAX_VARIABLES:
         raise ValueError(f"Give at most {MAX_VARIABLES} variables as an object of names and texts.")
     for name, text in value.items():
         if not isinstance(name, str) or not VARIABLE.match(name):
             raise ValueError(
-                f"“{str(name)[:40]}” is not the name of a variable. Use letters, digits and underscores."
+                f"{quoted(name)} is not the name of a variable. Use letters, digits and underscores."
             )
         if name.startswith(RESERVED_PREFIXES) or name in RESERVED_VARIABLES:
-            raise ValueError(f"“{name}” is set by Berth and cannot be replaced.")
+            raise ValueError(f"{quoted(name)} is set by Berth and cannot be replaced.")
         if not isinstance(text, str) or "\0" in text:
-            raise ValueError(f"The value of “{name}” must be text without NUL.")
+            raise ValueError(f"The value of {quoted(name)} must be text without NUL.")
+        check_unicode(text)
     if sum(len(name.encode()) + len(text.encode()) for name, text in value.items()) > MAX_ENVIRONMENT_BYTES:
         raise ValueError(f"All variables together may have {MAX_ENVIRONMENT_BYTES // 1024} KiB.")
     return dict(value)
 
 
 def check_command(value: object) -> str:
-    if not isinstance(value, str) or "\0" in value or len(value.encode()) > MAX_COMMAND_BYTES:
+    text = "" if value is None else check_unicode(value)
+    if "\0" in text or len(text.encode()) > MAX_COMMAND_BYTES:
         raise ValueError(f"The command must be text of at most {MAX_COMMAND_BYTES // 1024} KiB without NUL.")
-    return value.strip()
+    return text.strip()
 
 
 def check_timeout(value: object) -> int | None:
+    """Whole seconds; forms send them as text."""
     if value is None or value == "":
         return None
-    if isinstance(value, bool) or not str(value).isdecimal() or not 1 <= int(str(value)) <= MAX_TIMEOUT_S:
-        raise ValueError(f"Give whole seconds from 1 to {MAX_TIMEOUT_S}.")
-    return int(str(value))
+    if isinstance(value, str) and _WHOLE.match(value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TIMEOUT_S:
+        raise ValueError(f"{quoted(value)} is no time limit. Give whole seconds from 1 to {MAX_TIMEOUT_S}.")
+    return value
 
 
-def check_mounts(value: object) -> tuple[FolderRequest, ...]:
+def check_mounts(value: object, problems: dict[str, list[str]]) -> tuple[FolderRequest, ...]:
+    """Folders to mount. What is wrong is added to `problems` at `mounts`, or at `mounts.<index>.<field>`."""
+    if value is None:
+        return ()
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MAX_MOUNTS:
-        raise ValueError(f"Give a list of at most {MAX_MOUNTS} folders.")
+        problems["mounts"] = [f'Give a list of at most {MAX_MOUNTS} folders, like [{{"folder": "data"}}].']
+        return ()
     mounts = []
-    for item in value:
-        if not isinstance(item, Mapping) or not isinstance(item.get("folder"), str) or not item["folder"]:
-            raise ValueError('Each entry needs a folder: {"folder": "data"}.')
-        path = item.get("path") or ""
-        folder = check_reference(item["folder"])
-        place = check_mount_path(path) if path else ""
-        mounts.append(FolderRequest(folder, place, bool(item.get("readonly", False))))
+    for index, item in enumerate(value):
+        try:
+            mounts.append(check_mount(item))
+        except _WrongField as error:
+            problems[f"mounts.{index}{error.field}"] = [str(error)]
+    found = [mount.path for mount in mounts if mount.path]
+    if clash := clashing_path(found):
+        problems.setdefault("mounts", [clash_sentence(clash)])
     return tuple(mounts)
+
+
+class _WrongField(ValueError):
+    """One field of a mount is wrong."""
+
+    def __init__(self, field_name: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.field = f".{field_name}" if field_name else ""
+
+
+def check_mount(item: object) -> FolderRequest:
+    if not isinstance(item, Mapping):
+        raise _WrongField("", 'Each entry needs a folder: {"folder": "data"}.')
+    for name in item:
+        if name not in MOUNT_FIELDS:
+            raise _WrongField(shown(name), unknown_field(name, MOUNT_FIELDS))
+    is_readonly = item.get("readonly", False)
+    if not isinstance(is_readonly, bool):
+        raise _WrongField("readonly", f"Give true or false, not {quoted(is_readonly)}.")
+    try:
+        folder = check_reference(item.get("folder"))
+    except ValueError as error:
+        raise _WrongField("folder", str(error)) from error
+    if not folder:
+        raise _WrongField("folder", 'Each entry needs a folder: {"folder": "data"}.')
+    try:
+        path = check_mount_path(item["path"]) if item.get("path") else ""
+    except ValueError as error:
+        raise _WrongField("path", str(error)) from error
+    return FolderRequest(folder, path, is_readonly)
 
 
 def check_mount_path(path: object) -> str:
     """An absolute path strictly below the home directory, in its shortest form."""
-    if (
-        not isinstance(path, str)
-        or len(path.encode()) > 255
-        or any(ord(character) < 32 for character in path)
-    ):
-        raise ValueError("A mount path is text of at most 255 bytes without control characters.")
-    if normpath(path) != path or not path.startswith(f"{HOME}/"):
-        raise ValueError(f"“{path[:80]}” is not a place for a folder. Use a path below {HOME}/ without “..”.")
-    return path
+    text = check_text(path, max_length=MAX_PATH_BYTES)
+    if len(text.encode()) > MAX_PATH_BYTES:
+        raise ValueError(f"A mount path has at most {MAX_PATH_BYTES} bytes.")
+    if normpath(text) != text or not text.startswith(f"{HOME}/"):
+        raise ValueError(
+            f"{quoted(text, 80)} is not a place for a folder. Use a path below {HOME}/ without “..”."
+        )
+    return text
+
+
+def clashing_path(paths: Sequence[str]) -> str:
+    """The first path that is there twice or lies inside another one; "" if there is none."""
+    for path in paths:
+        if paths.count(path) > 1 or any(path.startswith(f"{other}/") for other in paths):
+            return path
+    return ""
+
+
+def clash_sentence(path: str) -> str:
+    return f"Two folders cannot share the place {path}: give each a path of its own, none inside another."

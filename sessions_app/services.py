@@ -13,14 +13,13 @@ from django.db import IntegrityError, transaction
 
 from accounts.models import Project, User
 from accounts.selectors import access_usable_project, user_of
-from agents.models import AgentSlot, ResourceGroup
+from agents.models import ResourceGroup
 from agents.runtime.base import RuntimeFault
-from agents.selectors import access_resource_group, runtime_of
-from agents.states import AgentState
+from agents.selectors import access_resource_group, capacities_by_group, runtime_of
 from common import audit, clock
 from common.actors import Actor
 from common.dispatch import TaskName, enqueue_on_commit
-from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
+from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from common.events import announce
 from common.slots import ResourceSlots, format_slots
 from images.labels import AppHint
@@ -29,7 +28,7 @@ from images.selectors import access_image
 from sessions_app import lifecycle
 from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition
-from sessions_app.requests import FolderRequest, SessionRequest
+from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
 from sessions_app.specs import HOME, build_app_argv
 from sessions_app.states import DEADLINES_S, REASON_SENTENCES, Reason, Status
@@ -63,7 +62,7 @@ class ResolvedRequest:
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
     """A PENDING session of the actor. Raises NotFound, PermissionDenied, InvalidInput, LimitExceeded, Conflict."""
     resolved = resolve_request(actor, request)
-    check_fits_somewhere(resolved)
+    check_fits_somewhere(actor, resolved)
 
     try:
         with transaction.atomic():
@@ -98,24 +97,22 @@ def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
     project = access_usable_project(actor, request.project)
     image = access_image(actor, request.image)
     group = access_resource_group(actor, request.resource_group)
-    mounts = tuple(_resolve_mount(actor, mount) for mount in request.mounts)
-    paths = [mount.path for mount in mounts]
-    for path in paths:
-        if paths.count(path) > 1 or any(path.startswith(f"{other}/") for other in paths):
-            raise InvalidInput(
-                f"Two folders cannot share the place {path}.",
-                hint="Give each folder a path of its own, none inside another.",
-                fields={"mounts": [f"{path} is used twice or lies inside another mount."]},
-            )
+    mounts = tuple(_resolve_mount(actor, index, mount) for index, mount in enumerate(request.mounts))
+    if clash := clashing_path([mount.path for mount in mounts]):
+        raise InvalidInput(clash_sentence(clash), fields={"mounts": [clash_sentence(clash)]})
     return ResolvedRequest(request=request, project=project, image=image, group=group, mounts=mounts)
 
 
-def _resolve_mount(actor: Actor, mount: FolderRequest) -> ResolvedMount:
-    folder = access_mountable_folder(actor, mount.folder, is_readonly=mount.is_readonly)
+def _resolve_mount(actor: Actor, index: int, mount: FolderRequest) -> ResolvedMount:
+    try:
+        folder = access_mountable_folder(actor, mount.folder, is_readonly=mount.is_readonly)
+    except BerthError as error:
+        error.fields = {f"mounts.{index}.folder": [error.message]}
+        raise
     return ResolvedMount(folder, mount.path or f"{HOME}/{folder.name}", mount.is_readonly)
 
 
-def check_fits_somewhere(resolved: ResolvedRequest) -> None:
+def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
     """Refuse what no machine of the group could hold even when empty. Raises LimitExceeded with the largest that fits."""
     asked = resolved.request.slots
     minimum = ResourceSlots(resolved.image.min_slots)
@@ -124,31 +121,24 @@ def check_fits_somewhere(resolved: ResolvedRequest) -> None:
             f"The image {resolved.image} needs at least {format_slots(minimum)}; you asked for {format_slots(asked)}.",
             fields={"resources": [f"At least {format_slots(minimum)}."]},
         )
-    capacities = capacities_of(resolved.group)
-    if not capacities:
+    capacities = capacities_by_group(actor)
+    here = capacities.get(resolved.group.name, [])
+    if any(asked.fits_in(capacity) for capacity in here):
+        return
+    roomy = [name for name in sorted(capacities) if any(asked.fits_in(each) for each in capacities[name])]
+    elsewhere = f" The resource group “{roomy[0]}” has a machine that is large enough." if roomy else ""
+    if not here:
         raise LimitExceeded(
             f"The resource group “{resolved.group.name}” has no machine.",
-            hint="Choose another resource group, or ask an administrator to add a machine.",
+            hint=elsewhere.strip()
+            or "Choose another resource group, or ask an administrator to add a machine.",
         )
-    if any(asked.fits_in(capacity) for capacity in capacities):
-        return
     largest = max(
-        capacities, key=lambda capacity: sum(min(asked[name], capacity[name]) / asked[name] for name in asked)
+        here, key=lambda capacity: sum(min(asked[name], capacity[name]) / asked[name] for name in asked)
     )
-    raise LimitExceeded(
-        f"No machine of “{resolved.group.name}” has {format_slots(asked)}.",
-        hint=f"The largest that fits is {format_slots(largest)}.",
-        fields={"resources": [f"At most {format_slots(largest)}."]},
-    )
-
-
-def capacities_of(group: ResourceGroup) -> list[ResourceSlots]:
-    """What each machine of the group has in all, retired ones left out. One query."""
-    rows = AgentSlot.objects.filter(agent__resource_group=group).exclude(agent__state=AgentState.RETIRED)
-    by_agent: dict[int, dict[str, int]] = {}
-    for agent_id, slot_name, capacity in rows.values_list("agent_id", "slot_name", "capacity"):
-        by_agent.setdefault(agent_id, {})[slot_name] = capacity
-    return [ResourceSlots(amounts) for amounts in by_agent.values()]
+    sentence = f"No machine of “{resolved.group.name}” has {format_slots(asked)}."
+    hint = f"The largest that fits is {format_slots(largest)}.{elsewhere}"
+    raise LimitExceeded(sentence, hint=hint, fields={"resources": [f"{sentence} {hint}"]})
 
 
 def _insert_session(actor: Actor, resolved: ResolvedRequest) -> ComputeSession:

@@ -10,8 +10,8 @@ from accounts.roles import ProjectRole
 from accounts.selectors import administered_domain_id, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
+from common.texts import quoted
 from vfolders.models import StorageHost, VFolder
-from vfolders.paths import display_name
 from vfolders.roles import Action, Relation, allowed_actions
 from vfolders.states import FolderState
 from vfolders.storage.base import StorageBackend, StorageUnavailable
@@ -79,9 +79,8 @@ def access_mountable_folder(actor: Actor, reference: str, *, is_readonly: bool =
         named = sorted(own_folders(actor).filter(name=reference), key=lambda folder: folder.owner_id is None)
     if not named:
         raise NotFound(
-            f"There is no folder “{display_name(reference[:64])}” among yours.",
+            f"There is no folder {quoted(reference, 64)} among yours.",
             hint="Make it on the page Data, or check its name.",
-            fields={"mounts": ["Unknown folder."]},
         )
     if len(named) > 1 and named[0].owner_id is None:
         raise Conflict(
@@ -108,13 +107,10 @@ def access_storage_host(name: str) -> StorageHost:
     hosts = StorageHost.objects.filter(is_active=True)
     host = hosts.filter(name=name).first() if name else hosts.filter(is_default=True).first()
     if host is None:
-        raise NotFound(
-            f"There is no storage host “{display_name(name[:64])}”."
-            if name
-            else "There is no storage host yet.",
-            hint="Ask an administrator.",
-            fields={"host": ["Unknown storage host."]},
+        sentence = (
+            f"There is no storage host {quoted(name, 64)}." if name else "There is no storage host yet."
         )
+        raise NotFound(sentence, hint="Ask an administrator.", fields={"host": [sentence]})
     return host
 
 

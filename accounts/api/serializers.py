@@ -5,7 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.roles import Role
-from common.api import InputSerializer
+from accounts.tokens import check_token_name
+from common.api import InputSerializer, TextField
 
 
 class DomainOut(serializers.Serializer[Any]):
@@ -38,7 +39,7 @@ class KeyPairOut(serializers.Serializer[Any]):
 
 
 class KeyPairCreateInput(InputSerializer):
-    name = serializers.CharField(max_length=60)
+    name = TextField(check=check_token_name, help_text="1 to 60 characters.")
     expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
 
 

@@ -5,40 +5,63 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from common.api import InputSerializer
+from common.api import InputSerializer, TextField
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionMount, SessionTransition, SessionType
+from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S, NAME
 from sessions_app.states import Status
+
+_AMOUNT = {"oneOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}
+
+
+@extend_schema_field(
+    {
+        "type": "object",
+        "properties": {"cpu": _AMOUNT, "mem": _AMOUNT, "shm": _AMOUNT},
+        "required": ["cpu", "mem"],
+    }
+)
+class ResourcesField(serializers.DictField):
+    """Amounts by name: cpu in cores, mem and shm in bytes or like "1g", devices by their name."""
 
 
 class MountInput(InputSerializer):
-    folder = serializers.CharField(
-        max_length=64, help_text="Id or name of a folder of yours or of your projects."
+    folder = TextField(
+        max_length=MAX_REFERENCE_LENGTH, help_text="Id or name of a folder of yours or of your projects."
     )
-    path = serializers.CharField(
-        max_length=255, required=False, allow_blank=True, help_text="Default: /home/work/<folder name>."
+    path = TextField(
+        max_length=MAX_PATH_BYTES,
+        required=False,
+        allow_blank=True,
+        help_text="Below /home/work/. Default: /home/work/<folder name>.",
     )
     readonly = serializers.BooleanField(default=False)
 
 
 class SessionCreateInput(InputSerializer):
-    """Shapes only; sessions_app.requests checks the values."""
+    """What a program sends. sessions_app.requests reads it, so that REST, pages and the command line refuse alike."""
 
-    name = serializers.CharField(max_length=200)
-    project = serializers.CharField(max_length=200)
-    image = serializers.CharField(max_length=500, help_text="Reference of an image, like berth/python:1.")
-    resource_group = serializers.CharField(max_length=200, required=False, allow_blank=True)
-    type = serializers.ChoiceField(choices=SessionType.choices, default="interactive")
-    resources = serializers.DictField(
-        child=serializers.JSONField(), help_text='Like {"cpu": 1, "mem": "1g", "shm": "64m"}.'
+    name = serializers.RegexField(NAME, help_text="No other live session of yours has it.")
+    project = TextField(max_length=MAX_REFERENCE_LENGTH)
+    image = TextField(
+        max_length=MAX_REFERENCE_LENGTH, help_text="Reference of an image, like berth/python:1."
     )
+    resource_group = TextField(
+        max_length=MAX_REFERENCE_LENGTH, required=False, allow_blank=True, allow_null=True
+    )
+    type = serializers.ChoiceField(choices=SessionType.choices, default="interactive")
+    resources = ResourcesField(help_text='Like {"cpu": 1, "mem": "1g", "shm": "64m"}.')
     environment = serializers.DictField(child=serializers.CharField(allow_blank=True), default=dict)
     mounts = MountInput(many=True, default=list)
     command = serializers.CharField(
-        required=False, allow_blank=True, trim_whitespace=False, help_text="Batch only."
+        required=False, allow_blank=True, allow_null=True, help_text="Batch only; goes to a shell."
     )
     timeout_s = serializers.IntegerField(
-        required=False, allow_null=True, help_text="Batch only: seconds it may run."
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MAX_TIMEOUT_S,
+        help_text="Batch only: seconds it may run.",
     )
 
 

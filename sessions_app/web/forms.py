@@ -8,6 +8,8 @@ from django import forms
 from accounts.selectors import usable_projects
 from agents.selectors import visible_resource_groups
 from common.actors import Actor
+from common.forms import TypedChoice, TypedChoices, TypedField
+from common.texts import quoted
 from images.selectors import visible_images
 from sessions_app.models import SessionType
 from sessions_app.shortcuts import OWN_FOLDER
@@ -22,26 +24,28 @@ TYPE_WORDS = {
 class LauncherForm(forms.Form):
     """Fields carry the names of the REST body, so that refusals find their place."""
 
-    type = forms.ChoiceField(choices=SessionType.choices, initial="interactive", required=False)
-    name = forms.CharField(max_length=64, help_text="Letters, digits, dots, dashes and underscores.")
-    project = forms.ChoiceField()
-    image = forms.ChoiceField(label="Environment")
-    resource_group = forms.ChoiceField(required=False, label="Machines")
-    cpu = forms.CharField(initial="1", max_length=12, label="CPU cores")
-    mem = forms.CharField(initial="2g", max_length=12, label="Memory", help_text="Like 512m or 4g.")
-    shm = forms.CharField(initial="64m", max_length=12, label="Shared memory", required=False)
-    folders = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
-    readonly = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
-    command = forms.CharField(
+    type = TypedChoice(choices=SessionType.choices, initial="interactive", required=False)
+    name = TypedField(max_length=64, help_text="Letters, digits, dots, dashes and underscores.")
+    project = TypedChoice()
+    image = TypedChoice(label="Environment")
+    resource_group = TypedChoice(required=False, label="Machines")
+    cpu = TypedField(initial="1", max_length=12, label="CPU cores")
+    mem = TypedField(initial="2g", max_length=12, label="Memory", help_text="Like 512m or 4g.")
+    shm = TypedField(initial="64m", max_length=12, label="Shared memory", required=False)
+    folders = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple)
+    readonly = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple)
+    command = TypedField(
         required=False,
-        strip=False,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         help_text="Goes to a shell in /home/work; its output becomes the log.",
     )
-    timeout_s = forms.IntegerField(
-        required=False, min_value=1, label="Time limit in seconds", help_text="It is stopped after this time."
+    timeout_s = TypedField(
+        required=False,
+        label="Time limit in seconds",
+        widget=forms.NumberInput(attrs={"min": "1"}),
+        help_text="It is stopped after this time.",
     )
-    environment = forms.CharField(
+    environment = TypedField(
         required=False,
         label="Environment variables",
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
@@ -96,7 +100,8 @@ class LauncherForm(forms.Form):
 
     def clean_command(self) -> str:
         """Browsers send lines with a carriage return, which a shell would take for a part of the command."""
-        return str(self.cleaned_data["command"].replace("\r\n", "\n"))
+        typed: str = self.cleaned_data["command"]
+        return typed.replace("\r\n", "\n")
 
     def clean_environment(self) -> dict[str, str]:
         """Variables of NAME=value lines."""
@@ -104,7 +109,7 @@ class LauncherForm(forms.Form):
         for line in filter(str.strip, self.cleaned_data["environment"].splitlines()):
             name, equals, value = line.partition("=")
             if not equals:
-                raise forms.ValidationError(f"“{line[:40]}” has no “=”. Write NAME=value.")
+                raise forms.ValidationError(f"{quoted(line)} has no “=”. Write NAME=value.")
             pairs[name.strip()] = value
         return pairs
 
@@ -117,11 +122,11 @@ class LauncherForm(forms.Form):
         readonly = set(typed["readonly"])
         is_batch = typed["type"] == SessionType.BATCH
         return {
-            "name": typed["name"],
+            "name": typed["name"].strip(),
             "project": typed["project"],
             "image": typed["image"],
             "resource_group": typed["resource_group"],
-            "type": typed["type"] or "interactive",
+            "type": typed["type"],
             "resources": resources,
             "mounts": [{"folder": folder, "readonly": folder in readonly} for folder in typed["folders"]],
             "command": typed["command"] if is_batch else "",
@@ -132,7 +137,9 @@ class LauncherForm(forms.Form):
     def add_refusal(self, fields: Mapping[str, list[str]], message: str) -> None:
         """Mark a refusal at the fields it names, or on top of the form."""
         for name, messages in fields.items():
-            own = {"resources": "cpu", "mounts": "folders"}.get(name, name.removeprefix("resources."))
+            own = {"resources": "cpu", "mounts": "folders"}.get(
+                name, "folders" if name.startswith("mounts.") else name.removeprefix("resources.")
+            )
             for text in messages:
                 self.add_error(own if own in self.fields else None, text)
         if not fields:

@@ -4,7 +4,9 @@ import pytest
 
 from common.errors import InvalidInput
 from common.slots import ResourceSlots
+from common.texts import shown
 from sessions_app.requests import parse_request
+from tests.bad_input import UNMET, UNREADABLE, Bad
 
 
 def raw(**changes: object) -> dict[str, object]:
@@ -24,54 +26,31 @@ def test_smallest_request_is_interactive_with_defaults() -> None:
     assert request.shm_bytes == 64 * 2**20
 
 
-@pytest.mark.parametrize(
-    ("field", "changes"),
-    [
-        ("name", {"name": ""}),
-        ("name", {"name": "a" * 65}),
-        ("name", {"name": "../x"}),
-        ("name", {"name": "a\nb"}),
-        ("name", {"name": "🚢"}),
-        ("project", {"project": ""}),
-        ("image", {"image": ""}),
-        ("type", {"type": "system"}),
-        ("resources.cpu", {"resources": {"cpu": 0, "mem": "1g"}}),
-        ("resources.cpu", {"resources": {"cpu": -1, "mem": "1g"}}),
-        ("resources.cpu", {"resources": {"cpu": "NaN", "mem": "1g"}}),
-        ("resources.cpu", {"resources": {"cpu": "abc", "mem": "1g"}}),
-        ("resources.cpu", {"resources": {"cpu": 1e30, "mem": "1g"}}),
-        ("resources.mem", {"resources": {"cpu": 1, "mem": "12x"}}),
-        ("resources.mem", {"resources": {"cpu": 1}}),
-        ("resources.cpu", {"resources": {"cpu": True, "mem": "1g"}}),
-        ("resources.cpu", {"resources": {"cpu": [1], "mem": "1g"}}),
-        ("resources.shm", {"resources": {"cpu": 1, "mem": "1g", "shm": "2g"}}),
-        ("environment", {"environment": {"A B": "x"}}),
-        ("environment", {"environment": {"BERTH_URL": "x"}}),
-        ("environment", {"environment": {"LD_PRELOAD": "x"}}),
-        ("environment", {"environment": {"A": "x\0"}}),
-        ("mounts", {"mounts": [{"folder": ""}]}),
-        ("mounts", {"mounts": [{"folder": "d", "path": "/etc"}]}),
-        ("mounts", {"mounts": [{"folder": "d", "path": "/home/work"}]}),
-        ("mounts", {"mounts": [{"folder": "d", "path": "/home/work/../x"}]}),
-        ("mounts", {"mounts": [{"folder": "d", "path": "/home/workshop"}]}),
-        ("command", {"type": "batch"}),
-        ("command", {"command": "ls"}),
-        ("timeout_s", {"type": "batch", "command": "ls", "timeout_s": 0}),
-        ("image", {"image": "a" * 2000}),
-        ("project", {"project": "a\nb"}),
-        ("resources", {"resources": {f"kind-{number}": 1 for number in range(200)}}),
-        ("environment", {"environment": {f"A{number}": "x" for number in range(101)}}),
-        ("environment", {"environment": ["A=b"]}),
-        ("environment", {"environment": {"A": "x" * 33 * 1024}}),
-        ("mounts", {"mounts": [{"folder": "d", "path": "/home/work/" + "x" * 300}]}),
-        ("mounts", {"mounts": [{"folder": "d", "path": "/home/work/a\tb"}]}),
-        ("mounts", {"mounts": [{"folder": "d", "path": 7}]}),
-    ],
-)
-def test_wrong_value_is_refused_at_its_field(field: str, changes: dict[str, object]) -> None:
+@pytest.mark.parametrize("bad", UNREADABLE, ids=str)
+def test_a_wrong_value_is_refused_at_its_field(bad: Bad) -> None:
     with pytest.raises(InvalidInput) as refusal:
-        parse_request(raw(**changes))
-    assert field in refusal.value.fields
+        parse_request(raw(**bad.changes))
+    said = refusal.value.fields.get(shown(bad.field), [])
+    assert any(bad.says in sentence for sentence in said), refusal.value.fields
+    assert refusal.value.code == bad.code
+
+
+@pytest.mark.parametrize("bad", UNMET, ids=str)
+def test_what_only_the_rooms_can_refuse_is_read(bad: Bad) -> None:
+    parse_request(raw(**bad.changes))
+
+
+@pytest.mark.parametrize("raw_request", [None, [], "name=train", 7])
+def test_what_is_no_object_is_refused(raw_request: object) -> None:
+    with pytest.raises(InvalidInput, match="object of fields"):
+        parse_request(raw_request)
+
+
+@pytest.mark.parametrize("wrong", [{"type": "batch"}, {"type": "batch", "command": " \n"}])
+def test_a_batch_session_needs_a_command(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        parse_request(raw(**wrong))
+    assert refusal.value.fields["command"] == ["A batch session needs a command to run."]
 
 
 def test_all_wrong_fields_are_named_at_once() -> None:

@@ -4,20 +4,35 @@ from typing import Any
 
 from rest_framework import serializers
 
+from common.api import InputSerializer, TextField
 from vfolders.models import VFolder
-from vfolders.paths import MAX_FOLDER_NAME_LENGTH, display_name, is_addressable
+from vfolders.paths import display_name, is_addressable, parse_folder_name, parse_path
 from vfolders.storage.base import Entry, EntryKind
 
+MAX_REFERENCE_LENGTH = 255
 
-class FolderCreateInput(serializers.Serializer[Any]):
-    name = serializers.CharField(
-        max_length=MAX_FOLDER_NAME_LENGTH, help_text="Appears as /home/work/<name> in sessions."
+
+def check_directory_path(text: str) -> str:
+    """`text` if it names a directory below a folder; one trailing slash is allowed. Raises UnsafePath."""
+    parse_path(text.removesuffix("/"))
+    return text
+
+
+class FolderCreateInput(InputSerializer):
+    name = TextField(check=parse_folder_name, help_text="Appears as /home/work/<name> in sessions.")
+    project = TextField(
+        max_length=MAX_REFERENCE_LENGTH,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Shared with this project; else your own.",
     )
-    project = serializers.CharField(
-        required=False, allow_blank=True, default="", help_text="Shared with this project; else your own."
-    )
-    host = serializers.CharField(
-        required=False, allow_blank=True, default="", help_text="Storage host; else the default one."
+    host = TextField(
+        max_length=MAX_REFERENCE_LENGTH,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Storage host; else the default one.",
     )
 
 
@@ -61,7 +76,7 @@ class DirectoryOut(serializers.Serializer[Any]):
     is_complete = serializers.BooleanField(help_text="False: there are more entries than are shown.")
 
 
-class DirectoryCreateInput(serializers.Serializer[Any]):
-    path = serializers.CharField(
-        trim_whitespace=False, help_text="Relative to the folder; missing parents are made."
+class DirectoryCreateInput(InputSerializer):
+    path = TextField(
+        check=check_directory_path, help_text="Relative to the folder; missing parents are made."
     )

@@ -1,0 +1,217 @@
+"""Wrong requests over REST: refused at their field, in one shape, and nothing is left of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from sessions_app.api.serializers import MountInput, SessionCreateInput
+from sessions_app.models import ComputeSession
+from sessions_app.requests import FIELDS, MOUNT_FIELDS
+from tests.bad_input import BODIES, HALF, UNMET, UNREADABLE, Bad
+from tests.factories import api_client
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_sessions import Place, make_place
+from vfolders.models import VFolder
+
+pytestmark = pytest.mark.django_db
+
+SESSIONS = "/api/v1/sessions/"
+ERROR_KEYS = {"code", "message", "hint", "fields"}
+LARGEST_REFUSAL = 4_000
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def api(place: Place) -> APIClient:
+    return api_client(place.owner)
+
+
+def check(answer: Any, bad: Bad) -> None:
+    refusal = answer.json()
+    sentences = [sentence for field in refusal["fields"].values() for sentence in field]
+    words = " ".join((refusal["message"], refusal["hint"], *sentences))
+    assert (answer.status_code, refusal["code"]) == (bad.status, bad.code), refusal
+    assert set(refusal) == ERROR_KEYS
+    assert bad.says in words
+    assert len(answer.content) < LARGEST_REFUSAL
+    assert not ComputeSession.objects.exists()
+
+
+def is_at(bad: Bad, fields: dict[str, Any]) -> bool:
+    """Whether the refusal stands where it belongs: too much of one resource is too much in all."""
+    return bad.field.encode(errors="replace").decode() in fields or bad.field.partition(".")[0] in fields
+
+
+def test_every_wrong_value_is_refused_at_its_field(place: Place, api: APIClient, tmp_path: Path) -> None:
+    make_storage_host(tmp_path)
+    make_folder(place.owner, name="data")
+    for bad in (*UNREADABLE, *UNMET):
+        answer = api.generic("POST", SESSIONS, json.dumps(place.request(**bad.changes)), "application/json")
+        check(answer, bad)
+        is_text = HALF not in bad.says and "\ud800" not in str(bad.value)
+        assert not is_text or "\u202e" in bad.field or is_at(bad, answer.json()["fields"]), bad
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_body_that_is_no_request_is_refused(api: APIClient, name: str) -> None:
+    body, says, status = BODIES[name]
+    answer = api.generic("POST", SESSIONS, body, content_type="application/json")
+
+    refusal = answer.json()
+    assert answer.status_code == status
+    assert set(refusal) == ERROR_KEYS
+    assert says in refusal["message"]
+    assert len(answer.content) < LARGEST_REFUSAL
+
+
+def test_many_names_in_one_body_cost_little(api: APIClient) -> None:
+    body = json.dumps({f"field-{number}": number for number in range(90_000)})
+    answer = api.generic("POST", SESSIONS, body, content_type="application/json")
+
+    assert answer.status_code == 400
+    assert len(answer.json()["fields"]) < 120
+
+
+def test_every_wrong_field_is_named_at_once(place: Place, api: APIClient) -> None:
+    wrong = place.request(name="a b", image="", type="x", resources={"cpu": 0, "mem": "12x"}, mounts=["data"])
+    fields = api.post(SESSIONS, wrong).json()["fields"]
+
+    assert set(fields) == {"name", "image", "type", "resources.cpu", "resources.mem", "mounts.0"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/xml"],
+)  # fmt: skip
+@pytest.mark.parametrize("path", ["sessions/", "folders/", "keypairs/"])
+def test_a_body_of_another_kind_is_refused(api: APIClient, path: str, kind: str) -> None:
+    answer = api.generic("POST", f"/api/v1/{path}", b"name=train", content_type=kind)
+
+    assert answer.status_code == 415
+    assert set(answer.json()) == ERROR_KEYS
+    assert "application/json" in answer.json()["hint"]
+
+
+def test_a_body_is_read_as_utf_8_whatever_its_type_says(place: Place, api: APIClient) -> None:
+    for charset in ("zip", "utf-16", "latin-1"):
+        answer = api.generic("POST", SESSIONS, b"{}", content_type=f"application/json; charset={charset}")
+        assert answer.status_code == 400
+        assert {"name", "project", "image"} <= set(answer.json()["fields"])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field", "says"),
+    [
+        ("folders/", {"name": "a", "nmae": "b"}, "nmae", "Did you mean “name”?"),
+        ("folders/", {}, "name", "Say something here"),
+        ("folders/", {"name": None}, "name", "Give text, not null"),
+        ("folders/", {"name": 7}, "name", "Give text, not 7"),
+        ("folders/", {"name": ""}, "name", "Say something here"),
+        ("folders/", {"name": "x" * 10_000}, "name", "longer than"),
+        ("folders/", {"name": "../x"}, "name", "must not contain a slash"),
+        ("folders/", {"name": ".."}, "name", 'must not contain ".."'),
+        ("folders/", {"name": "a\0"}, "name", "control character"),
+        ("folders/", {"name": "a\u202eb"}, "name", "Use letters, digits"),
+        ("folders/", {"name": "🚢"}, "name", "Use letters, digits"),
+        ("folders/", {"name": "$(reboot)"}, "name", "Use letters, digits"),
+        ("folders/", {"name": "a", "project": "absent"}, "project", "There is no project “absent”"),
+        ("folders/", {"name": "a", "project": "\0"}, "project", "do not show"),
+        ("folders/", {"name": "a", "project": "p" * 10_000}, "project", "At most 255 characters"),
+        ("folders/", {"name": "a", "host": "absent"}, "host", "There is no storage host “absent”"),
+        ("folders/", {"name": "a", "host": []}, "host", "Give text, not a list"),
+        ("keypairs/", {}, "name", "Say something here"),
+        ("keypairs/", {"name": "laptop", "secret": "x"}, "secret", "There is no such field"),
+        ("keypairs/", {"name": "x" * 10_000}, "name", "At most 60 characters; these are 10,000"),
+        ("keypairs/", {"name": "a\x1b[2Jb"}, "name", "do not show"),
+        ("keypairs/", {"name": "a\u202eb"}, "name", "do not show"),
+        ("keypairs/", {"name": "  "}, "name", "1 to 60 characters"),
+        ("keypairs/", {"name": "a", "expires_at": "soon"}, "expires_at", "wrong format"),
+        ("keypairs/", {"name": "a", "expires_at": "1999-01-01T00:00:00Z"}, "expires_at", "in the past"),
+        ("keypairs/", {"name": "a", "expires_at": 10**30}, "expires_at", "wrong format"),
+    ],
+)
+def test_wrong_fields_of_folders_and_tokens_are_named(
+    api: APIClient, tmp_path: Path, path: str, body: dict[str, Any], field: str, says: str
+) -> None:
+    make_storage_host(tmp_path)
+    answer = api.post(f"/api/v1/{path}", body)
+
+    assert answer.status_code in {400, 404}
+    assert says in answer.json()["fields"][field][0]
+    assert not VFolder.objects.exists()
+
+
+@pytest.mark.parametrize("path", ["sessions/", "folders/", "keypairs/", "projects/", "images/", "agents/", "resource-groups/"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ({"page": "abc"}, 404),
+        ({"page": "0"}, 404),
+        ({"page": "-1"}, 404),
+        ({"page": "9" * 400}, 404),
+        ({"page": "9" * 5000}, 404),
+        ({"page": "1\0"}, 404),
+        ({"page": "\u202e"}, 404),
+        ({"page_size": "abc"}, 200),
+        ({"page_size": "-1"}, 200),
+        ({"page_size": "9" * 400}, 200),
+        ({"page_size": "\0"}, 200),
+    ],
+)
+def test_a_page_that_is_not_there_is_said(
+    api: APIClient, path: str, query: dict[str, str], status: int
+) -> None:
+    answer = api.get(f"/api/v1/{path}", query)
+
+    assert answer.status_code == status
+    assert status == 200 or "There is no page “" in answer.json()["message"]
+    assert len(answer.content) < LARGEST_REFUSAL
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("sessions/", {"status": "LOST"}),
+        ("sessions/", {"type": "system"}),
+        ("sessions/", {"name": "a\0"}),
+        ("sessions/", {"project": "a\0"}),
+        ("agents/", {"state": "a\0"}),
+        ("agents/", {"resource_group__name": "a\0"}),
+        ("images/", {"reference": "a\0"}),
+        ("images/", {"architecture": "a\0"}),
+    ],
+)
+def test_a_wrong_filter_is_refused(api: APIClient, path: str, query: dict[str, str]) -> None:
+    answer = api.get(f"/api/v1/{path}", query)
+
+    assert answer.status_code == 400
+    assert set(query) == set(answer.json()["fields"])
+
+
+def test_the_document_names_the_fields_that_are_read() -> None:
+    assert set(SessionCreateInput().fields) == set(FIELDS)
+    assert set(MountInput().fields) == set(MOUNT_FIELDS)
+
+
+def test_a_group_that_has_room_is_named(place: Place, api: APIClient) -> None:
+    large = make_place(cpu_milli=64_000)
+    refusal = api.post(SESSIONS, place.request(resources={"cpu": 32, "mem": "1g"})).json()
+
+    assert "The largest that fits is 8 cores" in refusal["hint"]
+    assert f"“{large.group.name}” has a machine that is large enough" in refusal["hint"]
+
+
+def test_machines_of_closed_groups_and_retired_ones_do_not_count(place: Place, api: APIClient) -> None:
+    large = make_place(cpu_milli=64_000)
+    large.group.is_active = False
+    large.group.save(update_fields=["is_active"])
+
+    refusal = api.post(SESSIONS, place.request(resources={"cpu": 32, "mem": "1g"})).json()
+    assert large.group.name not in refusal["hint"]

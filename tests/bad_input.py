@@ -1,0 +1,199 @@
+"""Wrong values, and what is answered to each: by the parser, over REST, in forms and on the command line alike.
+
+Add a row, and all of them test it. `Bad.field` is the field of the REST body at which the refusal stands, with dots
+for what is inside; `says` is a part of the sentence for people.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NAME_RULE = "Use 1 to 64 letters, digits, dots, dashes and underscores"
+UNSEEN = "characters that do not show"
+HALF = "half of a surrogate pair"
+BELOW_HOME = "Use a path below /home/work/ without"
+SHARED_PLACE = "Two folders cannot share the place"
+SHELL = ("$(reboot)", "`reboot`", "a;reboot", "a|b", "a&b", "a>b", "a'b", 'a"b', "a\\b", "-rf", "~", "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """One wrong value of a request for a session."""
+
+    field: str
+    value: Any
+    says: str
+    code: str = "invalid"
+    status: int = 400
+
+    def __str__(self) -> str:
+        return f"{self.field}={ascii(self.value)[:30]}"
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What replaces parts of a body that is right."""
+        match self.field.split("."):
+            case ["resources", slot]:
+                return {"resources": {"cpu": 1, "mem": "1g", slot: self.value}}
+            case ["mounts", _, name]:
+                return {"mounts": [{"folder": "data", name: self.value}]}
+            case _:
+                return {self.field: self.value}
+
+    @property
+    def typed(self) -> dict[str, Any] | None:
+        """The same as a person types it into the launcher; None where its form has no way to say it."""
+        name = {"resources.cpu": "cpu", "resources.mem": "mem", "resources.shm": "shm"}.get(
+            self.field, self.field
+        )
+        is_amount = (
+            isinstance(self.value, int) and self.field.startswith("resources.") and self.value < 10**12
+        )
+        is_said = isinstance(self.value, str) or (is_amount and not isinstance(self.value, bool))
+        is_carried = (
+            is_said and "\ud800" not in str(self.value) and str(self.value).strip() == str(self.value)
+        )
+        has_input = name in {"name", "project", "image", "resource_group", "type", "cpu", "mem", "shm"}
+        return {name: str(self.value)} if is_carried and has_input and self.value != "" else None
+
+
+# What the parser refuses by itself.
+UNREADABLE = (
+    *(Bad("name", name, NAME_RULE) for name in ("", " ", "a b", "x" * 65, "x" * 10_000, "../x", "a/b", ".a", "a-", *SHELL)),
+    *(Bad("name", name, NAME_RULE) for name in ("a\0b", "a\nb", "a\x1b[31m", "🚢", "a\u202eb", "a\u200bb", "é")),
+    Bad("name", "\ud800", HALF),
+    *(Bad("name", name, NAME_RULE) for name in (None, 7, True, ["a"], {"a": 1})),
+    Bad("project", "", "Say which project"),
+    Bad("project", None, "Say which project"),
+    Bad("project", 7, "Give text, not 7"),
+    Bad("project", ["a"], "Give text, not a list"),
+    Bad("project", "p" * 10_000, "At most 255 characters; these are 10,000"),
+    *(Bad("project", project, UNSEEN) for project in ("p\0", "a\nb", "a\u202eb", "a\x7f")),
+    Bad("project", "\ud800", HALF),
+    Bad("image", "", "Say which image"),
+    Bad("image", {"a": 1}, "Give text, not an object"),
+    Bad("image", "i" * 10_000, "At most 255 characters"),
+    Bad("image", "a\0b", UNSEEN),
+    Bad("resource_group", "g" * 10_000, "At most 255 characters"),
+    Bad("resource_group", "a\u2066b", UNSEEN),
+    Bad("resource_group", False, "Give text, not false"),
+    Bad("type", "system", "“system” is not a type of session"),
+    Bad("type", ["batch"], "is not a type of session"),
+    Bad("resources", [1], "Give amounts by name"),
+    Bad("resources", "cpu=1", "Give amounts by name"),
+    Bad("resources", {f"kind-{number}": 1 for number in range(200)}, "at most 32 kinds"),
+    *(Bad("resources.cpu", cpu, "Ask for at least 0.01 cores") for cpu in (0, "0", 0.0, "0.001")),
+    *(
+        Bad("resources.cpu", cpu, "is not an amount of cpu. Write a number like 1 or 0.5.")
+        for cpu in (
+            -1, "-1", "abc", "NaN", "inf", "-inf", "1_000", "١", "１", "1e9", "1e999999999", "1e-999999999", "1,5",
+            "0x10", "1 000", "0.0001", 0.0001, "", "1\0", "1;reboot", "9" * 5000, None, True, [1], {"a": 1},
+        )
+    ),
+    *(Bad("resources.cpu", cpu, "is more cpu than any machine has") for cpu in (1e30, 10**200, "9" * 15)),
+    *(
+        Bad("resources.mem", mem, "is not an amount of memory. Write it like 512m or 4g.")
+        for mem in (
+            "12x", "-1g", -1, "1e9", "nan", "1_000m", "١g", "1,5g", "g", "", "1g\n2", "1" * 16, "1e999999999", 1.5, None,
+            False, [], {},
+        )
+    ),
+    Bad("resources.mem", "0", "Ask for at least 32 MiB"),
+    Bad("resources.mem", "1.5", "Ask for at least 32 MiB"),
+    Bad("resources.mem", "999p", "is more memory than any machine has"),
+    Bad("resources.mem", 10**30, "is more memory than any machine has"),
+    Bad("resources.shm", "2g", "Shared memory counts as memory"),
+    Bad("resources.shm", "12x", "is not an amount of memory"),
+    Bad("resources.shm", [], "is not an amount of memory"),
+    Bad("resources.CPU", 1, "is not the name of a resource"),
+    Bad("environment", ["A=b"], "as an object of names and texts"),
+    Bad("environment", {"A B": "x"}, "is not the name of a variable"),
+    Bad("environment", {"": "x"}, "is not the name of a variable"),
+    Bad("environment", {"A;reboot": "x"}, "is not the name of a variable"),
+    Bad("environment", {"BERTH_URL": "x"}, "is set by Berth"),
+    Bad("environment", {"LD_PRELOAD": "x"}, "is set by Berth"),
+    Bad("environment", {"HOME": "/"}, "is set by Berth"),
+    Bad("environment", {"A": None}, "must be text without NUL"),
+    Bad("environment", {"A": "x\0"}, "must be text without NUL"),
+    Bad("environment", {"A": "\ud800"}, HALF),
+    Bad("environment", {"A": "x" * 33 * 1024}, "may have 32 KiB"),
+    Bad("environment", {f"A{number}": "x" for number in range(101)}, "at most 100 variables"),
+    Bad("mounts", {"folder": "data"}, "Give a list of at most 32 folders"),
+    Bad("mounts", "data", "Give a list of at most 32 folders"),
+    Bad("mounts", [{"folder": "d"}] * 33, "Give a list of at most 32 folders"),
+    Bad("mounts.0.folder", "", "Each entry needs a folder"),
+    Bad("mounts.0.folder", None, "Each entry needs a folder"),
+    Bad("mounts.0.folder", 7, "Give text, not 7"),
+    Bad("mounts.0.folder", "a\0", UNSEEN),
+    Bad("mounts.0.readonly", "yes", "Give true or false"),
+    Bad("mounts.0.pth", "/home/work/a", "Did you mean “path”?"),
+    *(
+        Bad("mounts.0.path", path, BELOW_HOME)
+        for path in (
+            "/etc", "/", "/home/work", "/home/work/", "/home/work/../x", "/home/work/a/../../../etc", "/home/workshop",
+            "/home/work/a//b", "/home/work/./a", "/home/work/a/", "home/work/a", "../x", "/proc", "/home",
+        )
+    ),
+    Bad("mounts.0.path", "/home/work/" + "x" * 300, "At most 255 characters"),
+    Bad("mounts.0.path", "/home/work/" + "é" * 200, "at most 255 bytes"),
+    Bad("mounts.0.path", "/home/work/a\tb", UNSEEN),
+    Bad("mounts.0.path", 7, "Give text, not 7"),
+    Bad("mounts", [{"folder": "a", "path": "/home/work/a"}, {"folder": "b", "path": "/home/work/a"}], SHARED_PLACE),
+    Bad("mounts", [{"folder": "a", "path": "/home/work/a"}, {"folder": "b", "path": "/home/work/a/b"}], SHARED_PLACE),
+    Bad("mounts", [{"folder": "a", "path": "/home/work/a/b"}, {"folder": "b", "path": "/home/work/a"}], SHARED_PLACE),
+    Bad("command", "ls", "Only a batch session runs a command"),
+    Bad("command", "a\0b", "without NUL"),
+    Bad("command", "x" * 2**17, "at most 64 KiB"),
+    Bad("command", ["ls"], "Give text, not a list"),
+    Bad("command", "\ud800", HALF),
+    *(
+        Bad("timeout_s", limit, "Give whole seconds from 1 to 2592000")
+        for limit in (0, -1, 1.5, "soon", "1.5", "١", "9" * 5000, 10**40, True, [1])
+    ),
+    Bad("resource_gruop", "gpu", "Did you mean “resource_group”?"),
+    Bad("a\u202eb", 1, "There is no such field"),
+)  # fmt: skip
+
+# What is well-formed, and not there or too much.
+UNMET = (
+    Bad("project", "absent", "There is no project “absent” among yours", "not_found", 404),
+    Bad("project", "../x", "There is no project “../x” among yours", "not_found", 404),
+    Bad("project", "🚢", "There is no project “🚢” among yours", "not_found", 404),
+    Bad("image", "berth/absent:1", "There is no image “berth/absent:1”", "not_found", 404),
+    Bad("image", "not an image", "There is no image “not an image”", "not_found", 404),
+    Bad("image", "9" * 200, "There is no image", "not_found", 404),
+    Bad("resource_group", "absent", "There is no resource group “absent”", "not_found", 404),
+    Bad("mounts.0.folder", "absent", "There is no folder “absent” among yours", "not_found", 404),
+    Bad(
+        "mounts.0.folder", "00000000-0000-4000-8000-000000000000", "There is no such folder", "not_found", 404
+    ),
+    *(Bad("project", name, "There is no project", "not_found", 404) for name in SHELL),
+    Bad("resources.cpu", 9, "The largest that fits is 8 cores", "limit_exceeded", 422),
+    Bad("resources.cpu", 1e9, "The largest that fits is 8 cores", "limit_exceeded", 422),
+    Bad("resources.mem", "99t", "The largest that fits is 8 cores", "limit_exceeded", 422),
+    Bad("resources.cuda", 1, "The largest that fits is 8 cores", "limit_exceeded", 422),
+)
+
+# (body, a part of the sentence, status): what is no request at all.
+BODIES: Mapping[str, tuple[bytes, str, int]] = {
+    "nothing": (b"", "name", 400),
+    "half of an object": (b'{"name": ', "The body is not JSON", 400),
+    "a list": (b"[]", "is an object of fields", 400),
+    "null": (b"null", "is an object of fields", 400),
+    "a number": (b"1", "is an object of fields", 400),
+    "a text": (b'"a"', "is an object of fields", 400),
+    "deep nesting": (b"[" * 50_000, "nested too deeply", 400),
+    "deep nesting that ends": (b'{"name":' * 5_000 + b"1" + b"}" * 5_000, "nested too deeply", 400),
+    "a name twice": (b'{"name": "a", "name": "b"}', "“name” is there twice", 400),
+    "a name twice inside": (b'{"resources": {"cpu": 1, "cpu": 2}}', "“cpu” is there twice", 400),
+    "no UTF-8": (b'{"name": "\xff"}', "The body is not UTF-8", 400),
+    "UTF-16": ('{"name": "a"}'.encode("utf-16"), "The body is not UTF-8", 400),
+    "a byte order mark": (b'\xef\xbb\xbf{"name": "a"}', "The body is not JSON", 400),
+    "NaN": (b'{"resources": {"cpu": NaN}}', "NaN is not a number of JSON", 400),
+    "Infinity": (b'{"resources": {"cpu": -Infinity}}', "-Infinity is not a number of JSON", 400),
+    "a number of 5000 digits": (b'{"timeout_s": ' + b"9" * 5000 + b"}", "A number has too many digits", 400),
+    "a huge exponent": (b'{"resources": {"cpu": 1e999999999}}', "is not a number of JSON", 400),
+    "half of a surrogate pair": (b'{"name": "\\ud800"}', HALF, 400),
+    "half of a surrogate pair as a name": (b'{"\\ud800": 1}', HALF, 400),
+    "four megabytes": (b'"' + b"x" * 2**22 + b'"', "The body is larger than 2 MiB", 413),
+}
