@@ -1,76 +1,218 @@
-"""From the request to RUNNING, against the bare engine with the same image, in turns."""
+"""From the request to RUNNING, beside the bare engine: one by one, and thirty at once.
 
+Both run the same image with the same command (`sleep`), limits, init, user and a volume at the home. The peer is the
+command `docker run` on one bridge network that stands already: it makes none, while each session has one of its own.
+Sessions are batch sessions: interactive ones start their image's apps once they run, which costs more than a launch.
+"""
+
+import contextlib
+import http.client
 import json
-import statistics
 import subprocess
+import tempfile
+import threading
 import time
-import urllib.request
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from portal.ops.layout import Layout
+from portal.ops.envfile import read_env
+from portal.ops.layout import CHECKOUT, layout_of
+from portal.ops.locks import holder
+from tests.bench.frame import Measure, Options, Row, at_least, at_most, measure_in_turns, say
+from tests.e2e.portal import RunningPortal, own_environment
 
-ROUNDS = 10
-DEADLINE_S = 60
+AT_ONCE = 30
+CONCURRENCY = 8  # of bare runs: as many as a portal's worker launches at the same time
+DEADLINE_S = 120.0
+SLEEP = "sleep 600"
+CPU, MEM_MIB = 0.06, 64  # small enough for all at once on two cores
 
 
-def measure(layout: Layout) -> dict[str, float]:
-    """Medians in seconds and their ratio. Needs a portal with demo people and the docker command."""
-    first_run = json.loads(layout.first_run_file.read_text())
-    token = next(user["token"] for user in first_run["users"] if user["role"] == "user")
-    portal = Portal(first_run["url"], token)
-    image = portal.call("GET", "images/")["results"][0]["reference"]
-    bare, ours = [], []
-    for number in range(ROUNDS):
-        bare.append(time_bare(image))
-        ours.append(time_session(portal, image, f"bench-{time.time_ns()}-{number}"))
-    return {
-        "bare docker run, median s": round(statistics.median(bare), 3),
-        "submit to RUNNING, median s": round(statistics.median(ours), 3),
-        "ratio": round(statistics.median(ours) / statistics.median(bare), 2),
-    }
+def bench(options: Options) -> list[Row]:
+    with contextlib.ExitStack() as cleanup:
+        data = options.layout.data if options.is_given else cleanup.enter_context(own_portal())
+        if holder(layout_of(str(data))) is None:
+            raise SystemExit(f"No portal runs on {data}. Start it: bin/up --data {data}")
+        portal = cleanup.enter_context(Portal(data).listening())
+        peer = cleanup.enter_context(Bare(portal.image, portal.user).network())
+        say("warming up")
+        portal.launch(1)
+        peer.run(1)
+        return measure_in_turns(
+            [
+                Measure("submit → RUNNING", "s", lambda: portal.launch(1), lambda: peer.run(1), at_most(1.3)),
+                Measure(
+                    f"{AT_ONCE} at once",
+                    "1/s",
+                    lambda: AT_ONCE / portal.launch(AT_ONCE),
+                    lambda: AT_ONCE / peer.run(AT_ONCE),
+                    at_least(0.8),
+                    most_rounds=3,
+                ),
+            ],
+            options,
+        )
+
+
+@contextlib.contextmanager
+def own_portal() -> Iterator[Path]:
+    """A portal for this run alone, on a free port; nothing of it stays."""
+    with tempfile.TemporaryDirectory(prefix="berth-bench-") as directory:
+        portal = RunningPortal(Path(directory) / "data")
+        try:
+            say("starting a portal")
+            portal.start()
+            allow_small_sessions(portal.data)
+            yield portal.data
+        finally:
+            portal.remove()
+
+
+def allow_small_sessions(data: Path) -> None:
+    """So that all fit on a small machine at once, whatever the image says that it needs."""
+    change = "from images.models import ContainerImage; ContainerImage.objects.update(min_slots={})"
+    subprocess.run(
+        [CHECKOUT / "bin" / "manage", "shell", "--command", change],
+        check=True,
+        env={**own_environment(), "BERTH_DATA": str(data)},
+        stdout=subprocess.DEVNULL,
+    )
 
 
 class Portal:
-    """The REST API with a token."""
+    """The REST API with the token of the demo user, and its event stream."""
 
-    def __init__(self, url: str, token: str) -> None:
-        self._url = f"{url}/api/v1/"
-        self._token = token
+    def __init__(self, data: Path) -> None:
+        first_run = json.loads((data / "first-run.json").read_text())
+        self._address = urlsplit(first_run["url"])
+        self._token = next(user["token"] for user in first_run["users"] if user["role"] == "user")
+        values = read_env(data / "env")
+        self.user = f"{values['BERTH_CONTAINER_UID']}:{values['BERTH_CONTAINER_GID']}"
+        self._statuses: dict[str, tuple[str, float]] = {}
+        self._changed = threading.Condition()
+        self._kept = self._connect()
+        self.image = self.call("GET", "images/")["results"][0]["reference"]
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator["Portal"]:
+        """Hear of changes by the event stream: asking again and again would take from what is measured."""
+        connection = self._connect()
+        connection.request("GET", "/api/v1/events/", headers=self._headers())
+        stream = connection.getresponse()
+        assert stream.status == http.HTTPStatus.OK, stream.read()
+        threading.Thread(target=self._read, args=(stream,), daemon=True).start()
+        yield self
+
+    def launch(self, count: int) -> float:
+        """Seconds until so many sessions, asked for one after the other, run. They are gone afterwards."""
+        stem = f"bench-{uuid.uuid4().hex[:8]}"
+        began_at = time.monotonic()
+        ids = [self.call("POST", "sessions/", self._request(f"{stem}-{n}"))["id"] for n in range(count)]
+        took_s = self._wait_for(ids, "RUNNING") - began_at
+        for session_id in ids:
+            self.call("DELETE", f"sessions/{session_id}/")
+        self._wait_for(ids, "TERMINATED")
+        return took_s
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        request = urllib.request.Request(
-            self._url + path,
-            method=method,
-            data=json.dumps(body).encode() if body else None,
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+        self._kept.request(
+            method, f"/api/v1/{path}", json.dumps(body) if body else None, headers=self._headers()
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        answer = self._kept.getresponse()
+        told = json.load(answer)
+        if answer.status >= 400:
+            raise SystemExit(f"{method} {path}: {told}")
+        return dict(told)
+
+    def _request(self, name: str) -> dict[str, Any]:
+        return {
+            "name": name,
+            "project": "demo",
+            "image": self.image,
+            "type": "batch",
+            "command": SLEEP,
+            "resources": {"cpu": CPU, "mem": f"{MEM_MIB}m"},
+        }
+
+    def _wait_for(self, ids: list[str], status: str) -> float:
+        """When the last of them had it."""
+        give_up_at = time.monotonic() + DEADLINE_S
+        with self._changed:
+            while not all(self._statuses.get(each, ("", 0.0))[0] == status for each in ids):
+                if not self._changed.wait(give_up_at - time.monotonic()):
+                    raise SystemExit(f"Not {status} after {DEADLINE_S:.0f} s: {self._statuses}")
+            return max(self._statuses[each][1] for each in ids)
+
+    def _read(self, stream: http.client.HTTPResponse) -> None:
+        for line in stream:
+            if line.startswith(b"data: "):
+                news = json.loads(line[6:])
+                if news["kind"] == "session-changed":
+                    with self._changed:
+                        self._statuses[news["id"]] = (news["status"], time.monotonic())
+                        self._changed.notify_all()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self._address.port, timeout=DEADLINE_S)
+
+    def _headers(self) -> dict[str, str]:
+        return {
+            "Host": self._address.netloc,
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/json",
+        }
 
 
-def time_bare(image: str) -> float:
-    began_at = time.monotonic()
-    command = ["docker", "run", "--rm", "-d", "--init", "--network", "bridge", image, "sleep", "60"]
-    container = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    took_s = time.monotonic() - began_at
-    subprocess.run(["docker", "rm", "-f", container], check=True, capture_output=True)
-    return took_s
+class Bare:
+    """The engine without us: its own command, with the flags that matter for time."""
+
+    def __init__(self, image: str, user: str) -> None:
+        self._name = f"berth-bench-{uuid.uuid4().hex[:8]}"
+        self._image = image
+        self._user = user
+
+    @contextlib.contextmanager
+    def network(self) -> Iterator["Bare"]:
+        docker("network", "create", self._name)
+        try:
+            yield self
+        finally:
+            self._clear()
+            subprocess.run(["docker", "network", "rm", self._name], check=False, capture_output=True)
+
+    def run(self, count: int) -> float:
+        """Seconds until so many containers run. They are gone afterwards."""
+        began_at = time.monotonic()
+        with ThreadPoolExecutor(CONCURRENCY) as pool:
+            list(pool.map(lambda _: self._run_one(), range(count)))
+        took_s = time.monotonic() - began_at
+        self._clear()
+        return took_s
+
+    def _run_one(self) -> None:
+        limits = (
+            "--memory",
+            f"{MEM_MIB}m",
+            "--memory-swap",
+            f"{MEM_MIB}m",
+            "--cpus",
+            str(CPU),
+            "--pids-limit",
+            "4096",
+        )
+        walls = ("--cap-drop", "ALL", "--security-opt", "no-new-privileges:true", "--user", self._user)
+        place = ("--network", self._name, "--label", self._name, "-v", "/home/work")
+        docker("run", "-d", "--init", *limits, *walls, *place, self._image, *SLEEP.split())
+
+    def _clear(self) -> None:
+        containers = docker("ps", "-aq", "--filter", f"label={self._name}").split()
+        if containers:
+            docker("rm", "-fv", *containers)
 
 
-def time_session(portal: Portal, image: str, name: str) -> float:
-    body = {"name": name[:60], "project": "demo", "image": image, "resources": {"cpu": 0.1, "mem": "256m"}}
-    began_at = time.monotonic()
-    path = f"sessions/{portal.call('POST', 'sessions/', body)['id']}/"
-    wait_for(portal, path, {"RUNNING"}, poll_s=0.01)
-    took_s = time.monotonic() - began_at
-    portal.call("DELETE", path)
-    wait_for(portal, path, {"TERMINATED"}, poll_s=0.1)
-    return took_s
-
-
-def wait_for(portal: Portal, path: str, wanted: set[str], *, poll_s: float) -> None:
-    give_up_at = time.monotonic() + DEADLINE_S
-    while (session := portal.call("GET", path))["status"] not in wanted:
-        if session["status"] == "ERROR" or time.monotonic() > give_up_at:
-            raise SystemExit(f"The session is {session['status']}: {session['status_message']}")
-        time.sleep(poll_s)
+def docker(*arguments: str) -> str:
+    return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout
