@@ -8,7 +8,9 @@ from django.contrib.sessions.models import Session
 from django.db.models import Q
 from django.utils.crypto import constant_time_compare
 
+from accounts import tokens
 from accounts.models import KeyPair, Membership, User
+from accounts.selectors import usable_keypair
 from common import clock
 
 
@@ -28,6 +30,15 @@ def login_of(request: object) -> Login:
     if keypair is not None:
         return Login(user_id=user_id, keypair_id=keypair.pk)
     return Login(user_id=user_id, session_key=request.session.session_key or "")  # type: ignore[attr-defined]
+
+
+def keypair_of_token(token: str) -> KeyPair | None:
+    """The keypair, with its user, that this token opens now. One query."""
+    halves = tokens.split_token(token)
+    keypair = usable_keypair(halves[0]) if halves else None
+    if halves is None or keypair is None or not tokens.matches(halves[1], keypair.secret_hash):
+        return None
+    return keypair
 
 
 def live_logins(logins: Collection[Login]) -> dict[Login, User]:

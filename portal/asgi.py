@@ -12,19 +12,26 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
+from django.urls import re_path
 
 from agents.runtime.registry import close_async_runtimes
 from portal.body_guard import BodyGuard
 from portal.lifespan import Lifespan
 from sessions_app.gateway.app_proxy import AppProxy
-from sessions_app.gateway.routing import websocket_urlpatterns
+from sessions_app.gateway.keepers import start_keeping, stop_keeping
+from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatterns
 
+of_pages = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
 portal_application = ProtocolTypeRouter(
     {
         "http": BodyGuard(django_application),  # type: ignore[arg-type]
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns))),
+        "websocket": URLRouter([*program_urlpatterns, re_path("", of_pages)]),
     }
 )
 
 app_proxy = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
-application = Lifespan(app_proxy, on_shutdown=(app_proxy.close, close_async_runtimes))
+application = Lifespan(
+    app_proxy,
+    on_startup=(start_keeping,),
+    on_shutdown=(app_proxy.close, stop_keeping, close_async_runtimes),
+)

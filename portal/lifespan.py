@@ -6,10 +6,18 @@ from common.proxy.asgi import AsgiApp, Receive, Scope, Send
 
 
 class Lifespan:
-    """Hands everything to `application`; when the server stops it awaits each of `on_shutdown`, in order."""
+    """Hands everything to `application`; awaits each of `on_startup` before the server takes requests, and each of
+    `on_shutdown` when it stops, in order."""
 
-    def __init__(self, application: AsgiApp, *, on_shutdown: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    def __init__(
+        self,
+        application: AsgiApp,
+        *,
+        on_startup: Sequence[Callable[[], Awaitable[None]]] = (),
+        on_shutdown: Sequence[Callable[[], Awaitable[None]]],
+    ) -> None:
         self._application = application
+        self._on_startup = on_startup
         self._on_shutdown = on_shutdown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -17,6 +25,8 @@ class Lifespan:
             await self._application(scope, receive, send)
             return
         while (await receive())["type"] != "lifespan.shutdown":
+            for begin in self._on_startup:
+                await begin()
             await send({"type": "lifespan.startup.complete"})
         for close in self._on_shutdown:
             await close()

@@ -8,9 +8,8 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from accounts import tokens
+from accounts.logins import keypair_of_token
 from accounts.models import KeyPair, User
-from accounts.selectors import usable_keypair
 from common import clock
 
 NOTE_USE_EVERY = timedelta(minutes=1)
@@ -24,9 +23,8 @@ class KeyPairAuthentication(BaseAuthentication):
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        halves = tokens.split_token(token.strip())
-        keypair = usable_keypair(halves[0]) if halves else None
-        if halves is None or keypair is None or not tokens.matches(halves[1], keypair.secret_hash):
+        keypair = keypair_of_token(token.strip())
+        if keypair is None:
             raise AuthenticationFailed(_REFUSAL)
         self._note_use(keypair)
         return keypair.user, keypair

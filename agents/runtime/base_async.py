@@ -1,51 +1,105 @@
-"""The port to a container engine for the event loop: terminals and logs that flow. Pure, and the faults are those of
+"""The port to a container engine for the event loop: processes and logs that flow. Pure, and the faults are those of
 `base`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import IntEnum
+
+from agents.runtime.base_files import ContainerFiles
+
+KEEPER_VARIABLE = "BERTH_KEEPER"
+"""In the environment of a process, its `keeper`: how it is found again once nobody holds it any more."""
 
 
-class Shell(ABC):
-    """One process with a terminal in a container. Not thread-safe; one reader."""
+class Channel(IntEnum):
+    """Where bytes of a process belong; numbered as the engine does."""
+
+    INPUT = 0
+    OUTPUT = 1
+    ERRORS = 2
+
+
+SIGNALS = ("HUP", "INT", "QUIT", "TERM", "KILL", "USR1", "USR2", "CONT", "STOP", "TSTP", "WINCH")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSpec:
+    """What is run beside the main process of a container. Without `argv` it is the best interactive shell there is; no
+    shell reads `argv`. An empty `working_dir` or `user` is the container's own. `keeper` names who ends it."""
+
+    argv: tuple[str, ...] = ()
+    has_terminal: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)
+    working_dir: str = ""
+    user: str = ""
+    columns: int = 80
+    rows: int = 24
+    keeper: str = ""
+
+
+class Process(ABC):
+    """One process in a container. Not thread-safe; one reader."""
 
     @abstractmethod
-    async def read(self) -> bytes:
-        """The next bytes of output, b"" once it has ended. Not reading holds the process back."""
+    async def read(self) -> tuple[Channel, bytes]:
+        """What it says next; no bytes once it has ended. With a terminal all is OUTPUT. Not reading holds it back."""
 
     @abstractmethod
-    async def write(self, data: bytes) -> None:
-        """Types `data`; waits while the process does not take it."""
+    def write(self, data: bytes) -> None:
+        """Gives it input, without waiting; `drain` waits. After its end it does nothing."""
+
+    @property
+    @abstractmethod
+    def unwritten_bytes(self) -> int:
+        """Input that still waits on our side."""
+
+    @abstractmethod
+    async def drain(self) -> None:
+        """Waits until little of the input waits on our side."""
+
+    @abstractmethod
+    async def end_input(self) -> None:
+        """Tells it that no more input comes, after what was written. With a terminal it means nothing."""
 
     @abstractmethod
     async def resize(self, columns: int, rows: int) -> None:
         """Changes the size of the terminal. After the end it does nothing."""
 
     @abstractmethod
+    async def signal(self, name: str) -> None:
+        """Sends one of SIGNALS to it and its group. After the end it does nothing."""
+
+    @abstractmethod
     async def exit_code(self) -> int | None:
         """How it ended; None while it runs or where nobody knows."""
 
     @abstractmethod
-    async def close(self) -> None:
-        """Hangs up: the process and what it runs in the foreground end. May be repeated; never raises a
-        fault."""
+    async def close(self) -> bool:
+        """Hangs up: it ends, and without a terminal so does its group. False if the engine could not be told: then
+        `end_kept` is still to be called. May be repeated; never raises a fault."""
 
 
 class AsyncRuntime(ABC):
     """One engine, for the event loop that made it."""
 
     @abstractmethod
-    async def open_shell(
-        self,
-        name: str,
-        *,
-        argv: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
-        user: str = "",
-        columns: int = 80,
-        rows: int = 24,
-    ) -> Shell:
-        """A shell in the container: `argv`, or the best interactive shell it has. Raises ContainerGone."""
+    async def open_process(self, name: str, spec: ProcessSpec) -> Process:
+        """Starts a process in the container. A program that is not there ends with 127. Raises ContainerGone, also for
+        a container without any shell."""
+
+    @abstractmethod
+    async def end_kept(self, name: str, keeper: str) -> None:
+        """Ends all processes in the container whose keeper begins so. An absent or stopped container is a success."""
+
+    @abstractmethod
+    async def running_containers(self, labels: Mapping[str, str]) -> list[str]:
+        """Names of the containers that run and carry all these labels."""
+
+    @abstractmethod
+    def files(self, name: str) -> ContainerFiles:
+        """The files of a container; asks nothing yet."""
 
     @abstractmethod
     def follow_logs(

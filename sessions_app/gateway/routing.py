@@ -2,8 +2,13 @@
 
 from django.urls import path
 
-from sessions_app.gateway.terminal import TerminalConsumer
+from sessions_app.gateway.exec import ExecSocket
+from sessions_app.gateway.terminal import TerminalSocket
 
+# For pages: behind the check of their origin and the portal's sign-in.
 websocket_urlpatterns = [
-    path("ws/sessions/<uuid:session_id>/terminal/", TerminalConsumer.as_asgi(), name="ws-terminal")
+    path("ws/sessions/<uuid:session_id>/terminal/", TerminalSocket.as_asgi(), name="ws-terminal")
 ]
+
+# For programs with a token.
+program_urlpatterns = [path("api/v1/sessions/<uuid:session_id>/exec/", ExecSocket.as_asgi(), name="ws-exec")]

@@ -145,6 +145,7 @@ POST   admin:app_list                      in         in         in         in  
 # and an app on its own host, whose cells are the answer after all redirects.
 GATEWAY = """
 WS     ws-terminal                         4401       4404       4404       4404       open       4403       4403       4403
+WS     ws-exec                             4401       4404       4404       4404       open       4403       4403       4403
 GET    app-host                            in         404        404        404        200        403        403        403
 """
 
@@ -203,4 +204,4 @@ def parse(table: str) -> list[Row]:
 REST_ROWS = parse(REST)
 OURS = parse(PAGES) + REST_ROWS
 THIRD_PARTY = parse(ACCOUNT) + parse(ADMIN)
-TERMINAL, APP = parse(GATEWAY)
+TERMINAL, EXEC, APP = parse(GATEWAY)

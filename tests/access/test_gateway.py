@@ -5,8 +5,9 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from accounts.models import User
-from sessions_app.gateway.routing import websocket_urlpatterns
-from tests.access.matrix import APP, COLUMNS, OPEN, SIGN_IN, TERMINAL
+from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatterns
+from tests import factories
+from tests.access.matrix import APP, COLUMNS, EXEC, OPEN, SIGN_IN, TERMINAL
 from tests.access.world import make_people
 from tests.factories_sessions import make_place
 from tests.ws.servers import serve_app
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_every_websocket_has_a_row() -> None:
-    assert [pattern.name for pattern in websocket_urlpatterns] == [TERMINAL.route]
+    patterns = [*websocket_urlpatterns, *program_urlpatterns]
+    assert [pattern.name for pattern in patterns] == [TERMINAL.route, EXEC.route]
 
 
 async def test_terminals_open_for_those_whom_the_matrix_names() -> None:
@@ -28,6 +30,17 @@ async def test_terminals_open_for_those_whom_the_matrix_names() -> None:
     async with gateway() as browser:
         codes = {column: await terminal(browser, people.get(column), path) for column in COLUMNS}
     assert codes == TERMINAL.cells
+
+
+async def test_processes_run_for_those_whom_the_matrix_names() -> None:
+    place = await in_thread(make_place)()
+    session = await in_thread(place.run)()
+    people = await in_thread(make_people)(place.project, place.owner)
+    tokens = {column: await in_thread(factories.make_token)(user) for column, user in people.items()}
+    path = f"/api/v1/sessions/{session.pk}/exec/"
+    async with gateway() as browser:
+        codes = {column: await process(browser, tokens.get(column, ""), path) for column in COLUMNS}
+    assert codes == EXEC.cells
 
 
 async def test_apps_open_for_those_whom_the_matrix_names() -> None:
@@ -50,6 +63,18 @@ async def terminal(browser: Browser, user: User | None, path: str) -> str:
         while message.type is aiohttp.WSMsgType.TEXT:
             message = await socket.receive(timeout=10)
         return OPEN if message.type is aiohttp.WSMsgType.BINARY else str(socket.close_code)
+
+
+async def process(browser: Browser, token: str, path: str) -> str:
+    """The code with which the websocket is closed, or that the process runs."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with browser.http.ws_connect(f"http://127.0.0.1:{browser.port}{path}", headers=headers) as socket:
+        await socket.send_json({"argv": ["echo"]})
+        message = await socket.receive(timeout=10)
+        if message.type is aiohttp.WSMsgType.TEXT and "started" in message.json():
+            return OPEN
+        await socket.receive(timeout=10)
+        return str(socket.close_code)
 
 
 async def app(browser: Browser, user: User | None, host: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agents.runtime.base import RuntimeUnavailable, TlsMaterial
+from agents.runtime.base_async import ProcessSpec
 from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
 from tests import engines
@@ -26,7 +27,7 @@ def test_dead_engine_is_unavailable_and_the_address_is_told(tmp_path: Path) -> N
 async def test_dead_engine_is_unavailable_on_the_event_loop_too(tmp_path: Path) -> None:
     runtime = DockerAsyncRuntime(f"unix://{tmp_path}/no-engine")
     with pytest.raises(RuntimeUnavailable, match="no-engine"):
-        await runtime.open_shell("berth-test-none")
+        await runtime.open_process("berth-test-none", ProcessSpec())
     await runtime.close()
 
 
@@ -126,5 +127,5 @@ async def test_event_loop_reaches_an_engine_over_tls(certificates: Path) -> None
     async with engine_over_tls(certificates) as address:
         runtime = DockerAsyncRuntime(address, material(certificates))
         with pytest.raises(Exception, match="No such container"):
-            await runtime.open_shell("berth-test-none")
+            await runtime.open_process("berth-test-none", ProcessSpec())
         await runtime.close()

@@ -22,7 +22,7 @@ from agents.runtime.base import (
     OutOfCapacity,
     RuntimeRefused,
 )
-from agents.runtime.base_async import AsyncRuntime, Shell
+from agents.runtime.base_async import AsyncRuntime
 from tests import engines
 from tests.contract.conftest import Rig
 from tests.waiting import wait_until
@@ -36,13 +36,6 @@ def ended(rig: Rig, name: str) -> ContainerState:
         return state if state and state.status is ContainerStatus.EXITED else None
 
     return wait_until(state_at_end)  # type: ignore[return-value]
-
-
-async def read_until(shell: Shell, wanted: bytes) -> bytes:
-    seen = b""
-    while wanted not in seen and (data := await shell.read()):
-        seen += data
-    return seen
 
 
 def test_info_tells_what_the_machine_has(rig: Rig) -> None:
@@ -295,47 +288,6 @@ def test_helper_without_its_image_is_a_fault(rig: Rig) -> None:
 
 
 # On the event loop
-
-
-async def test_shell_gives_output_for_input_until_it_exits(rig: Rig, async_runtime: AsyncRuntime) -> None:
-    name = rig.running()
-    shell = await async_runtime.open_shell(name, columns=100, rows=30)
-    await shell.write(b"echo hello\n")
-    assert b"hello" in await read_until(shell, b"hello\r\nhello" if rig_is_real(rig) else b"hello")
-    await shell.resize(120, 40)
-    assert await shell.exit_code() is None
-
-    await shell.write(b"exit\n")
-    while await shell.read():
-        pass
-    assert await shell.exit_code() == 0
-    await shell.close()
-    await shell.close()
-    rig.runtime.remove_container(name)
-
-
-def rig_is_real(rig: Rig) -> bool:
-    return rig.runtime.info().os != "simulated"
-
-
-async def test_shell_that_was_closed_has_ended(rig: Rig, async_runtime: AsyncRuntime) -> None:
-    name = rig.running()
-    shell = await async_runtime.open_shell(name)
-    await shell.close()
-    await shell.write(b"echo\n")
-    while await shell.read():
-        pass
-    rig.runtime.remove_container(name)
-
-
-async def test_shell_needs_a_running_container(rig: Rig, async_runtime: AsyncRuntime) -> None:
-    spec = rig.spec()
-    with pytest.raises(ContainerGone):
-        await async_runtime.open_shell(spec.name)
-    rig.runtime.ensure_container(spec)
-    with pytest.raises(ContainerGone):
-        await async_runtime.open_shell(spec.name)
-    rig.runtime.remove_container(spec.name)
 
 
 async def test_followed_log_ends_with_the_container(rig: Rig, async_runtime: AsyncRuntime) -> None:

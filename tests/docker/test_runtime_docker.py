@@ -19,6 +19,7 @@ from agents.runtime.base import (
     ProcessTimeout,
     RuntimeRefused,
 )
+from agents.runtime.base_async import ProcessSpec
 from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.wire import bridge_name
@@ -219,14 +220,15 @@ def test_logs_are_rotated_and_keep_every_letter(runtime: DockerRuntime) -> None:
 async def test_closed_terminals_leave_nothing_behind(runtime: DockerRuntime) -> None:
     name = start(runtime)
     loop_runtime = DockerAsyncRuntime(engines.ADDRESS)
-    asking = await loop_runtime.open_shell(name)
-    await asking.write(b"sleep 1111\n")
-    replaced = await loop_runtime.open_shell(name, argv=["cat"])
-    deaf = await loop_runtime.open_shell(name, argv=["sh", "-c", "trap '' HUP; while true; do sleep 1; done"])
+    asking = await loop_runtime.open_process(name, ProcessSpec())
+    asking.write(b"sleep 1111\n")
+    replaced = await loop_runtime.open_process(name, ProcessSpec(argv=("cat",)))
+    deaf_script = ("sh", "-c", "trap '' HUP; while true; do sleep 1; done")
+    deaf = await loop_runtime.open_process(name, ProcessSpec(argv=deaf_script))
     await asyncio.to_thread(wait_until, lambda: "sleep 1111" in processes(runtime, name))
 
-    for shell in (asking, replaced, deaf):
-        await shell.close()
+    for process in (asking, replaced, deaf):
+        assert await process.close()
     await loop_runtime.close()
 
     def is_clean() -> bool:
@@ -240,21 +242,22 @@ async def test_closed_terminals_leave_nothing_behind(runtime: DockerRuntime) -> 
 async def test_terminal_has_the_size_and_the_environment_it_was_given(runtime: DockerRuntime) -> None:
     name = start(runtime)
     loop_runtime = DockerAsyncRuntime(engines.ADDRESS)
-    shell = await loop_runtime.open_shell(
-        name,
-        argv=["sh", "-c", "stty size; echo $TERM-$COLOUR; read x; stty size"],
+    spec = ProcessSpec(
+        argv=("sh", "-c", "read x; stty size; echo $TERM-$COLOUR; read x; stty size"),
         environment={"COLOUR": "teal"},
         columns=100,
         rows=30,
     )
+    shell = await loop_runtime.open_process(name, spec)
+    shell.write(b"\n")
     seen = b""
     while b"teal" not in seen:
-        seen += await shell.read()
-    assert seen.split()[-1] == b"xterm-256color-teal"
+        seen += (await shell.read())[1]
+    assert seen.split()[-3:] == [b"30", b"100", b"xterm-256color-teal"]
 
     await shell.resize(120, 40)
-    await shell.write(b"\n")
-    while data := await shell.read():
+    shell.write(b"\n")
+    while data := (await shell.read())[1]:
         seen += data
     assert b"40 120" in seen
     await shell.close()
@@ -265,7 +268,7 @@ async def test_terminal_has_the_size_and_the_environment_it_was_given(runtime: D
 async def test_terminal_that_nobody_reads_does_not_grow_this_process(runtime: DockerRuntime) -> None:
     name = start(runtime)
     loop_runtime = DockerAsyncRuntime(engines.ADDRESS)
-    shell = await loop_runtime.open_shell(name, argv=["yes"])
+    shell = await loop_runtime.open_process(name, ProcessSpec(argv=("yes",)))
     before = resident_pages()
 
     def written_bytes() -> int:

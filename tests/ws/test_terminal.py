@@ -13,10 +13,10 @@ from django.contrib.sessions.models import Session
 from accounts.roles import Role
 from agents.models import Agent
 from agents.runtime.base import ContainerSpec
-from agents.runtime.base_async import Shell
-from agents.runtime.registry import runtime_for
+from agents.runtime.base_async import Process, ProcessSpec
+from agents.runtime.registry import close_async_runtimes, runtime_for
 from agents.runtime.simulated_async import SimulatedAsyncRuntime
-from sessions_app.gateway import connections, terminal
+from sessions_app.gateway import connections, process_socket, terminal
 from sessions_app.gateway.access import authorizer
 from sessions_app.gateway.connections import Kind, OpenConnections
 from tests import factories
@@ -30,7 +30,7 @@ in_thread = sync_to_async
 def running(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Stage:
     """The session's container on a simulated engine; access is looked at again ten times a second."""
     quick = OpenConnections(authorizer().still_present, recheck_s=0.1)
-    monkeypatch.setattr(terminal, "open_connections", lambda: quick)
+    monkeypatch.setattr(process_socket, "open_connections", lambda: quick)
     stage.run()
     kernel = stage.session.kernels.get()
     address = f"simulated://{kernel.pk.hex}?image=tiny"
@@ -91,23 +91,23 @@ async def test_several_terminals_do_not_mix(running: Stage) -> None:
 
 
 async def test_a_shell_ends_with_its_page(running: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    shells: list[Shell] = []
-    closed: list[Shell] = []
-    open_shell = SimulatedAsyncRuntime.open_shell
+    shells: list[Process] = []
+    closed: list[Process] = []
+    open_process = SimulatedAsyncRuntime.open_process
 
-    async def remember(self: SimulatedAsyncRuntime, name: str, **told: Any) -> Shell:
-        shell = await open_shell(self, name, **told)
+    async def remember(self: SimulatedAsyncRuntime, name: str, spec: ProcessSpec) -> Process:
+        shell = await open_process(self, name, spec)
         shells.append(shell)
         close = shell.close
 
-        async def close_and_remember() -> None:
+        async def close_and_remember() -> bool:
             closed.append(shell)
-            await close()
+            return await close()
 
         monkeypatch.setattr(shell, "close", close_and_remember)
         return shell
 
-    monkeypatch.setattr(SimulatedAsyncRuntime, "open_shell", remember)
+    monkeypatch.setattr(SimulatedAsyncRuntime, "open_process", remember)
     async with gateway() as browser:
         await signed_in(browser, running.owner)
         socket = await browser.websocket(PORTAL_HOST, path_of(running))
@@ -146,7 +146,7 @@ async def test_nonsense_closes_the_terminal_with_a_word(running: Stage, text: st
 async def test_more_than_a_program_takes_in_is_refused(
     running: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "TYPED_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(terminal.TerminalSocket, "input_limit", 1000)
     async with gateway() as browser:
         await signed_in(browser, running.owner)
         async with browser.websocket(PORTAL_HOST, path_of(running)) as socket:
@@ -228,3 +228,4 @@ async def test_an_engine_that_does_not_answer_lets_the_page_try_again(stage: Sta
         await signed_in(browser, stage.owner)
         async with browser.websocket(PORTAL_HOST, path_of(stage)) as socket:
             assert await closing_code(socket) == 1011
+    await close_async_runtimes()

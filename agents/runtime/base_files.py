@@ -1,0 +1,113 @@
+"""The port to the files of a running container. Pure, and the faults are those of `base`.
+
+Paths are absolute texts. Whoever asks has the rights of the container's own user, and links are followed only as that
+user would follow them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from agents.runtime.base import RuntimeFault
+
+
+class PathMissing(RuntimeFault):
+    """There is nothing at this path."""
+
+    code = "path_missing"
+
+
+class PathForbidden(RuntimeFault):
+    """The container's user may not do this there."""
+
+    code = "path_forbidden"
+
+
+class PathUnfit(RuntimeFault):
+    """What is at this path is not of the kind that the call needs, or the engine cannot reach it."""
+
+    code = "path_unfit"
+
+
+class EntryType(StrEnum):
+    FILE = "file"
+    DIRECTORY = "directory"
+    SYMLINK = "symlink"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name in a directory. `mode` has the permission bits alone; `target` is where a link points to."""
+
+    name: str
+    type: EntryType
+    size_bytes: int
+    mode: int
+    modified_at: datetime
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who the container's processes are: what they own and may read."""
+
+    uid: int
+    gids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path that the container's user reached: without links but for perhaps the last name, and what is there.
+    `is_readable`: that user may read it, and enter it if it is a directory."""
+
+    path: str
+    entry: Entry
+    is_readable: bool
+
+
+class Staging(ABC):
+    """A directory of its own in the directory where an upload belongs. Discard it, whatever happened."""
+
+    @abstractmethod
+    async def unpack(self, chunks: AsyncIterable[bytes]) -> None:
+        """Unpacks a tar into it. The caller vouches for the tar: the engine unpacks as root. Raises PathUnfit where the
+        engine does not see what the container sees (tmpfs)."""
+
+    @abstractmethod
+    async def commit(self) -> None:
+        """Moves all that is in it to where it belongs, each file whole; directories are merged, files replaced. Raises
+        PathForbidden, PathUnfit: what was not moved is not moved then."""
+
+    @abstractmethod
+    async def discard(self) -> None:
+        """It is gone with what is still in it. May be repeated; never raises a fault."""
+
+
+class ContainerFiles(ABC):
+    """The files of one container that runs. Every method may raise ContainerGone and RuntimeUnavailable."""
+
+    @abstractmethod
+    async def owner(self) -> Owner:
+        """Who its processes are."""
+
+    @abstractmethod
+    async def find(self, path: str, *, follows_link: bool) -> Place:
+        """What is at `path`, if its user may get there; with `follows_link` what a link there leads to in the end.
+        Raises PathMissing, PathForbidden."""
+
+    @abstractmethod
+    async def list_directory(self, path: str, limit: int) -> tuple[list[Entry], bool]:
+        """Entries by name, at most `limit`, and whether these are all. Raises PathMissing, PathForbidden, PathUnfit."""
+
+    @abstractmethod
+    def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
+        """What the engine packs of a file or directory, as root: names begin with that of the place. The content is the
+        container's word: screen it. Close the iterator (`aclose`) to leave early. Raises PathMissing, PathUnfit."""
+
+    @abstractmethod
+    async def stage(self, directory: str) -> Staging:
+        """Makes `directory` with its parents, where they are missing, and a staging in it. Raises PathForbidden,
+        PathUnfit."""

@@ -1,0 +1,286 @@
+"""Files of a container on a real Docker engine: content by its archives, everything else by `sh` as the container's user.
+
+The engine packs and unpacks as root. So it is only shown paths that the user's own `sh` reached, and only unpacks into a
+directory that the user made.
+"""
+
+import asyncio
+import re
+import stat
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from secrets import token_hex
+
+from agents.runtime.base import ContainerGone, RuntimeFault, RuntimeRefused, RuntimeUnavailable
+from agents.runtime.base_async import Channel, Process, ProcessSpec
+from agents.runtime.base_files import (
+    ContainerFiles,
+    Entry,
+    EntryType,
+    Owner,
+    PathForbidden,
+    PathMissing,
+    PathUnfit,
+    Place,
+    Staging,
+)
+from agents.runtime.engine_http import EngineHttp
+from agents.runtime.wire import parse_instant
+
+STAGING_PREFIX = ".berth-upload-"
+OUTPUT_BYTES = 4 * 2**20
+QUICK_S = 30
+COMMIT_S = 600
+ASKED_ONE_BY_ONE = 200
+MISSING, FORBIDDEN, UNFIT = 2, 13, 20
+IS_READABLE = b"r"
+
+# Go's os.FileMode, in which the engine says what a path is.
+_GO_DIRECTORY, _GO_SYMLINK, _GO_IRREGULAR = 1 << 31, 1 << 27, 0x8F280000
+
+GO_THERE = """
+umask 022
+go_to() {
+  cd -P -- "$1" 2>/dev/null && return
+  [ -d "$1" ] && exit 13
+  [ -e "$1" ] && exit 20
+  exit 2
+}
+"""
+OWNER = """
+while read -r key first rest; do
+  case $key in Uid:|Gid:) echo "$first";; Groups:) echo "$first $rest";; esac
+done </proc/self/status
+"""
+FIND = """
+directory=${1%/*} name=${1##*/}
+go_to "${directory:-/}"
+if [ "$2" = follow ] && [ -L "./$name" ] && [ -d "./$name" ]; then go_to "./$name"; name=; fi
+[ -e "./$name" ] || [ -L "./$name" ] || exit 2
+printf '%s\\0' "${PWD%/}/$name"
+[ ! -r "./$name" ] || { [ -d "./$name" ] && [ ! -x "./$name" ]; } || printf r
+"""
+LIST = """
+go_to "$1"
+[ -r . ] || exit 13
+limit=$2 count=0 is_complete=yes
+set --
+for name in * .[!.]* ..?*; do
+  [ -e "$name" ] || [ -L "$name" ] || continue
+  count=$((count + 1))
+  [ "$count" -le "$limit" ] || { is_complete=; break; }
+  set -- "$@" "./$name"
+done
+[ $# = 0 ] || printf '%s\\0' "$@"
+printf '/%s\\0' "$is_complete"
+[ $# = 0 ] || exec stat -c '%f %s %Y' -- "$@" 2>/dev/null
+"""
+STAGE = """
+[ -e "$1" ] || mkdir -p -- "$1" 2>/dev/null || exit 13
+go_to "$1"
+umask 077
+mkdir -- "$2" 2>/dev/null || exit 13
+printf '%s\\0' "${PWD%/}"
+"""
+COMMIT = """
+merge() {
+  for from in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+    [ -e "$from" ] || [ -L "$from" ] || continue
+    to=$2/${from##*/}
+    if [ ! -d "$from" ] || [ -L "$from" ]; then
+      [ ! -d "$to" ] || exit 20
+      mv -f -- "$from" "$to" || exit 13
+    elif [ -d "$to" ]; then
+      (merge "$from" "$to") || exit $?
+    else
+      [ ! -e "$to" ] && [ ! -L "$to" ] || exit 20
+      mv -- "$from" "$to" || exit 13
+    fi
+  done
+}
+go_to "$1"
+merge "$1/$2" "${1%/}"
+"""
+DISCARD = """
+chmod -R u+rwx -- "$1" 2>/dev/null
+rm -rf -- "$1"
+"""
+
+OpenProcess = Callable[[str, ProcessSpec], Awaitable[Process]]
+
+
+class DockerFiles(ContainerFiles):
+    """Made for one container."""
+
+    def __init__(self, http: EngineHttp, container: str, open_process: OpenProcess) -> None:
+        self._http = http
+        self._container = container
+        self._open_process = open_process
+
+    async def owner(self) -> Owner:
+        uid, gid, *groups = (await self.run(OWNER, path="")).split()
+        return Owner(int(uid), frozenset(map(int, (gid, *groups))))
+
+    async def find(self, path: str, *, follows_link: bool) -> Place:
+        found = await self.run(GO_THERE + FIND, path, "follow" if follows_link else "", path=path)
+        reached, _, readable = found.partition(b"\0")
+        place = Place(_text(reached), await self._entry(_text(reached)), readable == IS_READABLE)
+        if follows_link and place.entry.type is EntryType.SYMLINK:
+            return await self.find(place.entry.target, follows_link=False)
+        return place
+
+    async def list_directory(self, path: str, limit: int) -> tuple[list[Entry], bool]:
+        told = await self.run(GO_THERE + LIST, path, str(limit), path=path)
+        *names, end, stats = told.split(b"\0")
+        is_complete = end == b"/yes"
+        shown = [_text(name.removeprefix(b"./")) for name in names]
+        lines = stats.split(b"\n")[:-1]
+        if len(lines) == len(shown):
+            entries = [_entry_of_line(name, line) for name, line in zip(shown, lines, strict=True)]
+        else:
+            entries = await self._entries_one_by_one(path, shown[:ASKED_ONE_BY_ONE])
+            is_complete &= len(shown) <= ASKED_ONE_BY_ONE
+        return sorted(entries, key=lambda entry: entry.name), is_complete
+
+    async def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
+        try:
+            async with self._http.download(self._archive, path=place.path) as content, aclosing(content):
+                async for data in content:
+                    yield data
+        except RuntimeRefused as refusal:
+            raise PathUnfit(f"The engine cannot read {place.path}: {refusal}") from refusal
+
+    async def stage(self, directory: str) -> Staging:
+        name = STAGING_PREFIX + token_hex(8)
+        made = await self.run(GO_THERE + STAGE, directory, name, path=directory)
+        return DockerStaging(self, _text(made.removesuffix(b"\0")), name)
+
+    async def unpack(self, directory: str, chunks: AsyncIterable[bytes]) -> None:
+        try:
+            await self._http.upload(self._archive, chunks, path=directory, noOverwriteDirNonDir="true")
+        except RuntimeRefused as refusal:
+            raise PathUnfit(f"The engine cannot write to {directory}: {refusal}") from refusal
+
+    async def run(self, script: str, *arguments: str, path: str, limit_s: float = QUICK_S) -> bytes:
+        """What a script of ours says, in the container, as its user. Raises what its exit code means for `path`."""
+        spec = ProcessSpec(argv=("sh", "-c", script, "sh", *arguments), has_terminal=False)
+        process = await self._open_process(self._container, spec)
+        try:
+            async with asyncio.timeout(limit_s):
+                output = await _output_of(process)
+                code = await process.exit_code()
+        except TimeoutError as error:
+            raise RuntimeUnavailable(f"{self._container}: no answer about {path} in {limit_s} s") from error
+        finally:
+            await process.close()
+        if code != 0 and not output:
+            raise _fault_of_code(code, path)
+        return output
+
+    @property
+    def _archive(self) -> str:
+        return f"/containers/{self._container}/archive"
+
+    async def _entry(self, path: str) -> Entry:
+        try:
+            told = await self._http.head(self._archive, path=path)
+        except ContainerGone:
+            raise
+        except RuntimeRefused as refusal:
+            raise PathUnfit(f"The engine does not see {path}; it may lie in memory (tmpfs).") from refusal
+        return Entry(
+            name=path.rpartition("/")[2],
+            type=_type_of_go_mode(told["mode"]),
+            size_bytes=told["size"],
+            mode=told["mode"] & 0o777,
+            modified_at=parse_instant(told["mtime"]) or datetime.fromtimestamp(0, UTC),
+            target=told["linkTarget"],
+        )
+
+    async def _entries_one_by_one(self, path: str, names: list[str]) -> list[Entry]:
+        entries = []
+        for name in names:
+            try:
+                entries.append(await self._entry(f"{path.rstrip('/')}/{name}"))
+            except PathUnfit:
+                continue  # gone in the meantime
+        return entries
+
+
+class DockerStaging(Staging):
+    """`name` in `directory`, which the container's user reached."""
+
+    def __init__(self, files: DockerFiles, directory: str, name: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._name = name
+
+    async def unpack(self, chunks: AsyncIterable[bytes]) -> None:
+        await self._files.unpack(f"{self._directory}/{self._name}", chunks)
+
+    async def commit(self) -> None:
+        await self._files.run(
+            GO_THERE + COMMIT,
+            self._directory or "/",
+            self._name,
+            path=self._directory or "/",
+            limit_s=COMMIT_S,
+        )
+
+    async def discard(self) -> None:
+        path = f"{self._directory}/{self._name}"
+        try:
+            await self._files.run(DISCARD, path, path=path, limit_s=COMMIT_S)
+        except RuntimeFault:
+            return
+
+
+async def _output_of(process: Process) -> bytes:
+    output = bytearray()
+    while (said := await process.read())[1]:
+        if said[0] is Channel.OUTPUT:
+            output += said[1][: OUTPUT_BYTES - len(output)]
+    return bytes(output)
+
+
+def _fault_of_code(code: int | None, path: str) -> RuntimeFault:
+    if code == MISSING:
+        return PathMissing(f"There is nothing at {path}.")
+    if code == UNFIT:
+        return PathUnfit(f"What is at {path} is of another kind.")
+    if code == FORBIDDEN:
+        return PathForbidden(f"The session's user may not do this at {path}.")
+    return PathUnfit(f"The container has no programs for this ({code}): {path}")
+
+
+def _entry_of_line(name: str, line: bytes) -> Entry:
+    """From `stat -c '%f %s %Y'`. Raises PathUnfit for what no `stat` says."""
+    match = re.fullmatch(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,11})", line)
+    if match is None:
+        raise PathUnfit(f"The container's stat says {line[:80]!r}")
+    mode, size, modified = int(match[1], 16), int(match[2]), int(match[3])
+    return Entry(
+        name=name,
+        type=_type_of_mode(mode),
+        size_bytes=size,
+        mode=mode & 0o777,
+        modified_at=datetime.fromtimestamp(max(0, min(modified, 2**32)), UTC),
+    )
+
+
+def _type_of_mode(mode: int) -> EntryType:
+    kinds = {stat.S_IFREG: EntryType.FILE, stat.S_IFDIR: EntryType.DIRECTORY, stat.S_IFLNK: EntryType.SYMLINK}
+    return kinds.get(stat.S_IFMT(mode), EntryType.OTHER)
+
+
+def _type_of_go_mode(mode: int) -> EntryType:
+    if mode & _GO_DIRECTORY:
+        return EntryType.DIRECTORY
+    if mode & _GO_SYMLINK:
+        return EntryType.SYMLINK
+    return EntryType.OTHER if mode & _GO_IRREGULAR else EntryType.FILE
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="replace")

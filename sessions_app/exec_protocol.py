@@ -1,0 +1,114 @@
+"""What programs may ask for over the websocket of exec (ADR 19), read from JSON. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from agents.runtime.base_async import SIGNALS, ProcessSpec
+from common.errors import InvalidInput
+
+SUBPROTOCOL = "berth.exec.v1"
+BEARER_PREFIX = "berth.bearer."
+INPUT_WINDOW_BYTES = 2**20
+
+ARGV_WORDS = 1000
+ARGV_BYTES = 128 * 2**10
+ENVIRONMENT_NAMES = 100
+ENVIRONMENT_BYTES = 64 * 2**10
+PATH_BYTES = 3072
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_OURS = "BERTH_"
+_KNOWN = frozenset({"argv", "tty", "env", "cwd", "rows", "cols"})
+
+
+def parse_order(message: object) -> ProcessSpec:
+    """What the first message asks for. Raises InvalidInput with the field that is wrong."""
+    if not isinstance(message, dict):
+        raise _wrong("argv", "The first message is an object with “argv”.")
+    if unknown := sorted(set(message) - _KNOWN):
+        raise _wrong(str(unknown[0])[:40], "There is no such field.")
+    has_terminal = message.get("tty", False)
+    if not isinstance(has_terminal, bool):
+        raise _wrong("tty", "“tty” is true or false.")
+    return ProcessSpec(
+        argv=_argv(message.get("argv", []), may_be_empty=has_terminal),
+        has_terminal=has_terminal,
+        environment=_environment(message.get("env", {})),
+        working_dir=_working_dir(message.get("cwd", "")),
+        columns=_side(message, "cols", 80),
+        rows=_side(message, "rows", 24),
+    )
+
+
+def parse_signal(name: object) -> str:
+    """Raises InvalidInput for what is none of ours."""
+    if name not in SIGNALS:
+        raise _wrong("signal", f"Signals are {', '.join(SIGNALS)}.")
+    return str(name)
+
+
+def bearer_of(headers: Mapping[bytes, bytes], subprotocols: list[str]) -> str:
+    """The token of a handshake, from its header or its subprotocols; "" without one."""
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    offered = [name.removeprefix(BEARER_PREFIX) for name in subprotocols if name.startswith(BEARER_PREFIX)]
+    return offered[0] if offered else ""
+
+
+def _argv(words: object, *, may_be_empty: bool) -> tuple[str, ...]:
+    if not isinstance(words, list) or not all(_is_text(word) for word in words):
+        raise _wrong("argv", "“argv” is a list of texts, the program first.")
+    if not words and not may_be_empty:
+        raise _wrong("argv", "“argv” names no program. Only with “tty” it may be empty: then it is a shell.")
+    if words and not words[0]:
+        raise _wrong("argv", "The program's name is empty.")
+    if len(words) > ARGV_WORDS or sum(len(word.encode()) for word in words) > ARGV_BYTES:
+        raise _wrong("argv", f"“argv” has at most {ARGV_WORDS} words of together {ARGV_BYTES // 2**10} KiB.")
+    return tuple(words)
+
+
+def _environment(names: object) -> dict[str, str]:
+    if not isinstance(names, dict) or not all(_is_text(value) for value in names.values()):
+        raise _wrong("env", "“env” is an object of texts.")
+    for name in names:
+        if not _NAME.fullmatch(name) or name.startswith(_OURS):
+            raise _wrong("env", f"A variable cannot be called “{name[:40]}”.")
+    size = sum(len(name) + len(value.encode()) for name, value in names.items())
+    if len(names) > ENVIRONMENT_NAMES or size > ENVIRONMENT_BYTES:
+        raise _wrong(
+            "env", f"“env” has at most {ENVIRONMENT_NAMES} variables of {ENVIRONMENT_BYTES // 2**10} KiB."
+        )
+    return dict(names)
+
+
+def _working_dir(path: object) -> str:
+    if path == "":
+        return ""
+    if not isinstance(path, str) or not _is_text(path) or not path.startswith("/"):
+        raise _wrong("cwd", "“cwd” is an absolute path.")
+    if len(path.encode()) > PATH_BYTES:
+        raise _wrong("cwd", f"“cwd” is longer than {PATH_BYTES} bytes.")
+    return path
+
+
+def _side(message: Mapping[str, object], name: str, default: int) -> int:
+    value = message.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:
+        raise _wrong(name, f"“{name}” is a number from 1 to 1000.")
+    return value
+
+
+def _is_text(value: object) -> bool:
+    """Text that a program can be given: no NUL, no half of a surrogate pair."""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _wrong(field: str, sentence: str) -> InvalidInput:
+    return InvalidInput(sentence, fields={field: [sentence]})
