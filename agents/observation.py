@@ -1,13 +1,13 @@
 """What an engine says about its machine at one moment. Talks to engines, never to the database."""
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from agents.discovery import discover_devices
 from agents.discovery.base import AcceleratorDevice
 from agents.models import Agent
-from agents.runtime.base import ContainerRuntime, EngineInfo, ImageInfo, RuntimeFault
+from agents.runtime.base import ContainerRuntime, EngineInfo, ImageInfo, RuntimeFault, RuntimeUnavailable
 from agents.selectors import runtime_of
 
 OBSERVERS = 16
@@ -30,10 +30,19 @@ def observe(runtime: ContainerRuntime, address: str) -> Observation:
 
 
 def observe_all(agents: Iterable[Agent]) -> Iterator[tuple[Agent, Observation | RuntimeFault]]:
-    """Each agent with what it said, or with why it did not; a silent one does not hold up the others."""
+    """Each agent with what it said, or with why it did not, as the answers come: a silent one does not hold up the
+    others."""
     with ThreadPoolExecutor(OBSERVERS, thread_name_prefix="heartbeat") as pool:
-        listed = list(agents)
-        yield from zip(listed, pool.map(_observation_or_fault, listed), strict=True)
+        asked = {pool.submit(_observation_or_fault, agent): agent for agent in agents}
+        for answer in as_completed(asked):
+            yield asked[answer], answer.result()
+
+
+def demand_own_engine(agent: Agent, runtime: ContainerRuntime) -> None:
+    """Another engine at the same address has none of the agent's containers, and those it has are another agent's.
+    Raises RuntimeUnavailable; the heartbeat finds out too, and the agent is lost soon."""
+    if runtime.info().engine_id != agent.engine_id:
+        raise RuntimeUnavailable(f"Another engine answers at {agent.address}.")
 
 
 def _observation_or_fault(agent: Agent) -> Observation | RuntimeFault:

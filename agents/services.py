@@ -6,6 +6,7 @@ from datetime import timedelta
 import structlog
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import F
 
 from accounts.selectors import require_superadmin
 from agents import lifecycle
@@ -123,6 +124,11 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
         announce(CapacityChanged(agent.resource_group_id))
         lifecycle.push_agent_change(agent)
     return agent
+
+
+def shift_instants(step: timedelta) -> None:
+    """The clock was set by `step`: no machine has been silent, or lost, for longer because of that."""
+    Agent.objects.update(heartbeat_at=F("heartbeat_at") + step, state_changed_at=F("state_changed_at") + step)
 
 
 @transaction.atomic

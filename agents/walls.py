@@ -68,7 +68,8 @@ def stand(agent: Agent, trusted_for: timedelta) -> bool:
     walls = agent.data.get("walls", {})
     if walls.get("error", "never raised") or walls["life_id"] != agent.data.get("life_id"):
         return False
-    return clock.now() - datetime.fromisoformat(walls["raised_at"]) < trusted_for
+    age = clock.now() - datetime.fromisoformat(walls["raised_at"])
+    return timedelta(0) <= age < trusted_for
 
 
 def raise_walls(agent: Agent, image_ids: Sequence[str]) -> str:

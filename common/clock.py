@@ -1,9 +1,14 @@
-"""The one place that asks what time it is."""
+"""The one place that asks what time it is, and whether somebody has set it."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+TOLERATED = timedelta(seconds=5)
 
 _frozen: ContextVar[datetime | None] = ContextVar("frozen_instant", default=None)
 
@@ -21,3 +26,27 @@ def frozen_at(instant: datetime) -> Iterator[None]:
         yield
     finally:
         _frozen.reset(token)
+
+
+def reading() -> float:
+    """How far the time of day is ahead of the machine's steady clock, in seconds: it changes only when somebody sets the
+    time, or the machine slept."""
+    return time.time() - time.monotonic()
+
+
+def step_since(earlier: float | None) -> timedelta | None:
+    """By how much the time was set since that `reading` on this machine: zero for what a time server corrects without
+    notice, None if there is no such reading."""
+    if earlier is None:
+        return None
+    step = timedelta(seconds=reading() - earlier)
+    return step if abs(step) > TOLERATED else timedelta(0)
+
+
+@cache
+def machine_id() -> str:
+    """Names this machine since it was booted; readings of one are nothing to another."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"

@@ -11,6 +11,7 @@ import structlog
 from django.conf import settings
 
 from agents.models import Agent
+from agents.observation import demand_own_engine
 from agents.runtime.base import (
     ContainerRuntime,
     ContainerState,
@@ -32,14 +33,13 @@ from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, KernelLog, SessionMount
 from sessions_app.pulls import PullReporter
 from sessions_app.services import begin_termination, start_app
-from sessions_app.states import REASON_SENTENCES, Reason, Status
+from sessions_app.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from vfolders.selectors import mount_source
 
 log = structlog.get_logger(__name__)
 
 KEPT_LOG_BYTES = 4 * 2**20
 STOP_GRACE_S = 10
-LAUNCHING = (Status.SCHEDULED, Status.PREPARING, Status.STARTING)
 
 
 def work_lock(session_id: UUID) -> str:
@@ -218,10 +218,12 @@ def end_session(session_id: UUID) -> None:
 
 
 def end_kernel(kernel: Kernel, agent: Agent) -> None:
-    """Stop one container, keep its log, remove it and its scratch home."""
+    """Stop one container, keep its log, remove it and its scratch home. Raises RuntimeFault while it is not gone."""
     runtime = runtime_of(agent)
     state = runtime.inspect_container(kernel.container_name)
-    if state is not None:
+    if state is None:
+        demand_own_engine(agent, runtime)
+    else:
         if state.status is ContainerStatus.RUNNING:
             runtime.stop_container(kernel.container_name, STOP_GRACE_S)
         keep_log(kernel, runtime)
@@ -230,7 +232,14 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
 
 
 def keep_log(kernel: Kernel, runtime: ContainerRuntime) -> None:
-    content = runtime.read_logs(kernel.container_name, limit_bytes=KEPT_LOG_BYTES)
+    """A log that the engine cannot read is no reason to keep the container."""
+    try:
+        content = runtime.read_logs(kernel.container_name, limit_bytes=KEPT_LOG_BYTES)
+    except RuntimeUnavailable:
+        raise
+    except RuntimeFault as error:
+        log.warning("end.log_lost", kernel_id=str(kernel.pk), error=str(error))
+        return
     KernelLog.objects.update_or_create(
         kernel=kernel, defaults={"content_gzip": gzip.compress(content), "size_bytes": len(content)}
     )

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
+from django.db.models import F, Q
 
 from common import clock
 from common.actors import Actor
@@ -17,6 +18,7 @@ from sessions_app.events import CapacityReleased
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
+    LATE_END,
     REASON_SENTENCES,
     Reason,
     Status,
@@ -25,6 +27,7 @@ from sessions_app.states import (
 )
 
 log = structlog.get_logger(__name__)
+CLOCK_ROUND = timedelta(seconds=10)
 
 
 class IllegalTransition(Conflict):
@@ -74,17 +77,44 @@ def transition_many(
     return sessions
 
 
-def finish(session_id: UUID, *, actor: Actor, message: str = "") -> ComputeSession:
-    """Move a TERMINATING session to the end that was decided when it began to end."""
-    session = ComputeSession.objects.only("outcome", "outcome_reason", "status_message").get(pk=session_id)
+def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:
+    """Move a TERMINATING session to the end that was decided when it began to end, for the cause told then."""
+    session = ComputeSession.objects.only("outcome", "outcome_reason").get(pk=session_id)
     reason = Reason(session.outcome_reason) if session.outcome_reason else Reason.ENGINE_REFUSED
+    began = (
+        SessionTransition.objects.filter(session=session_id, to_status=Status.TERMINATING)
+        .order_by("pk")
+        .last()
+    )
     return transition(
         session_id,
         to=Status(session.outcome or Status.ERROR),
         reason=reason,
         actor=actor,
-        message=message or session.status_message,
+        message=began.message if began else "",
     )
+
+
+@transaction.atomic
+def postpone_end(session_id: UUID) -> None:
+    """Give a TERMINATING session another deadline, and say why it has not ended; it keeps what it holds."""
+    session = ComputeSession.objects.select_for_update().get(pk=session_id)
+    if session.status != Status.TERMINATING:
+        return
+    session.status_message = LATE_END
+    session.deadline_at = _deadline(session, Status.TERMINATING, clock.now())
+    session.save(update_fields=["status_message", "deadline_at"])
+    log.error("end.late", session_id=str(session_id), since=session.status_changed_at.isoformat())
+    push_session_change(session)
+
+
+def shift_deadlines(step: timedelta) -> None:
+    """The clock was set by `step`: deadlines that were written before move along. What was written since is younger than
+    a round of the reconciler, by the new clock."""
+    now = clock.now()
+    is_new = Q(status_changed_at__gt=now - CLOCK_ROUND, status_changed_at__lte=now + CLOCK_ROUND)
+    old = ComputeSession.objects.live().exclude(is_new)
+    old.update(deadline_at=F("deadline_at") + step, status_changed_at=F("status_changed_at") + step)
 
 
 def _move(

@@ -2,32 +2,38 @@
 
 import re
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from datetime import timedelta
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.core.cache import cache
+from django.db import connection
+from django.db.models import Q
 
 from agents.models import Agent
+from agents.observation import demand_own_engine
 from agents.runtime.base import (
     ContainerRuntime,
     ContainerState,
     ContainerStatus,
     LabelledObject,
     RuntimeFault,
-    RuntimeUnavailable,
 )
 from agents.selectors import connected_agents, lost_agents, runtime_of
+from agents.services import shift_instants
+from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
-from sessions_app.models import ComputeSession, Kernel
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.services import begin_termination
-from sessions_app.states import Reason, Status
+from sessions_app.states import LAUNCHING, Reason, Status
 
 log = structlog.get_logger(__name__)
 
@@ -35,19 +41,57 @@ UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # A launch or an end that nobody reported on for this long is started again; whoever still works on it holds its lock.
 STALE_AFTER = timedelta(seconds=5)
 LOST_GRACE = timedelta(minutes=5)
+LANES = 16
+ROUND_S = 10
+CLOCK_KEY = f"clock:{clock.machine_id()}"
+# How often an end that is late is tried again: a container that cannot be killed takes a thread for a while each time.
+LATE_AFTER = timedelta(seconds=60)
+LATE_RETRY_S = 30
+
+_lanes = ThreadPoolExecutor(LANES, thread_name_prefix="reconcile")
+_under_way: dict[int, Future[None]] = {}
 
 
 def reconcile_sessions() -> None:
-    """One round over all agents and all live sessions. A machine whose last heartbeat failed is left out until it is
-    heard again: waiting for it would hold up all the others."""
-    for agent in connected_agents().filter(last_error=""):
-        try:
-            reconcile_agent(agent, runtime_of(agent))
-        except RuntimeFault as error:
-            log.warning("reconcile.agent_failed", agent=agent.name, error=str(error))
+    """One round over all agents and all live sessions."""
+    follow_the_clock()
+    reconcile_agents()
     end_sessions_of_lost_agents()
     enforce_deadlines()
     restart_stale_work()
+
+
+def reconcile_agents() -> None:
+    """Each agent in a lane of its own. One that takes longer than ROUND_S goes on in its lane, is left out of the next
+    rounds meanwhile, and holds up nobody; one whose last heartbeat failed is left out until it is heard again."""
+    lanes = []
+    for agent in connected_agents().filter(last_error=""):
+        if agent.pk not in _under_way or _under_way[agent.pk].done():
+            _under_way[agent.pk] = _lanes.submit(copy_context().run, _reconcile_in_lane, agent)
+            lanes.append(_under_way[agent.pk])
+    done, _ = wait(lanes, timeout=ROUND_S)
+    for lane in done:
+        lane.result()
+
+
+def _reconcile_in_lane(agent: Agent) -> None:
+    try:
+        reconcile_agent(agent, runtime_of(agent))
+    except RuntimeFault as error:
+        log.warning("reconcile.agent_failed", agent=agent.name, error=str(error))
+    finally:
+        connection.close()  # the lane's own
+
+
+def follow_the_clock() -> None:
+    """Deadlines move along when somebody sets the clock of this machine, or it slept: nothing has had its time."""
+    step = clock.step_since(cache.get(CLOCK_KEY))
+    if step or step is None:
+        cache.set(CLOCK_KEY, clock.reading(), timeout=None)
+    if step:
+        log.warning("reconcile.clock_was_set", seconds=step.total_seconds())
+        lifecycle.shift_deadlines(step)
+        shift_instants(step)
 
 
 def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
@@ -65,7 +109,7 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     ended = [kernel for name, kernel in running.items() if not is_up(found.get(name))]
     strays = found.keys() - kernels.keys()
     if ended or strays:
-        demand_its_engine(agent, runtime)
+        demand_own_engine(agent, runtime)
     for name, kernel in running.items():
         if is_up(found.get(name)):
             note_address(kernel, found[name])
@@ -86,13 +130,6 @@ def ids_in(things: Iterable[ContainerState | LabelledObject], label: str) -> set
     """The ids in this label of engine objects; labels that are no id, which somebody else wrote, are left out."""
     texts = {thing.labels.get(label, "") for thing in things}
     return {UUID(text) for text in texts if UUID_TEXT.fullmatch(text)}
-
-
-def demand_its_engine(agent: Agent, runtime: ContainerRuntime) -> None:
-    """Another engine at the same address has none of the agent's containers, and those it has are another agent's.
-    Raises RuntimeUnavailable; the heartbeat finds out too, and the agent is lost soon."""
-    if runtime.info().engine_id != agent.engine_id:
-        raise RuntimeUnavailable(f"Another engine answers at {agent.address}.")
 
 
 def note_address(kernel: Kernel, state: ContainerState) -> None:
@@ -159,13 +196,13 @@ def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
 
 
 def end_sessions_of_lost_agents() -> None:
-    """After the grace, the sessions of a machine that does not answer end, and what they held is given back. What
-    still runs there is reaped when it comes back."""
+    """After the grace, the sessions of a machine that does not answer end, and what they held is given back: nobody is
+    placed there. What still runs there is reaped when it comes back."""
     for agent in lost_agents(since=clock.now() - LOST_GRACE):
         kernels = Kernel.objects.filter(agent=agent, session__ended_at=None)
         for session_id in set(kernels.values_list("session_id", flat=True)):
             _begin_end(session_id, Reason.AGENT_LOST)
-            lifecycle.finish(session_id, actor=SYSTEM)
+            _finish(session_id)
 
 
 def enforce_deadlines() -> None:
@@ -175,8 +212,7 @@ def enforce_deadlines() -> None:
         if status is Status.PENDING:
             _end_waiting(session.pk)
         elif status is Status.TERMINATING:
-            log.error("end.forced", session_id=str(session.pk))
-            lifecycle.finish(session.pk, actor=SYSTEM)
+            _insist(session.pk)
         elif status is Status.RUNNING:
             reason = Reason.COMMAND_TIMED_OUT if session.timeout_s else Reason.LIFETIME_OVER
             _begin_end(session.pk, reason)
@@ -184,21 +220,40 @@ def enforce_deadlines() -> None:
             _begin_end(session.pk, Reason.DEADLINE_PASSED)
 
 
+def _insist(session_id: UUID) -> None:
+    """An end that is late. What the session holds is not given away while its container may run: only a machine that is
+    not used any more cannot be asked."""
+    agents = Agent.objects.filter(kernels__session_id=session_id)
+    if agents.exclude(state=AgentState.RETIRED).exists():
+        lifecycle.postpone_end(session_id)
+    else:
+        _finish(session_id)
+
+
 def restart_stale_work() -> None:
     """Start again what a lost task or a killed worker left in the middle."""
-    stale = ComputeSession.objects.filter(status_changed_at__lt=clock.now() - STALE_AFTER)
-    launching = stale.filter(status__in=[Status.SCHEDULED, Status.PREPARING, Status.STARTING])
-    _enqueue_each(TaskName.LAUNCH_SESSION, launching.values_list("pk", flat=True))
-    _enqueue_each(
-        TaskName.TERMINATE_SESSION, stale.filter(status=Status.TERMINATING).values_list("pk", flat=True)
-    )
+    now = clock.now()
+    stale = ComputeSession.objects.filter(status_changed_at__lt=now - STALE_AFTER)
+    launching = stale.filter(status__in=LAUNCHING)
+    ending = stale.filter(status=Status.TERMINATING)
+    late = Q(status_changed_at__lt=now - LATE_AFTER)
+    _enqueue_each(TaskName.LAUNCH_SESSION, launching, every_s=int(STALE_AFTER.total_seconds()))
+    _enqueue_each(TaskName.TERMINATE_SESSION, ending.exclude(late), every_s=int(STALE_AFTER.total_seconds()))
+    _enqueue_each(TaskName.TERMINATE_SESSION, ending.filter(late), every_s=LATE_RETRY_S)
 
 
-def _enqueue_each(task: TaskName, session_ids: Iterable[UUID]) -> None:
-    """Once per session and STALE_AFTER: while an engine hangs, so does each task, and they would pile up."""
-    for session_id in session_ids:
-        if cache.add(f"work-asked:{task}:{session_id}", 1, timeout=int(STALE_AFTER.total_seconds())):
+def _enqueue_each(task: TaskName, sessions: ComputeSessionQuerySet, *, every_s: int) -> None:
+    """Once per session and `every_s`: while an engine hangs, so does each task, and they would pile up."""
+    for session_id in sessions.values_list("pk", flat=True):
+        if cache.add(f"work-asked:{task}:{session_id}", 1, timeout=every_s):
             enqueue_on_commit(task, session_id=str(session_id))
+
+
+def _finish(session_id: UUID) -> None:
+    try:
+        lifecycle.finish(session_id, actor=SYSTEM)
+    except IllegalTransition:
+        log.info("reconcile.overtaken", session_id=str(session_id))
 
 
 def _end_waiting(session_id: UUID) -> None:

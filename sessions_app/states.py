@@ -38,6 +38,7 @@ TRANSITIONS = MappingProxyType(
 TERMINAL = frozenset(status for status, following in TRANSITIONS.items() if not following)
 LIVE = frozenset(Status) - TERMINAL
 HOLDING = LIVE - {Status.PENDING}
+LAUNCHING = (Status.SCHEDULED, Status.PREPARING, Status.STARTING)
 
 # Seconds after which a session may not be found in the status any more; what then happens is in reconcile.py.
 # RUNNING ends by the session's own `timeout_s` or lifetime; PREPARING includes the pull of a large image.
@@ -110,6 +111,8 @@ REASON_SENTENCES = MappingProxyType(
         Reason.LIFETIME_OVER: "Its longest lifetime was reached.",
     }
 )
+
+LATE_END = "Its machine has not removed its container yet and is asked again; until then it keeps what it holds."
 
 # The end state that follows TERMINATING for each reason to end; what is not named ends in ERROR.
 OUTCOMES = MappingProxyType(

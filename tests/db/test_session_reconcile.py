@@ -30,8 +30,8 @@ def place() -> Place:
 class DyingRuntime(SimulatedRuntime):
     """The worker dies at the n-th call that changes something: the call may have been done or not."""
 
-    def __init__(self, *, images: tuple[str, ...] = ()) -> None:
-        super().__init__(name="dying", images=images)
+    def __init__(self, *, name: str, images: tuple[str, ...] = ()) -> None:
+        super().__init__(name=name, images=images)
         self.calls_left = -1
         self.dies_after = True
 
@@ -68,7 +68,7 @@ for _name in CHANGING_CALLS:
 def test_launch_that_was_killed_at_any_call_goes_on_in_the_next_run(
     place: Place, nth: int, dies_after: bool
 ) -> None:
-    runtime = place.replace_runtime(DyingRuntime)
+    runtime = place.replace_runtime(lambda images: DyingRuntime(name=place.agent.name, images=images))
     session = place.place()
     runtime.calls_left, runtime.dies_after = nth, dies_after
 
@@ -86,7 +86,7 @@ def test_launch_that_was_killed_at_any_call_goes_on_in_the_next_run(
 def test_end_that_was_killed_at_any_call_goes_on_in_the_next_run(
     place: Place, nth: int, dies_after: bool
 ) -> None:
-    runtime = place.replace_runtime(DyingRuntime)
+    runtime = place.replace_runtime(lambda images: DyingRuntime(name=place.agent.name, images=images))
     session = place.run(type="batch", command="true")
     terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
     runtime.calls_left, runtime.dies_after = nth, dies_after

@@ -1,0 +1,205 @@
+"""What a session holds is free when its container is gone, and not before."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from agents import lifecycle as agent_lifecycle
+from agents.runtime.base import RuntimeRefused
+from agents.runtime.registry import adopt_runtime
+from agents.runtime.simulated import SimulatedRuntime
+from agents.states import AgentState
+from common import clock
+from common.actors import SYSTEM
+from sessions_app import lifecycle, reconcile
+from sessions_app.launcher import end_session
+from sessions_app.models import ComputeSession
+from sessions_app.services import terminate_session
+from sessions_app.states import LATE_END, REASON_SENTENCES, Reason, Status
+from tests import factories
+from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
+
+LATER = timedelta(hours=1)
+
+
+class FrozenRuntime(SimulatedRuntime):
+    """Its containers cannot be killed while `is_frozen`."""
+
+    is_frozen = True
+
+    def stop_container(self, name: str, grace_s: int) -> None:
+        if self.is_frozen:
+            raise RuntimeRefused("tried to kill container, but did not receive an exit event")
+        super().stop_container(name, grace_s)
+
+
+class DeafLogRuntime(SimulatedRuntime):
+    """Cannot read any log."""
+
+    def read_logs(self, name, **options):  # type: ignore[no-untyped-def]
+        raise RuntimeRefused("error opening log file: invalid argument")
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def stop(place: Place, session: ComputeSession) -> None:
+    terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+
+
+def test_places_are_kept_while_a_container_that_cannot_be_killed_runs(place: Place) -> None:
+    runtime = place.replace_runtime(lambda images: FrozenRuntime(name=place.agent.name, images=images))
+    session = place.run()
+    held = place.occupied()
+    stop(place, session)
+
+    with clock.frozen_at(clock.now() + LATER):
+        reconcile.enforce_deadlines()
+        late = place.fresh(session)
+        assert (late.status, late.status_message) == (Status.TERMINATING, LATE_END)
+        assert late.deadline_at > clock.now()
+        assert place.occupied() == held != {}
+
+    runtime.is_frozen = False  # type: ignore[attr-defined]
+    end_session(session.pk)
+    ended = place.fresh(session)
+    assert (ended.status, ended.status_message) == (
+        Status.TERMINATED,
+        REASON_SENTENCES[Reason.USER_REQUESTED],
+    )
+    assert place.occupied() == {}
+
+
+def test_an_end_on_a_machine_that_was_retired_is_over_at_its_deadline(place: Place) -> None:
+    place.replace_runtime(lambda images: FrozenRuntime(name=place.agent.name, images=images))
+    session = place.run()
+    stop(place, session)
+    agent_lifecycle.transition(place.agent.pk, to=AgentState.RETIRED, actor=SYSTEM)
+    with clock.frozen_at(clock.now() + LATER):
+        reconcile.enforce_deadlines()
+    assert place.fresh(session).status == Status.TERMINATED
+
+
+def test_an_engine_that_took_the_address_does_not_end_a_session_by_not_knowing_it(place: Place) -> None:
+    session = place.run()
+    own = place.runtime
+    adopt_runtime(place.agent.address, SimulatedRuntime(name="another", images=[place.image.reference]))
+    stop(place, session)
+    assert place.fresh(session).status == Status.TERMINATING
+
+    adopt_runtime(place.agent.address, own)
+    end_session(session.pk)
+    assert place.fresh(session).status == Status.TERMINATED
+    assert own.list_containers({}) == []
+
+
+def test_a_log_that_cannot_be_read_keeps_no_session_from_its_end(place: Place) -> None:
+    place.replace_runtime(lambda images: DeafLogRuntime(name=place.agent.name, images=images))
+    session = place.run()
+    stop(place, session)
+    assert place.fresh(session).status == Status.TERMINATED
+
+
+def test_a_late_end_is_tried_less_often(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.replace_runtime(lambda images: FrozenRuntime(name=place.agent.name, images=images))
+    session = place.run()
+    stop(place, session)
+    waits: list[int] = []
+    monkeypatch.setattr(reconcile.cache, "add", lambda key, value, timeout: waits.append(timeout))
+    for age_s in (10, 90):
+        with clock.frozen_at(clock.now() + timedelta(seconds=age_s)):
+            reconcile.restart_stale_work()
+    assert waits == [5, reconcile.LATE_RETRY_S]
+
+
+def test_two_who_finish_the_same_session_end_it_once(place: Place) -> None:
+    session = place.run()
+    stop(place, session)
+    lifecycle.finish(session.pk, actor=SYSTEM)
+    steps = session.transitions.filter(to_status=Status.TERMINATED)
+    assert steps.count() == 1
+
+
+# The clock
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(hours=-1)], ids=["ahead", "back"])
+def test_deadlines_move_along_when_the_clock_is_set(
+    place: Place, step: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = [place.place(), place.run(), place.enqueue(resources={"cpu": 8, "mem": "1g"})]
+    before = {session.pk: place.fresh(session).deadline_at - clock.now() for session in sessions}
+    reconcile.follow_the_clock()
+    begun = clock.reading()
+
+    monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
+    with clock.frozen_at(clock.now() + timedelta(minutes=1) + step):
+        reconcile.reconcile_sessions()
+        reconcile.reconcile_sessions()
+        for session in sessions:
+            fresh = place.fresh(session)
+            assert Status(fresh.status).is_terminal is False
+            left = fresh.deadline_at - clock.now()
+            assert abs(before[session.pk] - timedelta(minutes=1) - left) < timedelta(seconds=20)
+
+
+def test_lost_work_is_found_after_the_clock_was_set_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = place.place()
+    reconcile.follow_the_clock()
+    begun = clock.reading()
+    asked: list[str] = []
+    monkeypatch.setattr(reconcile, "enqueue_on_commit", lambda task, session_id: asked.append(session_id))
+    monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
+    with clock.frozen_at(clock.now() - timedelta(hours=1) + timedelta(seconds=30)):
+        reconcile.reconcile_sessions()
+    assert asked == [str(session.pk)]
+
+
+def test_the_time_server_s_small_corrections_are_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock.reading()
+    assert clock.step_since(None) is None
+    monkeypatch.setattr(clock, "reading", lambda: now + 1)
+    assert clock.step_since(now) == timedelta(0)
+
+
+# Engines that hang
+
+
+def test_a_machine_that_hangs_does_not_hold_up_the_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    asked = threading.Event()
+
+    class HangingRuntime(SimulatedRuntime):
+        lists = 0
+
+        def list_containers(self, labels):  # type: ignore[no-untyped-def]
+            self.lists += 1
+            asked.set()
+            assert go.wait(60)
+            return super().list_containers(labels)
+
+    monkeypatch.setattr(reconcile, "ROUND_S", 0.2)
+    other = make_place()
+    hanging = place.replace_runtime(lambda images: HangingRuntime(name=place.agent.name, images=images))
+    session = other.run(type="batch", command="true")
+    other.runtime.finish(session.kernels.get().container_name)
+    try:
+        reconcile.reconcile_sessions()
+        assert asked.is_set()
+        wait_until(lambda: other.fresh(session).status == Status.TERMINATING, deadline_s=30)
+        reconcile.reconcile_sessions()
+        assert hanging.lists == 1  # type: ignore[attr-defined]
+    finally:
+        go.set()
+        wait_until(lambda: all(lane.done() for lane in reconcile._under_way.values()), deadline_s=30)
