@@ -15,6 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from common.actors import ANONYMOUS, Actor, ActorKind
+from common.database import LOST, database_lost
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
 from common.slots import format_bytes
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
@@ -134,6 +135,9 @@ def _flat(detail: Any, prefix: str = "") -> dict[str, list[str]]:
 def _as_berth_error(error: Exception) -> BerthError | None:
     if isinstance(error, BerthError):
         return error
+    if isinstance(error, LOST):
+        log.warning("database.lost", error=str(error))
+        return database_lost()
     if isinstance(error, Http404):
         return NotFound("There is nothing at this address, or it is not yours to see.")
     if isinstance(error, DjangoPermissionDenied):

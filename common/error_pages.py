@@ -1,9 +1,12 @@
 """Refusals as pages: what failed, what to do, an id to quote."""
 
+import sys
+
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 
+from common.database import LOST, database_lost
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied
 
 TEMPLATES = {400: "400.html", 403: "403.html", 404: "404.html", 500: "500.html"}
@@ -36,6 +39,8 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
+    if isinstance(sys.exc_info()[1], LOST):
+        return error_page(request, database_lost())
     error = BerthError(
         "Berth made a mistake. It is in the log under the id below.",
         hint="Try again; if it stays, tell an administrator the id.",

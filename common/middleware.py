@@ -7,9 +7,11 @@ import structlog
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 
+from common.database import LOST, database_lost
 from common.error_pages import error_page
 from common.errors import BerthError
 
+log = structlog.get_logger(__name__)
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
@@ -54,4 +56,7 @@ class ErrorPageMiddleware:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, BerthError):
             return error_page(request, exception)
+        if isinstance(exception, LOST):
+            log.warning("database.lost", path=request.path, error=str(exception))
+            return error_page(request, database_lost())
         return None

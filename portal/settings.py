@@ -9,6 +9,7 @@ import environ
 from csp.constants import NONCE, NONE, SELF
 
 from common.hosts import parse_ports
+from common.database import PatientConnection
 from common.logs import configure_logging
 
 django_stubs_ext.monkeypatch()
@@ -109,6 +110,7 @@ TEMPLATES = [
     }
 ]
 
+PatientConnection.silence_s = env.float("BERTH_DB_SILENCE_S", 15)
 DATABASES = {"default": env.db_url_config(DATABASE_URL)}
 DATABASES["default"].update(
     {
@@ -116,7 +118,15 @@ DATABASES["default"].update(
         "CONN_HEALTH_CHECKS": True,  # the pool may hold connections that a restart of the server has ended
         # Connections that nobody needed for a minute are given up: each costs PostgreSQL a process.
         "OPTIONS": {
-            "pool": {"min_size": 1, "max_size": env.int("BERTH_DB_POOL", 16), "timeout": 10, "max_idle": 60}
+            "connect_timeout": 5,
+            "pool": {
+                "min_size": 1,
+                "max_size": env.int("BERTH_DB_POOL", 16),
+                "timeout": 10,
+                "max_idle": 60,
+                "reconnect_timeout": 5,  # then whoever asks next tries, at once
+                "connection_class": PatientConnection,
+            },
         },
     }
 )

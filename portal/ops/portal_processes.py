@@ -133,7 +133,7 @@ class Portal:
         return await run_once(
             arguments[0],
             argv,
-            environment=self._environment,
+            environment={**self._environment, "BERTH_DB_SILENCE_S": "0"},  # a migration may take its time
             directory=self._layout.checkout,
             is_quiet=is_quiet,
         )

@@ -4,11 +4,15 @@ import psycopg
 import pytest
 from django.conf import settings
 from django.db import OperationalError, connection
+from django.http import HttpResponse
 from django.test import RequestFactory
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import Domain
+from common.api import render_error
+from common.database import PatientConnection
 from common.error_pages import server_error
+from common.middleware import ErrorPageMiddleware
 
 CONNECTION = {"host": "HOST", "port": "PORT", "dbname": "NAME", "user": "USER", "password": "PASSWORD"}
 
@@ -39,3 +43,34 @@ def test_page_of_a_mistake_shows_while_the_database_is_lost() -> None:
     answer = server_error(request)
     assert answer.status_code == 500
     assert b"Berth made a mistake" in answer.content
+
+
+@pytest.mark.django_db(transaction=True)
+def test_database_that_does_not_answer_is_given_up_and_its_connection_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(PatientConnection, "silence_s", 0.2)
+    with connection.cursor() as cursor, pytest.raises(OperationalError, match="has not answered within"):
+        cursor.execute("SELECT pg_sleep(60)")
+    assert not connection.is_usable()
+    connection.close()
+    monkeypatch.setattr(PatientConnection, "silence_s", 15.0)
+    assert Domain.objects.count() == 0
+
+
+def test_program_is_told_that_the_database_does_not_answer() -> None:
+    answer = render_error(OperationalError("the database does not answer"), {})
+    assert answer is not None
+    assert (answer.status_code, answer.data["code"]) == (503, "database_lost")
+
+
+def test_page_says_that_the_database_does_not_answer() -> None:
+    request = RequestFactory().get("/", headers={"host": settings.ALLOWED_HOSTS[0]})
+    middleware = ErrorPageMiddleware(lambda request: HttpResponse())
+    answer = middleware.process_exception(request, OperationalError("the database does not answer"))
+    assert answer is not None
+    assert answer.status_code == 503
+    try:
+        raise OperationalError("outside of every view")
+    except OperationalError:
+        assert server_error(request).status_code == 503

@@ -1,0 +1,43 @@
+"""PostgreSQL when it does not answer: who waits gives up, and says so in words.
+
+A server that is stopped, or behind a cut wire, answers nothing and closes nothing either; without a limit of our own each
+thread that asks it would wait for ever.
+"""
+
+from typing import ClassVar, TypeVar
+
+import psycopg
+from django.db import InterfaceError, OperationalError
+from psycopg.abc import PQGen
+
+from common.errors import Unavailable
+
+RV = TypeVar("RV")
+
+LOST = (OperationalError, InterfaceError)
+LOOKED_EVERY_S = 0.1
+
+
+class PatientConnection(psycopg.Connection):  # type: ignore[type-arg]
+    """Gives up on an answer after `silence_s` (0: never), and is closed then: what came later would be the answer to
+    another question."""
+
+    silence_s: ClassVar[float] = 15.0
+
+    def wait(self, gen: PQGen[RV], interval: float = LOOKED_EVERY_S, timeout: float | None = None) -> RV:
+        try:
+            return super().wait(gen, interval, timeout or self.silence_s or None)
+        except psycopg.errors._WaitTimeout as error:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(
+                f"The database has not answered within {self.silence_s:g} s."
+            ) from error
+
+
+def database_lost() -> Unavailable:
+    """What people are told while it does not answer."""
+    return Unavailable(
+        "The database of Berth does not answer.",
+        hint="What was just asked may have been done or not: look again in a minute.",
+        code="database_lost",
+    )
