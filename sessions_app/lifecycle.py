@@ -14,6 +14,7 @@ from common.errors import Conflict
 from common.events import announce
 from common.pauses import pause
 from common.push import Audience, push_on_commit
+from common.revocations import ring_on_commit
 from sessions_app.events import CapacityReleased
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.states import (
@@ -201,6 +202,8 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
         reason=line.reason,
         actor=line.actor_label,
     )
+    if line.from_status == Status.RUNNING:
+        ring_on_commit()
     push_session_change(session)
 
 

@@ -3,22 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from channels.db import database_sync_to_async
+from django.db import DatabaseError
 
+from accounts.logins import Login, live_logins
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.selectors import async_runtime_of, runtime_of
 from common.actors import Actor
 from common.errors import BerthError, Unavailable
+from common.revocations import RECHECK_S, bell
 from sessions_app.models import Kernel
 from sessions_app.selectors import Action, access_session, kept_log
 from sessions_app.states import Status
 
 SHOWN_BYTES = 4 * 2**20
 POLL_S = 0.5
-RECHECK_S = 5.0
 END_PATIENCE_S = 15.0
+UNKNOWN_LIMIT_S = 30.0
 
 
 def read_log(kernel: Kernel) -> bytes:
@@ -33,12 +38,20 @@ def read_log(kernel: Kernel) -> bytes:
     return kept_log(kernel)
 
 
-async def follow_log(actor: Actor, kernel: Kernel) -> AsyncIterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """Who follows a log, and by which sign-in or token."""
+
+    actor: Actor
+    login: Login
+
+
+async def follow_log(follower: Follower, kernel: Kernel) -> AsyncIterator[bytes]:
     """Output as it comes, from the beginning until the container ends; waits while it has not begun.
 
-    Ends too when the actor may not read it any more, at most 5 s later.
+    Ends too when the follower may not read it any more, at most 5 s later.
     """
-    while (state := await _log_state(actor, kernel.session_id, kernel.name)) == "waiting":
+    while (state := await _log_state(follower, kernel.session_id)) == "waiting":
         await asyncio.sleep(POLL_S)
     if state == "live":
         fresh = await database_sync_to_async(_reload)(kernel)
@@ -46,9 +59,9 @@ async def follow_log(actor: Actor, kernel: Kernel) -> AsyncIterator[bytes]:
             async with aclosing(
                 async_runtime_of(fresh.placed_agent).follow_logs(fresh.container_name)
             ) as chunks:
-                async for chunk in _until_refused(actor, fresh, chunks):
+                async for chunk in _until_refused(follower, fresh, chunks):
                     yield chunk
-            await _until_ended(actor, kernel)
+            await _until_ended(follower, kernel)
             return
         except ContainerGone:
             pass
@@ -59,41 +72,61 @@ async def follow_log(actor: Actor, kernel: Kernel) -> AsyncIterator[bytes]:
         yield await database_sync_to_async(kept_log)(kernel)
 
 
-async def _until_ended(actor: Actor, kernel: Kernel) -> None:
+async def _until_ended(follower: Follower, kernel: Kernel) -> None:
     """Wait until the session whose output is complete has its end and exit code too, for a bounded time: whoever reads
     the log to its end asks for these next."""
     for _ in range(int(END_PATIENCE_S / POLL_S)):
-        if await _log_state(actor, kernel.session_id, kernel.name) != "live":
+        if await _log_state(follower, kernel.session_id) != "live":
             return
         await asyncio.sleep(POLL_S)
 
 
-async def _until_refused(actor: Actor, kernel: Kernel, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """`chunks` until the actor loses the right to them; asked every 5 s, also while nothing comes."""
+async def _until_refused(
+    follower: Follower, kernel: Kernel, chunks: AsyncIterator[bytes]
+) -> AsyncIterator[bytes]:
+    """`chunks` until the follower loses the right to them, whether much comes or nothing."""
+    refusal = asyncio.ensure_future(_refusal(follower, kernel.session_id))
     pending: asyncio.Task[bytes] | None = None
     try:
-        while True:
+        while not refusal.done():
             pending = pending or asyncio.ensure_future(anext(chunks))  # type: ignore[arg-type]
-            done, _ = await asyncio.wait({pending}, timeout=RECHECK_S)
-            if not done:
-                if await _log_state(actor, kernel.session_id, kernel.name) == "refused":
-                    return
-                continue
+            await asyncio.wait({pending, refusal}, return_when=asyncio.FIRST_COMPLETED)
+            if refusal.done() or not pending.done():
+                return
             task, pending = pending, None
             try:
                 yield task.result()
             except StopAsyncIteration:
                 return
     finally:
-        if pending is not None:
-            pending.cancel()
-            await asyncio.wait({pending})  # the stream can be closed only when nobody reads it any more
+        tasks: set[asyncio.Future[Any]] = {refusal} if pending is None else {refusal, pending}
+        for running in tasks:
+            running.cancel()
+        await asyncio.wait(tasks)  # the stream can be closed only when nobody reads it any more
+
+
+async def _refusal(follower: Follower, session_id: UUID) -> None:
+    """Returns when the follower may not read the log any more, or when nobody can say it for UNKNOWN_LIMIT_S."""
+    known_at = asyncio.get_running_loop().time()
+    with bell.listening() as ears:
+        while True:
+            await ears.wait(RECHECK_S)
+            now = asyncio.get_running_loop().time()
+            try:
+                if await _log_state(follower, session_id) == "refused":
+                    return
+                known_at = now
+            except DatabaseError:
+                if now - known_at > UNKNOWN_LIMIT_S:
+                    return
 
 
 @database_sync_to_async
-def _log_state(actor: Actor, session_id: UUID, kernel_name: str) -> str:
+def _log_state(follower: Follower, session_id: UUID) -> str:
+    if follower.login not in live_logins([follower.login]):
+        return "refused"
     try:
-        session = access_session(actor, session_id, Action.READ_LOGS)
+        session = access_session(follower.actor, session_id, Action.READ_LOGS)
     except BerthError:
         return "refused"
     if not session.is_live:

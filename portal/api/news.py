@@ -20,10 +20,10 @@ from accounts.logins import Login, live_logins
 from accounts.selectors import listeners_of
 from common.push import Audience, Listener, stream_name
 from common.redis import async_client
+from common.revocations import RECHECK_S, bell
 
 log = structlog.get_logger(__name__)
 
-RECHECK_S = 5.0
 WAITING_NEWS = 200
 REPLAY_CHUNK = 200
 READ_BLOCK_S = 10.0
@@ -142,18 +142,19 @@ class NewsDesk:
 
     async def _recheck(self) -> None:
         """Every few seconds: end streams whose login is over, and learn what the others may hear now."""
-        while True:
-            await asyncio.sleep(RECHECK_S)
-            subscriptions = list(self._subscriptions)
-            listeners = await database_sync_to_async(listeners_by_login)(
-                {item.login for item in subscriptions}
-            )
-            for subscription in subscriptions:
-                listener = listeners.get(subscription.login)
-                if listener is None:
-                    subscription.close()
-                else:
-                    subscription.listener = listener
+        with bell.listening() as ears:
+            while True:
+                await ears.wait(RECHECK_S)
+                subscriptions = list(self._subscriptions)
+                listeners = await database_sync_to_async(listeners_by_login, thread_sensitive=False)(
+                    {item.login for item in subscriptions}
+                )
+                for subscription in subscriptions:
+                    listener = listeners.get(subscription.login)
+                    if listener is None:
+                        subscription.close()
+                    else:
+                        subscription.listener = listener
 
 
 desk = NewsDesk()

@@ -11,10 +11,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from accounts.logins import login_of
 from common.api import ErrorOut, actor_of
 from common.renderers import PlainTextRenderer
 from sessions_app.api.serializers import SessionCreateInput, SessionOut, TransitionOut
-from sessions_app.logs import follow_log, read_log
+from sessions_app.logs import Follower, follow_log, read_log
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session, kernel_named, visible_sessions
@@ -89,7 +90,7 @@ class SessionLogView(APIView):
         kernel = kernel_named(session, request.query_params.get("kernel", "main1"))
         if request.query_params.get("follow", "") in {"1", "true"}:
             response = StreamingHttpResponse(
-                follow_log(actor_of(request), kernel), content_type="text/plain; charset=utf-8"
+                follow_log(Follower(actor_of(request), login_of(request)), kernel), content_type="text/plain; charset=utf-8"
             )
         else:
             response = HttpResponse(read_log(kernel), content_type="text/plain; charset=utf-8")  # type: ignore[assignment]

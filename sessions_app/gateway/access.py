@@ -1,5 +1,6 @@
 """The gateway's Authorizer on the portal's own data, and the one table of open connections of this process."""
 
+import asyncio
 from collections.abc import Callable
 from functools import cache
 from typing import Any, ParamSpec, TypeVar
@@ -24,6 +25,9 @@ from sessions_app.tickets import Door, port_named
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# A database that hangs is one that does not answer.
+DATABASE_PATIENCE_S = 8.0
 
 _ENDING = frozenset((Status.TERMINATING, Status.TERMINATED, Status.CANCELLED, Status.ERROR))
 
@@ -60,8 +64,9 @@ async def in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwarg
     if the database does not answer."""
     call: Any = database_sync_to_async(function, thread_sensitive=False)
     try:
-        return await call(*args, **kwargs)  # type: ignore[no-any-return]
-    except DatabaseError as exc:
+        async with asyncio.timeout(DATABASE_PATIENCE_S):
+            return await call(*args, **kwargs)  # type: ignore[no-any-return]
+    except (DatabaseError, TimeoutError) as exc:
         raise AccessUnknown from exc
 
 

@@ -9,11 +9,11 @@ from enum import StrEnum
 from functools import partial
 from uuid import UUID
 
+from common.revocations import RECHECK_S, bell
 from sessions_app.gateway.ports import AccessUnknown, Presence
 
 logger = logging.getLogger(__name__)
 
-RECHECK_S = 5.0
 # How long connections stay when nobody can say whether they may.
 UNKNOWN_LIMIT_S = 30.0
 
@@ -105,18 +105,19 @@ class OpenConnections:
     async def _recheck_while_open(self) -> None:
         loop = asyncio.get_running_loop()
         known_at = loop.time()
-        while self._cuts:
-            await asyncio.sleep(self._recheck_s)
-            asked = frozenset(self._cuts)
-            try:
-                staying = await self._still_present(asked) if asked else frozenset()
-                known_at = loop.time()
-            except AccessUnknown:
-                if loop.time() - known_at < UNKNOWN_LIMIT_S:
-                    continue
-                logger.warning(
-                    "permissions unknown for %d s: closing all connections to sessions", UNKNOWN_LIMIT_S
-                )
-                staying = frozenset()
-            for presence in asked - staying:
-                self.cut(presence)
+        with bell.listening() as ears:
+            while self._cuts:
+                await ears.wait(self._recheck_s)
+                asked = frozenset(self._cuts)
+                try:
+                    staying = await self._still_present(asked) if asked else frozenset()
+                    known_at = loop.time()
+                except AccessUnknown:
+                    if loop.time() - known_at < UNKNOWN_LIMIT_S:
+                        continue
+                    logger.warning(
+                        "permissions unknown for %d s: closing all connections to sessions", UNKNOWN_LIMIT_S
+                    )
+                    staying = frozenset()
+                for presence in asked - staying:
+                    self.cut(presence)

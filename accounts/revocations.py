@@ -1,0 +1,33 @@
+"""What people can lose access by, by whichever way the rows are written: services, Django admin, the framework."""
+
+from typing import Any
+
+from django.contrib.sessions.models import Session
+from django.db.models import Model
+from django.db.models.signals import post_delete, post_save
+
+from accounts.models import Domain, KeyPair, Membership, Project, User
+from common.revocations import ring_on_commit
+
+WRITTEN = (User, Domain, Project, Membership, KeyPair)
+DELETED = (*WRITTEN, Session)
+# Written at each sign-in; takes nothing from anybody.
+HARMLESS = frozenset({"last_login"})
+
+
+def connect() -> None:
+    for model in WRITTEN:
+        post_save.connect(_on_save, sender=model, dispatch_uid=f"revocations-{model.__name__}")
+    for deleted in DELETED:
+        post_delete.connect(_on_delete, sender=deleted, dispatch_uid=f"revocations-{deleted.__name__}")
+
+
+def _on_save(
+    sender: type[Model], *, created: bool, update_fields: frozenset[str] | None, **more: Any
+) -> None:
+    if not created and not (update_fields and update_fields <= HARMLESS):
+        ring_on_commit()
+
+
+def _on_delete(sender: type[Model], **more: Any) -> None:
+    ring_on_commit()
