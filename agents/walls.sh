@@ -22,6 +22,13 @@ table inet berth {
         elements = { 169.254.0.0/16, 168.63.129.16, 100.100.100.200 }
     }
 
+    # Engines of other machines: their API, and what they say to each other.
+    set engines {
+        type inet_service
+        flags interval
+        elements = { 2375-2377, 4789, 7946 }
+    }
+
     # To the machine itself: nothing but answers, so that the gateway reaches apps.
     chain input {
         type filter hook input priority -10
@@ -37,6 +44,7 @@ table inet berth {
         ip daddr @resolvers meta l4proto { tcp, udp } th dport 53 accept
         ip daddr @metadata reject with icmpx type admin-prohibited
         ip6 daddr { fe80::/10, fd00:ec2::254 } reject with icmpx type admin-prohibited
+        meta l4proto { tcp, udp } th dport @engines reject with icmpx type admin-prohibited
     }
 }
 END

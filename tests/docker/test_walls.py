@@ -198,7 +198,9 @@ def test_nothing_but_traffic_of_sessions_is_judged(
         assert first[0]["match"] == {"op": "!=", "left": {"meta": {"key": "iifname"}}, "right": "bth*"}
         assert first[1] == {"accept": None}
     forward = [rule["expr"] for rule in rules if rule["chain"] == "forward"][1:]
-    assert all("daddr" in json.dumps(expressions) for expressions in forward)
+    assert all(
+        "daddr" in json.dumps(expressions) or "@engines" in json.dumps(expressions) for expressions in forward
+    )
 
 
 def test_walls_that_were_removed_are_raised_again(

@@ -1,0 +1,1 @@
+"""What a hostile person tries inside a session: runs there, with nothing but the standard library."""
