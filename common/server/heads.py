@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import NamedTuple
 
+from common.server import crowded
+
 Fields = list[tuple[bytes, bytes]]
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~%-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -92,8 +94,12 @@ def encode_answer(status: int, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def encode_refusal(refusal: Refused, date: tuple[bytes, bytes]) -> bytes:
-    """The whole answer to a request that is not read, in the shape that the API's errors have."""
-    code = "too_large" if refusal.status in (414, 431) else "bad_request"
+    """The whole answer to a request that is not read, in the shape that the API's errors have; a browser whose cookies
+    are too many gets a page that helps it."""
+    if refusal.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+        length = (b"content-length", b"%d" % len(crowded.BODY))
+        return encode_answer(431, (date, *crowded.HEADERS, length, (b"connection", b"close"))) + crowded.BODY
+    code = "too_large" if refusal.status == HTTPStatus.REQUEST_URI_TOO_LONG else "bad_request"
     body = json.dumps({"code": code, "message": str(refusal), "hint": "", "fields": {}}).encode()
     headers = (
         date,

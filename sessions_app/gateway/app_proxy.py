@@ -28,7 +28,7 @@ from sessions_app.gateway.admissions import Admissions
 from sessions_app.gateway.at_once import AtOnce
 from sessions_app.gateway.call import CUT_CODE, Call
 from sessions_app.gateway.connections import ConnectionCut, Kind, OpenConnections, TooManyConnections
-from sessions_app.gateway.cookie_guard import AppCookies
+from sessions_app.gateway.cookie_guard import AppCookies, Shelf
 from sessions_app.gateway.fetch_rules import allows_http, allows_websocket, header
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
 from sessions_app.tickets import AppPort, Door, is_secret, is_under, parse_app_host
@@ -65,6 +65,7 @@ class AppProxy:
         self._admissions = Admissions(self._authorizer)
         self._at_once = AtOnce(self, self._admissions, self._connections, self._transport)
         self._starts = _Starts()
+        self._shelf = Shelf()
         self._cookie_key = hash_secret(f"app cookies {settings.SECRET_KEY}").encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -196,7 +197,7 @@ class AppProxy:
         token = admission.app_token.encode()
         port = door.number if isinstance(door, AppPort) else 0
         return HeaderRules(
-            cookies=AppCookies(self._cookie_key, port),
+            cookies=AppCookies(self._cookie_key, self._shelf, port),
             drop_response=_NOT_FOR_APPS,
             drop_request=frozenset((b"authorization",)) if is_ours else frozenset(),
             set_request=((b"authorization", b"token " + token),) if token else (),

@@ -15,6 +15,8 @@ from common.cookies import has_attribute, joined, pairs, set_cookie_name
 # No app sees or sets a cookie whose name begins so, nor with these and a browser's prefix in front.
 OWN_PREFIXES = (b"berth", b"__host-berth", b"__secure-berth")
 _SIGNATURE_LENGTH = 24
+NAMES_OF_DOOR = 12
+LARGEST_COOKIE = 1024
 
 
 def is_own_name(name: bytes) -> bool:
@@ -23,11 +25,28 @@ def is_own_name(name: bytes) -> bool:
     return name.lower().startswith(OWN_PREFIXES) or not name
 
 
+class Shelf:
+    """Which HttpOnly names each door has used: scripts cannot throw such cookies away, so their room is bounded. All of
+    a door's together stay below what a request may bring."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, set[bytes]] = {}
+
+    def has_room_for(self, port: int, name: bytes, value: bytes) -> bool:
+        names = self._names.setdefault(port, set())
+        is_known = name in names
+        if len(name) + len(value) > LARGEST_COOKIE or (not is_known and len(names) >= NAMES_OF_DOOR):
+            return False
+        names.add(name)
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class AppCookies:
     """A CookiePolicy. `port` is that of the door; 0 for an app on a host of its own, whose jar nobody shares."""
 
     key: bytes
+    shelf: Shelf
     port: int = 0
 
     def to_app(self, cookie: bytes) -> bytes:
@@ -42,23 +61,25 @@ class AppCookies:
             return ()
         if not self.port:
             return (set_cookie,)
+        value = set_cookie.partition(b";")[0].partition(b"=")[2].strip(b" \t")
         if has_attribute(set_cookie, b"httponly"):
-            return (self._renamed(name, set_cookie),)
+            is_kept = self.shelf.has_room_for(self.port, name, value)
+            return (self._renamed(name, value, set_cookie),) if is_kept else ()
         if has_attribute(set_cookie, b"max-age") or has_attribute(set_cookie, b"expires"):
             # Apps forget HttpOnly when they delete what they set with it.
-            return set_cookie, self._renamed(name, set_cookie) + b"; HttpOnly"
+            is_kept = self.shelf.has_room_for(self.port, name, value)
+            renamed = self._renamed(name, value, set_cookie) + b"; HttpOnly"
+            return (set_cookie, renamed) if is_kept else (set_cookie,)
         return (set_cookie,)
 
     @property
     def _prefix(self) -> bytes:
         return b"berth-%d-" % self.port
 
-    def _renamed(self, name: bytes, set_cookie: bytes) -> bytes:
-        pair, separator, attributes = set_cookie.partition(b";")
-        value = pair.partition(b"=")[2].strip(b" \t")
-        return (
-            self._prefix + name + b"=" + value + b"." + self._signature(name, value) + separator + attributes
-        )
+    def _renamed(self, name: bytes, value: bytes, set_cookie: bytes) -> bytes:
+        _, separator, attributes = set_cookie.partition(b";")
+        signed = self._prefix + name + b"=" + value + b"." + self._signature(name, value)
+        return signed + separator + attributes
 
     def _read(self, name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         """The app's own (name, value) of a cookie that was renamed for this door; None for any other."""

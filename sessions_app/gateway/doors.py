@@ -1,6 +1,6 @@
 """Apps by a port of the portal's own address, for browsers that cannot look up a host for each app (ADR 12)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
@@ -19,16 +19,16 @@ from sessions_app.tickets import AppHost, AppPort, host_name
 # After the end of its session a port rests: a tab that the earlier app left open is of the same origin as the next.
 REST_S = 3600
 _TRIES = 5
-_listening: tuple[int, ...] = ()
+_listening: dict[int, None] = {}  # in order
 
 
 def open_ports(ports: Iterable[int]) -> None:
     """Tell this process which ports of apps its server listens on."""
     global _listening
-    _listening = tuple(ports)
+    _listening = dict.fromkeys(ports)
 
 
-def listening_ports() -> tuple[int, ...]:
+def listening_ports() -> Collection[int]:
     return _listening
 
 

@@ -1,12 +1,13 @@
 """Whether a browser's request may come from where it comes from. Pure.
 
-Cookies do not answer that: browsers send even SameSite=Strict ones between sibling sub-domains, so an app of another
-session could act with the viewer's cookie. `Origin` and `Sec-Fetch-*` cannot be forged by a page.
+Cookies do not answer that: browsers send even SameSite=Strict ones between sibling sub-domains and between ports, so an
+app of another session could act with the viewer's cookie. `Origin` and `Sec-Fetch-*` cannot be forged by a page. Under a
+plain address browsers send no `Sec-Fetch-*`; there `Origin` and `Referer` must do, and what a page may still send
+blindly is a GET whose answer it cannot read.
 """
 
 from common.proxy.headers import Headers
 
-_SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
 _NAVIGATION_METHODS = frozenset(("GET", "HEAD"))
 _FOREIGN_SITES = frozenset((b"same-site", b"cross-site"))
 
@@ -21,7 +22,7 @@ def header(headers: Headers, name: bytes) -> bytes:
 
 def is_top_level_navigation(method: str, headers: Headers) -> bool:
     """Whether a person opens a page in a tab of its own. A client without Sec-Fetch-* that asks for HTML counts too:
-    only browsers of before 2023 and command-line tools are like that."""
+    browsers under a plain address, those of before 2023, and command-line tools."""
     if method not in _NAVIGATION_METHODS:
         return False
     mode = header(headers, b"sec-fetch-mode")
@@ -32,12 +33,15 @@ def is_top_level_navigation(method: str, headers: Headers) -> bool:
 
 def allows_http(method: str, headers: Headers, own_origin: bytes) -> bool:
     """A page of another origin may link here, and do nothing else."""
-    if header(headers, b"sec-fetch-site") in _FOREIGN_SITES:
+    origin, site = header(headers, b"origin"), header(headers, b"sec-fetch-site")
+    if site in _FOREIGN_SITES:
         return is_top_level_navigation(method, headers)
-    origin = header(headers, b"origin")
-    if method in _SAFE_METHODS or not origin:
+    if origin:
+        return origin == own_origin
+    referer = header(headers, b"referer")
+    if site or not referer or referer.startswith(own_origin + b"/"):
         return True
-    return origin == own_origin
+    return is_top_level_navigation(method, headers)
 
 
 def allows_websocket(headers: Headers, own_origin: bytes) -> bool:

@@ -37,6 +37,19 @@ def test_the_own_page_and_the_address_bar_may_read() -> None:
     assert allows_http("GET", fetch(b"none", b"navigate", b"document"), OWN)
 
 
+def test_where_browsers_say_less_origin_and_referer_decide() -> None:
+    """Under a plain address there is no Sec-Fetch-*."""
+    own_page, other_port = b"http://192.0.2.7:8081", b"http://192.0.2.7:8082"
+    page = [(b"accept", b"text/html")]
+    assert allows_http("GET", [(b"referer", own_page + b"/lab")], own_page)
+    assert allows_http("GET", [], own_page)
+    assert allows_http("GET", [*page, (b"referer", other_port + b"/")], own_page)
+    assert not allows_http("GET", [(b"referer", other_port + b"/")], own_page)
+    assert not allows_http("GET", [(b"referer", own_page + b"0/")], own_page)
+    assert not allows_http("GET", [(b"origin", other_port)], own_page)
+    assert not allows_http("GET", [*page, (b"origin", b"null")], own_page)
+
+
 def test_a_websocket_needs_the_own_origin() -> None:
     assert allows_websocket([(b"origin", OWN)], OWN)
     assert not allows_websocket([(b"origin", SIBLING)], OWN)

@@ -1,0 +1,64 @@
+"""What a browser gets whose head is too large, which its cookies make it: the page throws them away and comes back.
+
+A page at another port of the same host, or at a sibling host, can fill a browser's jar so that it could never come here
+again. What a sign-in is made of is HttpOnly: the page does not see it, and it stays. Names that scripts do not see are
+bounded where apps set them (sessions_app.gateway.cookie_guard).
+"""
+
+import base64
+import hashlib
+
+_SCRIPT = """
+(() => {
+  const names = new Set(document.cookie.split(";").filter((pair) => pair.trim())
+    .map((pair) => pair.includes("=") ? pair.split("=")[0].trim() : ""));
+  const parts = location.pathname.split("/").slice(1);
+  const paths = ["/", ...parts.flatMap((_, index) => {
+    const path = "/" + parts.slice(0, index + 1).join("/");
+    return [path, path + "/"];
+  })];
+  const labels = location.hostname.split(".");
+  const domains = ["", ...labels.map((_, index) => "; Domain=" + labels.slice(index).join("."))];
+  for (const name of names) for (const path of paths) for (const domain of domains)
+    document.cookie = name + "=; Max-Age=0; Path=" + path + domain;
+  const tries = Number(sessionStorage.getItem("berth-crowded") || 0);
+  if (names.size && tries < 3) {
+    sessionStorage.setItem("berth-crowded", tries + 1);
+    location.reload();
+  } else {
+    sessionStorage.removeItem("berth-crowded");
+    document.getElementById("stuck").hidden = false;
+  }
+})();
+"""
+_STYLE = """
+:root { color-scheme: light dark; }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; font: 16px/1.5 system-ui, sans-serif;
+  background: light-dark(#f5f8f8, #10191c); color: light-dark(#17323a, #e3eeee); }
+main { max-width: 30rem; padding: 2rem; text-align: center; }
+h1 { font-size: 1.25rem; font-weight: 600; }
+"""
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+BODY = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Too many cookies</title><style>{_STYLE}</style></head>
+<body><main role="status"><h1>Your browser brings too many cookies along</h1>
+<p>Another page at this address has filled them up. They are thrown away now; you stay signed in.</p>
+<p id="stuck" hidden>Some are still there. Clear the cookies of this address in your browser's settings, then open it
+again.</p>
+<noscript><p>Clear the cookies of this address in your browser's settings, then open it again.</p></noscript>
+</main><script>{_SCRIPT}</script></body></html>
+""".encode()
+HEADERS = (
+    (b"content-type", b"text/html; charset=utf-8"),
+    (
+        b"content-security-policy",
+        f"default-src 'none'; script-src {_hash(_SCRIPT)}; style-src {_hash(_STYLE)}; frame-ancestors 'none'".encode(),
+    ),
+    (b"cache-control", b"no-store"),
+)
