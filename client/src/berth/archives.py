@@ -8,7 +8,16 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from berth.errors import UnexpectedAnswer
-from berth.transfer import SKIPPED, Tally, Watcher, appearing, is_safe_name, make_inside, pieces_of_file
+from berth.transfer import (
+    SKIPPED,
+    Tally,
+    Watcher,
+    appearing,
+    is_safe_name,
+    make_inside,
+    pieces_of_file,
+    why_not,
+)
 
 BLOCK_BYTES = tarfile.BLOCKSIZE
 END = bytes(2 * BLOCK_BYTES)
@@ -32,7 +41,7 @@ def plan_archive(local: Path, watcher: Watcher) -> Plan:
             members.append((path.relative_to(local).as_posix(), path))
             tally += Tally(1, path.stat().st_size) if stat.S_ISREG(mode) else Tally()
         else:
-            watcher.skip(str(path), "neither a file nor a directory")
+            watcher.skip(str(path), why_not(mode))
             tally += SKIPPED
     watcher.begin(local.name, tally.size_bytes)
     return Plan(tuple(members), tally)
@@ -80,7 +89,8 @@ def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, local: Path, watc
         make_inside(local, parts)
         return Tally()
     if not member.isfile():
-        watcher.skip(member.name, "neither a file nor a directory")
+        is_link = member.issym() or member.islnk()
+        watcher.skip(member.name, "a link" if is_link else "neither a file nor a directory")
         return SKIPPED
     make_inside(local, parts[:-1])
     content = archive.extractfile(member)

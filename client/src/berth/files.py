@@ -12,7 +12,7 @@ import httpx
 from berth import archives, transfer
 from berth.addresses import quoted_path, relative_path, segment
 from berth.decoding import decode
-from berth.errors import InvalidInput, UnexpectedAnswer, Unreachable
+from berth.errors import InvalidInput, NotFound, UnexpectedAnswer, Unreachable
 from berth.models import Directory, Entry
 from berth.transfer import Quiet, Tally, Watcher
 from berth.transport import Content, Transport, json_of
@@ -54,7 +54,10 @@ class FolderFiles:
     def stat(self, path: str) -> Entry:
         if not relative_path(path):
             return Entry(name="", kind="directory")
-        head = self._transport.request("HEAD", self._address(path))
+        try:
+            head = self._transport.request("HEAD", self._address(path))
+        except NotFound as exc:
+            raise NotFound(f"There is nothing at “{path}” in this folder.") from exc
         name = PurePosixPath(path).name
         if head.headers.get("Content-Type", "").startswith("application/json"):
             return Entry(name=name, kind="directory")

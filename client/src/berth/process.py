@@ -165,12 +165,11 @@ def _feed(process: Process, data: bytes) -> None:
 
 def _connect(transport: Transport, path: str) -> ClientConnection:
     parts = urlsplit(f"{transport.url}{API_PREFIX}/{path}")
-    is_tls = parts.scheme == "https"
-    address = urlunsplit(("wss" if is_tls else "ws", *parts[1:]))
+    address = urlunsplit(("wss" if transport.tls else "ws", *parts[1:]))
     try:
         return connect(
             address,
-            ssl=transport.tls if is_tls else None,
+            ssl=transport.tls,
             additional_headers={"Authorization": f"Bearer {transport.token}"},
             subprotocols=[DIALECT],
             user_agent_header=f"berth/{__version__}",

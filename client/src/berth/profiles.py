@@ -151,4 +151,4 @@ def _as_toml(saved: ProfileFile) -> str:
 
 def _text(value: str) -> str:
     """A basic string of TOML: JSON's, but for the one character that JSON does not escape."""
-    return json.dumps(value).replace("\x7f", "\\u007f")
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

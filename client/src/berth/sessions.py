@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from berth.addresses import segment
@@ -19,6 +20,7 @@ from berth.transport import Transport, json_of
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 2.0
 SHORTEST_PREFIX = 4
+SEARCHED = 1000
 
 OnChange = Callable[["Session"], None]
 
@@ -201,16 +203,17 @@ class Sessions:
         return self._one(self.transport.request("GET", f"sessions/{segment(session_id)}/"))
 
     def find(self, text: str) -> Session:
-        """By id, by the beginning of an id, or by name: a live one before ended ones, else the newest.
+        """By id, by the beginning of the id of a recent one, or by name: live ones before the newest ended one.
 
         Raises NotFound, and InvalidInput where several live sessions fit.
         """
         if _is_id(text):
-            return self.get(text)
+            return self.get(text.lower())
         named = [session for session in self.list(name=text) if session.name == text]
         candidates = [session for session in named if session.is_live] or named[:1]
         if not candidates and len(text) >= SHORTEST_PREFIX:
-            candidates = [session for session in self.list() if session.id.startswith(text.lower())]
+            recent = islice(self.list(), SEARCHED)
+            candidates = [session for session in recent if session.id.startswith(text.lower())]
         if not candidates:
             raise NotFound(f"There is no session “{text[:80]}”.", hint="Which there are: berth ls --all.")
         if len(candidates) > 1:

@@ -122,7 +122,7 @@ def send_one_by_one(place: Tree, local: Path, path: str, watcher: Watcher) -> Ta
         elif stat.S_ISREG(mode):
             tally += _send_file(place, child, below, watcher)
         else:
-            watcher.skip(str(child), "neither a file nor a directory")
+            watcher.skip(str(child), why_not(mode))
             tally += SKIPPED
     return tally
 
@@ -145,7 +145,7 @@ def fetch_one_by_one(place: Tree, path: str, local: Path, watcher: Watcher) -> T
         elif entry.kind == "file":
             tally += fetch_file(place.read(below), local / entry.name, entry.size_bytes, watcher)
         else:
-            watcher.skip(below, "neither a file nor a directory")
+            watcher.skip(below, "a link" if entry.kind == "link" else "neither a file nor a directory")
             tally += SKIPPED
     return tally
 
@@ -190,6 +190,11 @@ def pieces_of_file(local: Path, size_bytes: int, watcher: Watcher) -> Iterator[b
             yield piece
     if left:
         raise InvalidInput(f"{local} became shorter while it was read.", hint="Copy it again.")
+
+
+def why_not(mode: int) -> str:
+    """Why something with this mode is left out."""
+    return "a link" if stat.S_ISLNK(mode) else "neither a file nor a directory"
 
 
 def is_safe_name(name: str) -> bool:

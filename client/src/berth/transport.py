@@ -50,7 +50,7 @@ class Transport:
     ) -> None:
         self.url = portal_url(url)
         self.token = token
-        self.tls = tls_context(ca_file)
+        self.tls = tls_context(ca_file) if self.url.startswith("https:") else None
         self._timeout_s = timeout_s
         self._http = httpx.Client(
             base_url=f"{self.url}{API_PREFIX}/",
@@ -62,7 +62,7 @@ class Transport:
     def close(self) -> None:
         self._http.close()
 
-    def get_json(self, path: str, **params: Any) -> Any:
+    def get_json(self, path: str, /, **params: Any) -> Any:
         return json_of(self.request("GET", path, params=params))
 
     def request(
@@ -167,7 +167,8 @@ class Transport:
         parts = urlsplit(self.url)
         host = parts.hostname or ""
         proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme) or getproxies().get("all")
-        return httpx.HTTPTransport(verify=self.tls, proxy=proxy or None, socket_options=_keepalive_options())
+        verify = self.tls or False  # False: there is no TLS on this way at all
+        return httpx.HTTPTransport(verify=verify, proxy=proxy or None, socket_options=_keepalive_options())
 
 
 def json_of(answer: httpx.Response) -> Any:

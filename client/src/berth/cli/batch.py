@@ -45,7 +45,7 @@ def run(
     command: Annotated[
         list[str],
         typer.Argument(
-            metavar="COMMAND…",
+            metavar="-- COMMAND…",
             help="What to run, after --. One word alone is read by a shell.",
             show_default=False,
         ),

@@ -19,7 +19,7 @@ def exec_command(
     command: Annotated[
         list[str],
         typer.Argument(
-            metavar="COMMAND…", help="What to run, after --. No shell reads it.", show_default=False
+            metavar="-- COMMAND…", help="What to run, after --. No shell reads it.", show_default=False
         ),
     ],
     interactive: Annotated[

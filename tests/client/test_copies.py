@@ -1,0 +1,246 @@
+"""Copies: whole or not at all, and never to where nobody asked for them."""
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth import Entry, InvalidInput, NotFound, UnexpectedAnswer
+from berth.archives import plan_archive, read_archive, write_archive
+from berth.files import FolderFiles, SessionFiles
+from berth.models import Directory
+from berth.transfer import Quiet, Tally, download, fetch_one_by_one, pieces_of_file, send_one_by_one, upload
+from tests.client.wires import Pieces, client_on
+
+LOST = httpx.ReadError("reset")
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0\\"), min_size=1, max_size=40).filter(
+    lambda name: name not in (".", "..") and len(name.encode()) < 100
+)
+
+
+class Tree:
+    """A folder in memory."""
+
+    def __init__(self, **files: bytes) -> None:
+        self.files = dict(files)
+        self.directories = {""}
+        self.odd: list[Entry] = []
+
+    def stat(self, path: str) -> Entry:
+        path = path.strip("/")
+        if path in self.directories or any(name.startswith(f"{path}/") for name in self.files):
+            return Entry(name=PurePosixPath(path).name, kind="directory")
+        if path in self.files:
+            return Entry(name=PurePosixPath(path).name, kind="file", size_bytes=len(self.files[path]))
+        raise NotFound(path)
+
+    def list(self, path: str = "") -> Directory:
+        below = f"{path}/" if path else ""
+        names = {
+            name.removeprefix(below).split("/")[0]
+            for name in (*self.files, *self.directories)
+            if name.startswith(below) and name != path and name
+        }
+        entries = [self.stat(below + name) for name in sorted(names)]
+        return Directory(path=path, entries=tuple(entries + self.odd))
+
+    def read(self, path: str) -> Iterator[bytes]:
+        yield self.files[path]
+
+    def write_stream(self, path: str, content, size_bytes: int, mode: int = 0) -> None:  # type: ignore[no-untyped-def]
+        self.files[path] = b"".join(content())
+
+    def make_directory(self, path: str) -> None:
+        self.directories.add(path)
+
+    def send_tree(self, local: Path, path: str, watcher: object) -> Tally:
+        return send_one_by_one(self, local, path, Quiet)
+
+    def fetch_tree(self, path: str, local: Path, watcher: object) -> Tally:
+        return fetch_one_by_one(self, path, local, Quiet)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    directory = tmp_path / "source"
+    (directory / "sub" / "empty").mkdir(parents=True)
+    (directory / "a.txt").write_text("one")
+    (directory / "sub" / "b.txt").write_text("two")
+    (directory / "link").symlink_to("/etc/passwd")
+    return directory
+
+
+def contents(directory: Path) -> dict[str, str]:
+    return {
+        path.relative_to(directory).as_posix(): path.read_text()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_a_file_goes_into_a_directory_and_else_takes_the_name(tmp_path: Path, source: Path) -> None:
+    tree = Tree()
+    tree.make_directory("in")
+    for target in ("", "in", "in/", "new.txt"):
+        upload(tree, source / "a.txt", target, Quiet)
+    assert set(tree.files) == {"a.txt", "in/a.txt", "new.txt"}
+
+
+def test_a_directory_goes_with_all_it_holds_but_links(source: Path, tmp_path: Path) -> None:
+    tree = Tree()
+    assert upload(tree, source, "", Quiet) == Tally(files=2, size_bytes=6, skipped=1)
+    assert tree.files == {"source/a.txt": b"one", "source/sub/b.txt": b"two"}
+    assert "source/sub/empty" in tree.directories
+
+    back = tmp_path / "back"
+    back.mkdir()
+    download(tree, "source", back, Quiet)
+    assert contents(back / "source") == {"a.txt": "one", "sub/b.txt": "two"}
+    assert (back / "source" / "sub" / "empty").is_dir()
+    download(tree, "source", tmp_path / "other", Quiet)
+    assert contents(tmp_path / "other") == contents(back / "source")
+
+
+@pytest.mark.parametrize("name", ["../evil", "..", "a/b", "", "a\\b", "/etc/x"])
+def test_names_from_a_portal_never_lead_out_of_the_directory(name: str, tmp_path: Path) -> None:
+    target = tmp_path / "in" / "deep"
+    target.mkdir(parents=True)
+    tree = Tree()
+    tree.odd = [Entry(name=name, kind="file"), Entry(name="x", kind="link")]
+    before = set(tmp_path.rglob("*"))
+    assert fetch_one_by_one(tree, "", target, Quiet) == Tally(skipped=2)
+    assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    client, _ = client_on(
+        httpx.Response(200, headers={"Content-Length": "9", "Content-Type": "x/y"}),
+        httpx.Response(200, stream=Pieces(b"begin", LOST)),
+    )
+    (tmp_path / "f").write_text("before")
+    with pytest.raises(Exception, match="reset"):
+        FolderFiles(client.transport, "id").download("f", tmp_path / "f")
+    assert contents(tmp_path) == {"f": "before"}
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["f"]
+
+
+def test_a_download_goes_on_where_it_broke() -> None:
+    tag = {"ETag": '"1"'}
+    client, wire = client_on(
+        httpx.Response(200, headers=tag, stream=Pieces(b"abc", LOST)),
+        httpx.Response(206, headers=tag, stream=Pieces(b"def")),
+    )
+    assert b"".join(FolderFiles(client.transport, "id").read("f")) == b"abcdef"
+    assert wire.requests[1].headers["Range"] == "bytes=3-"
+    assert wire.requests[1].headers["If-Range"] == '"1"'
+
+
+def test_a_file_that_changed_meanwhile_is_not_patched_together() -> None:
+    client, _ = client_on(
+        httpx.Response(200, headers={"ETag": '"1"'}, stream=Pieces(b"abc", LOST)),
+        httpx.Response(200, headers={"ETag": '"2"'}, stream=Pieces(b"xyz")),
+    )
+    with pytest.raises(UnexpectedAnswer, match="changed"):
+        b"".join(FolderFiles(client.transport, "id").read("f"))
+
+
+def test_a_file_that_becomes_shorter_is_not_sent_as_if_whole(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("abc")
+    with pytest.raises(InvalidInput, match="shorter"):
+        b"".join(pieces_of_file(tmp_path / "f", 4, Quiet))
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent", Path("/dev/null")):
+        with pytest.raises(InvalidInput):
+            upload(Tree(), path, "", Quiet)
+
+
+def test_archives_hold_what_a_directory_holds(source: Path, tmp_path: Path) -> None:
+    (source / "a.txt").chmod(0o750)
+    plan = plan_archive(source, Quiet)
+    assert plan.tally == Tally(files=2, size_bytes=6, skipped=1)
+    target = tmp_path / "target"
+    target.mkdir()
+    read_archive(write_archive(plan, Quiet), target, Quiet)
+    assert contents(target) == {"a.txt": "one", "sub/b.txt": "two"}
+    assert (target / "sub" / "empty").is_dir()
+    assert (target / "a.txt").stat().st_mode & 0o100
+
+
+def hostile_archive() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name in ("../evil", "/abs", "ok/../../evil", "fine"):
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            archive.addfile(member, io.BytesIO(b"x"))
+        for name, kind, to in (("out", tarfile.SYMTYPE, ".."), ("hard", tarfile.LNKTYPE, "/etc/passwd")):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = kind, to
+            archive.addfile(link)
+        through = tarfile.TarInfo("out/evil")
+        through.size = 1
+        archive.addfile(through, io.BytesIO(b"x"))
+        device = tarfile.TarInfo("device")
+        device.type = tarfile.CHRTYPE
+        archive.addfile(device)
+    return buffer.getvalue()
+
+
+def test_a_hostile_archive_writes_into_its_directory_alone(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "target"
+    target.mkdir(parents=True)
+    tally = read_archive(iter([hostile_archive()]), target, Quiet)
+    assert contents(tmp_path) == {"a/target/fine": "x", "a/target/out/evil": "x"}
+    assert (tally.files, tally.skipped) == (2, 6)
+    assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
+
+
+def test_an_archive_does_not_go_through_links_that_lie_there(tmp_path: Path) -> None:
+    target, elsewhere = tmp_path / "target", tmp_path / "elsewhere"
+    target.mkdir()
+    elsewhere.mkdir()
+    (target / "out").symlink_to(elsewhere)
+    with pytest.raises(InvalidInput, match="in the way"):
+        read_archive(iter([hostile_archive()]), target, Quiet)
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("cut", [1, 100, 512, 700])
+def test_an_archive_that_ends_early_is_told(cut: int, source: Path, tmp_path: Path) -> None:
+    (source / "a.txt").write_bytes(b"x" * 4000)
+    whole = b"".join(write_archive(plan_archive(source, Quiet), Quiet))
+    with pytest.raises(UnexpectedAnswer):
+        read_archive(iter([whole[:cut]]), tmp_path, Quiet)
+
+
+@given(files=st.dictionaries(NAMES, st.binary(max_size=2000), max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_any_name_and_content_survives_an_archive(
+    files: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
+    for name, content in files.items():
+        (here / name).write_bytes(content)
+    read_archive(write_archive(plan_archive(here, Quiet), Quiet), there, Quiet)
+    assert {path.name: path.read_bytes() for path in there.iterdir()} == files
+
+
+def test_sessions_take_a_directory_as_one_archive(source: Path) -> None:
+    client, wire = client_on(
+        httpx.Response(200, json={"path": "/home/work/new", "name": "new", "type": "directory"}),
+        httpx.Response(200, json={"path": "/home/work/new/source", "entries": 3, "size_bytes": 6}),
+    )
+    SessionFiles(client.transport, "s").upload(source, "new")
+    assert [request.url.params["path"] for request in wire.requests] == [
+        "/home/work/new",
+        "/home/work/new/source",
+    ]
+    with tarfile.open(fileobj=io.BytesIO(wire.requests[1].content)) as archive:
+        assert archive.getnames() == ["a.txt", "sub", "sub/b.txt", "sub/empty"]

@@ -1,0 +1,44 @@
+"""A followed log is shown once, whatever happens to the connection."""
+
+import httpx
+import pytest
+
+from berth import Unreachable
+from berth.following import SEAM
+from tests.client.wires import Pieces, client_on
+
+LOST = httpx.ReadError("reset")
+SESSION = "11111111-2222-3333-4444-555555555555"
+
+
+def log(*pieces: bytes | Exception) -> httpx.Response:
+    return httpx.Response(200, stream=Pieces(*pieces))
+
+
+def followed(*answers: httpx.Response | Exception) -> bytes:
+    client, _ = client_on(*answers)
+    return b"".join(client.sessions.logs(SESSION, follow=True))
+
+
+def test_a_lost_connection_is_taken_up_where_it_broke(no_pauses: list[float]) -> None:
+    assert followed(log(b"one\ntw", LOST), log(b"one\n", b"two\nthr", LOST), log(b"one\ntwo\nthree\n")) == (
+        b"one\ntwo\nthree\n"
+    )
+
+
+def test_a_connection_that_was_lost_before_its_first_byte_is_taken_up(no_pauses: list[float]) -> None:
+    assert followed(log(LOST), log(b"all")) == b"all"
+
+
+def test_a_log_that_begins_elsewhere_now_has_a_seam(no_pauses: list[float]) -> None:
+    assert followed(log(b"one\ntwo\n", LOST), log(b"something else")) == b"one\ntwo\n" + SEAM + b"g else"
+
+
+def test_a_log_that_is_shorter_now_has_a_seam(no_pauses: list[float]) -> None:
+    assert followed(log(b"one\ntwo\n", LOST), log(b"one")) == b"one\ntwo\n" + SEAM
+
+
+def test_a_portal_that_stays_away_is_told(no_pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("berth.following.PATIENCE_S", -1.0)
+    with pytest.raises(Unreachable):
+        followed(log(b"one", LOST), httpx.ConnectError("refused"))

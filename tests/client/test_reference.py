@@ -1,0 +1,87 @@
+"""What is written about the command is what it does."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from berth.cli.reference import reference
+from tests.client.conftest import Command
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "client" / "src").rglob("*.py"))
+MAX_FILE_LINES = 400
+
+
+def test_the_page_of_the_command_is_made_from_the_command() -> None:
+    stale = "Make it anew: .venv/bin/python -m berth.cli.reference > docs/cli.md"
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == reference(), stale
+
+
+def test_every_command_and_option_says_what_it_is_for() -> None:
+    lines = [line for line in reference().splitlines() if line.startswith("| ")]
+    assert [line for line in lines if line.split(" | ")[-1].strip(" |") == ""] == ["| | |"] * lines.count(
+        "| | |"
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("run",), ("exec",), ("cp",), ("folder",), ("folder", "upload"), ("agent", "ls")]
+)
+def test_help_is_there_without_a_portal(words: tuple[str, ...], command: Command) -> None:
+    done = command(*words, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("Usage: berth")
+
+
+def test_the_version_is_that_of_the_project(command: Command) -> None:
+    from importlib.metadata import version
+
+    assert command("--version").out == f"berth {version('berth')}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_completion_is_printed_for_each_shell(
+    shell: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_BERTH_COMPLETE", "")
+    monkeypatch.delenv("_BERTH_COMPLETE")
+    done = command("completion", shell)
+    monkeypatch.delenv("_BERTH_COMPLETE", raising=False)
+    assert done.code == 0
+    assert "_BERTH_COMPLETE" in done.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("ls", "--nonsense"),
+        ("show",),
+        ("run", "image"),
+        ("start", "image", "--timeout", "0"),
+        ("cp", "a", "b"),
+        ("cp", "a:b", "c:d"),
+        ("api", "BREW", "coffee/"),
+        ("api", "POST", "x/", "--data", "{"),
+        ("completion", "tcsh"),
+    ],
+)
+def test_a_command_that_cannot_be_understood_is_refused_in_two_lines(
+    words: tuple[str, ...], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTH_URL", "http://localhost:1")
+    monkeypatch.setenv("BERTH_TOKEN", "bk.x")
+    done = command(*words)
+    assert (done.code, done.out) == (2, "")
+    first, second = done.err.splitlines()
+    assert first.startswith("berth: ")
+    assert second.startswith("hint: ")
+
+
+def test_files_are_one_room_each() -> None:
+    assert [path.name for path in SOURCES if len(path.read_text().splitlines()) > MAX_FILE_LINES] == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert [path.name for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text()))] == []
