@@ -1,5 +1,6 @@
 """Turns a plan into rows: all of it in one transaction, or nothing."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -105,14 +106,14 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
 
 def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> list[str]:
     """The cores of each kernel, next to what the locked agents run already. One query."""
-    used: dict[int, list[CoreUse]] = {agent_id: [] for agent_id in cores}
+    used: dict[int, list[CoreUse]] = defaultdict(list)
     present = KernelAllocation.objects.filter(agent_id__in=cores, slot_name=CPU)
     for agent_id, cpuset, amount in present.values_list("agent_id", "kernel__cpuset", "amount"):
         used[agent_id].append(CoreUse(amount, cpuset))
     chosen = []
     for kernel in kernels:
         others = used[kernel.agent_id]
-        cpuset = choose_cores(kernel.slots[CPU], cores[kernel.agent_id], others)
+        cpuset = choose_cores(kernel.slots[CPU], cores.get(kernel.agent_id, 0), others)
         others.append(CoreUse(kernel.slots[CPU], cpuset))
         chosen.append(cpuset)
     return chosen

@@ -304,7 +304,7 @@ def test_a_plan_that_the_database_refuses_is_stale_and_writes_nothing(cluster, m
     session = cluster.add_pending(SMALL)
     decided = plan_now(cluster)
     AgentSlot.objects.filter(agent=agent).update(capacity=1)
-    monkeypatch.setattr(commit, "_lock_agents", lambda kernels: None)
+    monkeypatch.setattr(commit, "_lock_agents", lambda kernels: {})
 
     with pytest.raises(StalePlan, match="refused"):
         commit_plan(decided)
@@ -387,3 +387,21 @@ def test_the_timer_alone_is_right(cluster, empty_redis, monkeypatch):
     session = cluster.add_pending(SMALL)
     tasks.tick()
     assert fresh(session).status == Status.SCHEDULED
+
+
+def test_sessions_get_cores_apart_from_each_other(cluster):
+    agent = cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
+    Agent.objects.filter(pk=agent.pk).update(data={"cores": 4})
+    first = cluster.add_pending({"cpu": 2000, "mem": GIB})
+    commit_plan(plan_now(cluster))
+    second, third = (cluster.add_pending({"cpu": cpu, "mem": GIB}) for cpu in (1000, 500))
+    commit_plan(plan_now(cluster))
+
+    assert [each.kernels.get().cpuset for each in (first, second, third)] == ["0-1", "2", "3"]
+
+
+def test_session_on_a_machine_of_unknown_cores_has_all_of_them(cluster):
+    cluster.add_agent(SMALL)
+    session = cluster.add_pending(SMALL)
+    commit_plan(plan_now(cluster))
+    assert session.kernels.get().cpuset == ""
