@@ -5,9 +5,11 @@ from enum import StrEnum
 import structlog
 from celery import current_app
 from django.db import transaction
-from kombu.exceptions import OperationalError
+from kombu.exceptions import InconsistencyError, OperationalError
 
+from common.outages import Outage
 from common.pauses import pause
+from common.redis import demand_redis
 
 log = structlog.get_logger(__name__)
 
@@ -24,6 +26,7 @@ class TaskName(StrEnum):
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
+    PURGE_ANSWERS = "common.purge_answers"
 
 
 QUEUE_OF = {
@@ -36,6 +39,7 @@ QUEUE_OF = {
     TaskName.PURGE_EXPIRED: "maintenance",
     TaskName.PURGE_FOLDERS: "maintenance",
     TaskName.PURGE_SIGN_INS: "maintenance",
+    TaskName.PURGE_ANSWERS: "maintenance",
 }
 
 
@@ -48,8 +52,9 @@ def enqueue_on_commit(name: TaskName, **arguments: str | int) -> None:
     def send() -> None:
         pause(f"commit.{name}")
         try:
+            demand_redis()
             current_app.send_task(name.value, kwargs=arguments, queue=QUEUE_OF[name])
-        except OperationalError as error:
+        except (OperationalError, InconsistencyError, Outage) as error:
             log.warning("dispatch.lost", task=name.value, arguments=arguments, error=str(error))
 
     transaction.on_commit(send)

@@ -13,7 +13,8 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from common.redis import client
+from common.outages import Outage
+from common.redis import client, demand_redis
 
 log = structlog.get_logger(__name__)
 KEPT_NEWS = 5000
@@ -64,6 +65,7 @@ def push_now(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
 
 def _send(fields: dict[str, str]) -> None:
     try:
+        demand_redis()
         client().xadd(stream_name(), fields, maxlen=KEPT_NEWS, approximate=True)  # type: ignore[arg-type]
-    except redis.RedisError as error:
+    except (redis.RedisError, Outage) as error:
         log.warning("push.lost", kind=fields["kind"], error=str(error))

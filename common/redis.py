@@ -1,10 +1,14 @@
-"""One Redis connection pool per process, for threads and for the event loop."""
+"""One Redis connection pool per process, for threads and for the event loop, and whether it answers."""
 
 from functools import cache
 
 import redis
 import redis.asyncio
 from django.conf import settings
+
+from common.outages import Circuit
+
+PING_S = 1.0
 
 
 @cache
@@ -16,3 +20,15 @@ def client() -> redis.Redis:
 def async_client() -> redis.asyncio.Redis:
     """For the event loop; the caller closes it. No read limit: it blocks for news."""
     return redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=None)
+
+
+def demand_redis() -> None:
+    """It answered just now, or does so within a second. For whoever can do without: a Redis that hangs would hold up
+    each of them for its whole time limit. Raises Outage."""
+    _circuit().demand_answer()
+
+
+@cache
+def _circuit() -> Circuit:
+    asking = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=PING_S, socket_connect_timeout=PING_S)
+    return Circuit(asking.ping, (redis.RedisError,))

@@ -236,7 +236,7 @@ SPECTACULAR_SETTINGS = {
 
 CACHES = {
     "default": {
-        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "BACKEND": "common.cache.CalmRedisCache",
         "LOCATION": REDIS_URL,
         "OPTIONS": {"socket_timeout": 5, "socket_connect_timeout": 2},
         "KEY_PREFIX": f"berth:{BERTH_INSTALLATION}",
