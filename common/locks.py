@@ -5,14 +5,20 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connection
+from django.db import OperationalError, connection
+
+LOCK_NOT_AVAILABLE, QUERY_CANCELED = "55P03", "57014"
+
+
+class LockTaken(Exception):
+    """Somebody else held the lock for as long as one was ready to wait."""
 
 
 @contextmanager
 def try_exclusive(subject: str) -> Iterator[bool]:
     """Whether this thread now is the only one inside `try_exclusive(subject)`; never waits. Not for use inside a
     transaction that may be rolled back before the block ends: the lock belongs to the connection."""
-    key = int.from_bytes(hashlib.blake2b(subject.encode(), digest_size=8).digest(), signed=True)
+    key = _number_of(subject)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
         is_held = bool(cursor.fetchone()[0])
@@ -22,3 +28,24 @@ def try_exclusive(subject: str) -> Iterator[bool]:
         if is_held:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
+
+
+def wait_exclusive(subject: str, *, wait_s: int) -> None:
+    """Be the only transaction in `subject` until this one ends; waits for the others at most `wait_s`, after which the
+    transaction cannot go on. Raises LockTaken."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{wait_s}s"]
+        )
+        before = cursor.fetchone()[0]
+        try:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_number_of(subject)])
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", "") in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
+                raise LockTaken(subject) from error
+            raise
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+
+
+def _number_of(subject: str) -> int:
+    return int.from_bytes(hashlib.blake2b(subject.encode(), digest_size=8).digest(), signed=True)

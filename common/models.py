@@ -1,6 +1,8 @@
-"""The access log: who did what to which object, from where, with what outcome."""
+"""The access log: who did what to which object, from where, with what outcome. And answers that may be asked for again."""
 
 from django.db import models
+
+from common import clock
 
 
 class AuditEntry(models.Model):
@@ -31,3 +33,23 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.actor_label} {self.action} {self.target_label}"
+
+
+class KeptAnswer(models.Model):
+    """What was answered to a request with a key (common.idempotency). Keys are kept as hashes, secrets not at all."""
+
+    actor_id = models.BigIntegerField()
+    key_hash = models.CharField(max_length=64)
+    request_hash = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField(default=0)
+    location = models.CharField(max_length=2000, blank=True)
+    body = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=clock.now, db_index=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("actor_id", "key_hash"), name="one_answer_for_a_key_of_an_actor"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.status} to {self.actor_id}"

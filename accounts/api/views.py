@@ -13,6 +13,7 @@ from accounts import selectors, services
 from accounts.api.serializers import KeyPairCreatedOut, KeyPairCreateInput, KeyPairOut, MeOut, ProjectOut
 from accounts.models import KeyPair, Project
 from common.api import ErrorOut, actor_of
+from common.idempotency import takes_idempotency_key
 
 
 class MeView(APIView):
@@ -52,6 +53,7 @@ class KeyPairListView(ListAPIView[KeyPair]):
         request=KeyPairCreateInput,
         responses={201: KeyPairCreatedOut, 400: ErrorOut, 401: ErrorOut, 422: ErrorOut},
     )
+    @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """A new API token. Its text is in this answer and nowhere else."""
         asked = KeyPairCreateInput(data=request.data)

@@ -3,7 +3,6 @@
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
-from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -15,8 +14,8 @@ from accounts.roles import ROLE_TITLES, Role
 from accounts.web.forms import TokenForm
 from common.api import actor_of
 from common.errors import BerthError
+from common.idempotency import once_a_form
 
-FORM_REMEMBERED_S = 24 * 3600
 SIGN_IN_BACKEND = "accounts.backends.SignInBackend"
 
 
@@ -29,19 +28,16 @@ def profile(request: HttpRequest) -> HttpResponse:
 @login_required
 @never_cache
 @require_POST
+@once_a_form(otherwise="profile")
 def create_token(request: HttpRequest) -> HttpResponse:
     """Answers with the profile page that shows the new token: it is nowhere else, so there is no redirect. The same form
     sent again, by a reload, makes no second token."""
     form = TokenForm(request.POST)
     if not form.is_valid():
         return _profile_page(request, form, status=400)
-    serial = form.cleaned_data["serial"]
-    if serial and not cache.add(f"token-form:{serial}", 1, timeout=FORM_REMEMBERED_S):
-        return redirect("profile")
     try:
         _, token = services.create_keypair(actor=actor_of(request), name=form.cleaned_data["name"])
     except BerthError as refusal:
-        cache.delete(f"token-form:{serial}")
         form.add_error("name", f"{refusal.message} {refusal.hint}".strip())
         return _profile_page(request, form, status=refusal.http_status)
     return _profile_page(request, TokenForm(), token=token, status=201)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
@@ -18,6 +19,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from common import clock
+from common.idempotency import FORM_FIELD
 from common.looks import Tone, look_of
 from common.slots import format_amount, format_bytes, format_slots
 from common.words import ago_words, duration_words
@@ -174,6 +176,12 @@ def initials(name: str) -> str:
 def as_pattern(word: str) -> str:
     """For the HTML attribute `pattern`: matches exactly this text."""
     return re.sub(r"([\\^$.*+?()\[\]{}|/])", r"\\\1", word)
+
+
+@register.simple_tag
+def once() -> SafeString:
+    """In a form that makes something: what tells it from one that is sent again (common.idempotency.once_a_form)."""
+    return format_html('<input type="hidden" name="{}" value="{}">', FORM_FIELD, uuid.uuid4().hex)
 
 
 @register.simple_tag

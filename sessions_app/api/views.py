@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 
 from accounts.logins import login_of
 from common.api import ErrorOut, actor_of
+from common.idempotency import takes_idempotency_key
 from common.renderers import PlainTextRenderer
 from sessions_app.api.serializers import SessionCreateInput, SessionOut, TransitionOut
 from sessions_app.logs import Follower, follow_log, read_log
@@ -50,6 +51,7 @@ class SessionListView(ListAPIView[ComputeSession]):
     @extend_schema(
         operation_id="create_session", request=SessionCreateInput, responses={201: SessionOut, **REFUSALS}
     )
+    @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Ask for a session. It waits until a machine has room; `status` tells how far it is."""
         actor = actor_of(request)
@@ -90,7 +92,8 @@ class SessionLogView(APIView):
         kernel = kernel_named(session, request.query_params.get("kernel", "main1"))
         if request.query_params.get("follow", "") in {"1", "true"}:
             response = StreamingHttpResponse(
-                follow_log(Follower(actor_of(request), login_of(request)), kernel), content_type="text/plain; charset=utf-8"
+                follow_log(Follower(actor_of(request), login_of(request)), kernel),
+                content_type="text/plain; charset=utf-8",
             )
         else:
             response = HttpResponse(read_log(kernel), content_type="text/plain; charset=utf-8")  # type: ignore[assignment]

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from common.api import actor_of
 from common.errors import BerthError
+from common.idempotency import once_a_form
 from common.pages import render_page_or_fragment
 from sessions_app import presenters
 from sessions_app.links import apps_of
@@ -53,6 +54,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @login_required
+@once_a_form(otherwise="session-list")
 def launcher(request: HttpRequest) -> HttpResponse:
     """The form for a new session. What was typed stays in the query string, so that a form can be shared."""
     actor = actor_of(request)
@@ -96,6 +98,7 @@ def launch_summary(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
+@once_a_form(otherwise="session-list")
 def quick_start(request: HttpRequest) -> HttpResponse:
     """Start an image with its usual size: one click from the Start page."""
     session = quick_start_session(actor=actor_of(request), image_reference=request.POST.get("image", ""))
@@ -104,6 +107,7 @@ def quick_start(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
+@once_a_form(otherwise="session-list")
 def start_again(request: HttpRequest, session_id: UUID) -> HttpResponse:
     """Start a session like an earlier one."""
     session = start_session_again(actor=actor_of(request), session_id=session_id)

@@ -17,6 +17,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from common.api import ErrorOut, actor_of
+from common.idempotency import takes_idempotency_key
 from vfolders import files, services
 from vfolders.api.serializers import (
     DirectoryCreateInput,
@@ -56,6 +57,7 @@ class FolderListView(generics.GenericAPIView[VFolder]):
         request=FolderCreateInput,
         responses={201: FolderOut, 400: ErrorOut, **_REFUSALS},
     )
+    @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Make an empty folder."""
         wanted = FolderCreateInput(data=request.data)

@@ -4,20 +4,21 @@ from typing import Any
 
 from django import forms
 
+from common.forms import TypedChoice, TypedField
 from vfolders.paths import MAX_FOLDER_NAME_LENGTH, MAX_NAME_BYTES
 
 _OWN = "-"  # is no project's name
 
 
 class FolderForm(forms.Form):
-    name = forms.CharField(
+    name = TypedField(
         max_length=MAX_FOLDER_NAME_LENGTH,
         label="Name",
         widget=forms.TextInput(
             attrs={"placeholder": "datasets", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
-    project = forms.ChoiceField(label="Whose")
+    project = TypedChoice(label="Whose")
 
     def __init__(self, *arguments: Any, projects: list[str], **options: Any) -> None:
         """`projects` are names of projects in which the person may make shared folders."""

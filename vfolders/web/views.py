@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from accounts.selectors import usable_projects
 from common.api import actor_of
 from common.errors import BerthError, InvalidInput
+from common.idempotency import once_a_form
 from common.pages import render_page_or_fragment
 from vfolders import files, services
 from vfolders.downloads import download
@@ -31,6 +32,7 @@ ENTRIES_PER_PAGE = 200
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="data")
 def data(request: HttpRequest) -> HttpResponse:
     """The folders; POST makes one."""
     if request.method != "POST":
