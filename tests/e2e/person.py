@@ -15,6 +15,7 @@ class Person:
     def __init__(self, url: str, email: str, password: str, token: str) -> None:
         self.email = email
         self.password = password
+        self.token = token
         self.storage_state: Any = None  # cookies of a sign-in by the page, once there was one
         self._http = httpx.Client(
             base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=20

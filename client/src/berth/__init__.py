@@ -3,7 +3,7 @@
 from berth import Client
 
 with Client() as client:
-    session = client.sessions.start("berth/python:1", project="demo", command="python train.py")
+    session = client.sessions.start(client.find_image("python"), project="demo", command="python train.py")
     for piece in session.logs(follow=True):
         print(piece.decode(), end="")
 """

@@ -7,7 +7,7 @@ from typing import Any, Self
 import httpx
 
 from berth.decoding import decode
-from berth.errors import InvalidInput, NotSignedIn
+from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
 from berth.models import Agent, Event, Image, KeyPair, Person, Project, ResourceGroup
@@ -21,7 +21,8 @@ class Client:
     """One portal, as one person.
 
         with Client() as client:
-            session = client.sessions.start("berth/python:1", project="demo", cpu=2, mem="4g").wait_running()
+            image = client.find_image("python")
+            session = client.sessions.start(image, project="demo", cpu=2, mem="4g").wait_running()
 
     Without arguments it is the profile that `berth login` saved, or BERTH_URL and BERTH_TOKEN. Raises NotSignedIn
     where there is neither. Nothing is sent before the first call. Safe for use by several threads.
@@ -58,6 +59,26 @@ class Client:
     def images(self, *, reference: str = "") -> Iterator[Image]:
         """Images that sessions can be started from."""
         return iterate(self.transport, "images/", Image, reference=reference or None)
+
+    def find_image(self, text: str) -> Image:
+        """By reference or id, or by a beginning that one image alone has: "berth/python", "python".
+
+        Raises NotFound, and InvalidInput where several images fit.
+        """
+        images = list(self.images())
+        begins = tuple(f"{text}{end}" for end in (":", "-", "@"))
+        exact = [one for one in images if text in (one.reference, str(one.id))]
+        fitting = exact or [
+            one
+            for one in images
+            if one.reference.startswith(begins) or one.reference.rpartition("/")[2].startswith(begins)
+        ]
+        if not fitting:
+            raise NotFound(f"There is no image “{text[:80]}”.", hint="Which there are: berth image ls.")
+        if len(fitting) > 1:
+            several = ", ".join(one.reference for one in fitting[:10])
+            raise InvalidInput(f"Several images fit “{text[:80]}”: {several}.", hint="Say which.")
+        return fitting[0]
 
     def agents(self) -> Iterator[Agent]:
         return iterate(self.transport, "agents/", Agent)

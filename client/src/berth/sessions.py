@@ -13,7 +13,7 @@ from berth.decoding import Record, decode
 from berth.errors import InvalidInput, NotFound, SessionEnded, WaitedTooLong
 from berth.files import SessionFiles
 from berth.following import follow_text
-from berth.models import ENDED_STATUSES, LIVE_STATUSES, App, MountRecord, Transition
+from berth.models import ENDED_STATUSES, LIVE_STATUSES, App, Image, MountRecord, Transition
 from berth.paging import iterate
 from berth.process import Process, Result, open_process, run_process
 from berth.transport import Transport, json_of
@@ -165,7 +165,7 @@ class Sessions:
 
     def start(
         self,
-        image: str,
+        image: str | Image,
         *,
         project: str,
         name: str = "",
@@ -181,9 +181,12 @@ class Sessions:
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
 
+        An image is one that the portal told of, or its exact reference or id.
+
         Amounts as people write them: `cpu=0.5`, `mem="4g"`, `resources={"shm": "1g"}`. A name is made where none is
         given. Raises InvalidInput, Refused.
         """
+        image = image if isinstance(image, str) else image.reference
         body: dict[str, Any] = {
             "name": name or made_name(image),
             "project": project,

@@ -25,7 +25,6 @@ from berth.cli.launch_options import (
     Resources,
     Shm,
     environment_of,
-    image_of,
     mounts_of,
     project_of,
     resources_of,
@@ -75,7 +74,7 @@ def run(
         raise InvalidInput("Say what to run.", hint="berth run IMAGE -- python train.py")
     client = client_of(context)
     session = client.sessions.start(
-        image_of(client, image),
+        client.find_image(image),
         project=project_of(client, project),
         name=name,
         cpu=cpu,

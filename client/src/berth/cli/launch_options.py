@@ -15,7 +15,7 @@ Image = Annotated[
     str,
     typer.Argument(
         metavar="IMAGE",
-        help="Reference or id of an image.",
+        help="Reference, id, or a beginning like berth/python or python.",
         autocompletion=complete.images,
         show_default=False,
     ),
@@ -110,18 +110,6 @@ def seconds_of(text: str) -> int | None:
     if found is None:
         raise InvalidInput(f"“{text[:40]}” is not a length of time.", hint="Write it like 90, 30m, 2h or 1d.")
     return int(found[1]) * SECONDS[found[2]]
-
-
-def image_of(client: Client, text: str) -> str:
-    """The reference that is meant: "berth/python" and "python" do where one image alone fits. Else the portal judges."""
-    references = {one.reference: str(one.id) for one in client.images()}
-    if text in references or text in references.values():
-        return text
-    begins = tuple(f"{text}{end}" for end in (":", "-", "@"))
-    fitting = [
-        one for one in references if one.startswith(begins) or one.rpartition("/")[2].startswith(begins)
-    ]
-    return fitting[0] if len(fitting) == 1 else text
 
 
 def project_of(client: Client, project: str) -> str:

@@ -14,6 +14,7 @@ from berth.errors import BerthError, InvalidInput
 from berth.version import __version__
 
 PROGRAM = "berth"
+COMPLETION_VARIABLE = "_BERTH_COMPLETE"
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
 app = typer.Typer(
@@ -26,6 +27,12 @@ app = typer.Typer(
 )
 
 
+def show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        say(f"berth {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def begin(
     context: typer.Context,
@@ -35,12 +42,12 @@ def begin(
             "--profile", help="A profile that `berth login` saved; also BERTH_PROFILE.", show_default=False
         ),
     ] = "",
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and end.", callback=show_version, is_eager=True),
+    ] = False,
 ) -> None:
     context.ensure_object(dict)["profile"] = profile
-    if version:
-        say(f"berth {__version__}")
-        raise typer.Exit
 
 
 def completion(
@@ -57,8 +64,13 @@ def completion(
         raise InvalidInput(
             f"“{wanted[:20]}” is no shell that is known here.", hint=f"Use one of {', '.join(SHELLS)}."
         )
-    os.environ["_BERTH_COMPLETE"] = f"source_{wanted}"
-    app(args=[], prog_name=PROGRAM)
+    os.environ[COMPLETION_VARIABLE] = f"source_{wanted}"
+    try:
+        app(args=[], prog_name=PROGRAM)
+    except SystemExit as ended:
+        raise typer.Exit(int(ended.code or 0)) from None
+    finally:
+        del os.environ[COMPLETION_VARIABLE]
 
 
 for name, command in (

@@ -1,5 +1,6 @@
 """Commands and shells in running sessions."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from berth.cli.launch_options import Environment, environment_of
 from berth.cli.output import note
 from berth.cli.terminal import check_terminal, converse, window_size
 from berth.errors import InvalidInput
+from berth.files import in_session
 
 
 def exec_command(
@@ -28,7 +30,10 @@ def exec_command(
     terminal: Annotated[bool, typer.Option("--tty", "-t", help="Give it a terminal: this one.")] = False,
     env: Environment = None,
     directory: Annotated[
-        str, typer.Option("--workdir", "-w", help="Directory to run in.", show_default=False)
+        str,
+        typer.Option(
+            "--workdir", "-w", help="Directory to run in; else that of the image.", show_default=False
+        ),
     ] = "",
     kernel: Kernel = "main1",
 ) -> None:
@@ -46,7 +51,7 @@ def exec_command(
         *command,
         tty=terminal,
         env=environment_of(env) | (_terminal_variables() if terminal else {}),
-        cwd=directory,
+        cwd=in_session(directory) if directory else "",
         size=window_size(),
         kernel=kernel,
     )
@@ -67,8 +72,6 @@ def shell(context: typer.Context, session: SessionName, kernel: Kernel = "main1"
 
 
 def _terminal_variables() -> dict[str, str]:
-    import os
-
     return {"TERM": os.environ.get("TERM") or "xterm-256color"}
 
 

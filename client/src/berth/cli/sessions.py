@@ -21,7 +21,6 @@ from berth.cli.launch_options import (
     Resources,
     Shm,
     environment_of,
-    image_of,
     mounts_of,
     project_of,
     resources_of,
@@ -65,7 +64,7 @@ def start(
     """Start an interactive session, and wait until it runs."""
     client = client_of(context)
     session = client.sessions.start(
-        image_of(client, image),
+        client.find_image(image),
         project=project_of(client, project),
         name=name,
         cpu=cpu,

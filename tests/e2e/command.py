@@ -1,0 +1,126 @@
+"""The command `berth` as a program: in pipes, and in a terminal that a test types into."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Self
+
+from tests.e2e.person import Person
+from tests.e2e.portal import own_environment
+
+BERTH = Path(sys.executable).with_name("berth")
+PATIENCE_S = 45.0
+
+
+class CommandLine:
+    """Somebody's computer with the command on it, signed in by the environment."""
+
+    def __init__(self, url: str, person: Person, home: Path) -> None:
+        self.home = home
+        self._environment = {
+            **own_environment(),
+            "HOME": str(home),
+            "XDG_CONFIG_HOME": str(home / ".config"),
+            "BERTH_URL": url,
+            "BERTH_TOKEN": person.token,
+            "TERM": "xterm",
+            "PYTHONUTF8": "1",
+        }
+
+    def run(self, *arguments: str, input: bytes = b"") -> subprocess.CompletedProcess[bytes]:  # noqa: A002
+        return subprocess.run(
+            [BERTH, *arguments],
+            env=self._environment,
+            cwd=self.home,
+            input=input,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+    def say(self, *arguments: str) -> str:
+        """What the command prints when all goes well."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode().strip()
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [BERTH, *arguments],
+            env=self._environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def in_terminal(self, *arguments: str) -> "TypedInto":
+        return TypedInto([str(BERTH), *arguments], self._environment, self.home)
+
+
+class TypedInto:
+    """A program in a terminal of 100 columns and 30 rows."""
+
+    def __init__(self, argv: list[str], environment: dict[str, str], home: Path) -> None:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(home)
+            os.execve(argv[0], argv, environment)
+        self.shown = ""
+        self.resize(100, 30)
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def expect(self, pattern: str) -> re.Match[str]:
+        """What of all that was shown fits; AssertionError with it when nothing does in time."""
+        end = time.monotonic() + PATIENCE_S
+        while not (found := re.search(pattern, self.shown, re.MULTILINE)):
+            assert time.monotonic() < end, f"{pattern} was not shown:\n{self.shown}"
+            assert self._read(end), f"The program ended without {pattern}:\n{self.shown}"
+        return found
+
+    def exit_code(self) -> int:
+        """Wait for its end."""
+        end = time.monotonic() + PATIENCE_S
+        while self._read(end):
+            assert time.monotonic() < end, f"The program did not end:\n{self.shown}"
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = 0
+        return os.waitstatus_to_exitcode(status)
+
+    def close(self) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self._terminal)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self.close()
+
+    def _read(self, end: float) -> bool:
+        """Take in what comes next; False at the end of the program."""
+        ready, _, _ = select.select([self._terminal], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            return True
+        try:
+            data = os.read(self._terminal, 65536)
+        except OSError:  # the other side of the terminal is closed
+            return False
+        self.shown += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
