@@ -45,6 +45,7 @@ from agents.runtime.docker_client import (
     run_once,
     translated,
 )
+from agents.runtime.owners import Owners
 from agents.runtime.wire import (
     PullTracker,
     carries,
@@ -54,7 +55,6 @@ from agents.runtime.wire import (
     image_info,
     machine_name,
     network_config,
-    owner_archive,
     state_of_inspection,
     state_of_listing,
     subnets_of,
@@ -73,6 +73,7 @@ class DockerRuntime(ContainerRuntime):
 
     def __init__(self, address: str, tls: TlsMaterial | None = None) -> None:
         self.connection = Connection(address, tls)
+        self._owners = Owners()
 
     @property
     def _client(self) -> EngineClient:
@@ -214,16 +215,15 @@ class DockerRuntime(ContainerRuntime):
     @answered
     def ensure_container(self, spec: ContainerSpec) -> ContainerState:
         client = self._client
-        state = self._create(spec)
+        body = self._create(spec)
+        state = state_of_inspection(body)
         if not carries(state.labels, spec.labels):
             raise ContainerConflict(f"Container {spec.name} exists and is not ours.")
         if state.status is ContainerStatus.CREATED:
-            for mount in spec.mounts:
-                if mount.kind == "volume" and mount.owner is not None:
-                    client.put_archive(spec.name, mount.target, owner_archive(mount))
+            self._owners.ensure(client, spec, body["Image"])
         return state
 
-    def _create(self, spec: ContainerSpec) -> ContainerState:
+    def _create(self, spec: ContainerSpec) -> dict[str, Any]:
         """What has the name afterwards, whoever made it. While another call makes it the name is taken, yet nobody
         can see the container."""
         deadline = time.monotonic() + CALL_TIMEOUT_S
@@ -239,7 +239,7 @@ class DockerRuntime(ContainerRuntime):
                 if error.status_code != requests.codes.conflict:
                     raise
             try:
-                return state_of_inspection(self._client.inspect_container(spec.name))
+                return dict(self._client.inspect_container(spec.name))
             except docker.errors.NotFound:
                 if time.monotonic() > deadline:
                     raise

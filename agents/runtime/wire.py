@@ -209,10 +209,11 @@ def free_subnets(
 
 
 def owner_archive(mount: MountSpec) -> bytes:
-    """A tar for the mount's own place that does nothing but give its top an owner."""
+    """A tar for the mount's own place that does nothing but give its top an owner. Engines pass over an entry that is
+    called `.`, and write to no place above the mount where the root is read-only: so it goes up and down again."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        entry = tarfile.TarInfo("./")
+        entry = tarfile.TarInfo(f"../{mount.target.rstrip('/').rpartition('/')[2]}")
         entry.type, entry.mode = tarfile.DIRTYPE, 0o755
         entry.uid, entry.gid = mount.owner or (0, 0)
         archive.addfile(entry)
