@@ -123,12 +123,32 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_twice() -> None:
     assert len(wire.requests) == 1
 
 
-def test_a_new_session_is_asked_for_under_one_key(no_pauses: list[float]) -> None:
-    client, wire = client_on(httpx.ConnectError("refused"), httpx.Response(201, json=session_row()))
+def test_a_new_session_is_asked_for_under_one_key_however_often(no_pauses: list[float]) -> None:
+    still = refusal(409, "still_answering")
+    client, wire = client_on(httpx.ReadError("reset"), still, httpx.Response(201, json=session_row()))
     client.sessions.start("berth/python:1", project="demo", command="true")
     keys = {request.headers["Idempotency-Key"] for request in wire.requests}
-    assert len(wire.requests) == 2
+    assert len(wire.requests) == 3
     assert len(keys) == 1
+    client.sessions.start("berth/python:1", project="demo")
+    assert wire.requests[-1].headers["Idempotency-Key"] not in keys
+
+
+def test_what_could_happen_twice_is_not_repeated(no_pauses: list[float]) -> None:
+    client, wire = client_on(httpx.ReadError("reset"))
+    with pytest.raises(Unreachable):
+        client.call("POST", "keypairs/", json={"name": "a"})
+    assert len(wire.requests) == 1
+    client, wire = client_on(httpx.ConnectError("refused"), httpx.Response(201, json={}))
+    client.call("POST", "keypairs/", json={"name": "a"})
+    assert len(wire.requests) == 2
+
+
+def test_a_conflict_is_not_tried_again() -> None:
+    client, wire = client_on(refusal(409, "conflict", "It is mounted."))
+    with pytest.raises(Refused, match="mounted"):
+        client.call("DELETE", "folders/x/")
+    assert len(wire.requests) == 1
 
 
 def test_lists_are_fetched_page_by_page_as_far_as_wanted() -> None:

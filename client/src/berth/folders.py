@@ -12,7 +12,7 @@ from berth.errors import InvalidInput, NotFound
 from berth.files import FolderFiles
 from berth.models import Usage
 from berth.paging import iterate
-from berth.transport import Transport, json_of
+from berth.transport import Transport, json_of, new_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Folders:
     def create(self, name: str, *, project: str = "", host: str = "") -> Folder:
         """An empty folder: your own, or shared with a project."""
         body = {"name": name, "project": project, "host": host}
-        return self._one(self.transport.request("POST", "folders/", json=body))
+        return self._one(self.transport.request("POST", "folders/", json=body, headers=new_key()))
 
     def _one(self, answer: Any) -> Folder:
         return decode(Folder, json_of(answer), folders=self)

@@ -16,7 +16,7 @@ from berth.following import follow_text
 from berth.models import ENDED_STATUSES, LIVE_STATUSES, App, Image, MountRecord, Transition
 from berth.paging import iterate
 from berth.process import Process, Result, open_process, run_process
-from berth.transport import Transport, json_of
+from berth.transport import KEY_HEADER, Transport, json_of, new_key
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 2.0
 SHORTEST_PREFIX = 4
@@ -184,7 +184,7 @@ class Sessions:
         An image is one that the portal told of, or its exact reference or id.
 
         Amounts as people write them: `cpu=0.5`, `mem="4g"`, `resources={"shm": "1g"}`. A name is made where none is
-        given. Raises InvalidInput, Refused.
+        given. Two requests with one `idempotency_key`, within a day, ask for one session. Raises InvalidInput, Refused.
         """
         image = image if isinstance(image, str) else image.reference
         body: dict[str, Any] = {
@@ -198,7 +198,7 @@ class Sessions:
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
         body |= {key: value for key, value in chosen.items() if value not in ("", None)}
-        headers = {"Idempotency-Key": idempotency_key or str(uuid.uuid4())}
+        headers = {KEY_HEADER: idempotency_key} if idempotency_key else new_key()
         return self._one(self.transport.request("POST", "sessions/", json=body, headers=headers))
 
     def get(self, session_id: str) -> Session:

@@ -33,6 +33,7 @@ LONGEST_PAUSE_S = 5.0
 CONNECT_S = 10.0
 ANSWER_S = 60.0
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+KEY_HEADER = "Idempotency-Key"
 PASSING_STATUSES = frozenset({429, 502, 503, 504})
 
 
@@ -48,6 +49,8 @@ class Transport:
         timeout_s: float = ANSWER_S,
         wire: httpx.BaseTransport | None = None,
     ) -> None:
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise NotSignedIn("This is not a token.", hint="Copy all of it from your profile page: bk….…")
         self.url = portal_url(url)
         self.token = token
         self.tls = tls_context(ca_file) if self.url.startswith("https:") else None
@@ -95,36 +98,26 @@ class Transport:
     ) -> Iterator[httpx.Response]:
         """The answer as soon as its head is there; its body may be silent for `silence_s`, None: for any time.
 
-        What may be repeated is tried again up to `TRIES` times until a head came; a POST carries a key by which the
-        portal knows it again, and is repeated only when it surely did not arrive.
+        What may be repeated is tried again up to `TRIES` times until a head came: what changes nothing by a repeat, and a
+        POST with a key by which the portal knows it again. Any other POST only when it surely did not arrive.
         """
-        told = dict(headers or {})
-        if method == "POST":
-            told.setdefault("Idempotency-Key", str(uuid.uuid4()))
-        give_up_at = time.monotonic() + self._timeout_s
-        for attempt in range(1, TRIES + 1):
-            is_last = attempt == TRIES or time.monotonic() > give_up_at
-            request = self._http.build_request(
-                method,
-                path,
-                params=_plain(params),
-                json=json,
-                content=content() if content else None,
-                headers=told,
-            )
-            request.extensions["timeout"] = {**request.extensions["timeout"], "read": silence_s}
+
+        def ask() -> httpx.Response:
+            told = {"params": _plain(params), "content": content() if content else None, "headers": headers}
             try:
-                answer = self._http.send(request, stream=True)
-            except httpx.TransportError as error:
-                if is_last or time.monotonic() > give_up_at or not _may_repeat(method, error):
-                    raise self._unreachable(error) from error
-                _pause(attempt)
-                continue
-            if answer.status_code in PASSING_STATUSES and method in REPEATABLE and not is_last:
-                answer.close()
-                _pause(attempt, answer.headers.get("Retry-After", ""))
-                continue
-            break
+                request = self._http.build_request(method, path, json=json, **told)  # type: ignore[arg-type]
+            except UnicodeEncodeError as exc:
+                raise InvalidInput(
+                    f"{ascii(exc.object)[:60]} is not UTF-8, so it cannot be sent.", hint="Write it anew."
+                ) from exc
+            except ValueError as exc:
+                raise InvalidInput(
+                    f"This cannot be sent: {exc}.", hint="Write numbers as people do."
+                ) from exc
+            request.extensions["timeout"] = {**request.extensions["timeout"], "read": silence_s}
+            return self._http.send(request, stream=True)
+
+        answer = self._try(ask, may_repeat=method in REPEATABLE or KEY_HEADER in (headers or {}))
         try:
             self._raise_refusal(answer)
             yield answer
@@ -132,6 +125,30 @@ class Transport:
             raise self._unreachable(error) from error
         finally:
             answer.close()
+
+    def _try(self, ask: Callable[[], httpx.Response], *, may_repeat: bool) -> httpx.Response:
+        give_up_at = time.monotonic() + self._timeout_s
+        for attempt in range(1, TRIES + 1):
+            try:
+                answer = ask()
+            except httpx.TransportError as error:
+                is_last = attempt == TRIES or time.monotonic() > give_up_at
+                if is_last or not (may_repeat or _never_arrived(error)) or _is_distrust(error):
+                    raise self._unreachable(error) from error
+                _pause(attempt)
+                continue
+            if attempt == TRIES or not may_repeat or not self._will_pass(answer):
+                return answer
+            answer.close()
+            _pause(attempt, answer.headers.get("Retry-After", ""))
+        raise AssertionError("The last try returns or raises.")
+
+    def _will_pass(self, answer: httpx.Response) -> bool:
+        """Whether the same request may be answered otherwise in a moment."""
+        if answer.status_code != httpx.codes.CONFLICT:
+            return answer.status_code in PASSING_STATUSES
+        self._read(answer)
+        return b'"still_answering"' in answer.content  # the first of two requests with one key is on its way
 
     def _raise_refusal(self, answer: httpx.Response) -> None:
         if answer.is_success:
@@ -169,6 +186,11 @@ class Transport:
         proxy = None if proxy_bypass(host) else getproxies().get(parts.scheme) or getproxies().get("all")
         verify = self.tls or False  # False: there is no TLS on this way at all
         return httpx.HTTPTransport(verify=verify, proxy=proxy or None, socket_options=_keepalive_options())
+
+
+def new_key() -> dict[str, str]:
+    """The header by which the portal knows a repeated request for one new thing."""
+    return {KEY_HEADER: str(uuid.uuid4())}
 
 
 def json_of(answer: httpx.Response) -> Any:
@@ -212,11 +234,8 @@ def kind_of(status: int) -> type[BerthError]:
     return Refused if status < httpx.codes.INTERNAL_SERVER_ERROR else UnexpectedAnswer
 
 
-def _may_repeat(method: str, error: httpx.TransportError) -> bool:
-    if _is_distrust(error):
-        return False
-    never_arrived = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return never_arrived or method in REPEATABLE
+def _never_arrived(error: httpx.TransportError) -> bool:
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
 
 
 def _is_distrust(error: Exception) -> bool:

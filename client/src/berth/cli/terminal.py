@@ -80,7 +80,7 @@ def _raw_keys(is_wanted: bool) -> Iterator[None]:
         return
     before = termios.tcgetattr(0)
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is kept
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)
