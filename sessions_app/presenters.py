@@ -13,6 +13,7 @@ from common.actors import Actor
 from common.errors import BerthError, NotFound
 from common.slots import CPU, MEM, ResourceSlots, format_bytes, format_slots, parse_slots
 from common.words import duration_words
+from sessions_app import memory_kills
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.selectors import Action, may
@@ -44,7 +45,17 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "headline": headline(session) if session.owner_id == actor.user_id else "",
         "explanation": explanation(session),
         "short_explanation": short_explanation(session),
+        "memory_kill": memory_kill(session),
     }
+
+
+def memory_kill(session: ComputeSession) -> str:
+    """What to say of programs that ended for want of memory; empty where none did, or where the session itself ended for it
+    and says so."""
+    kernel = memory_kills.killed_kernel(session)
+    if kernel is None or session.outcome_reason == Reason.OUT_OF_MEMORY:
+        return ""
+    return memory_kills.sentence(session, kernel)
 
 
 def headline(session: ComputeSession) -> str:

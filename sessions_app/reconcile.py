@@ -30,6 +30,8 @@ from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
+from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
+from sessions_app.memory_kills import sentence as memory_sentence
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.services import begin_termination
@@ -115,6 +117,7 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
             note_address(kernel, found[name])
     for kernel in ended:
         check_running(kernel, runtime)
+    note_memory_kills({name: each for name, each in running.items() if is_up(found.get(name))}, runtime)
     ids = ids_in([found[name] for name in strays], specs.KERNEL_LABEL)
     known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     for name in strays:
@@ -153,14 +156,17 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime) -> None:
     exit_code = state.exit_code if state is not None else None
     if exit_code is not None:
         Kernel.objects.filter(pk=kernel.pk).update(exit_code=exit_code)
-    _begin_end(kernel.session_id, reason, exit_code=exit_code)
+    if state is not None:
+        note_memory_kill_at_end(kernel, state)
+    message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else ""
+    _begin_end(kernel.session_id, reason, exit_code=exit_code, message=message)
 
 
 def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
     """What the end of a container means for its session."""
     if state is None:
         return Reason.CONTAINER_LOST
-    if state.was_oom_killed:
+    if has_ended_for_memory(kernel, state):
         return Reason.OUT_OF_MEMORY
     if not kernel.session.command:
         return Reason.CONTAINER_EXITED
@@ -263,8 +269,8 @@ def _end_waiting(session_id: UUID) -> None:
         log.info("reconcile.overtaken", session_id=str(session_id), reason=Reason.DEADLINE_PASSED)
 
 
-def _begin_end(session_id: UUID, reason: Reason, *, exit_code: int | None = None) -> None:
+def _begin_end(session_id: UUID, reason: Reason, *, exit_code: int | None = None, message: str = "") -> None:
     try:
-        begin_termination(session_id, reason=reason, actor=SYSTEM, exit_code=exit_code)
+        begin_termination(session_id, reason=reason, actor=SYSTEM, exit_code=exit_code, message=message)
     except IllegalTransition:
         log.info("reconcile.overtaken", session_id=str(session_id), reason=reason)

@@ -39,6 +39,12 @@ class ImagePullFailed(RuntimeFault):
     code = "image_pull_failed"
 
 
+class NetworkMissing(RuntimeFault):
+    """The network that a container is to join is not on the machine."""
+
+    code = "network_missing"
+
+
 class ContainerConflict(RuntimeFault):
     """The name is taken by something whose labels are not ours."""
 
@@ -176,6 +182,14 @@ class ContainerState:
     finished_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryKill:
+    """The kernel ended a program in this container because its memory was used up; `at` by the engine's clock."""
+
+    container: str
+    at: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
     """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel."""
@@ -303,7 +317,7 @@ class ContainerRuntime(ABC):
 
     @abstractmethod
     def start_container(self, name: str) -> None:
-        """It runs, or has run. A running one is left alone. Raises ContainerGone, OutOfCapacity."""
+        """It runs, or has run. A running one is left alone. Raises ContainerGone, NetworkMissing, OutOfCapacity."""
 
     @abstractmethod
     def stop_container(self, name: str, grace_s: int) -> None:
@@ -321,6 +335,16 @@ class ContainerRuntime(ABC):
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
         """Containers in any state that carry all these labels, by name. Exit codes, errors and instants may
         be absent in a list; `inspect_container` has them."""
+
+    @abstractmethod
+    def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
+        """Those in containers that carry all these labels, oldest first, as far back as the engine remembers: some
+        hundred events of all kinds. One of this very second may be missing still."""
+
+    @abstractmethod
+    def memory_peak(self, name: str) -> int | None:
+        """The most bytes that a running container has held, or None where the engine does not say. Raises
+        ContainerGone."""
 
     @abstractmethod
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:

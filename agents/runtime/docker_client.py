@@ -1,8 +1,10 @@
 """One connection to one Docker engine, and the wall where its errors become ours."""
 
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from functools import wraps
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -17,6 +19,7 @@ import urllib3
 from agents.runtime.base import (
     ContainerGone,
     ImageMissing,
+    NetworkMissing,
     OutOfCapacity,
     ProcessResult,
     ProcessTimeout,
@@ -208,6 +211,8 @@ def fault_of_answer(status: int, text: str) -> RuntimeFault:
         return ImageMissing(text)
     if status == 404 and ("no such container" in low or "no such exec" in low):
         return ContainerGone(text)
+    if status == 404 and low.startswith("network ") and "not found" in low:
+        return NetworkMissing(text)
     if status == 409 and ("is not running" in low or "is paused" in low):
         return ContainerGone(text)
     if status in (502, 503, 504):
@@ -250,6 +255,16 @@ def run_once(client: EngineClient, name: str, config: dict[str, Any], timeout_s:
         client.remove_container(name, v=True, force=True)
 
 
+def past_events(client: EngineClient, filters: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the engine remembers, oldest first. It is asked up to its own present: with an instant that is still to come it
+    would wait for that."""
+    present = parsedate_to_datetime(client.get(f"{client.base_url}/_ping").headers["Date"])
+    params = {"since": "1", "until": str(int(present.timestamp())), "filters": json.dumps(filters)}
+    with client.get(client.url_of("/events"), params=params, timeout=CALL_TIMEOUT_S) as answer:
+        raise_refusal(answer)
+        return [json.loads(line) for line in answer.text.splitlines() if line]
+
+
 def payloads(answer: requests.Response) -> Iterator[bytes]:
     frames = FrameSplitter()
     while data := answer.raw.read1(READ_BYTES):
@@ -277,3 +292,10 @@ def last_bytes(payloads: Iterator[bytes], limit_bytes: int) -> bytes:
         while size - len(kept[0]) >= limit_bytes:
             size -= len(kept.popleft())
     return b"".join(kept)[-limit_bytes:] if limit_bytes else b""
+
+
+def default_bridge_id(client: EngineClient) -> str:
+    """The engine makes its own bridge anew at each start that finds no container running: at each boot at least."""
+    return next(
+        (network["Id"] for network in client.networks(names=["bridge"]) if network["Name"] == "bridge"), ""
+    )

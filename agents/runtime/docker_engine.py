@@ -1,6 +1,5 @@
 """The port on a real Docker engine, over a local socket or mutual TLS (docker SDK)."""
 
-import base64
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from agents.runtime.base import (
     ImageInfo,
     ImagePullFailed,
     LabelledObject,
+    MemoryKill,
     NetworkSpec,
     OnProgress,
     OutOfCapacity,
@@ -37,9 +37,11 @@ from agents.runtime.docker_client import (
     Connection,
     EngineClient,
     answered,
+    default_bridge_id,
     first_bytes,
     last_bytes,
     message_of,
+    past_events,
     payloads,
     raise_refusal,
     run_once,
@@ -54,7 +56,9 @@ from agents.runtime.wire import (
     helper_config,
     image_info,
     machine_name,
+    memory_kill_of,
     network_config,
+    registry_headers,
     state_of_inspection,
     state_of_listing,
     subnets_of,
@@ -97,7 +101,7 @@ class DockerRuntime(ContainerRuntime):
             has_live_restore=bool(body.get("LiveRestoreEnabled")),
             storage_driver=body.get("Driver", ""),
             root_dir=body.get("DockerRootDir", ""),
-            life_id=_default_bridge_id(client),
+            life_id=default_bridge_id(client),
         )
 
     def close(self) -> None:
@@ -133,7 +137,7 @@ class DockerRuntime(ContainerRuntime):
         with client.post(
             client.url_of("/images/create"),
             params={"fromImage": name, "tag": tag or "latest"},
-            headers=_registry_headers(credentials),
+            headers=registry_headers(credentials),
             stream=True,
         ) as answer:
             if answer.status_code != requests.codes.ok:
@@ -290,6 +294,19 @@ class DockerRuntime(ContainerRuntime):
         return sorted((state_of_listing(row) for row in rows), key=lambda state: state.name)
 
     @answered
+    def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
+        filters = _label_filter(labels) | {"type": ["container"], "event": ["oom"]}
+        return [memory_kill_of(event) for event in past_events(self._client, filters)]
+
+    @answered
+    def memory_peak(self, name: str) -> int | None:
+        told = self._client.stats(name, stream=False, one_shot=True)["memory_stats"]
+        if not told:
+            raise ContainerGone(f"Container {name} is not running.")
+        peak: int | None = told.get("max_usage")  # engines tell it of cgroup v1 alone
+        return peak
+
+    @answered
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         return run_once(self._client, spec.name, helper_config(spec), timeout_s)
 
@@ -371,13 +388,6 @@ class DockerRuntime(ContainerRuntime):
         self._client.put_archive(name, path, tar_bytes)
 
 
-def _default_bridge_id(client: EngineClient) -> str:
-    """The engine makes its own bridge anew at each start that finds no container running: at each boot at least."""
-    return next(
-        (network["Id"] for network in client.networks(names=["bridge"]) if network["Name"] == "bridge"), ""
-    )
-
-
 def _label_filter(labels: Mapping[str, str]) -> dict[str, Any]:
     return {"label": [f"{name}={value}" for name, value in labels.items()]}
 
@@ -385,10 +395,3 @@ def _label_filter(labels: Mapping[str, str]) -> dict[str, Any]:
 def _labelled(rows: list[dict[str, Any]]) -> list[LabelledObject]:
     found = [LabelledObject(name=row["Name"], labels=row.get("Labels") or {}) for row in rows]
     return sorted(found, key=lambda item: item.name)
-
-
-def _registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]:
-    if credentials is None:
-        return {}
-    told = {"username": credentials.username, "password": credentials.password}
-    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}

@@ -21,6 +21,8 @@ from agents.runtime.base import (
     ImageMissing,
     ImagePullFailed,
     LabelledObject,
+    MemoryKill,
+    NetworkMissing,
     NetworkSpec,
     OnProgress,
     OutOfCapacity,
@@ -49,6 +51,7 @@ class _Container:
     state: ContainerState
     output: bytes = b""
     processes: list[tuple[str, ...]] = field(default_factory=list)
+    memory_kills: list[datetime] = field(default_factory=list)
 
 
 class SimulatedRuntime(ContainerRuntime):
@@ -91,6 +94,11 @@ class SimulatedRuntime(ContainerRuntime):
             container = self._running(name)
             container.output += output
             self._end(container, exit_code, was_oom_killed)
+
+    def kill_for_memory(self, name: str, at: datetime | None = None) -> None:
+        """The kernel ends a program in a running container, that of its main process not."""
+        with self._lock:
+            self._running(name).memory_kills.append(at or datetime.now(UTC))
 
     def reboot(self) -> None:
         """The machine has booted anew, as far as its engine tells."""
@@ -210,7 +218,7 @@ class SimulatedRuntime(ContainerRuntime):
                 return
             network = container.spec.network
             if network and network not in self._networks:
-                raise RuntimeRefused(f"network {network} not found")
+                raise NetworkMissing(f"network {network} not found")
             addresses = {network: self._networks[network].hosts.pop(0)} if network else {}
             container.state = replace(
                 container.state,
@@ -244,6 +252,19 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             states = [container.state for _, container in sorted(self._containers.items())]
             return [state for state in states if carries(state.labels, labels)]
+
+    def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
+        self._answer()
+        with self._lock:
+            containers = [each for each in self._containers.values() if carries(each.state.labels, labels)]
+            kills = [MemoryKill(each.spec.name, at) for each in containers for at in each.memory_kills]
+            return sorted(kills, key=lambda kill: kill.at)
+
+    def memory_peak(self, name: str) -> int | None:
+        self._answer()
+        with self._lock:
+            container = self._running(name)
+            return container.spec.mem_bytes if container.memory_kills else None
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         if self.inspect_image(spec.image) is None:

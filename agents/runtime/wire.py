@@ -1,12 +1,14 @@
 """How Docker engines write things down: container configuration, states, log frames, pull progress, subnets.
 Pure."""
 
+import base64
 import io
 import ipaddress
+import json
 import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
@@ -16,9 +18,11 @@ from agents.runtime.base import (
     ContainerStatus,
     HelperSpec,
     ImageInfo,
+    MemoryKill,
     MountSpec,
     NetworkSpec,
     PullProgress,
+    RegistryCredentials,
 )
 from agents.runtime.profiles import seccomp
 
@@ -220,6 +224,13 @@ def owner_archive(mount: MountSpec) -> bytes:
     return buffer.getvalue()
 
 
+def registry_headers(credentials: RegistryCredentials | None) -> dict[str, str]:
+    if credentials is None:
+        return {}
+    told = {"username": credentials.username, "password": credentials.password}
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(told).encode()).decode()}
+
+
 # What the engine tells us
 
 
@@ -262,6 +273,12 @@ def state_of_listing(row: Json) -> ContainerState:
         exit_code=int(exited.group(1)) if exited else None,
         addresses=_addresses(row),
     )
+
+
+def memory_kill_of(event: Json) -> MemoryKill:
+    """From an event `oom` of a container."""
+    at = datetime.fromtimestamp(event["timeNano"] / 1e9, UTC)
+    return MemoryKill(event["Actor"]["Attributes"]["name"], at)
 
 
 def _addresses(body: Json) -> dict[str, str]:

@@ -6,6 +6,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from common.api import InputSerializer, TextField
+from common.slots import MEM
+from sessions_app import memory_kills
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionMount, SessionTransition, SessionType
 from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S, NAME
@@ -81,6 +83,16 @@ class AppOut(serializers.Serializer[Any]):
     url = serializers.URLField()
 
 
+class MemoryKillOut(serializers.Serializer[Any]):
+    """Programs of the session that the kernel ended because its memory was used up."""
+
+    count = serializers.IntegerField()
+    killed_at = serializers.DateTimeField(help_text="The last of them.")
+    peak_bytes = serializers.IntegerField()
+    limit_bytes = serializers.IntegerField()
+    message = serializers.CharField()
+
+
 class SessionOut(serializers.ModelSerializer[ComputeSession]):
     status = serializers.ChoiceField(choices=[status.value for status in Status])
     project = serializers.CharField(source="project.name")
@@ -92,13 +104,14 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     mounts = MountOut(many=True)
     agents = serializers.SerializerMethodField()
     apps = serializers.SerializerMethodField()
+    memory_kill = serializers.SerializerMethodField(help_text="Null while no program was short of memory.")
 
     class Meta:
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
             "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position",
-            "agents", "apps", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at",
+            "agents", "apps", "memory_kill", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at",
         )  # fmt: skip
 
     def get_resources(self, session: ComputeSession) -> dict[str, int]:
@@ -110,6 +123,19 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     @extend_schema_field(AppOut(many=True))
     def get_apps(self, session: ComputeSession) -> list[dict[str, object]]:
         return apps_of(session)
+
+    @extend_schema_field(MemoryKillOut(allow_null=True))
+    def get_memory_kill(self, session: ComputeSession) -> dict[str, object] | None:
+        kernel = memory_kills.killed_kernel(session)
+        if kernel is None:
+            return None
+        return {
+            "count": kernel.memory_kills,
+            "killed_at": kernel.memory_killed_at,
+            "peak_bytes": kernel.memory_peak_bytes,
+            "limit_bytes": session.slots[MEM],
+            "message": memory_kills.sentence(session, kernel),
+        }
 
 
 class TransitionOut(serializers.ModelSerializer[SessionTransition]):

@@ -17,7 +17,7 @@ SESSIONS = "/api/v1/sessions/"
 ERROR_KEYS = {"code", "message", "hint", "fields"}
 OUT_KEYS = {
     "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project", "domain",
-    "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position", "agents", "apps",
+    "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position", "agents", "apps", "memory_kill",
     "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at",
 }  # fmt: skip
 

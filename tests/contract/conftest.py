@@ -18,11 +18,13 @@ from tests import engines
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """An engine under test. Names from `name` are its own; `run_to_end` has a container say something and exit."""
+    """An engine under test. Names from `name` are its own; `run_to_end` has a container say something and exit,
+    `run_out_of_memory` a program in it."""
 
     runtime: ContainerRuntime
     make_async: Callable[[], AsyncRuntime]
     run_to_end: Callable[[ContainerSpec, bytes, int], None]
+    run_out_of_memory: Callable[[str], None]
     image: str = engines.TINY_IMAGE
 
     def name(self) -> str:
@@ -50,7 +52,7 @@ def _simulated_rig() -> Rig:
         runtime.start_container(spec.name)
         runtime.finish(spec.name, exit_code=exit_code, output=output)
 
-    return Rig(runtime, lambda: SimulatedAsyncRuntime(runtime), run_to_end)
+    return Rig(runtime, lambda: SimulatedAsyncRuntime(runtime), run_to_end, runtime.kill_for_memory)
 
 
 def _docker_rig() -> Rig:
@@ -61,7 +63,10 @@ def _docker_rig() -> Rig:
         runtime.ensure_container(replace(spec, command=("sh", "-c", script)))
         runtime.start_container(spec.name)
 
-    return Rig(runtime, lambda: DockerAsyncRuntime(engines.ADDRESS), run_to_end)
+    def run_out_of_memory(name: str) -> None:
+        assert runtime.run_process(name, ["tail", "/dev/zero"]).exit_code == 137
+
+    return Rig(runtime, lambda: DockerAsyncRuntime(engines.ADDRESS), run_to_end, run_out_of_memory)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,8 @@
 """What engines are told, as data, and how their answers are read."""
 
+import base64
 import io
+import json
 import tarfile
 from datetime import UTC, datetime
 from ipaddress import IPv4Network
@@ -19,6 +21,7 @@ from agents.runtime.base import (
     MountSpec,
     NetworkSpec,
     OutOfCapacity,
+    RegistryCredentials,
     RuntimeRefused,
     RuntimeUnavailable,
 )
@@ -62,6 +65,23 @@ def test_container_runs_on_its_cores_and_writes_to_its_root_only_if_it_may() -> 
     host = host_config(cpuset="0-2,5", is_readonly=True)
     assert (host["CpusetCpus"], host["ReadonlyRootfs"]) == ("0-2,5", True)
     assert (host_config()["CpusetCpus"], host_config()["ReadonlyRootfs"]) == ("", False)
+
+
+def test_credentials_go_in_a_header_of_their_own() -> None:
+    assert wire.registry_headers(None) == {}
+    headers = wire.registry_headers(RegistryCredentials("reader", "secret"))
+    told = json.loads(base64.urlsafe_b64decode(headers["X-Registry-Auth"]))
+    assert told == {"username": "reader", "password": "secret"}
+
+
+def test_kill_for_memory_is_read_with_its_instant() -> None:
+    event = {
+        "Action": "oom",
+        "timeNano": 1_795_304_861_500_000_000,
+        "Actor": {"Attributes": {"name": "berth-1"}},
+    }
+    kill = wire.memory_kill_of(event)
+    assert (kill.container, kill.at) == ("berth-1", datetime(2026, 11, 21, 23, 47, 41, 500_000, tzinfo=UTC))
 
 
 def test_container_without_a_network_has_none() -> None:
@@ -117,7 +137,8 @@ def test_network_has_a_subnet_and_an_interface_name_of_its_own() -> None:
 
 def test_archive_of_an_owner_has_the_top_of_the_volume_and_nothing_else() -> None:
     archive = wire.owner_archive(MountSpec("volume", "/home/work", "home", owner=(1000, 100)))
-    [top] = tarfile.open(fileobj=io.BytesIO(archive)).getmembers()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as unpacked:
+        [top] = unpacked.getmembers()
     assert (top.name, top.isdir(), top.uid, top.gid, top.mode) == ("../work", True, 1000, 100, 0o755)
 
 

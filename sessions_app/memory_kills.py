@@ -1,0 +1,84 @@
+"""Programs of a session that the kernel ended because the session's memory was used up: seen at its engine, noted on its
+kernel, named to people. The session goes on: its app server and its container outlive them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from agents.runtime.base import ContainerRuntime, ContainerState
+from common.slots import MEM, format_bytes
+from sessions_app import lifecycle
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.specs import INSTALLATION_LABEL
+
+log = structlog.get_logger(__name__)
+
+KILLED = 137
+
+
+def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) -> None:
+    """Write down what is news of these kernels, by the names of their running containers. One question to the engine when
+    nothing is."""
+    if not kernels:
+        return
+    kills = runtime.list_memory_kills({INSTALLATION_LABEL: settings.BERTH_INSTALLATION})
+    for name, kernel in kernels.items():
+        known = kernel.memory_killed_at
+        news = [kill.at for kill in kills if kill.container == name and (known is None or kill.at > known)]
+        if news:
+            _note(kernel, len(news), max(news), runtime.memory_peak(name))
+
+
+def note_memory_kill_at_end(kernel: Kernel, state: ContainerState) -> None:
+    """The same for a container that ended, of which its engine tells but that there was a kill."""
+    if state.was_oom_killed and not kernel.memory_kills and state.finished_at is not None:
+        _note(kernel, 1, state.finished_at, None)
+
+
+def has_ended_for_memory(kernel: Kernel, state: ContainerState) -> bool:
+    """Whether the end of a container was for want of memory: not where a command went well all the same, nor where
+    another program of an interactive session was killed some time before."""
+    if not state.was_oom_killed:
+        return False
+    return state.exit_code != 0 if kernel.session.command else state.exit_code == KILLED
+
+
+@transaction.atomic
+def _note(kernel: Kernel, count: int, at: datetime, peak_bytes: int | None) -> None:
+    """Once, however many look at the same moment. Of a kill whose peak nobody knows the limit is it: there the kernel
+    acted."""
+    unseen = Kernel.objects.filter(pk=kernel.pk, memory_kills=kernel.memory_kills)
+    peak = peak_bytes or kernel.session.slots[MEM]
+    if not unseen.update(memory_kills=F("memory_kills") + count, memory_killed_at=at, memory_peak_bytes=peak):
+        return
+    kernel.memory_kills, kernel.memory_killed_at, kernel.memory_peak_bytes = (
+        kernel.memory_kills + count,
+        at,
+        peak,
+    )
+    log.info("session.memory_kill", session_id=str(kernel.session_id), kills=count, peak_bytes=peak)
+    lifecycle.push_session_change(kernel.session)
+
+
+def killed_kernel(session: ComputeSession) -> Kernel | None:
+    """The kernel of the session that was last short of memory, or None. No query if it came `with_parts`."""
+    killed = [
+        (each.memory_killed_at, each.name, each) for each in session.kernels.all() if each.memory_killed_at
+    ]
+    return max(killed)[-1] if killed else None
+
+
+def sentence(session: ComputeSession, kernel: Kernel) -> str:
+    """What happened, for people; empty where nothing did."""
+    if not kernel.memory_kills or kernel.memory_peak_bytes is None:
+        return ""
+    limit, peak = format_bytes(session.slots[MEM]), format_bytes(kernel.memory_peak_bytes)
+    so_far = f", {kernel.memory_kills} times so far" if kernel.memory_kills > 1 else ""
+    return (
+        f"Program killed: it wanted more memory than the session's {limit} (peak {peak}{so_far}). "
+        "Work on less at a time, or start again with more memory."
+    )
