@@ -67,6 +67,7 @@ from agents.runtime.wire import (
 HEARTBEAT_TIMEOUT_S = 5
 NETWORK_ATTEMPTS = 64
 RETRY_PAUSE_S = 0.05
+CONFLICTS_OF_A_RACE = 16
 
 CORES_ABSENT = "CPUs are not available"
 """Said of a machine that counts its cores from another number than 0, since it is a container itself perhaps."""
@@ -154,7 +155,7 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def ensure_network(self, spec: NetworkSpec) -> None:
-        client, refused = self._client, list[str]()
+        client, refused, conflicts = self._client, list[str](), 0
         for _ in range(NETWORK_ATTEMPTS):
             if self._has_network(spec):
                 return
@@ -163,7 +164,8 @@ class DockerRuntime(ContainerRuntime):
             if subnet is None:
                 break
             try:
-                body = network_config(spec, subnet)
+                # An engine that was killed while it made a network keeps the bridge for ever, and does not list it.
+                body = network_config(spec, subnet, spare=conflicts // CONFLICTS_OF_A_RACE)
                 answer = client.post(client.url_of("/networks/create"), json=body, timeout=CALL_TIMEOUT_S)
                 raise_refusal(answer)
             except docker.errors.APIError as error:
@@ -171,6 +173,7 @@ class DockerRuntime(ContainerRuntime):
                 if "overlap" in str(error.explanation):
                     refused.append(str(subnet))
                 elif "same bridge name" in str(error.explanation) or error.status_code == 409:
+                    conflicts += 1
                     time.sleep(RETRY_PAUSE_S)
                 else:
                     raise

@@ -164,8 +164,9 @@ def _tmpfs(mount: MountSpec) -> str:
     return f"{access},nosuid,nodev,exec,mode=1777,size={mount.size_bytes}"
 
 
-def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network) -> Json:
-    """Body of POST /networks/create: a bridge whose interface has a name that rules can be written on."""
+def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network, spare: int = 0) -> Json:
+    """Body of POST /networks/create: a bridge whose interface has a name that rules can be written on. `spare` counts
+    through further names, for when the first one is taken."""
     return {
         "Name": spec.name,
         "CheckDuplicate": True,
@@ -174,7 +175,7 @@ def network_config(spec: NetworkSpec, subnet: ipaddress.IPv4Network) -> Json:
         "Labels": dict(spec.labels),
         "IPAM": {"Driver": "default", "Config": [{"Subnet": str(subnet)}]},
         "Options": {
-            "com.docker.network.bridge.name": bridge_name(spec.name),
+            "com.docker.network.bridge.name": bridge_name(f"{spec.name}~{spare}" if spare else spec.name),
             "com.docker.network.bridge.enable_icc": "true",
         },
     }

@@ -238,3 +238,12 @@ def test_answers_of_the_engine_become_faults_of_ours(status: int, text: str, fau
 def test_engine_on_the_network_needs_certificates() -> None:
     with pytest.raises(RuntimeRefused, match="certificates"):
         DockerRuntime("tcp://127.0.0.1:2375")
+
+
+def test_network_whose_bridge_is_taken_gets_another_one() -> None:
+    subnet = IPv4Network("10.213.0.16/28")
+    configs = [wire.network_config(NetworkSpec("a", {}), subnet, spare=number) for number in range(3)]
+    bridges = [config["Options"]["com.docker.network.bridge.name"] for config in configs]
+    assert len(set(bridges)) == 3
+    assert bridges[0] == wire.bridge_name("a")
+    assert all(name.startswith("bth") and len(name) == 15 for name in bridges)
