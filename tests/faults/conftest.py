@@ -2,30 +2,44 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.faults import report
 from tests.faults.engines import OwnEngine
 from tests.faults.leftovers import clear_away_abandoned_runs, home_of, left_of, remove_run
-from tests.faults.observer import Observer, Watch
+from tests.faults.observer import ENDED, Observer, Watch
 from tests.faults.portal import Client, FaultPortal
 from tests.faults.proxy import FaultyEngine
-from tests.faults.report import REPORT, Row
 from tests.faults.visitor import Browser, OpenApp, PageLoop
+from tests.waiting import wait_until
 
 WITNESS = "witness"
+SECOND_DISK_MIB = 128
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--faults-report", type=Path, help="write what was done and seen to this file")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    file = session.config.getoption("--faults-report", None)
+    if file is not None:
+        report.write(file)
 
 
 @dataclass(slots=True)
 class World:
-    """Everything that may break, and those who look at it."""
+    """Everything that may break, and those who look at it. The first engine is asked through a proxy that can lie, and
+    restores its containers; the second is asked directly, restores none, and has a small disk."""
 
     home: Path
-    engine: OwnEngine
+    first: OwnEngine
+    second: OwnEngine
     proxy: FaultyEngine
     portal: FaultPortal
     client: Client
@@ -38,35 +52,46 @@ class World:
         """Somebody starts a session and opens its app."""
         self.browser = Browser(self.portal.port)
         self.browser.sign_in(self.portal.sign_in_link)
-        session_id = self.client.start(name=WITNESS)
-        self.client.wait_for([session_id], "RUNNING")
+        [session_id] = self.client.start_running(name=WITNESS)
         [app] = self.client.session(session_id)["apps"]
         self.app_url = app["url"]
         self.connect_app()
 
     def connect_app(self) -> None:
-        """Open it, and hold its websocket."""
-        from tests.waiting import wait_until
-
+        """Visit its page, and hold its websocket open."""
         wait_until(lambda: self.browser.visit(self.app_url) == (200, b"here"), deadline_s=90, interval_s=0.2)
         self.app = OpenApp(self.browser, self.app_url)
-        assert self.app.has_survived()
+        self.demand_app()
+
+    def demand_app(self) -> None:
+        """The same websocket is open still, and speaks."""
+        assert self.app.has_survived(), self.app.ended
 
     @contextmanager
     def pages(self) -> Iterator[PageLoop]:
         """The app's page is asked for on one connection meanwhile."""
         loop = PageLoop(self.browser, self.app_url)
-        yield loop
-        loop.close()
+        try:
+            yield loop
+        finally:
+            loop.close()
+
+    def page(self, path: str) -> int:
+        """The status of a page of the portal, for a person."""
+        return self.browser.visit(f"{self.portal.url}{path}")[0]
+
+    def heal(self) -> None:
+        """Nothing is held, stopped or full any more."""
+        self.proxy.heal()
+        self.portal.release()
+        self.second.free_disk()
+        for engine in (self.first, self.second):
+            engine.go_on()
+        self.portal.go_on()
 
     def end_all_but_the_witness(self) -> None:
-        self.client.stop(
-            row["id"] for row in self.client.sessions() if row["name"] != WITNESS and is_live(row)
-        )
-
-
-def is_live(row: dict[str, object]) -> bool:
-    return row["status"] not in ("TERMINATED", "CANCELLED", "ERROR")
+        rows = [row for row in self.client.sessions() if row["status"] not in ENDED]
+        self.client.stop(row["id"] for row in rows if row["name"] != WITNESS)
 
 
 @pytest.fixture(scope="session")
@@ -75,14 +100,16 @@ def world() -> Iterator[World]:
     home = home_of(os.getpid())
     home.mkdir(mode=0o711)
     try:
-        engine = OwnEngine(home, "one", has_live_restore=True)
-        engine.start()
-        engine.load_image()
-        proxy = FaultyEngine(engine.folder, engine.socket)
+        first = OwnEngine(home, "one", has_live_restore=True)
+        second = OwnEngine(home, "two", has_live_restore=False, disk_mib=SECOND_DISK_MIB)
+        for engine in (first, second):
+            engine.start()
+        first.load_image()
+        proxy = FaultyEngine(first.folder, first.socket)
         portal = FaultPortal(home, proxy)
-        portal.begin()
-        observer = Observer(portal.database_url, portal.installation, [engine])
-        made = World(home, engine, proxy, portal, Client(portal), observer)
+        portal.begin(second.address)
+        observer = Observer(portal.database_url, portal.installation, [first, second])
+        made = World(home, first, second, proxy, portal, Client(portal), observer)
         made.open_app()
         yield made
         made.app.close()
@@ -98,39 +125,32 @@ class Fault:
     world: World
     began_at: float = 0.0
     seen: str = ""
+    recovered_s: float = 0.0
 
     def begins(self) -> None:
         """The time to recover counts from here."""
         self.began_at = time.monotonic()
 
-    def recovers(self, seen: str) -> float:
-        """All is well again, by the observer; seconds since `begins`."""
+    def recovers(self, seen: str) -> None:
+        """All is in order again, says the observer."""
         self.world.observer.wait_until_settled()
-        self.seen = f"{seen} In order again after {time.monotonic() - self.began_at:.0f} s."
-        return time.monotonic() - self.began_at
+        self.seen = seen
+        self.recovered_s = time.monotonic() - self.began_at
 
 
 @pytest.fixture
 def fault(world: World, request: pytest.FixtureRequest) -> Iterator[Fault]:
-    """Around each test: the observer looks for what must never be, and all must be in order at the end. The docstring
-    of the test is what was done."""
+    """Around each test: the observer looks for what must never be, and all is in order at the end. The docstring of the
+    test says what was done."""
     watch = Watch(world.observer)
     one = Fault(world)
     one.begins()
-    yield one
-    world.proxy.heal()
-    world.portal.release()
-    world.engine.go_on()
+    try:
+        yield one
+    finally:
+        world.heal()
     world.end_all_but_the_witness()
     world.observer.wait_until_settled()
-    violations = watch.end()
-    assert violations == []
-    docstring = request.function.__doc__ or ""
-    REPORT.append(Row(request.node.name, docstring, one.seen, watch.looks))
-
-
-@pytest.fixture
-def app_survives(world: World) -> Iterator[Callable[[], None]]:
-    """For faults of the control plane: an open app is not disturbed."""
-    yield lambda: None
-    assert world.app.has_survived(), world.app.ended
+    assert watch.end() == []
+    if one.seen:
+        report.ROWS.append(report.Row.of(request.function, one.seen, one.recovered_s, watch.looks))

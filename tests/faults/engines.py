@@ -1,9 +1,11 @@
 """Engines of our own to be killed: containerd and dockerd with sockets, data and address pool of their own, beside the
 machine's engine and without a word to it."""
 
+import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,16 +13,17 @@ import sys
 import tarfile
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import docker
 
-from portal.ops.processes import is_alive
 from portal.ops.supervisor import CHILD
 from tests.engines import busybox_root
 from tests.faults.leftovers import MARK, cgroup_of
 from tests.waiting import wait_until
 
 START_S = 90
+NEW_IDENTITY = 23  # the version
 IMAGE = "berth/faults:1"
 APP_PORT = 9000
 APP = {
@@ -60,14 +63,19 @@ NFT = "#!/bin/sh\ncat >/dev/null\n"
 class OwnEngine:
     """One containerd and one dockerd; `start` after `kill` takes up what was left."""
 
-    def __init__(self, home: Path, name: str, *, has_live_restore: bool, data: Path | None = None) -> None:
+    def __init__(self, home: Path, name: str, *, has_live_restore: bool, disk_mib: int = 0) -> None:
+        """With `disk_mib` its data have a small disk of their own."""
         self.folder = home / name
-        self.folder.mkdir(parents=True)
+        self.data = self.folder / "data"
+        self.data.mkdir(parents=True)
+        if disk_mib:
+            size = f"size={disk_mib}m"
+            subprocess.run(["mount", "-t", "tmpfs", "-o", size, "berth-faults", self.data], check=True)
         self.socket = self.folder / "engine.sock"
         self.address = f"unix://{self.socket}"
+        self._write_configuration()
         self._home = home
         self._name = name
-        self._data = data or self.folder / "data"
         self._has_live_restore = has_live_restore
         self._containerd: subprocess.Popen[bytes] | None = None
         self._dockerd: subprocess.Popen[bytes] | None = None
@@ -114,10 +122,22 @@ class OwnEngine:
         assert self._dockerd is not None
         self._dockerd.send_signal(signal.SIGSTOP)
 
+    def fill_disk(self) -> None:
+        """Not a byte is left."""
+        with contextlib.suppress(OSError), (self.data / "filler").open("wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(2**16))
+
+    def free_disk(self) -> None:
+        (self.data / "filler").unlink(missing_ok=True)
+
     def go_on(self) -> None:
+        """A hung one goes on; one that is gone starts."""
         assert self._dockerd is not None
-        if is_alive(self._dockerd.pid):
+        if self._dockerd.poll() is None:
             self._dockerd.send_signal(signal.SIGCONT)
+        else:
+            self.start()
 
     def client(self) -> docker.APIClient:
         return docker.APIClient(self.address, timeout=30, version="auto")
@@ -133,6 +153,10 @@ class OwnEngine:
         repository, _, tag = IMAGE.rpartition(":")
         with self.client() as client:
             client.import_image_from_data(image_root(), repository=repository, tag=tag, changes=changes)
+
+    def remove_image(self) -> None:
+        with self.client() as client, contextlib.suppress(docker.errors.ImageNotFound):
+            client.remove_image(IMAGE, force=True)
 
     def containers(self, label: str) -> list[dict[str, Any]]:
         with self.client() as client:
@@ -171,7 +195,7 @@ class OwnEngine:
         folder = self.folder
         configuration = folder / "containerd.toml"
         configuration.write_text('version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n')
-        places = ("--address", folder / "containerd.sock", "--root", self._data / "containerd")
+        places = ("--address", folder / "containerd.sock", "--root", self.data / "containerd")
         return tuple(
             str(word) for word in ("--config", configuration, *places, "--state", folder / "containerd")
         )
@@ -179,12 +203,11 @@ class OwnEngine:
     def _dockerd_options(self) -> tuple[str, ...]:
         """Walls and addresses of the machine stay as they are: no default bridge, no rule of iptables."""
         folder = self.folder
-        (folder / "daemon.json").write_text("{}")
         given = {
             "config-file": folder / "daemon.json",
             "host": self.address,
             "containerd": folder / "containerd.sock",
-            "data-root": self._data / "docker",
+            "data-root": self.data / "docker",
             "exec-root": folder / "exec",
             "pidfile": folder / "engine.pid",
             "cgroup-parent": cgroup_of(self._home),
@@ -198,6 +221,25 @@ class OwnEngine:
             "shutdown-timeout": "3",
         }
         return tuple(f"--{name}={value}" for name, value in given.items())
+
+    def _write_configuration(self) -> None:
+        """An identity of its own. Engines before version 23 keep it in /etc, unless told otherwise; newer ones among
+        their data, and begin with the one in /etc where there is none."""
+        told = (
+            {"deprecated-key-path": str(self.folder / "key.json")} if engine_version() < NEW_IDENTITY else {}
+        )
+        (self.folder / "daemon.json").write_text(json.dumps(told))
+        identity = self.data / "docker" / "engine-id"
+        identity.parent.mkdir(exist_ok=True)
+        identity.write_text(str(uuid4()))
+
+
+def engine_version() -> int:
+    """The first number of dockerd's version."""
+    said = subprocess.run(["dockerd", "--version"], check=True, capture_output=True, text=True).stdout
+    found = re.search(r"version (\d+)", said)
+    assert found, said
+    return int(found.group(1))
 
 
 def image_root() -> bytes:

@@ -33,6 +33,13 @@ PARTS = {
     "redis": ("redis-server",),
 }
 PATIENCE_S = 90
+SECOND = "second"
+REGISTER_SECOND = """
+from agents.services import create_resource_group, register_agent
+from common.actors import SYSTEM
+group = create_resource_group(actor=SYSTEM, name="second")
+register_agent(actor=SYSTEM, name="second", address="{address}", resource_group=group)
+"""
 ENDED = ("TERMINATED", "CANCELLED", "ERROR")
 
 
@@ -47,14 +54,18 @@ class FaultPortal(RunningPortal):
             "BERTH_WALLS": "best-effort",
             "BERTH_SESSION_POOL": str(pool_of(home)),
             "BERTH_PAUSES": str(self.pauses),
+            "BERTH_DB_SILENCE_S": "5",
             MARK: str(home),
         }
+        self._stopped: list[int] = []
         super().__init__(home / "portal", environment=environment, options=("--no-image",))
 
-    def begin(self) -> None:
-        """Start for the first time: with people, the image of the tests, and this machine."""
+    def begin(self, second: str) -> None:
+        """Start for the first time: with people, the image of the tests, this machine, and a second engine in a group
+        of its own."""
         self.start()
         self.manage("first_run", "--json", str(self.data / "first-run.json"), "--image", IMAGE)
+        self.manage("shell", "-c", REGISTER_SECOND.format(address=second))
 
     def manage(self, *arguments: str) -> str:
         return subprocess.run(
@@ -66,13 +77,6 @@ class FaultPortal(RunningPortal):
             capture_output=True,
             text=True,
         ).stdout
-
-    def register(self, name: str, address: str) -> None:
-        """Another machine, in a group of its own name."""
-        made = f"create_resource_group(actor=SYSTEM, name={name!r})"
-        imports = "from common.actors import SYSTEM; from agents.services import create_resource_group"
-        self.manage("shell", "-c", f"{imports}; {made}")
-        self.manage("register_agent", name, address, "--group", name)
 
     @property
     def sign_in_link(self) -> str:
@@ -118,6 +122,16 @@ class FaultPortal(RunningPortal):
         self._process.kill()
         self._process.wait(30)
         wait_until(lambda: not marked_processes(self.data), deadline_s=60)
+
+    def hang(self, name: str) -> None:
+        """By SIGSTOP, until `go_on`."""
+        self._stopped += self.signal(name, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        for pid in self._stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        self._stopped.clear()
 
     def wait_for(self, name: str) -> int:
         """Its process, once there is one."""
@@ -173,14 +187,14 @@ class Client:
 
     def start(self, **request: Any) -> str:
         """Ask for a small session until it is there; its id."""
-        name = request.setdefault("name", f"s{next(self._numbers)}")
-        body = {"project": "demo", "image": IMAGE, "resources": SMALL, **request}
+        name = request.get("name", f"s{next(self._numbers)}")
+        body = {"name": name, "project": "demo", "image": IMAGE, "resources": SMALL, **request}
 
         def ask() -> str:
             answer = self._ask("POST", "sessions/", json=body)
             if answer is None or answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 return ""
-            if answer.status_code == HTTPStatus.CONFLICT:
+            if answer.status_code == HTTPStatus.CONFLICT:  # an earlier answer was lost
                 return next(row["id"] for row in self.sessions() if row["name"] == name)
             assert answer.status_code == HTTPStatus.CREATED, answer.text
             return str(answer.json()["id"])
@@ -189,6 +203,11 @@ class Client:
 
     def start_many(self, count: int, **request: Any) -> list[str]:
         return [self.start(**request) for _ in range(count)]
+
+    def start_running(self, count: int = 1, **request: Any) -> list[str]:
+        started = self.start_many(count, **request)
+        self.wait_for(started, "RUNNING")
+        return started
 
     def stop(self, session_ids: Iterable[str]) -> None:
         for session_id in session_ids:
@@ -218,6 +237,13 @@ class Client:
             return all(row["status"] in statuses for row in mine)
 
         wait_until(have_all, deadline_s=deadline_s, interval_s=0.1)
+
+    def request_head(self, method: str, path: str, length: int) -> bytes:
+        """The head of a request whose body is sent by hand."""
+        request = self._http.build_request(method, path, headers={"Content-Type": "application/octet-stream"})
+        request.headers["Content-Length"] = str(length)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+        return f"{method} {request.url.raw_path.decode()} HTTP/1.1\r\n{lines}\r\n".encode()
 
     def call(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request, as it comes."""

@@ -18,11 +18,13 @@ HANG_LIMIT_S = 300
 
 @dataclass(slots=True)
 class Fault:
-    """What happens to requests whose "METHOD /path" matches: they wait, and then are refused or go on."""
+    """What happens to requests whose "METHOD /path" matches: they wait, and then are refused or go on; the answer to
+    one that goes on may be lost."""
 
     pattern: re.Pattern[str]
     delay_s: float
     refusal: str
+    loses_answer: bool = False
     is_over: threading.Event = field(default_factory=threading.Event)
     hits: int = 0
 
@@ -53,6 +55,10 @@ class FaultyEngine:
     def delay(self, pattern: str, delay_s: float) -> Fault:
         return self._add(Fault(re.compile(pattern), delay_s, ""))
 
+    def lose_answers(self, pattern: str) -> Fault:
+        """The engine does as it was asked, and the connection breaks before it can say so."""
+        return self._add(Fault(re.compile(pattern), 0, "", loses_answer=True))
+
     def hang(self, pattern: str = "") -> Fault:
         """No answer until `heal`."""
         return self.delay(pattern, HANG_LIMIT_S)
@@ -78,7 +84,8 @@ class FaultyEngine:
         first, _, rest = head.partition(b"\r\n")
         words = first.decode("latin-1").split(" ")
         asked = " ".join(words[:2])
-        for fault in [fault for fault in self._faults if fault.pattern.search(asked)]:
+        faults = [fault for fault in self._faults if fault.pattern.search(asked)]
+        for fault in faults:
             fault.hits += 1
             fault.is_over.wait(fault.delay_s)
             if fault.refusal:
@@ -92,6 +99,9 @@ class FaultyEngine:
         with socket.socket(socket.AF_UNIX) as engine:
             engine.connect(str(self._engine))
             engine.sendall(first + b"\r\n" + rest)
+            if any(fault.loses_answer for fault in faults):
+                engine.recv(PIECE)  # it has done it now
+                return
             pump(client, engine)
 
 

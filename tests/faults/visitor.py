@@ -12,7 +12,7 @@ import time
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-TICK = b"\x81\x04tick"
+CLOSE, PING, PONG = 8, 9, 10  # kinds of websocket frames
 SILENCE_S = 90
 NAVIGATION = {
     "Accept": "text/html",
@@ -123,15 +123,29 @@ class OpenApp:
         return connection
 
     def _listen(self) -> None:
+        data = b""
         while not self._ended:
             try:
-                data = self._socket.recv(4096)
+                piece = self._socket.recv(4096)
+                data = self._take_frames(data + piece)
             except OSError as error:
                 self._ended = self._ended or f"{type(error).__name__}: {error}"
                 return
-            if not data:
+            if not piece:
                 self._ended = self._ended or "closed by the portal"
-            self._ticks += data.count(TICK[-4:])
+
+    def _take_frames(self, data: bytes) -> bytes:
+        """Count ticks, answer pings, note a farewell; what is left is the beginning of a frame. All are short."""
+        while len(data) >= 2 and len(data) >= 2 + data[1]:
+            opcode, payload, data = data[0] & 0xF, data[2 : 2 + data[1]], data[2 + data[1] :]
+            if opcode == PING:
+                mask = bytes(4)
+                self._socket.sendall(bytes((0x80 | PONG, 0x80 | len(payload))) + mask + payload)
+            elif opcode == CLOSE:
+                self._ended = self._ended or f"closed by the portal: {payload!r}"
+            else:
+                self._ticks += 1
+        return data
 
 
 class PageLoop:

@@ -1,0 +1,148 @@
+"""Parts of the portal itself are killed or hang: web, Redis, PostgreSQL, all at once."""
+
+import socket
+import threading
+from http import HTTPStatus
+
+import httpx
+import pytest
+import redis
+
+from tests.faults.conftest import Fault, World
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+
+UPLOAD_BYTES = 8 * 2**20
+
+
+def test_web_killed_during_requests(world: World, fault: Fault) -> None:
+    """The web process got SIGKILL while somebody asked for six sessions, one after another, and asked again whenever no
+    answer came."""
+    sessions: list[str] = []
+    asking = threading.Thread(target=lambda: sessions.extend(world.client.start_many(6)), daemon=True)
+    fault.begins()
+    asking.start()
+    wait_until(lambda: world.observer.rows() and len(live_names(world)) >= 3, deadline_s=60)
+    world.portal.kill("web")
+    asking.join(90)
+    assert len(set(sessions)) == 6
+    world.client.wait_for(sessions, "RUNNING")
+    world.connect_app()
+    fault.recovers(
+        "Six sessions, none twice. Connections through the process broke with it; the app opened again."
+    )
+
+
+def test_web_killed_during_an_upload(world: World, fault: Fault) -> None:
+    """The web process got SIGKILL after half of a file of 8 MiB had arrived; then the file was sent again."""
+    folder = world.client.call("POST", "folders/", json={"name": "uploads"}).json()["id"]
+    path = f"folders/{folder}/files/half"
+    head = world.client.request_head("PUT", path, UPLOAD_BYTES)
+    fault.begins()
+    with socket.create_connection(("127.0.0.1", world.portal.port), timeout=60) as connection:
+        connection.sendall(head + bytes(UPLOAD_BYTES // 2))
+        world.portal.kill("web")
+    world.portal.wait_for("web")
+    wait_until(lambda: answers(world, path, HTTPStatus.NOT_FOUND), deadline_s=90, interval_s=0.2)
+    headers = {"Content-Type": "application/octet-stream"}
+    sent = world.client.call("PUT", path, content=bytes(UPLOAD_BYTES), headers=headers)
+    assert sent.is_success, sent.text
+    assert len(world.client.call("GET", path).content) == UPLOAD_BYTES
+    world.connect_app()
+    fault.recovers("Nothing of the half file was to be seen; the second time it was whole.")
+
+
+def test_redis_flushed_during_launches(world: World, fault: Fault) -> None:
+    """FLUSHALL, again and again, while eight sessions were launched: tasks, locks and news are lost."""
+    broker = redis.Redis.from_url(world.portal.redis_url)
+    fault.begins()
+    sessions = []
+    for _ in range(8):
+        sessions.append(world.client.start())
+        broker.flushall()
+    world.client.wait_for(sessions, "RUNNING")
+    world.demand_app()
+    fault.recovers("All eight ran: the reconciler asks for lost work again.")
+
+
+def test_redis_killed_during_launches(world: World, fault: Fault) -> None:
+    """SIGKILL for Redis while four sessions were launched."""
+    fault.begins()
+    sessions = world.client.start_many(4)
+    world.portal.kill("redis")
+    sessions += world.client.start_many(2)
+    world.client.wait_for(sessions, "RUNNING")
+    world.demand_app()
+    fault.recovers("All ran; the app noticed nothing.")
+
+
+def test_redis_hung(world: World, fault: Fault) -> None:
+    """SIGSTOP for Redis; meanwhile pages were opened and a session was asked for."""
+    fault.begins()
+    world.portal.hang("redis")
+    assert [world.page(path) for path in ("/", "/sessions/", "/data/")] == [HTTPStatus.OK] * 3
+    session_id = world.client.start()
+    with world.pages() as pages:
+        wait_until(lambda: pages.asked >= 10, deadline_s=60)
+    assert pages.faults == []
+    world.portal.go_on()
+    world.client.wait_for([session_id], "RUNNING")
+    world.demand_app()
+    fault.recovers("Pages and apps went on without it, the session was taken, and ran once Redis was back.")
+
+
+def test_postgresql_killed_during_launches(world: World, fault: Fault) -> None:
+    """SIGKILL for PostgreSQL, with all its children, while four sessions were launched."""
+    fault.begins()
+    sessions = world.client.start_many(4)
+    world.portal.kill("postgres")
+    sessions += world.client.start_many(2)
+    world.client.wait_for(sessions, "RUNNING")
+    world.demand_app()
+    fault.recovers("It replayed its log; nothing that had been answered was lost.")
+
+
+def test_postgresql_stalled_during_launches(world: World, fault: Fault) -> None:
+    """SIGSTOP for PostgreSQL, with all its children, while four sessions were launched; then it went on."""
+    fault.begins()
+    sessions = world.client.start_many(4)
+    world.portal.hang("postgres")
+    answer = world.client.call("GET", "sessions/")
+    assert (answer.status_code, answer.json()["code"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "database_lost")
+    assert world.page("/sessions/") == HTTPStatus.SERVICE_UNAVAILABLE
+    world.demand_app()
+    world.portal.go_on()
+    world.client.wait_for(sessions, "RUNNING")
+    world.demand_app()
+    fault.recovers(
+        "Requests were refused in words (503) within seconds; the open app went on; all ran afterwards."
+    )
+
+
+def test_everything_killed_during_ten_launches(world: World, fault: Fault) -> None:
+    """SIGKILL for the supervisor, and with it for web, workers, beat, PostgreSQL and Redis, in the middle of ten
+    launches; then bin/up."""
+    fault.begins()
+    sessions = world.client.start_many(10)
+    world.portal.kill_supervisor()
+    world.portal.start()
+    world.client.wait_for(sessions, "RUNNING")
+    world.connect_app()
+    fault.recovers("All ten ran, each once; the session that ran before ran on, and its app opened again.")
+
+
+def live_names(world: World) -> list[str]:
+    rows = world.observer.rows()
+    return [
+        row["name"]
+        for row in rows
+        if row["status"] in ("PENDING", "SCHEDULED", "PREPARING", "STARTING", "RUNNING")
+    ]
+
+
+def answers(world: World, path: str, status: HTTPStatus) -> bool:
+    try:
+        return world.client.call("GET", path).status_code == status
+    except httpx.HTTPError:
+        return False
