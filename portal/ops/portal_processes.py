@@ -149,6 +149,7 @@ class Portal:
             f"\nBerth is up after {took_s:.0f} s:  {self._environment['BERTH_URL']}\n"
             f"Sign in once with:  {link}\n"
             f"E-mail addresses and passwords: {self._layout.first_run_file}\n"
+            f"Command line: pip install ./client, then berth login {self._environment['BERTH_URL']}\n"
             "Ctrl-C stops Berth; sessions keep running."
         )
 
