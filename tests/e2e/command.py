@@ -63,6 +63,15 @@ class CommandLine:
             stderr=subprocess.PIPE,
         )
 
+    @staticmethod
+    def end_of(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+        """The rest of what it says on both channels; AssertionError with that when it does not end in time."""
+        try:
+            return process.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"The command did not end: {process.communicate()!r}") from None
+
     def in_terminal(self, *arguments: str) -> "TypedInto":
         return TypedInto([str(BERTH), *arguments], self._environment, self.home)
 
@@ -75,8 +84,13 @@ class TypedInto:
         if self.pid == 0:
             os.chdir(home)
             os.execve(argv[0], argv, environment)
-        self.shown = ""
+        self._raw = ""
         self.resize(100, 30)
+
+    @property
+    def shown(self) -> str:
+        """All that came so far, without what only moves and colours."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._raw).replace("\r\n", "\n")
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -122,5 +136,5 @@ class TypedInto:
             data = os.read(self._terminal, 65536)
         except OSError:  # the other side of the terminal is closed
             return False
-        self.shown += data.decode(errors="replace").replace("\r\n", "\n")
+        self._raw += data.decode(errors="replace")
         return bool(data)

@@ -44,7 +44,7 @@ def test_ctrl_c_stops_the_session_of_a_run(berth: CommandLine, user: Person) -> 
         assert running.stdout is not None
         assert running.stdout.readline() == b"begun\n"
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=60)
+        _, told = berth.end_of(running)
     finally:
         running.kill()
     assert running.returncode == 130, told
@@ -61,7 +61,7 @@ def test_a_log_is_followed_to_the_end_of_its_session(berth: CommandLine) -> None
         assert following.stdout is not None
         assert following.stdout.readline() == b"one\n"
         assert berth.run("exec", session_id, "--", "touch", "/tmp/go").returncode == 0
-        assert following.communicate(timeout=60)[0] == b"two\n"
+        assert berth.end_of(following)[0] == b"two\n"
     finally:
         following.kill()
     assert following.returncode == 0
@@ -92,7 +92,7 @@ def test_ctrl_c_reaches_a_command_in_a_session(
         assert running.stdout is not None
         assert running.stdout.readline() == b"begun\n"
         running.send_signal(signal.SIGINT)
-        running.communicate(timeout=60)
+        berth.end_of(running)
     finally:
         running.kill()
     assert running.returncode == 130
