@@ -13,7 +13,7 @@ from agents.runtime.base import ContainerGone, RuntimeFault, RuntimeUnavailable
 from agents.runtime.base_async import KEEPER_VARIABLE, SIGNALS, Channel, Process, ProcessSpec
 from agents.runtime.engine_http import EngineHttp, translated
 from agents.runtime.hijack import ANSWER_TIMEOUT_S, Stream
-from agents.runtime.wire import FRAME_HEADER_LENGTH
+from agents.runtime.wire import FRAME_HEADER_LENGTH, RAISE_OOM_SCORE
 
 FIRST_LINE_BYTES = 2**12
 END_PATIENCE_S = 5.0
@@ -239,7 +239,7 @@ async def run_beside(http: EngineHttp, container: str, user: str, script: str, *
 
 
 def _config(spec: ProcessSpec) -> dict[str, object]:
-    script = ANNOUNCE + (GO_THERE if spec.working_dir else "") + (GIVEN if spec.argv else BEST_SHELL)
+    script = RAISE_OOM_SCORE + ANNOUNCE + (GO_THERE if spec.working_dir else "") + (GIVEN if spec.argv else BEST_SHELL)
     place = [spec.working_dir] if spec.working_dir else []
     environment = dict(spec.environment)
     if spec.has_terminal:

@@ -89,6 +89,41 @@ def test_container_that_takes_too_much_memory_is_killed_and_says_so(runtime: Doc
     runtime.remove_container(name)
 
 
+def test_container_runs_on_its_cores_and_on_all_where_the_machine_has_no_such_ones(
+    runtime: DockerRuntime,
+) -> None:
+    name = start(runtime, cpuset="0")
+    allowed = "grep Cpus_allowed_list /proc/self/status"
+    assert output_of(runtime, name, allowed).split()[-1] == "0"
+
+    other = start(runtime, cpuset="8000-8001")
+    assert output_of(runtime, other, "nproc").strip() == str(os.cpu_count())
+    for each in (name, other):
+        runtime.remove_container(each)
+
+
+def test_root_that_is_read_only_leaves_places_for_scratch_where_programs_run(runtime: DockerRuntime) -> None:
+    home = f"berth-test-{uuid4().hex[:12]}"
+    runtime.ensure_volume(home, engines.LABELS)
+    mounts = (
+        MountSpec("volume", "/home/work", home, owner=(1000, 1000)),
+        MountSpec("tmpfs", "/tmp", size_bytes=2**20),
+        MountSpec("volume", "/home/scratch"),
+    )
+    name = start(runtime, is_readonly=True, mounts=mounts)
+
+    assert "Read-only" in output_of(runtime, name, "touch /bin/x 2>&1")
+    assert output_of(runtime, name, "cp /bin/true /home/work && /home/work/true && echo runs") == "runs\n"
+    assert (
+        output_of(runtime, name, "printf '#!/bin/sh\necho runs\n' >/tmp/x; chmod +x /tmp/x; /tmp/x")
+        == "runs\n"
+    )
+    [scratch] = [line for line in output_of(runtime, name, "mount").splitlines() if " /home/scratch " in line]
+    assert scratch
+    runtime.remove_container(name)
+    runtime.remove_volume(home)
+
+
 def test_home_belongs_to_the_user_and_outlives_its_container(runtime: DockerRuntime) -> None:
     home = f"berth-test-{uuid4().hex[:12]}"
     runtime.ensure_volume(home, engines.LABELS)
@@ -154,13 +189,13 @@ def helper(*command: str, **changes: object) -> HelperSpec:
 
 
 def test_helper_stands_in_the_machine_s_network_with_its_capability_alone(runtime: DockerRuntime) -> None:
-    script = "id -u; ls /sys/class/net; grep CapEff /proc/self/status; touch /x; exit 3"
+    script = "id -u; readlink /proc/self/ns/net; grep CapEff /proc/self/status; touch /x; exit 3"
     done = runtime.run_helper(helper("sh", "-c", script, capabilities=("NET_ADMIN",)))
 
     said = done.output.decode()
     assert done.exit_code == 3
     assert said.startswith("0\n")
-    assert set(os.listdir("/sys/class/net")) & set(said.split()) >= {"lo", "docker0"}
+    assert os.readlink("/proc/self/ns/net") in said
     assert "CapEff:\t0000000000001000" in said
     assert "Read-only" in said
 
@@ -260,6 +295,23 @@ async def test_terminal_has_the_size_and_the_environment_it_was_given(runtime: D
     while data := (await shell.read())[1]:
         seen += data
     assert b"40 120" in seen
+    await shell.close()
+    await loop_runtime.close()
+    runtime.remove_container(name)
+
+
+async def test_programs_of_a_person_end_for_memory_before_the_rest_of_the_session(
+    runtime: DockerRuntime,
+) -> None:
+    name = start(runtime)
+    assert output_of(runtime, name, "cat /proc/1/oom_score_adj") == "300\n"
+
+    loop_runtime = DockerAsyncRuntime(engines.ADDRESS)
+    shell = await loop_runtime.open_process(name, ProcessSpec(argv=("cat", "/proc/self/oom_score_adj")))
+    seen = b""
+    while data := (await shell.read())[1]:
+        seen += data
+    assert seen.split() == [b"1000"]
     await shell.close()
     await loop_runtime.close()
     runtime.remove_container(name)
