@@ -21,12 +21,13 @@ _SCRIPT = """
   const domains = ["", ...labels.map((_, index) => "; Domain=" + labels.slice(index).join("."))];
   for (const name of names) for (const path of paths) for (const domain of domains)
     document.cookie = name + "=; Max-Age=0; Path=" + path + domain;
-  const tries = Number(sessionStorage.getItem("berth-crowded") || 0);
-  if (names.size && tries < 3) {
-    sessionStorage.setItem("berth-crowded", tries + 1);
-    location.reload();
+  // Browsers take a moment to forget, so it may need more than one try.
+  const [tries, since] = (sessionStorage.getItem("berth-crowded") || "0 0").split(" ").map(Number);
+  const isNew = Date.now() - since > 30000;
+  if (isNew || tries < 4) {
+    sessionStorage.setItem("berth-crowded", isNew ? "1 " + Date.now() : tries + 1 + " " + since);
+    setTimeout(() => location.reload(), 250);
   } else {
-    sessionStorage.removeItem("berth-crowded");
     document.getElementById("stuck").hidden = false;
   }
 })();
