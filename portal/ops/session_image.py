@@ -64,7 +64,7 @@ class Recipe:
             "io.berth.title": self.settings["title"],
             "io.berth.description": self.settings["description"],
             "io.berth.icon": self.settings["icon"],
-            "io.berth.readonly-root": str(self.settings["readonly_root"]).lower(),
+            "io.berth.readonly-root": str(self.settings.get("readonly_root", False)).lower(),
             "io.berth.apps": json.dumps(self.settings["apps"], separators=(",", ":")),
             **{f"io.berth.min.{slot}": amount for slot, amount in self.settings["minimum"].items()},
         }

@@ -23,6 +23,7 @@ def test_our_own_image_declares_jupyterlab_and_tensorboard() -> None:
 
     assert hints.problems == ()
     assert hints.is_session_image
+    assert hints.bears_readonly_root
     assert [(app.name, app.port, app.autostart) for app in hints.apps] == [
         ("jupyter", 8888, True),
         ("tensorboard", 6006, False),
@@ -90,6 +91,7 @@ def test_an_image_without_labels_is_an_image() -> None:
     hints = read_hints({})
 
     assert (hints.title, hints.apps, hints.problems, hints.is_session_image) == ("", (), (), False)
+    assert not hints.bears_readonly_root
     assert hints.min_slots.to_json() == {}
 
 
