@@ -18,6 +18,7 @@ from agents.runtime.base import (
     ContainerStatus,
     ImageMissing,
     ImagePullFailed,
+    NetworkMissing,
     OutOfCapacity,
     RuntimeFault,
     RuntimeUnavailable,
@@ -31,6 +32,7 @@ from common.locks import try_exclusive
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, KernelLog, SessionMount
+from sessions_app.moorings import mooring_of, remove_network_of, take_mooring
 from sessions_app.pulls import PullReporter
 from sessions_app.services import begin_termination, start_app
 from sessions_app.states import LAUNCHING, REASON_SENTENCES, Reason, Status
@@ -69,24 +71,38 @@ def launch_session(session_id: UUID) -> None:
 
 
 def _launch(session: ComputeSession) -> None:
+    if session.status == Status.SCHEDULED:  # later a container may be in a network of its own already
+        for kernel in session.kernels.all():
+            take_mooring(session.pk, kernel.placed_agent)
     lifecycle_to(session, Status.PREPARING, Reason.PREPARING)
     plans = {kernel: plan_of(session, kernel) for kernel in session.kernels.all()}
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
         require_walls(kernel.placed_agent)
-        runtime.ensure_network(specs.build_network_spec(plan))
+        if plan.mooring_id is None:
+            runtime.ensure_network(specs.build_network_spec(plan))
         runtime.ensure_volume(specs.home_volume_name(kernel.pk), specs.kernel_labels(plan))
 
     lifecycle_to(session, Status.STARTING, Reason.IMAGE_READY)
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         runtime.ensure_container(specs.build_container_spec(plan))
-        runtime.start_container(kernel.container_name)
+        start_container(plan, runtime)
         note_container(kernel, runtime.inspect_container(kernel.container_name))
 
     lifecycle_to(session, Status.RUNNING, Reason.CONTAINERS_UP)
     start_own_apps(session)
+
+
+def start_container(plan: specs.KernelPlan, runtime: ContainerRuntime) -> None:
+    """A network that was made ahead and that somebody has removed from the machine since is made once more."""
+    name = specs.container_name(plan.kernel_id, plan.attempt)
+    try:
+        runtime.start_container(name)
+    except NetworkMissing:
+        runtime.ensure_network(specs.build_network_spec(plan))
+        runtime.start_container(name)
 
 
 def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
@@ -123,6 +139,7 @@ def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
         gid=settings.BERTH_CONTAINER_GID,
         network_pool=settings.BERTH_SESSION_POOL,
         has_readonly_root=session.image.bears_readonly_root,
+        mooring_id=mooring_of(session.pk, kernel.agent_id),
     )
 
 
@@ -210,7 +227,7 @@ def end_session(session_id: UUID) -> None:
                 if kernel.agent is not None:
                     end_kernel(kernel, kernel.agent)
             for agent in {kernel.agent for kernel in session.kernels.all() if kernel.agent is not None}:
-                runtime_of(agent).remove_network(specs.network_name(session.pk))
+                remove_network_of(session.pk, agent, runtime_of(agent))
         except RuntimeFault as error:
             log.warning("end.not_yet", session_id=str(session_id), error=str(error))
             return

@@ -103,6 +103,9 @@ class ComputeSession(models.Model):
             models.Index(
                 fields=("deadline_at",), condition=Q(ended_at__isnull=True), name="session_deadline"
             ),
+            models.Index(
+                fields=("started_at",), condition=Q(started_at__isnull=False), name="session_started"
+            ),
             models.Index(fields=("owner", "-created_at"), name="session_owner"),
             models.Index(fields=("project", "-created_at"), name="session_project"),
         )
@@ -229,6 +232,26 @@ class KernelLog(models.Model):
 
     def __str__(self) -> str:
         return f"log of {self.kernel_id}"
+
+
+class Mooring(models.Model):
+    """A network on one machine that was made before a session needed it (`moorings`). The session that takes it keeps it
+    to its end; nobody has it afterwards."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="moorings")
+    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, null=True, related_name="moorings")
+    is_ready = models.BooleanField(default=False)
+    made_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("session", "agent"), name="one_mooring_of_session_and_agent"),
+        )
+        indexes = (models.Index(fields=("agent", "made_at"), condition=Q(session=None), name="mooring_free"),)
+
+    def __str__(self) -> str:
+        return f"{self.pk} on {self.agent_id}"
 
 
 class AppDoor(models.Model):

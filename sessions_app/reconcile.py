@@ -33,6 +33,7 @@ from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
 from sessions_app.memory_kills import sentence as memory_sentence
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
+from sessions_app.moorings import reap_moorings, remove_network_of
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.services import begin_termination
 from sessions_app.states import LAUNCHING, Reason, Status
@@ -122,7 +123,7 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     for name in strays:
         if ids_in([found[name]], specs.KERNEL_LABEL) & known:
-            reap(found[name], runtime)
+            reap(found[name], agent, runtime)
         else:
             # Rows come before containers and are never deleted: this database is older than the container, restored
             # perhaps. Whoever restored it decides; `bin/down --purge` removes what is left.
@@ -173,28 +174,30 @@ def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:
     return Reason.COMMAND_FINISHED if state.exit_code == 0 else Reason.COMMAND_FAILED
 
 
-def reap(state: ContainerState, runtime: ContainerRuntime) -> None:
+def reap(state: ContainerState, agent: Agent, runtime: ContainerRuntime) -> None:
     """Remove the container of a session that has ended, with its network and scratch home."""
     log.warning("reconcile.reaped", container=state.name, session_id=state.labels.get(specs.SESSION_LABEL))
     try:
         runtime.remove_container(state.name)
         runtime.remove_volume(specs.home_volume_name(UUID(state.labels[specs.KERNEL_LABEL])))
-        runtime.remove_network(specs.network_name(UUID(state.labels[specs.SESSION_LABEL])))
+        remove_network_of(UUID(state.labels[specs.SESSION_LABEL]), agent, runtime)
     except (RuntimeFault, KeyError, ValueError) as error:  # of labels that somebody else wrote
         log.warning("reconcile.leftover", container=state.name, error=str(error))
 
 
 def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
-    """Remove networks and scratch homes whose session has ended: what a crash between two removals left."""
+    """Remove networks and scratch homes whose session has ended, and networks made ahead that no row knows: what a crash
+    between two removals left."""
     labels = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
     networks, volumes = runtime.list_networks(labels), runtime.list_volumes(labels)
     named = ids_in([*networks, *volumes], specs.SESSION_LABEL)
     ended = set(ComputeSession.objects.ended().filter(pk__in=named).values_list("pk", flat=True))
+    adrift = reap_moorings(agent, (each.name for each in networks if specs.MOORING_LABEL in each.labels))
     for thing, remove in [
         *((network, runtime.remove_network) for network in networks),
         *((volume, runtime.remove_volume) for volume in volumes),
     ]:
-        if ids_in([thing], specs.SESSION_LABEL) & ended:
+        if ids_in([thing], specs.SESSION_LABEL) & ended or thing.name in adrift:
             try:
                 remove(thing.name)
             except RuntimeFault as error:

@@ -18,6 +18,7 @@ INSTALLATION_LABEL = "io.berth.installation"
 SESSION_LABEL = "io.berth.session"
 KERNEL_LABEL = "io.berth.kernel"
 ATTEMPT_LABEL = "io.berth.attempt"
+MOORING_LABEL = "io.berth.mooring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class KernelPlan:
     gid: int
     network_pool: str
     has_readonly_root: bool = False
+    mooring_id: UUID | None = None
 
 
 def container_name(kernel_id: UUID, attempt: int) -> str:
@@ -59,6 +61,10 @@ def container_name(kernel_id: UUID, attempt: int) -> str:
 
 def network_name(session_id: UUID) -> str:
     return f"berth-{session_id.hex}"
+
+
+def mooring_name(mooring_id: UUID) -> str:
+    return f"berth-net-{mooring_id.hex}"
 
 
 def home_volume_name(kernel_id: UUID) -> str:
@@ -79,9 +85,18 @@ def kernel_labels(plan: KernelPlan) -> dict[str, str]:
 
 
 def build_network_spec(plan: KernelPlan) -> NetworkSpec:
+    """The session's network: the one made ahead that it has taken, else one of its own name."""
+    if plan.mooring_id is not None:
+        return build_mooring_spec(plan.installation, plan.mooring_id, plan.network_pool)
     return NetworkSpec(
         name=network_name(plan.session_id), labels=session_labels(plan), pool=plan.network_pool
     )
+
+
+def build_mooring_spec(installation: str, mooring_id: UUID, pool: str) -> NetworkSpec:
+    """A network that no session has yet: labels cannot be changed, so it never says whose it is."""
+    labels = {INSTALLATION_LABEL: installation, MOORING_LABEL: str(mooring_id)}
+    return NetworkSpec(name=mooring_name(mooring_id), labels=labels, pool=pool)
 
 
 def build_container_spec(plan: KernelPlan) -> ContainerSpec:
@@ -107,7 +122,7 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         user=f"{plan.uid}:{plan.gid}",
         working_dir=HOME,
         hostname=plan.kernel_name,
-        network=network_name(plan.session_id),
+        network=build_network_spec(plan).name,
         aliases=(plan.kernel_name,),
         cpu_milli=plan.slots[CPU],
         cpuset=plan.cpuset,

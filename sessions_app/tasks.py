@@ -10,7 +10,7 @@ from common import clock
 from common.dispatch import TaskName
 from common.locks import try_exclusive
 from common.pauses import during
-from sessions_app import launcher, reconcile
+from sessions_app import launcher, moorings, reconcile
 from sessions_app.models import AppLogin, AppTicket
 
 
@@ -31,6 +31,11 @@ def reconcile_sessions() -> None:
     with try_exclusive("reconcile-sessions") as is_mine:
         if is_mine:
             reconcile.reconcile_sessions()
+
+
+@shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)
+def keep_moorings() -> None:
+    moorings.keep_moorings()
 
 
 @shared_task(name=TaskName.PURGE_EXPIRED, soft_time_limit=300, time_limit=360)

@@ -1,0 +1,179 @@
+"""Networks that are made ahead: taken once, gone with their session, and never lost to whoever dies."""
+
+from typing import Any
+
+import pytest
+
+from agents import lifecycle as agent_lifecycle
+from agents.runtime.base import NetworkSpec
+from agents.runtime.simulated import SimulatedRuntime
+from agents.states import AgentState
+from common.actors import SYSTEM
+from sessions_app import moorings, reconcile, specs
+from sessions_app.launcher import launch_session
+from sessions_app.models import ComputeSession, Mooring
+from sessions_app.states import Status
+from tests.factories_sessions import Place, make_place
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
+
+AHEAD = 3
+
+
+@pytest.fixture
+def place(settings: Any) -> Place:
+    settings.BERTH_NETWORKS_AHEAD = AHEAD
+    place = make_place(cpu_milli=64000)
+    moorings.keep_moorings()
+    return place
+
+
+def networks(place: Place) -> set[str]:
+    return {network.name for network in place.runtime.list_networks({})}
+
+
+def network_of(place: Place, session: ComputeSession) -> set[str]:
+    state = place.runtime.inspect_container(session.kernels.get().container_name)
+    assert state is not None
+    return set(state.addresses)
+
+
+def test_round_makes_networks_for_sessions_to_come(place: Place) -> None:
+    assert networks(place) == {specs.mooring_name(each.pk) for each in Mooring.objects.filter(is_ready=True)}
+    assert len(networks(place)) == AHEAD
+    before = networks(place)
+    moorings.keep_moorings()
+    assert networks(place) == before
+
+
+def test_session_takes_a_network_that_is_there(place: Place) -> None:
+    before = networks(place)
+    first, second = place.run(), place.run()
+    assert networks(place) == before
+    assert network_of(place, first) | network_of(place, second) < before
+    assert network_of(place, first) != network_of(place, second)
+
+
+def test_network_goes_with_its_session_and_a_new_one_is_made(place: Place) -> None:
+    session = place.run()
+    used = network_of(place, session)
+    place.end(session)
+    assert not used & networks(place)
+    moorings.keep_moorings()
+    assert len(networks(place)) == AHEAD
+    assert not used & networks(place)
+
+
+def test_session_that_finds_none_makes_its_own(place: Place) -> None:
+    sessions = [place.run() for _ in range(AHEAD + 1)]
+    assert network_of(place, sessions[-1]) == {specs.network_name(sessions[-1].pk)}
+    place.end(sessions[-1])
+    assert specs.network_name(sessions[-1].pk) not in networks(place)
+
+
+def test_more_are_made_where_many_sessions_started_lately(place: Place) -> None:
+    for _ in range(AHEAD + 2):
+        place.run()
+    moorings.keep_moorings()
+    assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD + 2
+
+
+def test_launch_that_was_killed_after_it_took_a_network_keeps_it(place: Place) -> None:
+    session = place.place()
+    taken = moorings.take_mooring(session.pk, place.agent)
+    assert taken is not None
+    launch_session(session.pk)
+    assert network_of(place, session) == {specs.mooring_name(taken)}
+    assert Mooring.objects.filter(session=session).count() == 1
+
+
+def test_launch_that_goes_on_in_its_own_network_takes_none(place: Place) -> None:
+    Mooring.objects.all().delete()
+    session = place.run()
+    own = network_of(place, session)
+    moorings.keep_moorings()
+    launch_session(session.pk)
+    assert network_of(place, session) == own
+    assert not Mooring.objects.filter(session=session).exists()
+
+
+def test_round_that_was_killed_in_the_middle_leaves_nothing(place: Place) -> None:
+    unfinished = Mooring.objects.create(agent=place.agent)
+    spec = specs.build_mooring_spec("t", unfinished.pk, "10.213.0.0/16")
+    place.runtime.ensure_network(spec)
+    assert moorings.take_mooring(place.place().pk, place.agent) != unfinished.pk
+    moorings.keep_moorings()
+    assert spec.name not in networks(place)
+    assert not Mooring.objects.filter(pk=unfinished.pk).exists()
+
+
+def test_end_that_was_killed_before_the_row_went_is_finished_by_a_round(place: Place) -> None:
+    session = place.run()
+    mooring = Mooring.objects.get(session=session)
+    place.end(session)
+    Mooring.objects.create(pk=mooring.pk, agent=place.agent, session=session, is_ready=True)
+    moorings.keep_moorings()
+    assert not Mooring.objects.filter(pk=mooring.pk).exists()
+
+
+def test_network_that_somebody_removed_is_made_again_at_the_start(place: Place) -> None:
+    for name in networks(place):
+        place.runtime.remove_network(name)
+    session = place.run()
+    assert session.status == Status.RUNNING
+    assert network_of(place, session) == {specs.mooring_name(Mooring.objects.get(session=session).pk)}
+
+
+def test_purge_forgets_networks_that_are_gone_and_removes_those_that_nobody_knows(place: Place) -> None:
+    gone = Mooring.objects.filter(session=None).first()
+    assert gone is not None
+    place.runtime.remove_network(specs.mooring_name(gone.pk))
+    labels = place.runtime.list_networks({})[0].labels
+    place.runtime.ensure_network(NetworkSpec("berth-net-adrift", labels=labels))
+
+    reconcile.reap_leftovers(place.agent, place.runtime)
+
+    assert networks(place) == {specs.mooring_name(each.pk) for each in Mooring.objects.all()}
+    assert len(networks(place)) == AHEAD - 1
+
+
+@pytest.mark.parametrize("state", [AgentState.DRAINING, AgentState.MAINTENANCE, AgentState.RETIRED])
+def test_machine_that_takes_no_sessions_keeps_the_networks_of_running_ones_alone(
+    place: Place, state: AgentState
+) -> None:
+    session = place.run()
+    agent_lifecycle.transition(place.agent.pk, to=state, actor=SYSTEM)
+    moorings.keep_moorings()
+    assert networks(place) == network_of(place, session)
+
+
+def test_engine_that_cannot_make_networks_holds_up_no_launch(place: Place) -> None:
+    class FullRuntime(SimulatedRuntime):
+        def ensure_network(self, spec: NetworkSpec) -> None:
+            if specs.MOORING_LABEL in spec.labels:
+                raise moorings.RuntimeFault("no room")
+            super().ensure_network(spec)
+
+    Mooring.objects.all().delete()
+    place.replace_runtime(FullRuntime)
+    moorings.keep_moorings()
+    assert place.run().status == Status.RUNNING
+    moorings.keep_moorings()
+    assert Mooring.objects.count() <= AHEAD
+
+
+def test_no_network_is_made_ahead_where_that_is_off(place: Place, settings: Any) -> None:
+    settings.BERTH_NETWORKS_AHEAD = 0
+    moorings.keep_moorings()
+    assert networks(place) == set()
+    session = place.run()
+    assert network_of(place, session) == {specs.network_name(session.pk)}
+
+
+def test_ended_session_whose_end_was_killed_is_reaped_with_its_network(place: Place) -> None:
+    session = place.run()
+    state = place.runtime.inspect_container(session.kernels.get().container_name)
+    assert state is not None
+    used = network_of(place, session)
+    reconcile.reap(state, place.agent, place.runtime)
+    assert not used & networks(place)
