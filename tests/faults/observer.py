@@ -26,6 +26,7 @@ LEGAL = {
     "TERMINATING": {"TERMINATED", "ERROR"},
 }
 SESSION = "io.berth.session"
+MOORING = "io.berth.mooring"
 WATCHED_EVERY_S = 0.4
 SETTLED_S = 120
 
@@ -127,6 +128,8 @@ class Observer:
                     if SESSION not in row["Labels"]
                 ]
             for thing in things:
+                if MOORING in thing["Labels"]:
+                    continue  # made ahead, for no session yet; see tests/db/test_moorings.py
                 if thing["Labels"].get(SESSION, next(iter(live), "")) not in live:
                     yield f"left over: {thing['Name']}"
             yield from (f"a helper is left over: {row['Names']}" for row in helpers)
