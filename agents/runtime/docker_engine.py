@@ -202,7 +202,12 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        made = self._client.create_volume(name, driver="local", labels=dict(labels))
+        client = self._client
+        made = client.create_volume(name, driver="local", labels=dict(labels))
+        if not made.get("Labels"):
+            # An engine that was killed while it made the volume has its directory and forgot its labels.
+            client.remove_volume(name)
+            made = client.create_volume(name, driver="local", labels=dict(labels))
         if not carries(made.get("Labels"), labels):
             raise ContainerConflict(f"Volume {name} exists and is not ours.")
 

@@ -140,6 +140,14 @@ def test_home_belongs_to_the_user_and_outlives_its_container(runtime: DockerRunt
     runtime.remove_volume(home)
 
 
+def test_volume_that_a_killed_engine_left_without_labels_is_made_anew(runtime: DockerRuntime) -> None:
+    volume = f"berth-test-{uuid4().hex}"
+    runtime.connection.client().create_volume(volume)
+    runtime.ensure_volume(volume, engines.LABELS)
+    assert volume in [found.name for found in runtime.list_volumes(engines.LABELS)]
+    runtime.remove_volume(volume)
+
+
 def test_folders_are_mounted_as_asked(runtime: DockerRuntime, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("from the machine")
     tmp_path.chmod(0o777)
