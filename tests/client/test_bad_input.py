@@ -10,7 +10,7 @@ from tests.bad_input import UNMET, UNREADABLE, Bad
 from tests.client.conftest import Command
 from tests.factories_sessions import Place, make_place
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
 
 OPTIONS = {
     "name": "name",

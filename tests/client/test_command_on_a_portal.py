@@ -19,7 +19,7 @@ from tests.client.conftest import Command, Done
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(150)]
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def _connect(transport: Transport, path: str) -> ClientConnection:
     parts = urlsplit(f"{transport.url}{API_PREFIX}/{path}")
     address = urlunsplit(("wss" if transport.tls else "ws", *parts[1:]))
     try:
-        return connect(
+        opened = connect(
             address,
             ssl=transport.tls,
             additional_headers={"Authorization": f"Bearer {transport.token}"},
@@ -179,6 +179,7 @@ def _connect(transport: Transport, path: str) -> ClientConnection:
             # A person may look at a page of output for an hour: no answer to a ping ends the connection.
             ping_timeout=None,
         )
+        return opened.__enter__()  # Process.close ends what this begins
     except InvalidStatus as exc:
         status = exc.response.status_code
         raise kind_of(status)(f"{transport.url} answered {status} when asked to run a command.") from exc
