@@ -80,6 +80,13 @@ class LimitExceeded(BerthError):
     http_status = 422
 
 
+class TooManyRequests(BerthError):
+    """As much of this kind is under way for the actor as may be; later it may be asked for again."""
+
+    default_code = "too_many_requests"
+    http_status = 429
+
+
 class Unavailable(BerthError):
     """A part that is needed (an engine, a storage host) does not answer now; trying again may help."""
 

@@ -10,7 +10,7 @@ from django.db.models import Q
 from accounts.logins import standing_memberships
 from accounts.selectors import administered_domain_id, administered_project_ids, sees_everything
 from common.actors import Actor
-from common.errors import NotFound, PermissionDenied
+from common.errors import Conflict, NotFound, PermissionDenied
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelLog
 
 
@@ -85,6 +85,17 @@ def kernel_named(session: ComputeSession, name: str = "main1") -> Kernel:
         if kernel.name == name:
             return kernel
     raise NotFound(f"The session “{session.name}” has no container called “{name[:40]}”.")
+
+
+def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
+    """The same, on its machine. Raises Conflict for a session that does not run."""
+    kernel = kernel_named(session, name)
+    if not session.is_running or kernel.agent is None:
+        raise Conflict(
+            f"The session “{session.name}” is {session.status.lower()}; this needs a running one.",
+            hint="Wait until it runs, or start another one.",
+        )
+    return kernel
 
 
 def objection_to_folder_deletion(folder_id: UUID) -> str:

@@ -26,7 +26,7 @@ class PathForbidden(RuntimeFault):
 
 
 class PathUnfit(RuntimeFault):
-    """What is at this path is not of the kind that the call needs, or the engine cannot reach it."""
+    """What is at this path is not of the kind that the call needs, or the container's programs cannot do it."""
 
     code = "path_unfit"
 
@@ -55,6 +55,7 @@ class Owner:
     """Who the container's processes are: what they own and may read."""
 
     uid: int
+    gid: int
     gids: frozenset[int]
 
 
@@ -72,9 +73,12 @@ class Staging(ABC):
     """A directory of its own in the directory where an upload belongs. Discard it, whatever happened."""
 
     @abstractmethod
+    async def write(self, name: str, mode: int, chunks: AsyncIterable[bytes]) -> None:
+        """Makes a file in it. What `chunks` raises passes. Raises PathUnfit, with the container's words: a full disk."""
+
+    @abstractmethod
     async def unpack(self, chunks: AsyncIterable[bytes]) -> None:
-        """Unpacks a tar into it. The caller vouches for the tar: the engine unpacks as root. Raises PathUnfit where the
-        engine does not see what the container sees (tmpfs)."""
+        """Unpacks a tar into it. What `chunks` raises passes. Raises PathUnfit, also where the image has no `tar`."""
 
     @abstractmethod
     async def commit(self) -> None:
@@ -103,9 +107,13 @@ class ContainerFiles(ABC):
         """Entries by name, at most `limit`, and whether these are all. Raises PathMissing, PathForbidden, PathUnfit."""
 
     @abstractmethod
+    def read(self, place: Place) -> AsyncGenerator[bytes, None]:
+        """The content of a file. Close the iterator (`aclose`) to leave early. Raises PathUnfit."""
+
+    @abstractmethod
     def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
-        """What the engine packs of a file or directory, as root: names begin with that of the place. The content is the
-        container's word: screen it. Close the iterator (`aclose`) to leave early. Raises PathMissing, PathUnfit."""
+        """A tar of what is in a directory and may be read. It is the container's word: screen it. Close the iterator
+        (`aclose`) to leave early. Raises PathUnfit, also where the image has no `tar`."""
 
     @abstractmethod
     async def stage(self, directory: str) -> Staging:

@@ -1,14 +1,14 @@
-"""Files of a container on a real Docker engine: content by its archives, everything else by `sh` as the container's user.
+"""Files of a container on a real Docker engine, by programs that every image with a shell has, as the container's user.
 
-The engine packs and unpacks as root. So it is only shown paths that the user's own `sh` reached, and only unpacks into a
-directory that the user made.
+The engine's own archives are not used for content: they are read and written as root, do not see what lies in memory, and
+hold the container's lock for as long as the client takes: until a slow download has ended nobody could stop the session.
 """
 
 import asyncio
 import re
 import stat
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import suppress
 from datetime import UTC, datetime
 from secrets import token_hex
 
@@ -32,6 +32,9 @@ STAGING_PREFIX = ".berth-upload-"
 OUTPUT_BYTES = 4 * 2**20
 QUICK_S = 30
 COMMIT_S = 600
+SILENCE_S = 300
+WORDS_BYTES = 2**12
+NO_SUCH_PROGRAM = 127
 ASKED_ONE_BY_ONE = 200
 MISSING, FORBIDDEN, UNFIT = 2, 13, 20
 IS_READABLE = b"r"
@@ -60,6 +63,8 @@ if [ "$2" = follow ] && [ -L "./$name" ] && [ -d "./$name" ]; then go_to "./$nam
 [ -e "./$name" ] || [ -L "./$name" ] || exit 2
 printf '%s\\0' "${PWD%/}/$name"
 [ ! -r "./$name" ] || { [ -d "./$name" ] && [ ! -x "./$name" ]; } || printf r
+printf '\\0'
+stat -c '%f %s %Y' -- "./$name" 2>/dev/null
 """
 LIST = """
 go_to "$1"
@@ -82,6 +87,14 @@ go_to "$1"
 umask 077
 mkdir -- "$2" 2>/dev/null || exit 13
 printf '%s\\0' "${PWD%/}"
+"""
+WRITE = """
+umask 077
+cat >"$1" || exit 1
+chmod "$2" "$1"
+"""
+UNPACK = """
+cd -- "$1" && exec tar -xpf -
 """
 COMMIT = """
 merge() {
@@ -120,12 +133,16 @@ class DockerFiles(ContainerFiles):
 
     async def owner(self) -> Owner:
         uid, gid, *groups = (await self.run(OWNER, path="")).split()
-        return Owner(int(uid), frozenset(map(int, (gid, *groups))))
+        return Owner(int(uid), int(gid), frozenset(map(int, (gid, *groups))))
 
     async def find(self, path: str, *, follows_link: bool) -> Place:
         found = await self.run(GO_THERE + FIND, path, "follow" if follows_link else "", path=path)
-        reached, _, readable = found.partition(b"\0")
-        place = Place(_text(reached), await self._entry(_text(reached)), readable == IS_READABLE)
+        reached, readable, line = found.split(b"\0")
+        path = _text(reached).rstrip("/") or "/"
+        entry = _entry_of_line(path.rpartition("/")[2], line.rstrip(b"\n")) if line else None
+        if entry is None or entry.type is EntryType.SYMLINK:
+            entry = await self._entry(path)  # only the engine says where a link leads to in the end
+        place = Place(path, entry, readable == IS_READABLE)
         if follows_link and place.entry.type is EntryType.SYMLINK:
             return await self.find(place.entry.target, follows_link=False)
         return place
@@ -143,24 +160,42 @@ class DockerFiles(ContainerFiles):
             is_complete &= len(shown) <= ASKED_ONE_BY_ONE
         return sorted(entries, key=lambda entry: entry.name), is_complete
 
+    async def read(self, place: Place) -> AsyncGenerator[bytes, None]:
+        async for data in self._said_by("cat", "--", place.path, path=place.path):
+            yield data
+
     async def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
-        try:
-            async with self._http.download(self._archive, path=place.path) as content, aclosing(content):
-                async for data in content:
-                    yield data
-        except RuntimeRefused as refusal:
-            raise PathUnfit(f"The engine cannot read {place.path}: {refusal}") from refusal
+        async for data in self._said_by("tar", "-C", place.path, "-cf", "-", ".", path=place.path):
+            yield data
 
     async def stage(self, directory: str) -> Staging:
         name = STAGING_PREFIX + token_hex(8)
         made = await self.run(GO_THERE + STAGE, directory, name, path=directory)
         return DockerStaging(self, _text(made.removesuffix(b"\0")), name)
 
-    async def unpack(self, directory: str, chunks: AsyncIterable[bytes]) -> None:
+    async def feed(self, script: str, *arguments: str, chunks: AsyncIterable[bytes], path: str) -> None:
+        """Gives a script of ours its input. Raises PathUnfit with its words if it fails."""
+        spec = ProcessSpec(argv=("sh", "-c", script, "sh", *arguments), has_terminal=False)
+        process = await self._open_process(self._container, spec)
+        ending = asyncio.get_running_loop().create_task(_end_of(process))
         try:
-            await self._http.upload(self._archive, chunks, path=directory, noOverwriteDirNonDir="true")
-        except RuntimeRefused as refusal:
-            raise PathUnfit(f"The engine cannot write to {directory}: {refusal}") from refusal
+            async for chunk in chunks:
+                process.write(chunk)
+                async with asyncio.timeout(SILENCE_S):
+                    with suppress(RuntimeUnavailable):  # it ended early: its words say why
+                        await process.drain()
+                if ending.done():
+                    break
+            await process.end_input()
+            async with asyncio.timeout(SILENCE_S):
+                code, words = await ending
+        except TimeoutError as error:
+            raise RuntimeUnavailable(f"{self._container}: {path} takes nothing for {SILENCE_S} s") from error
+        finally:
+            ending.cancel()
+            await process.close()
+        if code != 0:
+            raise _fault_of_words(code, words, path)
 
     async def run(self, script: str, *arguments: str, path: str, limit_s: float = QUICK_S) -> bytes:
         """What a script of ours says, in the container, as its user. Raises what its exit code means for `path`."""
@@ -178,6 +213,24 @@ class DockerFiles(ContainerFiles):
             raise _fault_of_code(code, path)
         return output
 
+    async def _said_by(self, *argv: str, path: str) -> AsyncGenerator[bytes, None]:
+        """The output of a program as it comes. Raises PathUnfit if it failed before it said anything."""
+        process = await self._open_process(self._container, ProcessSpec(argv=argv, has_terminal=False))
+        words, has_output = b"", False
+        try:
+            while (said := await process.read())[1]:
+                channel, data = said
+                if channel is Channel.OUTPUT:
+                    has_output = True
+                    yield data
+                elif len(words) < WORDS_BYTES:
+                    words += data
+            code = 0 if has_output else await process.exit_code()
+        finally:
+            await process.close()
+        if code != 0:
+            raise _fault_of_words(code, words, path)
+
     @property
     def _archive(self) -> str:
         return f"/containers/{self._container}/archive"
@@ -188,7 +241,9 @@ class DockerFiles(ContainerFiles):
         except ContainerGone:
             raise
         except RuntimeRefused as refusal:
-            raise PathUnfit(f"The engine does not see {path}; it may lie in memory (tmpfs).") from refusal
+            raise PathUnfit(
+                f"The engine does not see {path}: what lies in memory (tmpfs) is out of reach."
+            ) from refusal
         return Entry(
             name=path.rpartition("/")[2],
             type=_type_of_go_mode(told["mode"]),
@@ -216,8 +271,13 @@ class DockerStaging(Staging):
         self._directory = directory
         self._name = name
 
+    async def write(self, name: str, mode: int, chunks: AsyncIterable[bytes]) -> None:
+        path = f"{self._directory}/{self._name}/{name}"
+        await self._files.feed(WRITE, path, f"{mode:04o}", chunks=chunks, path=path)
+
     async def unpack(self, chunks: AsyncIterable[bytes]) -> None:
-        await self._files.unpack(f"{self._directory}/{self._name}", chunks)
+        path = f"{self._directory}/{self._name}"
+        await self._files.feed(UNPACK, path, chunks=chunks, path=path)
 
     async def commit(self) -> None:
         await self._files.run(
@@ -242,6 +302,22 @@ async def _output_of(process: Process) -> bytes:
         if said[0] is Channel.OUTPUT:
             output += said[1][: OUTPUT_BYTES - len(output)]
     return bytes(output)
+
+
+async def _end_of(process: Process) -> tuple[int | None, bytes]:
+    """How it ended, and what it complained of."""
+    words = b""
+    while (said := await process.read())[1]:
+        if said[0] is Channel.ERRORS and len(words) < WORDS_BYTES:
+            words += said[1]
+    return await process.exit_code(), words
+
+
+def _fault_of_words(code: int | None, words: bytes, path: str) -> RuntimeFault:
+    if code == NO_SUCH_PROGRAM:
+        return PathUnfit("The session's image has no program for this: a directory needs its `tar`.")
+    last = words.decode(errors="replace").strip().rpartition("\n")[2][:200]
+    return PathUnfit(f"The session cannot do this at {path}: {last or f'it ended with {code}'}")
 
 
 def _fault_of_code(code: int | None, path: str) -> RuntimeFault:

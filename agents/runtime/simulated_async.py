@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
+from weakref import WeakKeyDictionary
 
 from agents.runtime.base import ContainerGone, ContainerStatus
 from agents.runtime.base_async import AsyncRuntime, Channel, Process, ProcessSpec
@@ -14,12 +15,15 @@ LOG_POLL_S = 0.02
 NO_SUCH_PROGRAM = 127
 
 
+_trees: WeakKeyDictionary[SimulatedRuntime, dict[str, SimulatedTree]] = WeakKeyDictionary()
+
+
 class SimulatedAsyncRuntime(AsyncRuntime):
-    """Looks into a SimulatedRuntime; its processes echo, its containers have a home."""
+    """Looks into a SimulatedRuntime; its processes echo, its containers have a home, the same for each event loop."""
 
     def __init__(self, runtime: SimulatedRuntime) -> None:
         self._runtime = runtime
-        self._trees: dict[str, SimulatedTree] = {}
+        self._trees = _trees.setdefault(runtime, {})
         self._kept: dict[str, list[EchoProcess]] = {}
 
     async def open_process(self, name: str, spec: ProcessSpec) -> Process:

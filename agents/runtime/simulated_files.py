@@ -27,7 +27,12 @@ class SimulatedTree:
     """{path: content}; None is a directory."""
 
     entries: dict[str, bytes | None] = field(
-        default_factory=lambda: {"/": None, "/home": None, "/home/work": None}
+        default_factory=lambda: {
+            "/": None,
+            "/home": None,
+            "/home/work": None,
+            "/home/work/.profile": b"umask 022\n",
+        }
     )
 
     def make_directories(self, path: str) -> None:
@@ -46,7 +51,7 @@ class SimulatedFiles(ContainerFiles):
         self._require_running = require_running
 
     async def owner(self) -> Owner:
-        return Owner(UID, frozenset({UID}))
+        return Owner(UID, UID, frozenset({UID}))
 
     async def find(self, path: str, *, follows_link: bool) -> Place:
         self._require_running()
@@ -61,12 +66,14 @@ class SimulatedFiles(ContainerFiles):
         names = [found for found in self._tree.below(place.path) if found.count("/") == depth]
         return [self._entry(found) for found in names[:limit]], len(names) <= limit
 
+    async def read(self, place: Place) -> AsyncGenerator[bytes, None]:
+        yield self._tree.entries[place.path] or b""
+
     async def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
         buffer = io.BytesIO()
-        base = place.path.rpartition("/")[2] or "/"
         with tarfile.open(fileobj=buffer, mode="w") as archive:
             for found in [place.path, *self._tree.below(place.path)]:
-                head = tarfile.TarInfo(base + found[len(place.path) :])
+                head = tarfile.TarInfo("." + found[len(place.path) :])
                 content = self._tree.entries[found]
                 head.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
                 head.mode = 0o755 if content is None else 0o644
@@ -104,6 +111,9 @@ class SimulatedStaging(Staging):
         self._directory = directory
         self._path = f"{directory}/.berth-upload-{token_hex(8)}"
         self._tree.entries[self._path] = None
+
+    async def write(self, name: str, mode: int, chunks: AsyncIterable[bytes]) -> None:
+        self._tree.entries[f"{self._path}/{name}"] = b"".join([chunk async for chunk in chunks])
 
     async def unpack(self, chunks: AsyncIterable[bytes]) -> None:
         packed = io.BytesIO(b"".join([chunk async for chunk in chunks]))

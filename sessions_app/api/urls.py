@@ -1,6 +1,6 @@
 from django.urls import path
 
-from sessions_app.api import views
+from sessions_app.api import files, views
 
 urlpatterns = [
     path("sessions/", views.SessionListView.as_view(), name="api-session-list"),
@@ -8,5 +8,17 @@ urlpatterns = [
     path("sessions/<uuid:session_id>/logs/", views.SessionLogView.as_view(), name="api-session-logs"),
     path(
         "sessions/<uuid:session_id>/history/", views.SessionHistoryView.as_view(), name="api-session-history"
+    ),
+    path("sessions/<uuid:session_id>/files/", files.SessionDirectoryView.as_view(), name="api-session-files"),
+    path("sessions/<uuid:session_id>/files/stat/", files.SessionPathView.as_view(), name="api-session-stat"),
+    path(
+        "sessions/<uuid:session_id>/files/content/",
+        files.SessionFileView.as_view(),
+        name="api-session-content",
+    ),
+    path(
+        "sessions/<uuid:session_id>/files/archive/",
+        files.SessionArchiveView.as_view(),
+        name="api-session-archive",
     ),
 ]

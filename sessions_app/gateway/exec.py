@@ -21,9 +21,9 @@ from sessions_app.exec_protocol import (
 )
 from sessions_app.gateway.access import actor_of_user, in_database
 from sessions_app.gateway.ports import Presence
-from sessions_app.gateway.process_socket import Order, ProcessSocket, place_in
+from sessions_app.gateway.process_socket import Order, ProcessSocket
 from sessions_app.gateway.terminal import kernel_asked_for
-from sessions_app.selectors import Action, access_session
+from sessions_app.selectors import Action, access_session, running_kernel
 
 ORDER_PATIENCE_S = 30
 ACK_BYTES = INPUT_WINDOW_BYTES // 8
@@ -71,7 +71,8 @@ class ExecSocket(ProcessSocket):
         session = access_session(actor_of_user(keypair.user), session_id, Action.OPEN_TERMINAL)
         login = Login(user_id=keypair.user_id, keypair_id=keypair.pk)
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
-        return presence, *place_in(session, kernel_asked_for(self.scope))
+        kernel = running_kernel(session, kernel_asked_for(self.scope))
+        return presence, kernel.container_name, kernel.placed_agent
 
     async def hear(self, text: str) -> None:
         message: Any = json.loads(text)

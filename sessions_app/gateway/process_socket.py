@@ -24,8 +24,6 @@ from sessions_app.gateway.call import CUT_CODE
 from sessions_app.gateway.connections import ConnectionCut, Kind, TooManyConnections
 from sessions_app.gateway.keepers import keepers
 from sessions_app.gateway.ports import AccessUnknown, Presence
-from sessions_app.models import ComputeSession
-from sessions_app.selectors import kernel_named
 
 ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
 NO_SHELL_CODE, TOO_MANY_CODE = 4410, 4429
@@ -285,14 +283,3 @@ def one_more_of(user_id: int) -> Iterator[None]:
 def side(value: Any) -> int:
     """Columns or rows of a terminal, made to fit. Raises ValueError, TypeError, OverflowError."""
     return min(max(int(value), 1), LARGEST_SIDE)
-
-
-def place_in(session: ComputeSession, kernel_name: str) -> tuple[str, Agent]:
-    """Container and machine of a session that runs. Raises NotFound, Conflict."""
-    kernel = kernel_named(session, kernel_name)
-    if not session.is_running or kernel.agent is None:
-        raise Conflict(
-            f"The session “{session.name}” is {session.status.lower()}; this needs a running one.",
-            hint="Wait until it runs, or start another one.",
-        )
-    return kernel.container_name, kernel.agent

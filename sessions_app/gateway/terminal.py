@@ -19,8 +19,8 @@ from common.proxy.asgi import Receive, Scope, Send
 from sessions_app.gateway.access import actor_of_user, in_database
 from sessions_app.gateway.fetch_rules import allows_websocket, header
 from sessions_app.gateway.ports import Presence
-from sessions_app.gateway.process_socket import Order, ProcessSocket, place_in
-from sessions_app.selectors import Action, access_session
+from sessions_app.gateway.process_socket import Order, ProcessSocket
+from sessions_app.selectors import Action, access_session, running_kernel
 
 WINDOW_BYTES = 512 * 1024
 # What a person has typed or pasted and the shell has not read yet.
@@ -53,7 +53,8 @@ class TerminalSocket(ProcessSocket):
         session = access_session(actor_of_user(user), session_id, Action.OPEN_TERMINAL)
         login = Login(user_id=user.pk, session_key=self.scope["session"].session_key or "")
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
-        return Order(presence, *place_in(session, kernel_asked_for(self.scope)), ProcessSpec())
+        kernel = running_kernel(session, kernel_asked_for(self.scope))
+        return Order(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())
 
     async def hear_bytes(self, data: bytes) -> None:
         self.type(data)

@@ -79,6 +79,12 @@ POST   api-session-list                    401        404        404        201 
 GET    api-session-detail                  401        404        404        404        200        200        200        200
 DELETE api-session-detail                  401        404        404        404        202        202        202        202
 GET    api-session-logs                    401        404        404        404        200        200        200        200
+GET    api-session-files                   401        404        404        404        200        403        403        403  ?home
+GET    api-session-stat                    401        404        404        404        200        403        403        403  ?home
+GET    api-session-content                 401        404        404        404        200        403        403        403  ?profile
+PUT    api-session-content                 401        404        404        404        200        403        403        403  ?profile
+GET    api-session-archive                 401        404        404        404        200        403        403        403  ?home
+PUT    api-session-archive                 401        404        404        404        200        403        403        403  tar  ?home
 GET    api-session-history                 401        404        404        404        200        200        200        200
 GET    api-schema                          401        200        200        200        200        200        200        200
 """

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib import admin
@@ -26,6 +27,7 @@ from tests.access.matrix import (
 from tests.access.world import World, undone
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+EMPTY_TAR = bytes(1024)
 OBJECT_PARAMETERS = {"session_id", "folder_id", "keypair_id"}
 # Differ from answer to answer: request ids, nonces, tokens against forgery, and the ids in addresses.
 FRAGMENTS = {"session-summary"}
@@ -74,7 +76,9 @@ def send(client: Client, row: Row, address: str, world: World) -> HttpResponse:
     if row.method == "GET":
         return client.get(address, query)
     if row.method == "PUT":
-        return client.generic("PUT", address, b"x", content_type="application/octet-stream")
+        content = EMPTY_TAR if row.body == "tar" else b"x"
+        kind = "application/octet-stream"
+        return client.generic("PUT", address, content, content_type=kind, QUERY_STRING=urlencode(query))
     if row.method == "POST" and row.route in REST_ROUTES:
         return client.post(address, json.dumps(body), content_type="application/json", query_params=query)
     if row.method == "POST":

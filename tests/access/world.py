@@ -84,9 +84,13 @@ class World:
 
     def query(self, kind: str) -> dict[str, str]:
         host = f"jupyter-{self.session.host_label}"
-        return {"file": {"path": FILE}, "app": {"host": host, "state": hash_secret(new_secret())}}.get(
-            kind, {}
-        )
+        queries = {
+            "file": {"path": FILE},
+            "app": {"host": host, "state": hash_secret(new_secret())},
+            "home": {"path": "/home/work"},
+            "profile": {"path": "/home/work/.profile"},
+        }
+        return queries.get(kind, {})
 
     def body(self, kind: str) -> dict[str, Any]:
         """What a form or a program sends that wants to succeed."""

@@ -1,0 +1,194 @@
+"""REST of the files of a running session (ADR 18). Bodies are streamed both ways; whatever a client accepts, files are bytes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+from asgiref.sync import async_to_sync
+from django.db import connection
+from django.http import HttpRequest, StreamingHttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from agents.runtime.base_files import Entry, EntryType
+from common.api import ErrorOut, actor_of
+from common.errors import InvalidInput
+from common.negotiation import AnyAccept
+from sessions_app import files
+from sessions_app.files import OpenFiles
+
+UPLOAD_CHUNK_BYTES = 2**20
+REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)}
+PATH = OpenApiParameter("path", OpenApiTypes.STR, required=True, description="Absolute, like /home/work.")
+KERNEL = OpenApiParameter("kernel", OpenApiTypes.STR, description="Which container; main1 if not given.")
+MODE = OpenApiParameter("mode", OpenApiTypes.STR, description="Permissions, like 0755; 0644 if not given.")
+BYTES, TAR = "application/octet-stream", "application/x-tar"
+
+
+class SessionEntryOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    type = serializers.CharField(help_text=f"One of {', '.join(EntryType)}.")
+    size_bytes = serializers.IntegerField()
+    mode = serializers.CharField(help_text="Permissions, like 0644.")
+    modified_at = serializers.DateTimeField()
+    target = serializers.CharField(
+        allow_blank=True, help_text="Where a link leads to in the end; not in lists."
+    )
+
+
+class SessionPathOut(SessionEntryOut):
+    path = serializers.CharField()
+
+
+class SessionDirectoryOut(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    entries = SessionEntryOut(many=True)
+    is_complete = serializers.BooleanField(help_text="False: there are more than are shown.")
+
+
+class SessionArchiveOut(serializers.Serializer[Any]):
+    path = serializers.CharField()
+    entries = serializers.IntegerField()
+    size_bytes = serializers.IntegerField()
+
+
+class SessionDirectoryView(APIView):
+    @extend_schema(
+        operation_id="list_session_directory",
+        parameters=[PATH, KERNEL],
+        responses={200: SessionDirectoryOut, **REFUSALS},
+    )
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """What is in a directory of a running session, by name; at most 2,000 entries."""
+        opened = _opened(request, session_id)
+        path, entries, is_complete = async_to_sync(files.list_directory)(opened, _path(request))
+        shown = [_shown(entry) for entry in entries]
+        return Response(
+            SessionDirectoryOut({"path": path, "entries": shown, "is_complete": is_complete}).data
+        )
+
+
+class SessionPathView(APIView):
+    @extend_schema(
+        operation_id="read_session_path",
+        parameters=[PATH, KERNEL],
+        responses={200: SessionPathOut, **REFUSALS},
+    )
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """What is at a path of a running session. A link is told as a link."""
+        path, entry = async_to_sync(files.stat_path)(_opened(request, session_id), _path(request))
+        return Response(SessionPathOut({"path": path, **_shown(entry)}).data)
+
+
+class SessionFileView(APIView):
+    content_negotiation_class = AnyAccept
+    http_method_names = ("get", "put", "options")
+
+    @extend_schema(
+        operation_id="read_session_file",
+        parameters=[PATH, KERNEL],
+        responses={(200, BYTES): OpenApiTypes.BINARY, **REFUSALS},
+    )
+    def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
+        """Content of a file of a running session, links followed."""
+        opened = _opened(request, session_id, action="sessions.read_file")
+        found = async_to_sync(files.find_file)(opened, _path(request))
+        response = _attachment(files.stream_file(found), BYTES, found.place.entry.name)
+        response["Content-Length"] = str(found.place.entry.size_bytes)
+        return response
+
+    @extend_schema(
+        operation_id="write_session_file",
+        parameters=[PATH, MODE, KERNEL],
+        request={BYTES: OpenApiTypes.BINARY},
+        responses={200: SessionPathOut, **REFUSALS},
+    )
+    def put(self, request: Request, session_id: UUID) -> Response:
+        """Make or replace a file with the raw body, whole or not at all; missing directories are made."""
+        opened = _opened(request, session_id, action="sessions.write_file")
+        path, entry = async_to_sync(files.write_file)(
+            opened, _path(request), _chunks(request._request), request.query_params.get("mode", "")
+        )
+        return Response(SessionPathOut({"path": path, **_shown(entry)}).data)
+
+
+class SessionArchiveView(APIView):
+    content_negotiation_class = AnyAccept
+    http_method_names = ("get", "put", "options")
+
+    @extend_schema(
+        operation_id="read_session_archive",
+        parameters=[PATH, KERNEL],
+        responses={(200, TAR): OpenApiTypes.BINARY, **REFUSALS},
+    )
+    def get(self, request: Request, session_id: UUID) -> StreamingHttpResponse:
+        """A tar of what is in a directory of a running session, with names relative to it."""
+        opened = _opened(request, session_id, action="sessions.read_archive")
+        found = async_to_sync(files.find_directory)(opened, _path(request))
+        name = f"{found.place.entry.name or 'root'}.tar"
+        return _attachment(files.stream_directory(found), TAR, name)
+
+    @extend_schema(
+        operation_id="write_session_archive",
+        parameters=[PATH, KERNEL],
+        request={TAR: OpenApiTypes.BINARY},
+        responses={200: SessionArchiveOut, **REFUSALS},
+    )
+    def put(self, request: Request, session_id: UUID) -> Response:
+        """Unpack a tar into a directory of a running session, over what is there; all of it or nothing."""
+        opened = _opened(request, session_id, action="sessions.write_archive")
+        path, counted = async_to_sync(files.write_archive)(opened, _path(request), _chunks(request._request))
+        told = {"path": path, "entries": counted.entries, "size_bytes": counted.size_bytes}
+        return Response(SessionArchiveOut(told).data)
+
+
+def _opened(request: Request, session_id: UUID, *, action: str = "") -> OpenFiles:
+    """Checked with the database, whose connection is given back: the engine may take its time."""
+    kernel = request.query_params.get("kernel", "main1")
+    opened = files.open_files(
+        actor=actor_of(request), session_id=session_id, kernel_name=kernel, action=action
+    )
+    if not connection.in_atomic_block:  # tests run in a transaction
+        connection.close()
+    return opened
+
+
+def _path(request: Request) -> str:
+    if "path" not in request.query_params:
+        raise InvalidInput("Say which path: ?path=/home/work.", fields={"path": ["This is needed."]})
+    return request.query_params["path"]
+
+
+async def _chunks(body: HttpRequest) -> AsyncIterator[bytes]:
+    """Django has the whole body on the disk by now; it is read beside the event loop."""
+    while chunk := await asyncio.to_thread(body.read, UPLOAD_CHUNK_BYTES):
+        yield chunk
+
+
+def _shown(entry: Entry) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "type": entry.type.value,
+        "size_bytes": entry.size_bytes,
+        "mode": f"{entry.mode:04o}",
+        "modified_at": entry.modified_at,
+        "target": entry.target,
+    }
+
+
+def _attachment(content: AsyncIterator[bytes], kind: str, name: str) -> StreamingHttpResponse:
+    """Written by users: never shown by a browser, only saved."""
+    response = StreamingHttpResponse(content, content_type=kind)
+    response["Content-Disposition"] = content_disposition_header(True, name) or "attachment"
+    response["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    response["Cache-Control"] = "private, no-store"
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Cross-Origin-Resource-Policy"] = "same-origin"
+    response["X-Accel-Buffering"] = "no"
+    return response

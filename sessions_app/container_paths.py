@@ -1,0 +1,52 @@
+"""Paths in a running container, as programs write them. Pure.
+
+Text is taken exactly as it comes; nothing is decoded, joined or looked up here. Who may go there is asked in the container.
+"""
+
+MAX_PATH_BYTES = 3072
+MAX_NAME_BYTES = 255
+
+# The kernel's own views: a copy of them means nothing, and some never end.
+_NO_FILES = ("/proc", "/sys", "/dev")
+
+
+class UnfitPath(ValueError):
+    """The text is no path that can be asked for; the message is a sentence for people."""
+
+
+def parse_container_path(text: str) -> str:
+    """An absolute path without "", "." and "..", without a slash at its end. Raises UnfitPath."""
+    if not text.startswith("/"):
+        raise UnfitPath("The path must be absolute, like /home/work/data.")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise UnfitPath("The path is not valid UTF-8.") from None
+    if size > MAX_PATH_BYTES:
+        raise UnfitPath(f"The path is longer than {MAX_PATH_BYTES} bytes.")
+    if any(character < " " or character == "\x7f" for character in text):
+        raise UnfitPath("The path contains a control character.")
+    parts = [part for part in text.split("/") if part]
+    if any(part in {".", ".."} for part in parts):
+        raise UnfitPath('The path must not contain "." or "..".')
+    if any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
+        raise UnfitPath(f"A name in the path is longer than {MAX_NAME_BYTES} bytes.")
+    path = "/" + "/".join(parts)
+    if any(path == place or path.startswith(f"{place}/") for place in _NO_FILES):
+        raise UnfitPath("What is below /proc, /sys and /dev are no files to copy.")
+    return path
+
+
+def parse_file_path(text: str) -> tuple[str, str]:
+    """(directory, name) of a path that is to be a file. Raises UnfitPath."""
+    if text.endswith("/"):
+        raise UnfitPath("The path of a file does not end with a slash.")
+    directory, _, name = parse_container_path(text).rpartition("/")
+    return directory or "/", name
+
+
+def parse_mode(text: str) -> int:
+    """Permission bits from octal digits, like 0644. Raises UnfitPath."""
+    if not text or len(text) > 4 or not set(text) <= set("01234567") or int(text, 8) > 0o777:
+        raise UnfitPath("The mode is octal digits for owner, group and others, like 0644.")
+    return int(text, 8)

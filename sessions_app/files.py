@@ -1,0 +1,253 @@
+"""Files of a running session: every edge reads and writes them through here.
+
+Who may and where is decided first, with the database (`open_files`); the rest is for the event loop and asks the engine alone.
+"""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from agents.models import Agent
+from agents.runtime.base import ContainerGone, RuntimeFault
+from agents.runtime.base_files import (
+    ContainerFiles,
+    Entry,
+    EntryType,
+    PathForbidden,
+    PathMissing,
+    PathUnfit,
+    Place,
+)
+from agents.selectors import async_runtime_of
+from common import audit
+from common.actors import Actor
+from common.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PermissionDenied,
+    TooLarge,
+    TooManyRequests,
+    Unavailable,
+)
+from common.slots import format_bytes
+from sessions_app.archives import (
+    ArchiveRefused,
+    IntoSession,
+    out_of_session,
+    screen,
+)
+from sessions_app.container_paths import UnfitPath, parse_container_path, parse_file_path, parse_mode
+from sessions_app.selectors import Action, access_session, running_kernel
+
+LISTED_ENTRIES = 2000
+UPLOAD_BYTES = 8 * 2**30
+DOWNLOAD_BYTES = 64 * 2**30
+UPLOAD_ENTRIES = 200_000
+UPLOAD_LINKS = 50_000
+TRANSFERS_PER_PERSON = 8
+"""At once, of one web process."""
+
+_of_person: Counter[int] = Counter()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFiles:
+    """The files of one container, for somebody who may use them."""
+
+    user_id: int
+    agent: Agent
+    container: str
+
+    @property
+    def port(self) -> ContainerFiles:
+        return async_runtime_of(self.agent).files(self.container)
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that is there and may be read."""
+
+    files: OpenFiles
+    place: Place
+
+
+def open_files(*, actor: Actor, session_id: UUID, kernel_name: str = "main1", action: str = "") -> OpenFiles:
+    """Raises NotFound, PermissionDenied, Conflict. With an `action` it is written down as that."""
+    session = access_session(actor, session_id, Action.OPEN_TERMINAL)
+    kernel = running_kernel(session, kernel_name)
+
+    if action:
+        audit.record(actor=actor, action=action, target=session)
+    return OpenFiles(session.owner_id, kernel.placed_agent, kernel.container_name)
+
+
+async def stat_path(files: OpenFiles, path: str) -> tuple[str, Entry]:
+    """What is at `path`; a link is told as a link."""
+    asked = _path(path)
+    with _refusals():
+        return asked, (await files.port.find(asked, follows_link=False)).entry
+
+
+async def list_directory(files: OpenFiles, path: str) -> tuple[str, list[Entry], bool]:
+    """At most LISTED_ENTRIES entries by name, and whether these are all."""
+    asked = _path(path)
+    with _refusals():
+        entries, is_complete = await files.port.list_directory(asked, LISTED_ENTRIES)
+    return asked, entries, is_complete
+
+
+async def find_file(files: OpenFiles, path: str) -> Download:
+    """The file at `path`, or where a link there leads to, to be streamed."""
+    return await _find(files, path, EntryType.FILE)
+
+
+async def find_directory(files: OpenFiles, path: str) -> Download:
+    """The same for a directory."""
+    return await _find(files, path, EntryType.DIRECTORY)
+
+
+async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
+    """As many bytes as the file had when it was found. Raises Unavailable if it has become shorter."""
+    left = download.place.entry.size_bytes
+    with _one_more_of(download.files.user_id), _refusals():
+        async with aclosing(download.files.port.read(download.place)) as pieces:
+            async for piece in pieces:
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    return
+    if left:
+        raise Unavailable(f"{download.place.path} became shorter while it was read.")
+
+
+async def stream_directory(download: Download) -> AsyncGenerator[bytes, None]:
+    """A tar of what is in it and may be read, with names relative to it."""
+    sent = 0
+    with _one_more_of(download.files.user_id), _refusals():
+        async with aclosing(download.files.port.pack(download.place)) as packed:
+            async with aclosing(screen(packed, out_of_session)) as pieces:
+                async for piece in pieces:
+                    sent += len(piece)
+                    if sent > DOWNLOAD_BYTES:
+                        raise _too_large(DOWNLOAD_BYTES)
+                    yield piece
+
+
+async def write_file(
+    files: OpenFiles, path: str, content: AsyncIterable[bytes], mode: str = ""
+) -> tuple[str, Entry]:
+    """Makes or replaces the file, whole or not at all; missing directories are made. Its entry."""
+    with _unfit_paths():
+        directory, name = parse_file_path(path)
+        bits = parse_mode(mode) if mode else 0o644
+
+    with _one_more_of(files.user_id), _refusals():
+        async with _staging(files, directory) as staging:
+            await staging.write(name, bits, _bounded(content))
+            await staging.commit()
+    return await stat_path(files, f"{directory.rstrip('/')}/{name}")
+
+
+async def write_archive(
+    files: OpenFiles, path: str, archive: AsyncIterable[bytes]
+) -> tuple[str, IntoSession]:
+    """Unpacks a tar into the directory, over what is there; nothing of an archive that is refused. What was counted."""
+    directory = _path(path)
+    with _one_more_of(files.user_id), _refusals():
+        rule = IntoSession(
+            entries_limit=UPLOAD_ENTRIES,
+            links_limit=UPLOAD_LINKS,
+            bytes_limit=UPLOAD_BYTES,
+        )
+        async with _staging(files, directory) as staging:
+            await staging.unpack(screen(archive, rule))
+            await staging.commit()
+    return directory, rule
+
+
+async def _find(files: OpenFiles, path: str, wanted: EntryType) -> Download:
+    asked = _path(path)
+    with _refusals():
+        place = await files.port.find(asked, follows_link=True)
+    if place.path == "/":
+        raise Conflict("The root of a container is not to be copied.", hint="Ask for a directory below it.")
+    if place.entry.type is not wanted:
+        hint = "Ask for “archive”." if place.entry.type is EntryType.DIRECTORY else "Ask for “content”."
+        raise Conflict(f"{asked} is no {wanted}, but a {place.entry.type}.", hint=hint)
+    if not place.is_readable:
+        raise PermissionDenied(f"The session's user may not read {asked}.")
+    return Download(files, place)
+
+
+async def _bounded(content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    sent = 0
+    async for piece in content:
+        sent += len(piece)
+        if sent > UPLOAD_BYTES:
+            raise _too_large(UPLOAD_BYTES)
+        yield piece
+
+
+@asynccontextmanager
+async def _staging(files: OpenFiles, directory: str) -> Any:
+    staging = await files.port.stage(directory)
+    try:
+        yield staging
+    finally:
+        await staging.discard()
+
+
+@contextmanager
+def _one_more_of(user_id: int) -> Iterator[None]:
+    if _of_person[user_id] >= TRANSFERS_PER_PERSON:
+        raise TooManyRequests(
+            f"{TRANSFERS_PER_PERSON} of your transfers are under way, as many as there may be.",
+            hint="Wait for one to end.",
+        )
+    _of_person[user_id] += 1
+    try:
+        yield
+    finally:
+        _of_person[user_id] -= 1
+        if not _of_person[user_id]:
+            del _of_person[user_id]
+
+
+def _path(text: str) -> str:
+    with _unfit_paths():
+        return parse_container_path(text)
+
+
+@contextmanager
+def _unfit_paths() -> Iterator[None]:
+    try:
+        yield
+    except UnfitPath as error:
+        raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Faults of the engine and of archives, as people are told."""
+    try:
+        yield
+    except ArchiveRefused as error:
+        raise InvalidInput(str(error)) from error
+    except PathMissing as error:
+        raise NotFound(str(error)) from error
+    except PathForbidden as error:
+        raise PermissionDenied(str(error)) from error
+    except PathUnfit as error:
+        raise Conflict(str(error)) from error
+    except ContainerGone as error:
+        raise Conflict("The container is gone, or its image has no shell.") from error
+    except RuntimeFault as error:
+        raise Unavailable(f"The session's machine does not answer: {error}") from error
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"This is more than {format_bytes(limit)}.", hint="Move so much through a folder.")
