@@ -3,7 +3,7 @@
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from functools import wraps
 from threading import Lock
@@ -19,6 +19,7 @@ import urllib3
 from agents.runtime.base import (
     ContainerGone,
     ImageMissing,
+    LabelledObject,
     NetworkMissing,
     OutOfCapacity,
     ProcessResult,
@@ -299,3 +300,12 @@ def default_bridge_id(client: EngineClient) -> str:
     return next(
         (network["Id"] for network in client.networks(names=["bridge"]) if network["Name"] == "bridge"), ""
     )
+
+
+def label_filter(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"label": [f"{name}={value}" for name, value in labels.items()]}
+
+
+def labelled(rows: list[dict[str, Any]]) -> list[LabelledObject]:
+    found = [LabelledObject(name=row["Name"], labels=row.get("Labels") or {}) for row in rows]
+    return sorted(found, key=lambda item: item.name)

@@ -39,6 +39,8 @@ from agents.runtime.docker_client import (
     answered,
     default_bridge_id,
     first_bytes,
+    label_filter,
+    labelled,
     last_bytes,
     message_of,
     past_events,
@@ -198,7 +200,7 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
-        return _labelled(self._client.networks(filters=_label_filter(labels)))
+        return labelled(self._client.networks(filters=label_filter(labels)))
 
     @answered
     def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
@@ -220,7 +222,7 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
-        return _labelled(self._client.volumes(filters=_label_filter(labels)).get("Volumes") or [])
+        return labelled(self._client.volumes(filters=label_filter(labels)).get("Volumes") or [])
 
     # Containers
 
@@ -298,12 +300,12 @@ class DockerRuntime(ContainerRuntime):
 
     @answered
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
-        rows = self._client.containers(all=True, filters=_label_filter(labels))
+        rows = self._client.containers(all=True, filters=label_filter(labels))
         return sorted((state_of_listing(row) for row in rows), key=lambda state: state.name)
 
     @answered
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
-        filters = _label_filter(labels) | {"type": ["container"], "event": ["oom"]}
+        filters = label_filter(labels) | {"type": ["container"], "event": ["oom"]}
         return [memory_kill_of(event) for event in past_events(self._client, filters)]
 
     @answered
@@ -394,12 +396,3 @@ class DockerRuntime(ContainerRuntime):
     @answered
     def put_archive(self, name: str, path: str, tar_bytes: bytes) -> None:
         self._client.put_archive(name, path, tar_bytes)
-
-
-def _label_filter(labels: Mapping[str, str]) -> dict[str, Any]:
-    return {"label": [f"{name}={value}" for name, value in labels.items()]}
-
-
-def _labelled(rows: list[dict[str, Any]]) -> list[LabelledObject]:
-    found = [LabelledObject(name=row["Name"], labels=row.get("Labels") or {}) for row in rows]
-    return sorted(found, key=lambda item: item.name)
