@@ -244,3 +244,17 @@ def test_sessions_take_a_directory_as_one_archive(source: Path) -> None:
     ]
     with tarfile.open(fileobj=io.BytesIO(wire.requests[1].content)) as archive:
         assert archive.getnames() == ["a.txt", "sub", "sub/b.txt", "sub/empty"]
+
+
+def test_a_link_that_is_named_is_followed(tmp_path: Path) -> None:
+    client, wire = client_on(
+        httpx.Response(
+            200,
+            json={"path": "/home/work/latest", "name": "latest", "type": "symlink", "target": "/data/run-7"},
+        ),
+        httpx.Response(200, json={"path": "/data/run-7", "name": "run-7", "type": "file", "size_bytes": 3}),
+        httpx.Response(200, content=b"abc"),
+    )
+    SessionFiles(client.transport, "s").download("latest", tmp_path)
+    assert contents(tmp_path) == {"latest": "abc"}
+    assert wire.requests[2].url.params["path"] == "/home/work/latest"

@@ -1,16 +1,18 @@
 """How the command reads what people write, and how it shows what others wrote."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth import InvalidInput, Mount
+from berth import InvalidInput, Mount, Refused
 from berth.amounts import format_age, format_amount, format_bytes, format_slots, format_span
 from berth.cli.batch import command_line
 from berth.cli.copying import Address, parse_address
 from berth.cli.launch_options import environment_of, mounts_of, resources_of, seconds_of
+from berth.cli.output import show_error, show_facts, show_json, show_table
 from berth.cli.safe_text import LogFilter, clean, clean_json, first_line
 from berth.sessions import made_name
 
@@ -105,6 +107,23 @@ def test_names_do_nothing_to_a_terminal() -> None:
     assert shown.startswith("a\\x1b]0;title\\x07")
     assert "\\u202e" in shown
     assert first_line(f"one\x1b\n{HOSTILE}") == "one\\x1b"
+
+
+def test_tables_and_messages_do_nothing_to_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("berth.cli.output.is_terminal", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    show_table(("name",), [(HOSTILE,), ("[red]markup[/red]",)])
+    show_facts({"name": HOSTILE})
+    show_json([{"name": HOSTILE}])
+    show_error(Refused(HOSTILE, hint=HOSTILE, fields={"a\x1b": [HOSTILE], "b": ["c"]}))
+    shown = "".join(capfd.readouterr())
+    assert "markup" in shown
+    kept = re.sub(r"\x1b\[[0-9;]*m", "", shown)  # rich's own colours
+    assert not any((ord(letter) < 32 and letter != "\n") or 127 <= ord(letter) < 160 for letter in kept)
+    assert "\u202e" not in kept
 
 
 @given(st.text())

@@ -4,6 +4,7 @@ Paths of a folder are relative to it; those of a session are absolute, or relati
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -130,7 +131,12 @@ class SessionFiles:
         self._kernel = kernel
 
     def stat(self, path: str) -> Entry:
-        return _entry(self._transport.get_json(f"{self._base}stat/", **self._at(path)))
+        """What a link leads to is told under the name of the link."""
+        entry = self._ask_for(path)
+        target = str(entry.raw.get("target") or "")
+        if entry.kind != "link" or not target.startswith("/"):
+            return entry
+        return replace(self._ask_for(target), name=entry.name)
 
     def list(self, path: str = "") -> Directory:
         told = self._transport.get_json(self._base, **self._at(path))
@@ -179,6 +185,9 @@ class SessionFiles:
     def fetch_tree(self, path: str, local: Path, watcher: Watcher) -> Tally:
         with self._transport.stream("GET", f"{self._base}archive/", params=self._at(path)) as answer:
             return archives.read_archive(answer.iter_bytes(), local, watcher)
+
+    def _ask_for(self, path: str) -> Entry:
+        return _entry(self._transport.get_json(f"{self._base}stat/", **self._at(path)))
 
     def _at(self, path: str) -> dict[str, str]:
         return {"path": in_session(path), "kernel": self._kernel}
