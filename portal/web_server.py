@@ -4,6 +4,7 @@ python -m portal.web_server --host 0.0.0.0 --port 8080 [--proxy-headers]
 """
 
 import argparse
+import gc
 import os
 import resource
 import socket
@@ -21,6 +22,7 @@ from sessions_app.gateway import doors
 
 BACKLOG = 2048
 DESCRIPTORS = 65_536
+GARBAGE_THRESHOLD = 10_000
 # For the portal's own websockets; those of apps are passed on as they come.
 MAX_MESSAGE_BYTES = 8 * 2**20
 
@@ -33,6 +35,7 @@ def main() -> None:
         of_apps = listen_where_free(options.host, settings.BERTH_APPS_PORTS)
         doors.open_ports(listener.getsockname()[1] for listener in of_apps)
         sockets += of_apps
+    leave_startup_to_rest()
     uvicorn.Server(server_config(has_proxy=options.proxy_headers)).run(sockets=sockets)
 
 
@@ -60,6 +63,13 @@ def server_config(*, has_proxy: bool) -> uvicorn.Config:
         log_level="warning",
         timeout_graceful_shutdown=3,
     )
+
+
+def leave_startup_to_rest() -> None:
+    """What was imported stays for good: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD, 20, 20)
 
 
 def trusted_proxies() -> TrustedProxies:

@@ -16,6 +16,7 @@ from common.proxy.headers import (
 )
 from common.proxy.target import Target
 from common.proxy.transport import Transport
+from common.server.exchange import Exchange
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +53,11 @@ async def _ask(
     """Send the request and wait for the answer's head. A kept connection may have died unnoticed: then, and only
     if the request can be repeated, it is sent once more on a new one. Others go on a new one at once."""
     method = scope["method"]
+    exchange: Exchange = scope["extensions"]["berth.exchange"]
     is_replayable = method in _REPLAYABLE and not framing.has_body
     connection = await transport.pool.connect(target, is_new=not is_replayable)
     while True:
-        uplink = _Uplink(receive, connection, framing, transport.timeouts.watch_after_s)
+        uplink = _Uplink(exchange, receive, connection, framing)
         try:
             connection.start(method, head)
             uplink.start()
@@ -69,7 +71,7 @@ async def _ask(
             raise UpstreamTimeout("The app did not answer in time.") from exc
         except UpstreamError:
             _give_up(uplink, connection)
-            if not (connection.is_reused and is_replayable) or connection.has_heard or uplink.is_client_gone:
+            if not (connection.is_reused and is_replayable) or connection.has_heard or exchange.is_gone:
                 raise
             connection = await transport.pool.connect(target, is_new=True)
         except BaseException:
@@ -103,61 +105,56 @@ def _give_up(uplink: "_Uplink", connection: Connection) -> None:
 
 
 class _Uplink:
-    """The client's side of one exchange: carries its body upstream, then watches for its leaving, as a server's
-    `send` to a client that has gone does nothing and an endless stream would flow for ever."""
+    """The client's side of one exchange: carries its body upstream, and ends the request there when it leaves."""
 
     def __init__(
-        self, receive: Receive, connection: Connection, framing: BodyFraming, watch_after_s: float
+        self, exchange: Exchange, receive: Receive, connection: Connection, framing: BodyFraming
     ) -> None:
         self.is_body_sent = not framing.has_body
-        self.is_client_gone = False
+        self._exchange = exchange
         self._receive = receive
         self._connection = connection
         self._framing = framing
-        self._watch_after_s = watch_after_s
-        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        if self._framing.has_body:
-            self._launch()
-        else:
-            self._timer = asyncio.get_running_loop().call_later(self._watch_after_s, self._launch)
+        self._exchange.watcher = self
+        if self._exchange.is_gone:
+            self.on_gone()
+        elif self._framing.has_body:
+            self._task = asyncio.get_running_loop().create_task(self._send_body())
 
     def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._exchange.watcher = None
         if self._task is not None:
             self._task.cancel()
 
-    def _launch(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+    # the exchange's watcher
 
-    async def _run(self) -> None:
-        with contextlib.suppress(
-            UpstreamError
-        ):  # the reader of the response meets the same error and reports it
-            if self._framing.has_body:
-                await self._send_body()
-            while not self.is_client_gone:
-                message = await self._receive()
-                self.is_client_gone = message["type"] == "http.disconnect"
-        if self.is_client_gone:
-            self._connection.abort()
+    def on_writable(self) -> None:
+        pass
+
+    def on_wait(self, waited_s: float) -> None:
+        pass
+
+    def on_gone(self) -> None:
+        self._connection.abort()
 
     async def _send_body(self) -> None:
-        while not (self.is_body_sent or self.is_client_gone):
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                self.is_client_gone = True
-                return
-            body = message.get("body", b"")
-            is_last = not message.get("more_body", False)
-            if self._framing.is_chunked:
-                if body:
-                    body = b"%x\r\n%b\r\n" % (len(body), body)
-                if is_last:
-                    body += b"0\r\n\r\n"
+        # The reader of the response meets the same error and reports it.
+        with contextlib.suppress(UpstreamError):
+            while not self.is_body_sent:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    return
+                await self._pass_on(message.get("body", b""), is_last=not message.get("more_body", False))
+
+    async def _pass_on(self, body: bytes, *, is_last: bool) -> None:
+        if self._framing.is_chunked:
             if body:
-                await self._connection.write(body)
-            self.is_body_sent = is_last
+                body = b"%x\r\n%b\r\n" % (len(body), body)
+            if is_last:
+                body += b"0\r\n\r\n"
+        if body:
+            await self._connection.write(body)
+        self.is_body_sent = is_last

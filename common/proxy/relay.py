@@ -1,6 +1,5 @@
 """One request without a body, carried over a kept connection in the callbacks of both sides: no task, nothing awaited."""
 
-import asyncio
 from collections.abc import Callable
 
 from common.proxy.connection import Connection
@@ -29,8 +28,6 @@ class Relay:
         "_transport",
     )
 
-    _timer: asyncio.TimerHandle
-
     def __init__(
         self,
         exchange: Exchange,
@@ -51,8 +48,6 @@ class Relay:
     def start(self, head: bytes) -> None:
         self._exchange.watcher = self
         self._connection.listener = self._advance
-        limit_s = self._transport.timeouts.response_head_s
-        self._timer = asyncio.get_running_loop().call_later(limit_s, self._on_silence)
         self._connection.start(self._exchange.scope["method"], head)
 
     def stop(self) -> None:
@@ -74,6 +69,11 @@ class Relay:
     def on_gone(self) -> None:
         self._end(None)
 
+    def on_wait(self, waited_s: float) -> None:
+        if not self._exchange.has_begun and waited_s >= self._transport.timeouts.response_head_s:
+            self._is_late = True
+            self._end(UpstreamTimeout("The app did not answer in time."))
+
     def _advance(self) -> None:
         """Carry on what has arrived, as far as the client keeps up."""
         if self._is_over:
@@ -84,13 +84,15 @@ class Relay:
         while exchange.is_writable and connection.has_news:
             exchange.write(connection.take())
         if connection.is_drained:
-            self._leave()
+            on_end = self._leave()
             exchange.end()
-            self._on_end(None)
+            on_end(None)
         elif not connection.is_open and not connection.has_news:
-            self._leave()
+            on_end = self._leave()
             exchange.cut()
-            self._on_end(None)
+            on_end(None)
+        else:
+            exchange.flush()
 
     def _begin(self) -> bool:
         connection, exchange = self._connection, self._exchange
@@ -102,26 +104,26 @@ class Relay:
         if head.status > _LARGEST_STATUS:
             self._end(UpstreamBroken(f"The app answered with status {head.status}."))
             return False
-        self._timer.cancel()
         has_body = exchange.scope["method"] == "HEAD" or head.status not in (204, 304)
         exchange.begin(head.status, response_headers(head.headers, self._rules, has_body=has_body))
         return True
 
-    def _on_silence(self) -> None:
-        self._is_late = True
-        self._end(UpstreamTimeout("The app did not answer in time."))
-
     def _end(self, error: UpstreamError | None) -> None:
         if not self._is_over:
-            self._leave()
-            self._on_end(error)
+            self._leave()(error)
 
-    def _leave(self) -> None:
+    def _leave(self) -> OnEnd:
+        """Let both sides go; returns whom to tell."""
         self._is_over = True
-        self._timer.cancel()
         self._exchange.watcher = None
         self._connection.listener = None
         if self._connection.is_drained:
             self._transport.pool.release(self._connection)
         else:
             self._connection.abort()
+        on_end, self._on_end = self._on_end, _told
+        return on_end
+
+
+def _told(_fault: UpstreamError | None) -> None:
+    """`on_end` is called once."""

@@ -20,4 +20,3 @@ class Timeouts:
     connect_s: float = 5.0
     response_head_s: float = 300.0
     idle_s: float = 15.0  # below the 60-75 s after which common servers close
-    watch_after_s: float = 1.0  # a short request never pays for the watch for its client's leaving

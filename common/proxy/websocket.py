@@ -37,11 +37,11 @@ async def forward_websocket(
 ) -> None:
     """Carry one websocket until both sides are closed; each gets the other's code and reason.
 
-    Needs a server that hands its connection over (`berth.tunnel`). Raises RequestRefused or UpstreamError while the
+    Needs a server that hands its connection over (`berth.exchange`). Raises RequestRefused or UpstreamError while the
     client's handshake is still open. A side that does not read stops the other: nothing is queued beyond the sockets'
     buffers. Where it is cancelled, the client gets the code and the reason of `farewell`, and the app sees it go.
     """
-    exchange: Exchange = scope["extensions"]["berth.tunnel"]
+    exchange: Exchange = scope["extensions"]["berth.exchange"]
     head = handshake_head(scope, rules)
     connection = await transport.pool.connect(target, is_new=True)
     try:
@@ -105,6 +105,9 @@ class _Impatience:
         self._connection = connection
 
     def on_writable(self) -> None:
+        pass
+
+    def on_wait(self, waited_s: float) -> None:
         pass
 
     def on_gone(self) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_SMALL_BYTES = 16 * 1024
 _LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -26,6 +27,9 @@ class Watcher(Protocol):
     def on_gone(self) -> None:
         """The client has left."""
 
+    def on_wait(self, waited_s: float) -> None:
+        """Each `Limits.pace_s` of the exchange."""
+
 
 class Tunnel(Protocol):
     """What a connection is once it has stopped speaking HTTP."""
@@ -37,7 +41,7 @@ class Tunnel(Protocol):
 class Exchange:
     """Answered either by an ASGI application (`run`), or from callbacks: `begin`, `write`, `end`, in that order.
 
-    The direct way never waits: after each write `is_writable` tells whether the client keeps up, and the watcher is
+    The direct way never waits: after each `flush`, `is_writable` tells whether the client keeps up, and the watcher is
     told when it does again. What is written to a client that has gone is dropped.
     """
 
@@ -50,6 +54,7 @@ class Exchange:
         "_pieces",
         "_protocol",
         "_reader",
+        "_unsent",
         "has_begun",
         "is_body_whole",
         "is_finished",
@@ -77,11 +82,13 @@ class Exchange:
         self._reader: asyncio.Future[None] | None = None
         self._chunked = False
         self._left_bytes = -1
+        self._unsent = b""
 
     # As ASGI says
 
     def run(self, app: AsgiApp) -> None:
-        """Have it answered by an application, in a task of its own."""
+        """Have it answered by an application, in a task of its own, which finds us as an extension."""
+        self.scope["extensions"]["berth.exchange"] = self
         self._protocol.launch(self._run(app))
 
     async def receive(self) -> Message:
@@ -104,10 +111,13 @@ class Exchange:
         if kind == "http.response.body":
             body = message.get("body", b"")
             self.write(body)
-            if not message.get("more_body", False):
+            if message.get("more_body", False):
+                self.flush()
+            else:
                 self.end()
         elif kind == "http.response.start":
             self.begin(message["status"], message.get("headers", ()))
+            self._protocol.loop.call_soon(self.flush)
         elif kind == "close" and self.tunnel is not None:
             self.tunnel.close(message.get("code", 1000), message.get("reason") or "")
         elif kind == "close":
@@ -123,41 +133,51 @@ class Exchange:
         return self.is_gone or not self._protocol.is_write_paused
 
     def begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send the head. The framing follows from its fields: a length, or chunks. Raises ValueError for fields that
-        cannot be sent."""
+        """The head; it goes out with what is written next, or with `flush`. The framing follows from its fields:
+        a length, or chunks. Raises ValueError for fields that cannot be sent."""
         if self.has_begun:
             raise RuntimeError("The answer has begun already.")
-        self._protocol.write(encode_answer(status, self._framed(status, headers)))
+        self._unsent = encode_answer(status, self._framed(status, headers))
         self.has_begun = True
 
+    def flush(self) -> None:
+        """Send what waits for company."""
+        if self._unsent and not self.is_gone:
+            unsent, self._unsent = self._unsent, b""
+            self._protocol.write(unsent)
+
     def write(self, data: bytes) -> None:
-        """Send a piece of the body. Raises RuntimeError for more than the head promised."""
+        """A piece of the body; a small one goes out with the next, or with `flush`. Raises RuntimeError for more than the head promised."""
         if self.is_finished or not self.has_begun:
             raise RuntimeError("The answer has not begun, or has ended.")
         if not data or self.is_gone or self.scope.get("method") == "HEAD":
-            return
-        if self._chunked:
-            self._protocol.write_all((b"%x\r\n" % len(data), data, b"\r\n"))
             return
         if self._left_bytes >= 0:
             self._left_bytes -= len(data)
             if self._left_bytes < 0:
                 raise RuntimeError("The answer is longer than its Content-Length.")
-        self._protocol.write(data)
+        if self._chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        self._unsent = self._unsent + data if self._unsent else data
+        if len(self._unsent) > _SMALL_BYTES:
+            self.flush()
 
     def end(self) -> None:
         """The answer is whole; one that is shorter than its head promised is cut."""
         if self._left_bytes > 0 and self.scope.get("method") != "HEAD":
             self.cut()
             return
-        if self._chunked:
-            self._protocol.write(_LAST_CHUNK)
         self._finish()
-        if not self.is_gone:
-            self._protocol.on_answered(self)
+        if self.is_gone:
+            return
+        if self._chunked:
+            self._unsent += _LAST_CHUNK
+        self.flush()
+        self._protocol.on_answered(self)
 
     def cut(self) -> None:
         """Break off, in a way that the client takes for no whole answer."""
+        self.flush()
         self._finish()
         self._protocol.break_off(is_hard=not self._chunked and self._left_bytes < 0)
 
@@ -204,6 +224,7 @@ class Exchange:
         except Exception:
             logger.exception("the application failed")
         finally:
+            self.scope["extensions"].pop("berth.exchange", None)  # no circle is left to the collector
             if self.tunnel is None and not (self.is_finished or self.is_gone):
                 self._settle()
 

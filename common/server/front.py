@@ -15,5 +15,5 @@ class Front(Protocol):
         """Whether this request, which has no body, is answered from here. False leaves it to the application."""
 
     def owns(self, scope: Scope) -> bool:
-        """Whether the application wants websockets of this address whole: `scope["extensions"]["berth.tunnel"]` is
-        then the exchange, to be turned into a tunnel with `Exchange.open_tunnel`."""
+        """Whether the application wants websockets of this address whole: it then makes a tunnel of the exchange, which
+        it finds as `scope["extensions"]["berth.exchange"]`."""

@@ -1,10 +1,8 @@
 """One connection of a client: requests one after the other, read strictly and within limits."""
 
 import asyncio
-import contextlib
-import socket
 from collections import deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from enum import Enum, auto
 from typing import Any, cast
 from urllib.parse import unquote
@@ -26,17 +24,11 @@ from common.server.heads import (
 )
 from common.server.limits import Limits
 from common.server.lobby import Lobby
+from common.server.pace import Pace, Verdict
+from common.server.sockets import addresses, notice_vanishing
 from common.server.upgrade import Within, handshake_bytes, make_websocket_scope
 
 _NEVER = float("inf")
-_ESTABLISHED = 1  # TCP_ESTABLISHED of Linux's tcp_info
-# A peer that vanished without a word is noticed after some two minutes, on a connection that nobody writes to as well.
-_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
-)
 _BUSY = encode_answer(503, ((b"content-length", b"0"), (b"retry-after", b"5"), (b"connection", b"close")))
 
 
@@ -83,17 +75,15 @@ class HttpProtocol(asyncio.Protocol):
         self._is_read_paused = False
         self._drain: asyncio.Future[None] | None = None
         self._overhead_bytes = 0
-        self._paced_bytes = 0
-        self._stalled_at_bytes = -1
-        self._stalled_s = 0.0
+        self._arrived_bytes = self._fed_bytes = self._begun_at_bytes = 0
+        self._pace = Pace(self.limits)
         self._early = b""
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's does not derive from asyncio's
-        self._peer = _address(transport.get_extra_info("peername"))
-        self._own = _address(transport.get_extra_info("sockname"))
+        self._peer, self._own = addresses(transport)
         is_proxy = self.proxies is not None and self.proxies.trusts(self._peer[0])
         if not self.lobby.enter(self, "" if is_proxy else self._peer[0]):
             self._transport.write(_BUSY)
@@ -102,10 +92,7 @@ class HttpProtocol(asyncio.Protocol):
             return
         self._server.connections.add(self)
         self._transport.set_write_buffer_limits(high=self.limits.unsent_bytes)
-        connected = transport.get_extra_info("socket")
-        with contextlib.suppress(OSError, AttributeError):
-            for option in _KEEPALIVE:
-                connected.setsockopt(*option)
+        notice_vanishing(transport)
         self.deadline = self.loop.time() + self.limits.idle_s
 
     def data_received(self, data: bytes) -> None:
@@ -119,6 +106,8 @@ class HttpProtocol(asyncio.Protocol):
             if self._current is None:
                 self.deadline = self.loop.time() + self.limits.head_s
         self._overhead_bytes += len(data)
+        self._fed_bytes = self._arrived_bytes
+        self._arrived_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -159,8 +148,8 @@ class HttpProtocol(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._url = b""
         self._fields = []
-        self._head_bytes = 0
         self._overhead_bytes = 0
+        self._begun_at_bytes = self._fed_bytes
         self._phase = Phase.HEAD
 
     def on_url(self, url: bytes) -> None:
@@ -171,18 +160,14 @@ class HttpProtocol(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._phase is not Phase.HEAD:
             return  # trailers are counted, and nobody sees them
-        size = len(name) + len(value) + 4
-        self._head_bytes += size
         self._fields.append((name.lower(), value))
-        limits = self.limits
-        if (
-            size > limits.field_bytes
-            or self._head_bytes > limits.head_bytes
-            or len(self._fields) > limits.fields
-        ):
-            raise self._stop(431, "The head of the request is too large.")
 
     def on_headers_complete(self) -> None:
+        if (
+            self._arrived_bytes - self._begun_at_bytes > self.limits.field_bytes
+            or len(self._fields) > self.limits.fields
+        ):
+            self._weigh_head()
         parser = self._parser
         method, version = parser.get_method(), parser.get_http_version()
         try:
@@ -194,12 +179,9 @@ class HttpProtocol(asyncio.Protocol):
         except Refused as exc:
             self._refusal = exc
             raise
-        exchange = Exchange(
-            self,
-            self._scope(method.decode(), version, reading),
-            reading,
-            keep_alive=version == "1.1" and parser.should_keep_alive(),
-        )
+        scope = self._scope(method.decode(), version, reading)
+        keep_alive = version == "1.1" and parser.should_keep_alive()
+        exchange = Exchange(self, scope, reading, keep_alive=keep_alive)
         self._latest = exchange
         self._phase = Phase.BODY
         if reading.is_websocket:
@@ -214,7 +196,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         size = len(body)
-        self._paced_bytes += size
+        self._pace.body_bytes += size
         earned = size * (1 + self.limits.overhead_for_each_byte)
         self._overhead_bytes = max(0, self._overhead_bytes - earned)
         exchange = self._latest
@@ -240,9 +222,6 @@ class HttpProtocol(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
-
-    def write_all(self, parts: Iterable[bytes]) -> None:
-        self._transport.writelines(parts)
 
     async def drained(self) -> None:
         """Returns when the client keeps up, or has gone."""
@@ -349,11 +328,16 @@ class HttpProtocol(asyncio.Protocol):
             "extensions": {},
         }
 
+    def _weigh_head(self) -> None:
+        sizes = [len(name) + len(value) + 4 for name, value in self._fields]
+        limits = self.limits
+        if sum(sizes) > limits.head_bytes or max(sizes) > limits.field_bytes or len(sizes) > limits.fields:
+            raise self._stop(431, "The head of the request is too large.")
+
     def _start(self, exchange: Exchange) -> None:
         self._current = exchange
         self.deadline = self.loop.time() + self.limits.pace_s
-        self._paced_bytes = 0
-        self._stalled_s = 0.0
+        self._pace.start()
         if exchange.is_body_whole and self.front is not None and self.front.take(exchange):
             return
         exchange.run(self._config.loaded_app)
@@ -366,29 +350,18 @@ class HttpProtocol(asyncio.Protocol):
     def _check_pace(self, exchange: Exchange) -> None:
         """Each `pace_s` of an exchange: whether the client is there, sends its body, and reads its answer."""
         self.deadline = self.loop.time() + self.limits.pace_s
-        if self._is_read_paused and not self._is_connected():
+        awaits_body = exchange.awaits_body and not self._is_read_paused
+        verdict = self._pace.judge(self._transport, awaits_body=awaits_body, is_unread=self.is_write_paused)
+        if verdict is Verdict.GONE:
             self._transport.abort()
-            return
-        is_slow = self._paced_bytes < self.limits.pace_bytes
-        self._paced_bytes = 0
-        if exchange.awaits_body and not self._is_read_paused and is_slow:
+        elif verdict is Verdict.SLOW:
             self._refuse(Refused(408, "The body of the request did not arrive in time."))
-            return
-        unsent = self._transport.get_write_buffer_size()
-        is_stalled = self.is_write_paused and unsent == self._stalled_at_bytes
-        self._stalled_at_bytes = unsent
-        self._stalled_s = self._stalled_s + self.limits.pace_s if is_stalled else 0.0
-        if self._stalled_s >= self.limits.stall_s:
-            self._transport.abort()
+        elif exchange.watcher is not None:
+            exchange.watcher.on_wait(self._pace.waited_s)
 
     def _stop(self, status: int, why: str) -> Refused:
         self._refusal = Refused(status, why)
         return self._refusal
-
-    def _is_connected(self) -> bool:
-        """Asked of the system: while we do not read, a client that leaves is not noticed."""
-        connected = self._transport.get_extra_info("socket")
-        return bool(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED)
 
     def _refuse(self, refusal: Refused) -> None:
         """Answer what can still be answered, then this, and listen no more."""
@@ -476,7 +449,3 @@ def protocol_class(
     limits = limits or Limits()
     shared = {"front": front, "limits": limits, "lobby": Lobby(limits), "proxies": proxies}
     return type("BerthHttpProtocol", (HttpProtocol,), shared)
-
-
-def _address(name: Any) -> tuple[str, int]:
-    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", 0)

@@ -33,7 +33,7 @@ def make_websocket_scope(exchange: Exchange) -> None:
     scope["type"] = "websocket"
     scope["scheme"] = "wss" if scope["scheme"] == "https" else "ws"
     scope["subprotocols"] = [offer.strip() for offer in ",".join(offers).split(",") if offer.strip()]
-    scope["extensions"] = {"websocket.http.response": {}, "berth.tunnel": exchange}
+    scope["extensions"] = {"websocket.http.response": {}}
     exchange.keep_alive = False
 
 

@@ -5,6 +5,7 @@ Nothing is decided here otherwise than on the long way; whatever is not plain is
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -22,6 +23,8 @@ from sessions_app.gateway.ports import Admission, AppState
 from sessions_app.tickets import Door, is_secret
 
 _METHODS = frozenset(("GET", "HEAD"))
+_ROUTES_LIMIT = 256
+_ROUTE_LIMIT_BYTES = 4096
 
 
 class LongWay(Protocol):
@@ -40,6 +43,17 @@ class LongWay(Protocol):
     ) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """What a request's fields come to, whatever its path: the same for each request with the same fields."""
+
+    door: Door
+    secret: str
+    admission: Admission
+    rules: HeaderRules
+    lines: bytes  # of the head for the app, behind the first
+
+
 class AtOnce:
     """Belongs to one AppProxy."""
 
@@ -50,67 +64,85 @@ class AtOnce:
         connections: OpenConnections,
         transport: Transport,
     ) -> None:
-        self._long_way = long_way
-        self._admissions = admissions
-        self._connections = connections
-        self._transport = transport
+        self.long_way = long_way
+        self.admissions = admissions
+        self.connections = connections
+        self.transport = transport
+        self._routes: dict[tuple[object, ...], _Route] = {}
 
     def take(self, exchange: Exchange) -> bool:
         """Whether the exchange is under way from here."""
         scope = exchange.scope
-        if scope["method"] not in _METHODS or not self._long_way.owns(scope):
+        if scope["method"] not in _METHODS or scope["path"].startswith(sign_in.OWN_PREFIX):
             return False
-        door = self._long_way.door_of(scope)
-        if door is None or scope["path"].startswith(sign_in.OWN_PREFIX):
+        route = self._route(exchange, scope)
+        if route is None or route.admission.target is None:
             return False
-        call = Call(scope, exchange.receive, exchange.send)
-        secret = _secret(call, door)
-        admission = self._admissions.known(door, secret) if secret else None
-        if admission is None or admission.state is not AppState.OPEN or admission.target is None:
-            return False
-        connection = self._transport.pool.kept(admission.target)
+        connection = self.transport.pool.kept(route.admission.target)
         if connection is None:
             return False
-        passage = _Passage(self, exchange, call, door, secret, admission)
-        if passage.begin(connection):
+        if _Passage(self, exchange, route).begin(connection):
             return True
-        self._transport.pool.release(connection)
+        self.transport.pool.release(connection)
         return False
 
-    def rules(self, call: Call, door: Door, admission: Admission) -> HeaderRules:
-        return self._long_way.rules(call, door, admission)
+    def _route(self, exchange: Exchange, scope: Scope) -> _Route | None:
+        """Who asks is looked up each time; what follows from that and from the fields is remembered: a page asks a
+        hundred times with the same ones."""
+        key = (scope["method"], scope["scheme"], scope["client"][0], scope["server"][1], *scope["headers"])
+        route = self._routes.get(key)
+        if route is not None and self.admissions.known(route.door, route.secret) is route.admission:
+            return route
+        route = self._find_route(exchange, scope)
+        if route is not None and len(route.lines) <= _ROUTE_LIMIT_BYTES:
+            if len(self._routes) >= _ROUTES_LIMIT:
+                self._routes.clear()
+            self._routes[key] = route
+        return route
+
+    def _find_route(self, exchange: Exchange, scope: Scope) -> _Route | None:
+        door = self.long_way.door_of(scope) if self.long_way.owns(scope) else None
+        if door is None:
+            return None
+        call = Call(scope, exchange.receive, exchange.send)
+        secret = _secret(call, door)
+        admission = self.admissions.known(door, secret) if secret else None
+        if admission is None or admission.state is not AppState.OPEN:
+            return None
+        rules = self.long_way.rules(call, door, admission)
+        try:
+            head = request_head(scope, rules)
+        except RequestRefused:
+            return None  # the long way says so
+        return _Route(door, secret, admission, rules, head[head.index(b"\r\n") :])
 
 
 class _Passage:
     """One request on the short way, and its return to the long one."""
 
-    __slots__ = ("_admission", "_call", "_door", "_exchange", "_leave", "_relay", "_secret", "_way")
+    __slots__ = ("_exchange", "_leave", "_relay", "_route", "_way")
 
     _relay: Relay
     _leave: Callable[[], None]
 
-    def __init__(
-        self, way: AtOnce, exchange: Exchange, call: Call, door: Door, secret: str, admission: Admission
-    ) -> None:
+    def __init__(self, way: AtOnce, exchange: Exchange, route: _Route) -> None:
         self._way = way
         self._exchange = exchange
-        self._call = call
-        self._door = door
-        self._secret = secret
-        self._admission = admission
+        self._route = route
 
     def begin(self, connection: Connection) -> bool:
-        way = self._way
-        rules = way.rules(self._call, self._door, self._admission)
+        """False where the session has too much open; the long way says so."""
+        way, route, scope = self._way, self._route, self._exchange.scope
         try:
-            head = request_head(self._exchange.scope, rules)
-            self._leave = way._connections.enter(self._admission.presence, Kind.REQUEST, self._cut)
-        except (RequestRefused, TooManyConnections):
-            return False  # the long way answers that
+            self._leave = way.connections.enter(route.admission.presence, Kind.REQUEST, self._cut)
+        except TooManyConnections:
+            return False
         self._relay = Relay(
-            self._exchange, connection, transport=way._transport, rules=rules, on_end=self._end
+            self._exchange, connection, transport=way.transport, rules=route.rules, on_end=self._end
         )
-        self._relay.start(head)
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        line = b"%b %b%b HTTP/1.1" % (scope["method"].encode(), scope["raw_path"], query)
+        self._relay.start(line + route.lines)
         return True
 
     def _end(self, fault: UpstreamError | None) -> None:
@@ -118,20 +150,22 @@ class _Passage:
         if fault is None or self._exchange.is_gone:
             return
         if self._relay.may_be_repeated:
-            self._exchange.run(self._way._long_way)
-            return
-        explain = partial(
-            self._way._long_way.answer_fault, self._call, self._door, self._admission, self._secret, fault
-        )
-        self._exchange.run(lambda scope, receive, send: explain())
+            self._exchange.run(self._way.long_way)
+        else:
+            self._exchange.run(partial(self._explain, fault))
+
+    async def _explain(self, fault: UpstreamError, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._route
+        call = Call(scope, receive, send)
+        await self._way.long_way.answer_fault(call, route.door, route.admission, route.secret, fault)
 
     def _cut(self) -> None:
         """Access has ended: the answer breaks off, or is the page that says so."""
         self._leave()
         self._relay.stop()
         if not self._exchange.has_begun:
-            self._way._admissions.forget(self._door, self._secret)
-            self._exchange.run(self._way._long_way)
+            self._way.admissions.forget(self._route.door, self._route.secret)
+            self._exchange.run(self._way.long_way)
 
 
 def _secret(call: Call, door: Door) -> str:

@@ -17,14 +17,19 @@ from common.proxy import (
     forward_http,
     forward_websocket,
     reject_websocket,
+    request_head,
 )
 from common.proxy.asgi import Receive, Scope, Send
+from common.proxy.relay import Relay
 from common.server import Exchange, Front, Limits, TrustedProxies, protocol_class
 
 StreamHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PRIVATE_COOKIES = frozenset((b"__Host-berth-app",))
+
+
+DEFAULT_RULES = HeaderRules(private_cookies=PRIVATE_COOKIES)
 
 
 class PlainProxy:
@@ -36,7 +41,29 @@ class PlainProxy:
         self.rules = rules
 
     def take(self, exchange: Exchange) -> bool:
-        return False
+        """Over a kept connection at once, as the gateway does; what fails there goes the long way."""
+        connection = (
+            self.transport.pool.kept(self.target) if exchange.scope["method"] in ("GET", "HEAD") else None
+        )
+        if connection is None:
+            return False
+        relay = Relay(
+            exchange,
+            connection,
+            transport=self.transport,
+            rules=self.rules,
+            on_end=lambda fault: self._after(relay, exchange, fault),
+        )
+        relay.start(request_head(exchange.scope, self.rules))
+        return True
+
+    def _after(self, relay: Relay, exchange: Exchange, fault: UpstreamError | None) -> None:
+        if fault is None or exchange.is_gone:
+            return
+        if relay.may_be_repeated:
+            exchange.run(self)
+        else:
+            exchange.answer(502, [], type(fault).__name__.encode())
 
     def owns(self, scope: Scope) -> bool:
         return True
@@ -126,7 +153,7 @@ async def proxied(
 ) -> AsyncIterator[int]:
     """The port of a proxy in front of `port`."""
     transport = transport or Transport()
-    rules = rules or HeaderRules(private_cookies=PRIVATE_COOKIES)
+    rules = rules or DEFAULT_RULES
     try:
         proxy = PlainProxy(port, transport, rules)
         async with serve_asgi(proxy, front=proxy, limits=limits) as proxy_port:

@@ -229,8 +229,7 @@ async def test_the_client_leaving_ends_the_request_upstream() -> None:
             ended.append("upload")
         return web.Response()
 
-    transport = Transport(Timeouts(watch_after_s=0.05))
-    async with serve_app(routes) as app, proxied(app, transport=transport) as port, client() as browser:
+    async with serve_app(routes) as app, proxied(app) as port, client() as browser:
         async with browser.get(url(port, "/stream")) as answer:
             assert await answer.content.readany() == b"x"
             answer.close()
