@@ -19,6 +19,7 @@ from agents.runtime.base import (
     ContainerStatus,
     ImageMissing,
     MountSpec,
+    NetworkMissing,
     NetworkSpec,
     OutOfCapacity,
     RegistryCredentials,
@@ -227,7 +228,7 @@ def test_exit_code_is_unknown_until_the_container_has_ended() -> None:
         (409, "Container 12ab is not running", ContainerGone),
         (500, "write /var/lib/docker/tmp: no space left on device", OutOfCapacity),
         (503, "service unavailable", RuntimeUnavailable),
-        (404, "network berth-1 not found", RuntimeRefused),
+        (404, "network berth-1 not found", NetworkMissing),
         (500, "OCI runtime create failed", RuntimeRefused),
     ],
 )
