@@ -7,6 +7,9 @@ from sessions_app.gateway.fetch_rules import header, is_top_level_navigation
 from sessions_app.gateway.pages import Page
 from sessions_app.tickets import TOKEN_PREFIX
 
+# Of apps on hosts of their own; browsers bind such names to the host.
+APP_COOKIE = "__Host-berth-app"
+STATE_COOKIE = "__Host-berth-state"
 CUT_CODE = 4403
 _VALUES_LOOKED_AT = 8
 

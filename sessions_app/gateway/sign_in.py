@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from accounts.tokens import hash_secret, new_secret
 from sessions_app.gateway import doors, pages
-from sessions_app.gateway.call import Call
+from sessions_app.gateway.call import APP_COOKIE, STATE_COOKIE, Call
 from sessions_app.gateway.ports import AccessUnknown, Authorizer
 from sessions_app.tickets import AppHost, Door, host_name, is_secret, local_path
 
@@ -34,7 +34,7 @@ class CookieNames:
     attributes: str
 
 
-_OF_HOSTS = CookieNames("__Host-berth-app", "__Host-berth-state", f"; Secure{_EVERYWHERE}")
+_OF_HOSTS = CookieNames(APP_COOKIE, STATE_COOKIE, f"; Secure{_EVERYWHERE}")
 
 
 def names_for(door: Door) -> CookieNames:

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 
 from tests.e2e.pages import sign_in
 from tests.e2e.person import Person
-from tests.e2e.portal import RunningPortal
+from tests.e2e.portal import ON_ALL_ADDRESSES, RunningPortal, own_address
 
 BROWSER_OPTIONS = (
     "--no-sandbox",
@@ -32,7 +32,8 @@ PHASES = pytest.StashKey[dict[str, bool]]()
 @pytest.fixture(scope="session")
 def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPortal]:
     """A portal that has just come up for the first time."""
-    one = RunningPortal(tmp_path_factory.mktemp("portal") / "data")
+    data = tmp_path_factory.mktemp("portal") / "data"
+    one = RunningPortal(data, options=ON_ALL_ADDRESSES, environment={"BERTH_HOSTS": own_address()})
     try:
         one.start()
         yield one

@@ -58,6 +58,10 @@ class Person:
         """Ids of all that this person sees and that has not ended."""
         return [row["id"] for row in self._get("sessions/")["results"] if row["status"] not in ENDED]
 
+    def tokens(self) -> list[dict[str, Any]]:
+        """Their API tokens."""
+        return list(self._get("keypairs/")["results"])
+
     def stop_session(self, session_id: str) -> None:
         self._http.delete(f"sessions/{session_id}/").raise_for_status()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from portal.ops.engine_api import EngineClient
 from portal.ops.engine_objects import INSTALLATION_LABEL, PORTAL_LABEL, listed, remove_objects
-from portal.ops.envfile import free_port, read_env
+from portal.ops.envfile import free_port, interface_addresses, read_env
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.processes import marked_processes
 from portal.ops.purge import DEFAULT_ENGINE, purge_data
@@ -21,6 +21,7 @@ from tests.waiting import wait_until
 
 # Includes the session image, where bin/test has not built it before.
 FIRST_START_S = 420
+ON_ALL_ADDRESSES = ("--host", "0.0.0.0")
 
 
 class RunningPortal:
@@ -123,6 +124,11 @@ class RunningPortal:
     def _read(process: subprocess.Popen[str], lines: list[str]) -> None:
         assert process.stdout is not None
         lines.extend(iter(process.stdout.readline, ""))
+
+
+def own_address() -> str:
+    """One of this machine's own, not of the loopback where it has one; 127.0.0.2, which browsers trust more, else."""
+    return min(interface_addresses() - {"127.0.0.1"}, default="127.0.0.2")
 
 
 def own_environment() -> dict[str, str]:

@@ -1,0 +1,28 @@
+"""A hostile app of one's own session succeeds nowhere in Berth, by host and by port, where it does at a careless portal."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.e2e.hostile_app import attempted, worlds
+from tests.e2e.hostile_attempts import ATTEMPTS, Attempt
+from tests.e2e.hostile_world import World
+from tests.e2e.portal import RunningPortal, own_address
+
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def places(portal: RunningPortal, chromium: Browser) -> Iterator[tuple[World, World, World]]:
+    with worlds(chromium, portal, own_address()) as three:
+        portal.kept_sessions.update(three[1].sessions)
+        yield three
+        portal.kept_sessions.clear()
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.attack.__name__)
+def test_a_hostile_app_is_held(places: tuple[World, World, World], attempt: Attempt) -> None:
+    result = attempted(attempt, places)
+    assert result.careless, "It did not even succeed where nothing is in its way."
+    assert result.is_as_promised, result.row()
