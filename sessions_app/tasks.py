@@ -30,7 +30,8 @@ def terminate_session(session_id: str) -> None:
 def reconcile_sessions() -> None:
     with try_exclusive("reconcile-sessions") as is_mine:
         if is_mine:
-            reconcile.reconcile_sessions()
+            with during("reconcile"):
+                reconcile.reconcile_sessions()
 
 
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)

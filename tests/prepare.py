@@ -81,6 +81,7 @@ def prepare_all(layout: Layout) -> None:
     ensure_assets(layout, settings_environment(layout), say)
     ensure_program("chromium", "chromium", say)
     ensure_program("busybox", "busybox-static", say)
+    ensure_program("faketime", "faketime", say)
 
 
 def settings_environment(layout: Layout) -> Mapping[str, str]:

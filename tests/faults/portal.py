@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 SMALL = {"cpu": 0.05, "mem": "64m"}
 PARTS = {
     "web": ("portal.web_server", "uvicorn"),
-    "worker": ("worker@berth",),
+    "worker": ("worker@berth", "ends@berth"),
     "tick": ("tick@berth",),
     "beat": ("portal.beat",),
     "postgres": ("/bin/postgres",),
@@ -169,6 +169,10 @@ class FaultPortal(RunningPortal):
         file = self.pauses / "passed"
         lines = file.read_text().splitlines() if file.exists() else []
         return list(dict.fromkeys(line.split()[0] for line in lines))
+
+    def beats(self) -> int:
+        """How often the reconciler has looked at an engine since `forget_passed`."""
+        return (self.pauses / "passed").read_text().count("reconcile.list_containers ")
 
     def forget_passed(self) -> None:
         (self.pauses / "passed").unlink(missing_ok=True)
