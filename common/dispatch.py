@@ -33,7 +33,7 @@ class TaskName(StrEnum):
 QUEUE_OF = {
     TaskName.TICK: "tick",
     TaskName.LAUNCH_SESSION: "launch",
-    TaskName.TERMINATE_SESSION: "launch",
+    TaskName.TERMINATE_SESSION: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.KEEP_WALLS: "maintenance",

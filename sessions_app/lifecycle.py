@@ -29,6 +29,10 @@ from sessions_app.states import (
 
 log = structlog.get_logger(__name__)
 CLOCK_ROUND = timedelta(seconds=10)
+_MOVED_FIELDS = (
+    "status", "status_reason", "status_message", "status_changed_at", "deadline_at",
+    "outcome", "outcome_reason", "queue_position", "exit_code", "started_at", "ended_at",
+)  # fmt: skip
 
 
 class IllegalTransition(Conflict):
@@ -142,13 +146,10 @@ def _move(
             )
         )
         _set_fields(session, to=to, reason=reason, message=message, exit_code=exit_code, now=now)
-    ComputeSession.objects.bulk_update(
-        sessions,
-        [
-            "status", "status_reason", "status_message", "status_changed_at", "deadline_at",
-            "outcome", "outcome_reason", "queue_position", "exit_code", "started_at", "ended_at",
-        ],
-    )  # fmt: skip
+    if len(sessions) == 1:  # nearly always; a list takes three times as long to put into words
+        sessions[0].save(update_fields=_MOVED_FIELDS)
+    else:
+        ComputeSession.objects.bulk_update(sessions, _MOVED_FIELDS)
     SessionTransition.objects.bulk_create(history)
     if to.is_terminal:
         _release(sessions)

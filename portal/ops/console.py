@@ -11,6 +11,7 @@ COLOURS = {
     "up": 36,
     "web": 32,
     "worker": 33,
+    "ends": 33,
     "tick": 35,
     "beat": 34,
     "postgres": 90,

@@ -19,7 +19,7 @@ WORKER_OPTIONS = (
     "--app portal --quiet worker --pool threads --loglevel WARNING "
     "--without-gossip --without-mingle --without-heartbeat"
 )
-FRONT = ("web", "worker", "tick", "beat")
+FRONT = ("web", "worker", "ends", "tick", "beat")
 # Workers of root's portal are root's: they own the engine's socket and the folders. Celery's warning of it is noise.
 QUIET = {"PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges"}
 
@@ -95,12 +95,15 @@ class Portal:
         web = ["-m", "portal.web_server", "--host", self._host, "--port", str(self._port)]
         if is_behind_proxy:
             web.append("--proxy-headers")
-        # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them.
-        worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch,maintenance")
+        # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them. Ends wait for
+        # programs that take their time to stop; no launch may wait behind those.
+        worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch")
+        ends = ("-n", "ends@berth", "-c", "8", "-Q", "ends,maintenance")
         tick = ("-n", "tick@berth", "-c", "4", "-Q", "tick,default")
         return (
             self._service("web", "python", *web),
             self._service("worker", "celery", *WORKER_OPTIONS.split(), *worker),
+            self._service("ends", "celery", *WORKER_OPTIONS.split(), *ends),
             self._service("tick", "celery", *WORKER_OPTIONS.split(), *tick),
             self._service("beat", "python", "-m", "portal.beat"),
         )

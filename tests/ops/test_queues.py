@@ -10,7 +10,7 @@ from portal.ops.portal_processes import Portal
 def queues_by_process() -> dict[str, set[str]]:
     layout = Layout(checkout=Path("/berth"), data=Path("/berth/var"))
     portal = Portal(layout, {}, host="127.0.0.1", port=8080, image="")
-    argvs = {service.name: service.argv for service in portal._front()}
+    argvs = {service.name: service.argv for service in portal.front()}
     return {name: set(argv[argv.index("-Q") + 1].split(",")) for name, argv in argvs.items() if "-Q" in argv}
 
 
@@ -23,3 +23,8 @@ def test_what_looks_after_all_sessions_does_not_wait_behind_pulls_of_images() ->
     [launching] = [queues for queues in queues_by_process().values() if "launch" in queues]
     for task in (TaskName.TICK, TaskName.RECONCILE_SESSIONS, TaskName.HEARTBEAT_AGENTS):
         assert QUEUE_OF[task] not in launching
+
+
+def test_launches_do_not_wait_behind_ends() -> None:
+    [launching] = [queues for queues in queues_by_process().values() if "launch" in queues]
+    assert launching == {"launch"}
