@@ -90,7 +90,7 @@ class TypedInto:
     @property
     def shown(self) -> str:
         """All that came so far, without what only moves and colours."""
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._raw).replace("\r\n", "\n")
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._raw).replace("\r", "")
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

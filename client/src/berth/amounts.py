@@ -37,6 +37,11 @@ def format_span(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
+def format_instant(instant: datetime | None) -> str:
+    """In the time of this computer, to the second; "" if never."""
+    return instant.astimezone().isoformat(" ", "seconds") if instant else ""
+
+
 def format_age(instant: datetime | None, now: datetime | None = None) -> str:
     """How long ago; "" if never."""
     if instant is None:

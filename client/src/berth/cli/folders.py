@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from berth.amounts import format_age, format_bytes
+from berth.amounts import format_age, format_bytes, format_instant
 from berth.cli import complete
 from berth.cli.context import AsJson, FolderName, client_of
 from berth.cli.copying import watching
@@ -80,7 +80,7 @@ def show(context: typer.Context, folder: FolderName, as_json: AsJson = False) ->
             "state": found.state,
             "host": found.host,
             "holds": f"{more}{usage.file_count} files, {format_bytes(usage.size_bytes)}",
-            "created": found.created_at,
+            "created": format_instant(found.created_at),
         }
     )
 

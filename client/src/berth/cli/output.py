@@ -26,6 +26,8 @@ STATUS_STYLES = {
     "connected": "green",
 }
 
+LONG_COLUMNS = ("image", "reference", "title", "apps", "why", "portal", "owner")
+
 
 def is_terminal() -> bool:
     return sys.stdout.isatty()
@@ -69,7 +71,10 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empt
         return
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     for name in columns:
-        table.add_column(name.upper(), overflow="fold")
+        shortened = name in ("image", "owner")
+        table.add_column(
+            name.upper(), overflow="ellipsis" if shortened else "fold", no_wrap=name not in LONG_COLUMNS
+        )
     for line in told:
         table.add_row(*(Text(cell, style=STATUS_STYLES.get(cell, "")) for cell in line))
     console().print(table)

@@ -2,11 +2,12 @@
 
 import sys
 import webbrowser
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from berth.amounts import format_age, format_amount, format_slots
+from berth.amounts import format_age, format_amount, format_instant, format_slots
 from berth.cli import complete
 from berth.cli.context import AsJson, Kernel, SessionName, client_of
 from berth.cli.launch_options import (
@@ -106,8 +107,7 @@ def ls(
         for session in sessions:
             say(session.id)
     else:
-        columns = ("id", "name", "status", "type", "image", "cpu", "mem", "project", "owner", "age")
-        show_table(columns, map(_row, sessions), empty="None. Start one: berth start IMAGE.")
+        show_sessions(sessions)
 
 
 def show(context: typer.Context, session: AnySession, as_json: AsJson = False) -> None:
@@ -211,18 +211,27 @@ def show_started(session: Session, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _row(session: Session) -> tuple[object, ...]:
-    return (
-        session.id[:ID_LENGTH] if is_terminal() else session.id,
-        session.name,
-        session.status,
-        session.type,
-        session.image,
-        *(format_amount(slot, session.resources.get(slot, 0)) for slot in ("cpu", "mem")),
-        session.project,
-        session.owner,
-        format_age(session.created_at),
-    )
+def show_sessions(sessions: Sequence[Session]) -> None:
+    """All there is to say for a pipe; for a terminal what fits, with owners where there are several."""
+    columns = ["id", "name", "status", "type", "image", "cpu", "mem", "project", "owner", "age"]
+    if is_terminal():
+        columns.remove("type")
+        if len({session.owner for session in sessions}) < 2:
+            columns.remove("owner")
+    rows = [[_cell(session, name) for name in columns] for session in sessions]
+    show_table(columns, rows, empty="None. Start one: berth start IMAGE.")
+
+
+def _cell(session: Session, column: str) -> object:
+    match column:
+        case "id":
+            return session.id[:ID_LENGTH] if is_terminal() else session.id
+        case "cpu" | "mem":
+            return format_amount(column, session.resources.get(column, 0))
+        case "age":
+            return format_age(session.created_at)
+        case _:
+            return getattr(session, column)
 
 
 def _facts(session: Session) -> dict[str, object]:
@@ -245,7 +254,7 @@ def _facts(session: Session) -> dict[str, object]:
         ),
         "apps": ", ".join(f"{one.name} {one.url}" for one in session.apps),
         "time limit": f"{session.timeout_s} s" if session.timeout_s else "",
-        "created": session.created_at,
-        "started": session.started_at,
-        "ended": session.ended_at,
+        "created": format_instant(session.created_at),
+        "started": format_instant(session.started_at),
+        "ended": format_instant(session.ended_at),
     }
