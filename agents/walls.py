@@ -17,13 +17,14 @@ from django.db import transaction
 
 from agents.lifecycle import push_agent_change
 from agents.models import Agent
-from agents.runtime.base import HelperSpec, RuntimeFault
+from agents.runtime.base import ContainerRuntime, HelperSpec, RuntimeFault
 from agents.runtime.registry import SIMULATED
 from agents.selectors import connected_agents, runtime_of
 from common import clock
 from images.selectors import built_image_ids
 
 log = structlog.get_logger(__name__)
+_seen_helpers: set[str] = set()
 
 RENEWED_EVERY = timedelta(minutes=5)
 TRUSTED_FOR = timedelta(minutes=15)
@@ -95,10 +96,24 @@ def helper_spec(image_id: str) -> HelperSpec:
     return HelperSpec(
         name=f"berth-walls-{uuid4().hex[:12]}",
         image=image_id,
-        labels={"io.berth.installation": settings.BERTH_INSTALLATION, "io.berth.role": "walls"},
+        labels=helper_labels(),
         command=("sh", "-c", _script()),
         capabilities=("NET_ADMIN",),
     )
+
+
+def helper_labels() -> dict[str, str]:
+    return {"io.berth.installation": settings.BERTH_INSTALLATION, "io.berth.role": "walls"}
+
+
+def reap_helpers(runtime: ContainerRuntime) -> None:
+    """Remove helpers whose process died before it could. Who is seen in two rounds, a minute apart, is waited for by
+    nobody: a helper has half that time. Raises RuntimeFault."""
+    there = {state.name for state in runtime.list_containers(helper_labels())}
+    for name in there & _seen_helpers:
+        log.warning("walls.helper_reaped", container=name)
+        runtime.remove_container(name)
+    _seen_helpers.update(there)
 
 
 @cache

@@ -24,7 +24,7 @@ PERIODS_S = {
     TaskName.KEEP_WALLS: 30,
     TaskName.RECONCILE_SESSIONS: 2,
     TaskName.KEEP_MOORINGS: 5,
-    TaskName.PURGE_EXPIRED: 600,
+    TaskName.PURGE_EXPIRED: 60,
     TaskName.PURGE_FOLDERS: 300,
     TaskName.PURGE_SIGN_INS: 3600,
     TaskName.PURGE_ANSWERS: 3600,

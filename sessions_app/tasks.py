@@ -6,6 +6,7 @@ from celery import shared_task
 
 from agents.runtime.base import RuntimeFault
 from agents.selectors import connected_agents, runtime_of
+from agents.walls import reap_helpers
 from common import clock
 from common.dispatch import TaskName
 from common.locks import try_exclusive
@@ -43,8 +44,9 @@ def keep_moorings() -> None:
 def purge_expired() -> None:
     AppTicket.objects.filter(expires_at__lt=clock.now()).delete()
     AppLogin.objects.exclude(session__ended_at=None).delete()
-    for agent in connected_agents():
+    for agent in connected_agents().filter(last_error=""):
         try:
             reconcile.reap_leftovers(agent, runtime_of(agent))
+            reap_helpers(runtime_of(agent))
         except RuntimeFault:
             continue

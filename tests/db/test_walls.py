@@ -11,6 +11,7 @@ from django.test import Client
 from accounts.models import User
 from agents import services, walls
 from agents.models import Agent
+from agents.runtime.base import ContainerSpec
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
 from agents.walls import WallsMissing
@@ -139,3 +140,13 @@ def test_superadmins_alone_read_on_the_agents_page_why_walls_are_missing(
     walls.keep_walls()
     assert "No walls around sessions" in browser_of(people.superadmin).get("/agents/").content.decode()
     assert "No walls around sessions" not in browser_of(people.member).get("/agents/").content.decode()
+
+
+def test_helper_whose_process_died_is_removed_in_the_second_round(engine: SimulatedRuntime) -> None:
+    spec = {"image": BUILT, "cpu_milli": 10, "mem_bytes": 2**25}
+    engine.ensure_container(ContainerSpec(name="berth-walls-1", labels=walls.helper_labels(), **spec))
+    engine.ensure_container(ContainerSpec(name="another", labels={}, **spec))
+    walls.reap_helpers(engine)
+    assert len(engine.list_containers({})) == 2
+    walls.reap_helpers(engine)
+    assert [state.name for state in engine.list_containers({})] == ["another"]

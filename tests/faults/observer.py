@@ -30,7 +30,7 @@ SESSION = "io.berth.session"
 MOORING = "io.berth.mooring"
 WATCHED_EVERY_S = 0.4
 OVERDUE_S = 60
-SETTLED_S = 120
+SETTLED_S = 240
 
 SESSIONS = """
     SELECT id::text, name, status, status_reason, status_message, ended_at, requested_slots,

@@ -11,7 +11,7 @@ import redis
 from tests.faults.conftest import Fault, World
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
 UPLOAD_BYTES = 8 * 2**20
 

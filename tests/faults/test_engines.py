@@ -7,7 +7,7 @@ from tests.faults.conftest import Fault, World
 from tests.faults.portal import SECOND
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
 KILLS = r"POST \S+/(stop|kill)|DELETE \S+/containers/"
 

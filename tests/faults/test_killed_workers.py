@@ -12,7 +12,7 @@ import pytest
 from tests.faults.conftest import Fault, World
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
 AT_ONCE = 8  # threads of a worker
 

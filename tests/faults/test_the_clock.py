@@ -7,7 +7,7 @@ import pytest
 from tests.faults.conftest import Fault, World
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(600)]
 
 LIBRARY = "libfaketime.so.1"
 AHEAD_S, BACK_S = 3 * 3600, -3600
