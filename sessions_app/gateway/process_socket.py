@@ -27,7 +27,7 @@ from sessions_app.gateway.ports import AccessUnknown, Presence
 
 ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
 NO_SHELL_CODE, TOO_MANY_CODE = 4410, 4429
-PROCESSES_PER_PERSON = 64
+PROCESSES_PER_PERSON = 128
 """Of one web process, over all sessions."""
 
 SEND_PATIENCE_S = 120

@@ -10,7 +10,7 @@ from portal.ops.layout import layout_of
 from tests.bench.frame import Options, as_json, as_table
 
 BENCHES = ("gateway", "terminal", "start", "revocation", "memory")
-WITH_ROWS_OF_ITS_OWN = {"gateway", "revocation"}
+WITH_ROWS_OF_ITS_OWN = {"gateway", "revocation", "terminal"}
 ROUNDS = 5
 
 
