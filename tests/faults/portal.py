@@ -26,7 +26,8 @@ from tests.waiting import wait_until
 SMALL = {"cpu": 0.05, "mem": "64m"}
 PARTS = {
     "web": ("portal.web_server", "uvicorn"),
-    "worker": ("worker@berth", "ends@berth"),
+    "worker": ("worker@berth",),
+    "ends": ("ends@berth",),
     "tick": ("tick@berth",),
     "beat": ("portal.beat",),
     "postgres": ("/bin/postgres",),

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ AT_ONCE = 8  # threads of a worker
 
 
 def test_worker_killed_at_every_step(world: World, fault: Fault) -> None:
-    """A launch and an end were traced. Then the worker got SIGKILL at each point that they had passed: after each answer
+    """A launch and an end were traced. Then the worker at it got SIGKILL at each point that they had passed: after each answer
     of the engine, after each commit, up to eight sessions being held at a point each."""
     points = traced_points(world)
     assert len(points["launch"]) >= 8
@@ -30,7 +30,7 @@ def test_worker_killed_at_every_step(world: World, fault: Fault) -> None:
         kill_at(world, "worker", some, lambda: sessions.extend(world.client.start_many(AT_ONCE)))
     world.client.wait_for(sessions, "RUNNING")
     for some in batches(points["end"]):
-        kill_at(world, "worker", some, lambda: stop_some(world, sessions))
+        kill_at(world, "ends", some, lambda: stop_some(world, sessions))
     world.client.stop(sessions)
     world.client.wait_for(sessions, "TERMINATED")
     assert {world.observer.session(key)["status_reason"] for key in sessions} == {"user_requested"}
@@ -58,9 +58,10 @@ def test_tick_worker_killed_at_every_step(world: World, fault: Fault) -> None:
 
 
 def test_two_of_each_worker_and_two_beats(world: World, fault: Fault) -> None:
-    """A second worker, a second tick worker and a second beat ran beside the first while ten sessions were started and
-    stopped."""
-    with doubled(world, "worker"), doubled(world, "tick"), doubled(world, "beat"):
+    """A second process ran beside each worker and the beat while ten sessions were started and stopped."""
+    with ExitStack() as doubles:
+        for part in ("worker", "ends", "tick", "beat"):
+            doubles.enter_context(doubled(world, part))
         fault.begins()
         sessions = world.client.start_running(10)
         assert [len(world.observer.reasons(key)) for key in sessions] == [5] * 10
