@@ -100,7 +100,7 @@ class AppProxy:
         hosts = _hosts(scope)
         if len(hosts) != 1:
             return None
-        port = scope["server"][1] if scope.get("server") else None
+        port = scope["server"][1] if scope.get("server") else 0
         if port in doors.listening_ports():
             return AppPort(port) if doors.may_knock(hosts[0], port) else None
         return parse_app_host(hosts[0], self._apps_domain)
@@ -195,9 +195,9 @@ class AppProxy:
         """What is changed on the way to this app and back."""
         is_ours = _OUR_TOKEN.match(header(call.headers, b"authorization")) is not None
         token = admission.app_token.encode()
-        port = door.number if isinstance(door, AppPort) else 0
+        port, label = (door.number, "") if isinstance(door, AppPort) else (0, door.label)
         return HeaderRules(
-            cookies=AppCookies(self._cookie_key, self._shelf, port),
+            cookies=AppCookies(self._cookie_key, self._shelf, port, label),
             drop_response=_NOT_FOR_APPS,
             drop_request=frozenset((b"authorization",)) if is_ours else frozenset(),
             set_request=((b"authorization", b"token " + token),) if token else (),

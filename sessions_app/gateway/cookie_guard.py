@@ -1,8 +1,9 @@
 """Which cookies pass between browsers and apps. Pure.
 
 A browser keeps one jar for all ports of a host: an app that is opened by a port shares it with the portal and with
-every other app that is opened so. What a server marks HttpOnly is therefore renamed for its door and signed: no other
-app receives it, and none can put one in its place. What scripts may read cannot be kept apart.
+every other app that is opened so. Hosts of apps have jars of their own, but each can add cookies to all of them by
+`Domain`. What a server marks HttpOnly is therefore renamed and signed for its door: at a port no other app receives it,
+and nowhere can one put another in its place. What scripts may read cannot be kept apart.
 """
 
 import hashlib
@@ -26,8 +27,8 @@ def is_own_name(name: bytes) -> bool:
 
 
 class Shelf:
-    """Which HttpOnly names each door has used: scripts cannot throw such cookies away, so their room is bounded. All of
-    a door's together stay below what a request may bring."""
+    """Which HttpOnly names each port has used: scripts cannot throw such cookies away, so their room is bounded. All of
+    a port's together stay below what a request may bring."""
 
     def __init__(self) -> None:
         self._names: dict[int, set[bytes]] = {}
@@ -43,11 +44,12 @@ class Shelf:
 
 @dataclass(frozen=True, slots=True)
 class AppCookies:
-    """A CookiePolicy. `port` is that of the door; 0 for an app on a host of its own, whose jar nobody shares."""
+    """A CookiePolicy for one door: a port, or the label of a host (then `port` is 0)."""
 
     key: bytes
     shelf: Shelf
     port: int = 0
+    label: str = ""
 
     def to_app(self, cookie: bytes) -> bytes:
         given = list(pairs(cookie))
@@ -59,18 +61,19 @@ class AppCookies:
         name = set_cookie_name(set_cookie)
         if is_own_name(name):
             return ()
-        if not self.port:
-            return (set_cookie,)
         value = set_cookie.partition(b";")[0].partition(b"=")[2].strip(b" \t")
         if has_attribute(set_cookie, b"httponly"):
-            is_kept = self.shelf.has_room_for(self.port, name, value)
+            is_kept = self._has_room_for(name, value)
             return (self._renamed(name, value, set_cookie),) if is_kept else ()
         if has_attribute(set_cookie, b"max-age") or has_attribute(set_cookie, b"expires"):
             # Apps forget HttpOnly when they delete what they set with it.
-            is_kept = self.shelf.has_room_for(self.port, name, value)
+            is_kept = self._has_room_for(name, value)
             renamed = self._renamed(name, value, set_cookie) + b"; HttpOnly"
             return (set_cookie, renamed) if is_kept else (set_cookie,)
         return (set_cookie,)
+
+    def _has_room_for(self, name: bytes, value: bytes) -> bool:
+        return not self.port or self.shelf.has_room_for(self.port, name, value)
 
     @property
     def _prefix(self) -> bytes:
@@ -83,13 +86,13 @@ class AppCookies:
 
     def _read(self, name: bytes, value: bytes) -> tuple[bytes, bytes] | None:
         """The app's own (name, value) of a cookie that was renamed for this door; None for any other."""
-        if not self.port or not name.startswith(self._prefix):
+        if not name.startswith(self._prefix):
             return None
         own_name, (own_value, _, signature) = name[len(self._prefix) :], value.rpartition(b".")
         is_ours = hmac.compare_digest(signature, self._signature(own_name, own_value))
         return (own_name, own_value) if own_name and is_ours else None
 
     def _signature(self, name: bytes, value: bytes) -> bytes:
-        text = b"%d\0%b\0%b" % (self.port, name, value)
+        text = b"%d\0%b\0%b\0%b" % (self.port, self.label.encode(), name, value)
         digest = hmac.new(self.key, text, hashlib.sha256).digest()
         return urlsafe_b64encode(digest)[:_SIGNATURE_LENGTH]

@@ -169,7 +169,8 @@ def sets_cookie_by_domain(world: World) -> bool:
 
 @attempt("A script puts a cookie in the place of another app's sign-in", spoils=True)
 def shadows_door_cookie(world: World) -> bool:
-    for rest in ("path=/secret", "path=/target/secret", f"path=/; domain={parent_of(world.hostile)}"):
+    domain = parent_of(world.hostile)
+    for rest in ("path=/secret", "path=/target/secret", f"path=/secret; domain={domain}"):
         world.run("text => { document.cookie = text }", f"{world.door_cookie}={EVIL}; {rest}")
         world.run("text => { document.cookie = text }", f"={world.door_cookie}={EVIL}; {rest}")
     return SECRET not in world.target_tab.evaluate("grab('secret')")
@@ -179,7 +180,7 @@ def shadows_door_cookie(world: World) -> bool:
 def shadows_app_cookie(world: World) -> bool:
     world.target_tab.evaluate("grab(say(['Set-Cookie: login=good; HttpOnly; Path=/']))")
     domain = parent_of(world.hostile)
-    for rest in ("path=/whoami", "path=/target/whoami", f"path=/; domain={domain}"):
+    for rest in ("path=/whoami", "path=/target/whoami", f"path=/whoami; domain={domain}"):
         world.run("text => { document.cookie = text }", f"login={EVIL}; {rest}")
     world.target_tab.evaluate("grab('whoami')")
     return not last_cookie(world).startswith("login=good")

@@ -12,7 +12,7 @@ def door(port: int = 8101, shelf: Shelf | None = None, key: bytes = KEY) -> AppC
     return AppCookies(key, shelf or Shelf(), port)
 
 
-HOST = AppCookies(KEY, Shelf())
+HOST = AppCookies(KEY, Shelf(), label="lab-abcdefghijklm")
 
 
 def kept_of(set_cookie: bytes) -> bytes:
@@ -56,8 +56,14 @@ def test_no_app_sets_one(policy: AppCookies, set_cookie: bytes) -> None:
     assert policy.from_app(set_cookie) == ()
 
 
-def test_on_a_host_of_its_own_an_app_sets_what_it_likes() -> None:
-    assert HOST.from_app(b"a=1; HttpOnly") == (b"a=1; HttpOnly",)
+def test_on_a_host_of_its_own_nobody_else_can_set_what_is_httponly() -> None:
+    (renamed,) = HOST.from_app(b"login=mine; HttpOnly")
+    assert HOST.from_app(b"theme=dark") == (b"theme=dark",)
+    assert HOST.to_app(b"login=evil; " + kept_of(renamed)) == b"login=mine"
+    sibling = AppCookies(KEY, Shelf(), label="evil-abcdefghijklm")
+    (forged,) = sibling.from_app(b"login=evil; HttpOnly")
+    assert HOST.to_app(kept_of(forged)) == b""
+    assert all(HOST.from_app(b"c%d=x; HttpOnly" % number) for number in range(100))
 
 
 def test_at_a_port_what_scripts_must_not_see_comes_back_to_its_app_alone() -> None:
