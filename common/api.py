@@ -30,6 +30,15 @@ HINTS = {
 }
 
 
+def asked_once(request: Any, name: str) -> str:
+    """What the query string says of `name`; "" if nothing. Raises InvalidInput if it says it twice."""
+    values = request.query_params.getlist(name)
+    if len(values) > 1:
+        sentence = f"“{name}” is there {len(values)} times. Say which one you mean."
+        raise InvalidInput(sentence, fields={name: [sentence]})
+    return str(values[0]) if values else ""
+
+
 class StandardPagination(PageNumberPagination):
     """?page=2&page_size=100; at most 200 a page."""
 
@@ -37,13 +46,21 @@ class StandardPagination(PageNumberPagination):
     page_size_query_param = "page_size"
     max_page_size = 200
 
+    def get_page_size(self, request: Any) -> int:
+        asked = asked_once(request, self.page_size_query_param)
+        if asked and (not asked.isascii() or not asked.isdecimal() or not asked.strip("0")):
+            sentence = f"{quoted(asked)} is no size of a page. Give a number from 1 to {self.max_page_size}."
+            raise InvalidInput(sentence, fields={self.page_size_query_param: [sentence]})
+        is_huge = len(asked) > len(str(self.max_page_size))
+        return self.max_page_size if is_huge else min(int(asked or self.page_size), self.max_page_size)
+
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         try:
+            asked = asked_once(request, self.page_query_param)
             return super().paginate_queryset(queryset, request, view)
         except exceptions.NotFound as error:
-            asked = quoted(request.query_params.get(self.page_query_param, ""))
             raise NotFound(
-                f"There is no page {asked} in this list.", hint="Pages are numbered from 1."
+                f"There is no page {quoted(asked)} in this list.", hint="Pages are numbered from 1."
             ) from error
 
 
@@ -83,6 +100,15 @@ class TextField(serializers.CharField):
             return self._check(check_unicode(data))
         except ValueError as error:
             raise serializers.ValidationError(str(error)) from error
+
+
+def is_wanted(request: Any, name: str) -> bool:
+    """A switch in the query string: 1 or true, 0 or false; absent is off. Raises InvalidInput."""
+    given = (asked_once(request, name) or "0").lower()
+    if given not in {"0", "1", "false", "true"}:
+        sentence = f"{quoted(given)} is neither true nor false."
+        raise InvalidInput(sentence, fields={name: [sentence]})
+    return given in {"1", "true"}
 
 
 class ErrorOut(serializers.Serializer[Any]):

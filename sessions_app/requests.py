@@ -11,7 +11,7 @@ from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, pa
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
 from sessions_app.specs import HOME
 
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
+NAME = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
 _WHOLE = re.compile(r"\d{1,9}\Z", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 RESERVED_PREFIXES = ("BERTH_", "LD_")

@@ -43,7 +43,7 @@ class MountInput(InputSerializer):
 class SessionCreateInput(InputSerializer):
     """What a program sends. sessions_app.requests reads it, so that REST, pages and the command line refuse alike."""
 
-    name = serializers.RegexField(NAME, help_text="No other live session of yours has it.")
+    name = serializers.RegexField(NAME, max_length=64, help_text="No other live session of yours has it.")
     project = TextField(max_length=MAX_REFERENCE_LENGTH)
     image = TextField(
         max_length=MAX_REFERENCE_LENGTH, help_text="Reference of an image, like berth/python:1."

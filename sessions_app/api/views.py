@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.logins import login_of
-from common.api import ErrorOut, actor_of
+from common.api import ErrorOut, actor_of, is_wanted
 from common.idempotency import takes_idempotency_key
 from common.renderers import PlainTextRenderer
 from sessions_app.api.serializers import SessionCreateInput, SessionOut, TransitionOut
@@ -90,7 +90,7 @@ class SessionLogView(APIView):
         """Text that the session wrote so far; the last 4 MiB are kept after its end."""
         session = access_session(actor_of(request), session_id, Action.READ_LOGS)
         kernel = kernel_named(session, request.query_params.get("kernel", "main1"))
-        if request.query_params.get("follow", "") in {"1", "true"}:
+        if is_wanted(request, "follow"):
             response = StreamingHttpResponse(
                 follow_log(Follower(actor_of(request), login_of(request)), kernel),
                 content_type="text/plain; charset=utf-8",
