@@ -396,7 +396,9 @@ def can_get_to_portal(world: World) -> bool:
     """Whether the person, who may have to sign in again, sees a page of the portal."""
     page = world.context.new_page()
     try:
-        return wait_for_any(page, f"{world.portal}/", "Start", "Sign in", '"email"')
+        return comes_to_show(
+            page, f"{world.portal}/", "Start", "Sign in", '"email"', within_ms=patience_ms(world)
+        )
     finally:
         page.close()
 
@@ -404,17 +406,22 @@ def can_get_to_portal(world: World) -> bool:
 def can_get_to_target(world: World) -> bool:
     page = world.context.new_page()
     try:
-        return wait_for_any(page, f"{world.target}/secret", SECRET, "Sign in")
+        return comes_to_show(page, f"{world.target}/secret", SECRET, "Sign in", within_ms=patience_ms(world))
     finally:
         page.close()
 
 
-def wait_for_any(page: Page, url: str, *texts: str) -> bool:
+def patience_ms(world: World) -> int:
+    """Where nothing helps the person, nothing is waited for."""
+    return 2_000 if world.is_careless else 30_000
+
+
+def comes_to_show(page: Page, url: str, *texts: str, within_ms: int) -> bool:
     """Whether the page comes to show one of the texts."""
     try:
         page.goto(url)
         shows = "texts => texts.some((text) => document.body?.innerText.includes(text))"
-        page.wait_for_function(shows, arg=list(texts), timeout=PATIENCE_MS / 2)
+        page.wait_for_function(shows, arg=list(texts), timeout=within_ms)
     except Error:
         return False
     return True
