@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.test import Client
 from rest_framework.test import APIClient
 
 from sessions_app import presenters, reconcile
@@ -97,6 +98,17 @@ def test_command_that_went_well_all_the_same_ended_well_and_says_what_happened(p
 
 def test_interactive_session_that_was_ended_later_did_not_end_for_memory(place: Place) -> None:
     assert end(place, "", 143).status_reason == "container_exited"
+
+
+def test_page_of_the_session_says_it(place: Place) -> None:
+    session = place.run(resources=ASKED)
+    kill(place, session, NOON)
+    reconcile.reconcile_sessions()
+
+    browser = Client()
+    browser.force_login(place.owner)
+    page = browser.get(f"/sessions/{session.pk}/").content.decode()
+    assert "Program killed: it wanted more memory than the session&#x27;s 512 MiB" in page
 
 
 def test_programs_read_of_it_over_rest(place: Place) -> None:
