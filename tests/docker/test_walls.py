@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 POOL = "10.214.32.0/20"
 METADATA = "169.254.169.254"
-RULES = ("nft", "--json", "list", "ruleset")
+RULES = ("nft", "--json", "list", "table", "inet", "berth")
 
 
 @dataclass(frozen=True, slots=True)
