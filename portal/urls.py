@@ -15,6 +15,7 @@ api_v1: list[URLPattern | URLResolver] = [
     path("", include("agents.api.urls")),
     path("", include("vfolders.api.urls")),
     path("", include("sessions_app.api.urls")),
+    path("", include("sessions_app.gateway.api_urls")),
 ]
 
 urlpatterns = [

@@ -86,6 +86,7 @@ PUT    api-session-content                 401        404        404        404 
 GET    api-session-archive                 401        404        404        404        200        403        403        403  ?home
 PUT    api-session-archive                 401        404        404        404        200        403        403        403  tar  ?home
 GET    api-session-history                 401        404        404        404        200        200        200        200
+POST   api-app-token                       401         404        404        404        201        403        403        403
 GET    api-schema                          401        200        200        200        200        200        200        200
 """
 

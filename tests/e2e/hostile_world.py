@@ -24,11 +24,11 @@ from tests.e2e.pages import sign_in
 from tests.e2e.person import Person
 from tests.waiting import wait_until
 
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 VICTIM, EVIL = "victim", "evil"
 HELPERS = """
 window.soon = (promise, otherwise = "") =>
-  Promise.race([promise.catch(() => otherwise), new Promise((done) => setTimeout(done, 4000, otherwise))]);
+  Promise.race([promise.catch(() => otherwise), new Promise((done) => setTimeout(done, 30000, otherwise))]);
 window.grab = (url, options = {}) =>
   soon(fetch(url, { credentials: "include", ...options }).then((answer) => answer.text()));
 window.say = (headers, more = "") =>

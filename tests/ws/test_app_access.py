@@ -10,6 +10,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.sessions.models import Session
 
+from accounts.models import Membership
 from accounts.roles import Role
 from accounts.tokens import hash_secret, new_secret
 from sessions_app.models import AppLogin, AppTicket
@@ -248,7 +249,24 @@ def change_password(stage: Stage) -> None:
     stage.owner.save(update_fields=["password"])
 
 
-@pytest.mark.parametrize("end", [sign_out, deactivate, change_password, Stage.stop])
+def leave_project(stage: Stage) -> None:
+    Membership.objects.filter(user=stage.owner).delete()
+
+
+def close_project(stage: Stage) -> None:
+    stage.cluster.project.is_active = False
+    stage.cluster.project.save(update_fields=["is_active"])
+
+
+def close_domain(stage: Stage) -> None:
+    stage.owner.domain.is_active = False
+    stage.owner.domain.save(update_fields=["is_active"])
+
+
+@pytest.mark.parametrize(
+    "end",
+    [sign_out, deactivate, change_password, leave_project, close_project, close_domain, Stage.stop],
+)
 async def test_what_is_open_is_cut_when_access_ends(stage: Stage, app: int, end) -> None:  # type: ignore[no-untyped-def]
     async with gateway(recheck_s=0.1) as browser:
         await signed_in(browser, stage.owner)
@@ -264,6 +282,43 @@ async def test_what_is_open_is_cut_when_access_ends(stage: Stage, app: int, end)
                 await stream
         if end is not Stage.stop:
             assert (await browser.request("GET", host, "/")).status == 401
+
+
+async def test_a_program_enters_with_a_token_of_one_app_which_the_app_never_sees(stage: Stage) -> None:
+    seen: list[web.Request] = []
+    async with serve_app(sample_app(seen)) as port, gateway() as browser:
+        await in_thread(stage.declare)({"name": "lab", "title": "Lab", "port": port, "command": ["{token}"]})
+        await in_thread(stage.run)()
+        answer = await in_thread(token_for)(stage, "lab")
+        assert answer.status_code == 201
+        bearer = {"Authorization": f"Bearer {answer.json()['token']}"}
+        entered = await browser.request("POST", stage.host("lab"), "/x", headers=bearer)
+        assert (entered.status, entered.text) == (200, "the app at /x")
+        assert seen[-1].headers["Authorization"] == f"token {stage.session.app_token}"
+        assert (await browser.request("GET", stage.host(f"p{port}"), "/", headers=bearer)).status == 401
+        async with browser.http.ws_connect(
+            f"http://127.0.0.1:{browser.port}/ws", headers=bearer | {"Host": stage.host("lab")}
+        ) as socket:
+            await socket.send_str("hello")
+            assert (await socket.receive()).data == "hello"
+        assert (await in_thread(token_for)(stage, "absent")).status_code == 404
+
+
+async def test_a_programs_token_ends_with_what_it_came_from_and_with_its_hour(stage: Stage, app: int) -> None:
+    async with gateway() as browser:
+        headers = []
+        for _ in range(2):
+            answer = await in_thread(token_for)(stage, "lab")
+            headers.append({"Authorization": f"Bearer {answer.json()['token']}"})
+        await in_thread(lambda: AppLogin.objects.order_by("pk")[:1].get().keypair.delete())()
+        await in_thread(lambda: AppLogin.objects.update(expires_at="2020-01-01T00:00Z"))()
+        for bearer in headers:
+            assert (await browser.request("GET", stage.host("lab"), "/", headers=bearer)).status == 401
+
+
+def token_for(stage: Stage, app: str):  # type: ignore[no-untyped-def]
+    client = factories.api_client(stage.owner)
+    return client.post(f"/api/v1/sessions/{stage.session.pk}/apps/{app}/token/")
 
 
 async def test_two_people_do_not_share_a_cookie_jar(stage: Stage, app: int) -> None:
