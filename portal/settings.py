@@ -8,8 +8,8 @@ import django_stubs_ext
 import environ
 from csp.constants import NONCE, NONE, SELF
 
-from common.hosts import parse_ports
 from common.database import PatientConnection
+from common.hosts import parse_ports
 from common.logs import configure_logging
 
 django_stubs_ext.monkeypatch()
