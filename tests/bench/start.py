@@ -1,8 +1,8 @@
 """From the request to RUNNING, beside the bare engine: one by one, and thirty at once.
 
-Both run the same image with the same command (`sleep`), limits, init, user and a volume at the home. The peer is the
-command `docker run` on one bridge network that stands already: it makes none, while each session has one of its own.
-Sessions are batch sessions: interactive ones start their image's apps once they run, which costs more than a launch.
+Both run the same image with the same command (`sleep`), limits, walls and volumes. The peer is the command `docker run` on
+one bridge network that stands already, while each session has a network of its own; the last row has the peer make one
+too. Sessions are batch sessions: interactive ones start their image's apps once they run, which costs more than a launch.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from agents.runtime.profiles import seccomp
 from portal.ops.envfile import read_env
 from portal.ops.layout import CHECKOUT, layout_of
 from portal.ops.locks import holder
@@ -52,6 +53,12 @@ def bench(options: Options) -> list[Row]:
                     lambda: AT_ONCE / peer.run(AT_ONCE),
                     at_least(0.8),
                     most_rounds=3,
+                ),
+                Measure(
+                    "submit → RUNNING, bare with a network of its own",
+                    "s",
+                    lambda: portal.launch(1),
+                    lambda: peer.run(1, has_own_network=True),
                 ),
             ],
             options,
@@ -110,9 +117,12 @@ class Portal:
     def launch(self, count: int) -> float:
         """Seconds until so many sessions, asked for one after the other, run. They are gone afterwards."""
         stem = f"bench-{uuid.uuid4().hex[:8]}"
+        self._kept.close()  # it may have been idle for as long as the server allows
+        self.call("GET", "images/")
         began_at = time.monotonic()
         ids = [self.call("POST", "sessions/", self._request(f"{stem}-{n}"))["id"] for n in range(count)]
         took_s = self._wait_for(ids, "RUNNING") - began_at
+        self._kept.close()
         for session_id in ids:
             self.call("DELETE", f"sessions/{session_id}/")
         self._wait_for(ids, "TERMINATED")
@@ -174,44 +184,61 @@ class Bare:
         self._name = f"berth-bench-{uuid.uuid4().hex[:8]}"
         self._image = image
         self._user = user
+        self._profile = ""
 
     @contextlib.contextmanager
     def network(self) -> Iterator["Bare"]:
         docker("network", "create", self._name)
         try:
-            yield self
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
+                profile.write(seccomp.profile_text())
+                profile.flush()
+                self._profile = profile.name
+                yield self
         finally:
             self._clear()
             subprocess.run(["docker", "network", "rm", self._name], check=False, capture_output=True)
 
-    def run(self, count: int) -> float:
+    def run(self, count: int, *, has_own_network: bool = False) -> float:
         """Seconds until so many containers run. They are gone afterwards."""
         began_at = time.monotonic()
         with ThreadPoolExecutor(CONCURRENCY) as pool:
-            list(pool.map(lambda _: self._run_one(), range(count)))
+            list(pool.map(lambda number: self._run_one(f"{number}" if has_own_network else ""), range(count)))
         took_s = time.monotonic() - began_at
         self._clear()
         return took_s
 
-    def _run_one(self) -> None:
-        limits = (
-            "--memory",
-            f"{MEM_MIB}m",
-            "--memory-swap",
-            f"{MEM_MIB}m",
-            "--cpus",
-            str(CPU),
-            "--pids-limit",
-            "4096",
-        )
-        walls = ("--cap-drop", "ALL", "--security-opt", "no-new-privileges:true", "--user", self._user)
-        place = ("--network", self._name, "--label", self._name, "-v", "/home/work")
-        docker("run", "-d", "--init", *limits, *walls, *place, self._image, *SLEEP.split())
+    def _run_one(self, own_network: str) -> None:
+        network = self._name
+        if own_network:
+            network = f"{self._name}-{own_network}"
+            docker("network", "create", "--label", self._name, network)
+        place = ("--network", network, "--label", self._name, "-v", "/home/work", "-v", "/var/tmp")
+        docker("run", "-d", "--init", *self._limits(), *place, self._image, *SLEEP.split())
+
+    def _limits(self) -> list[str]:
+        """What sessions have, as far as the command knows it (sessions_app/specs.py)."""
+        told = {
+            "memory": f"{MEM_MIB}m",
+            "memory-swap": f"{MEM_MIB}m",
+            "cpus": str(CPU),
+            "pids-limit": "4096",
+            "cap-drop": "ALL",
+            "user": self._user,
+            "oom-score-adj": "300",
+            "tmpfs": "/tmp",
+            "workdir": "/home/work",
+        }
+        profile = ("--security-opt", f"seccomp={self._profile}", "--security-opt", "no-new-privileges:true")
+        return [*(f"--{name}={value}" for name, value in told.items()), "--read-only", *profile]
 
     def _clear(self) -> None:
         containers = docker("ps", "-aq", "--filter", f"label={self._name}").split()
         if containers:
             docker("rm", "-fv", *containers)
+        networks = docker("network", "ls", "-q", "--filter", f"label={self._name}").split()
+        if networks:
+            docker("network", "rm", *networks)
 
 
 def docker(*arguments: str) -> str:
