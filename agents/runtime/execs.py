@@ -239,7 +239,12 @@ async def run_beside(http: EngineHttp, container: str, user: str, script: str, *
 
 
 def _config(spec: ProcessSpec) -> dict[str, object]:
-    script = RAISE_OOM_SCORE + ANNOUNCE + (GO_THERE if spec.working_dir else "") + (GIVEN if spec.argv else BEST_SHELL)
+    script = (
+        RAISE_OOM_SCORE
+        + ANNOUNCE
+        + (GO_THERE if spec.working_dir else "")
+        + (GIVEN if spec.argv else BEST_SHELL)
+    )
     place = [spec.working_dir] if spec.working_dir else []
     environment = dict(spec.environment)
     if spec.has_terminal:
