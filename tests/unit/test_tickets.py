@@ -10,10 +10,13 @@ from accounts.tokens import hash_secret, new_secret
 from sessions_app.tickets import (
     AppHost,
     host_name,
+    is_app_name,
+    is_hash,
     is_secret,
     is_under,
     local_path,
     parse_app_host,
+    port_named,
 )
 
 SID = "abcdefghijklm234"
@@ -109,3 +112,23 @@ def test_any_other_address_becomes_the_root(path: str) -> None:
 def test_no_path_ever_leaves_its_host(path: str) -> None:
     target = urlsplit(urljoin("https://app.example/x", local_path(path)))
     assert (target.scheme, target.netloc) == ("https", "app.example")
+
+
+def test_names_of_apps_and_of_ports_are_told_from_anything_else() -> None:
+    assert [port_named(name) for name in ("p1", "p65535", "p65536", "p0", "p08", "lab")] == [
+        1,
+        65535,
+        None,
+        None,
+        None,
+        None,
+    ]
+    assert all(is_app_name(name) for name in ("lab", "p8000", "a-b"))
+    assert not any(is_app_name(name) for name in ("", "-lab", "Lab", "a/b", "x" * 21, "lab\n"))
+
+
+def test_a_hash_is_not_a_secret() -> None:
+    secret = new_secret()
+    assert is_hash(hash_secret(secret))
+    assert not is_hash(secret)
+    assert not is_hash(hash_secret(secret).upper())
