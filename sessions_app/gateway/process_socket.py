@@ -185,7 +185,7 @@ class ProcessSocket(ABC):
                     raise InvalidInput("This message is too long.")
         except InvalidInput as refusal:
             await self._refuse(refusal, NONSENSE_CODE)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             await self._refuse(InvalidInput("This message cannot be understood."), NONSENSE_CODE)
         except (OSError, TimeoutError):
             return

@@ -31,7 +31,7 @@ SESSIONS = 4  # each may have 32 terminals
 JUPYTER_PORT = 8888
 POOL = "10.214.48.0/20"
 STARTS_WITHIN_S = 120
-USER = "1000:1000"
+OWNER = (1000, 1000)
 LAUNCH = (
     (Status.SCHEDULED, Reason.PLACED),
     (Status.PREPARING, Reason.PREPARING),
@@ -103,6 +103,7 @@ def theatre() -> Iterator[Theatre]:
         sessions = [running_session(cluster, agent.pk) for _ in range(SESSIONS)]
         names = tuple(session.kernels.get().container_name for session in sessions)
         for name in names:
+            cleanup.callback(runtime.remove_volume, name)
             cleanup.callback(runtime.remove_container, name)
             start_container(runtime, image, name, network.name)
         port, pid = cleanup.enter_context(web_process(environment))
@@ -130,14 +131,15 @@ def start_container(runtime: DockerRuntime, image: str, name: str, network: str)
         image=image,
         labels=engines.LABELS,
         command=("sleep", "infinity"),
-        user=USER,
+        user=":".join(map(str, OWNER)),
         environment={"HOME": "/home/work"},
         working_dir="/home/work",
         network=network,
         cpu_milli=2000,
         mem_bytes=2**30,
-        mounts=(MountSpec(kind="tmpfs", target="/home/work", size_bytes=2**26),),
+        mounts=(MountSpec(kind="volume", source=name, target="/home/work", owner=OWNER),),
     )
+    runtime.ensure_volume(name, engines.LABELS)
     runtime.ensure_container(spec)
     runtime.start_container(name)
 

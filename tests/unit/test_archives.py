@@ -85,6 +85,17 @@ async def test_names_that_are_no_text_and_large_numbers_survive() -> None:
     assert b"size=9663676416\n" in archives.head_blocks(huge)
 
 
+@pytest.mark.parametrize("length", [985, 990, 991, 992, 993])
+async def test_a_record_says_its_length_with_its_own_digits(length: int) -> None:
+    name = "/".join(["n" * 200] * 4 + ["m" * (length - 804)])
+    assert names(await screened(packed(entry(name)))) == [name]
+
+
+async def test_content_of_what_is_left_out_is_left_out() -> None:
+    data = packed(entry(".", content=b"x" * 2000), entry("file", content=b"y"))
+    assert names(await screened(data, out_of_session)) == ["file"]
+
+
 @pytest.mark.parametrize(
     "name", ["/etc/passwd", "../x", "a/../../x", "a/..", "n" * 256, "/".join(["abc"] * 1000)]
 )
