@@ -171,6 +171,10 @@ def build_app_argv(command: Sequence[str], *, port: int, start_dir: str) -> tupl
     """The process that serves an app: `{port}` and `{start_dir}` filled in; `{token}` becomes the value of
     $BERTH_APP_TOKEN, so that the secret stands in no process list of the engine. What it writes goes to the output of
     the container's first process, and so into the session's log."""
-    filled = (word.replace("{port}", str(port)).replace("{start_dir}", start_dir) for word in command)
-    line = " ".join(shlex.quote(word) for word in filled).replace("{token}", "'\"$BERTH_APP_TOKEN\"'")
+
+    def filled(part: str) -> str:
+        return shlex.quote(part.replace("{port}", str(port)).replace("{start_dir}", start_dir))
+
+    # What is filled in may itself hold "{token}", so the words are taken apart first.
+    line = " ".join('"$BERTH_APP_TOKEN"'.join(map(filled, word.split("{token}"))) for word in command)
     return ("sh", "-c", f"exec {line} >/proc/1/fd/1 2>&1")

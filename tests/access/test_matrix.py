@@ -8,8 +8,10 @@ from urllib.parse import urlencode
 
 import pytest
 from django.contrib import admin
+from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.access import matrix
@@ -35,6 +37,9 @@ INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=
 FLEETING = re.compile(
     r'nonce="[^"]*"|name="csrf[^>]*>|\b[0-9a-f]{12}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 )
+
+
+VALUES = re.compile(r"'[^']*'(::\w+)?|\b\d+\b|\"s\d+_x\d+\"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +149,12 @@ def test_hidden_and_absent_answer_alike(world: World) -> None:
         if not ROUTES[row.route].parameters & OBJECT_PARAMETERS:
             continue
         for column in (column for column, cell in row.cells.items() if cell == "404"):
-            hidden, absent = ask(world, row, column), ask(world, row, column, is_absent=True)
+            with CaptureQueriesContext(connection) as of_hidden:
+                hidden = ask(world, row, column)
+            with CaptureQueriesContext(connection) as of_absent:
+                absent = ask(world, row, column, is_absent=True)
             assert lasting(hidden) == lasting(absent), row
+            assert shapes(of_hidden) == shapes(of_absent), row  # so it takes as long, too
 
 
 def test_a_browser_changes_nothing_without_its_token_against_forgery(world: World) -> None:
@@ -192,6 +201,11 @@ def test_every_page_has_one_heading_and_a_title_and_no_inline_code(world: World,
         assert re.search(r"<title>\s*[^\s·<][^<]*· Berth\s*</title>", text), row
         assert not INLINE.findall(text), row
         assert "unsafe" not in answer["Content-Security-Policy"], row
+
+
+def shapes(queries: CaptureQueriesContext) -> list[str]:
+    """What was asked of the database, without the values."""
+    return [VALUES.sub("?", query["sql"]) for query in queries.captured_queries]
 
 
 def lasting(answer: HttpResponse) -> tuple[int, str, set[str]]:
