@@ -1,12 +1,13 @@
 """What a kernel wrote: from the engine while its container exists, from what was kept afterwards."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import structlog
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
@@ -19,6 +20,8 @@ from common.revocations import RECHECK_S, bell
 from sessions_app.models import Kernel
 from sessions_app.selectors import Action, access_session, kept_log
 from sessions_app.states import Status
+
+log = structlog.get_logger(__name__)
 
 SHOWN_BYTES = 4 * 2**20
 POLL_S = 0.5
@@ -47,29 +50,45 @@ class Follower:
 
 
 async def follow_log(follower: Follower, kernel: Kernel) -> AsyncIterator[bytes]:
-    """Output as it comes, from the beginning until the container ends; waits while it has not begun.
+    """Output as it comes, from the beginning until the container ends; waits while it has not begun, and while its
+    machine does not answer.
 
     Ends too when the follower may not read it any more, at most 5 s later.
     """
-    while (state := await _log_state(follower, kernel.session_id)) == "waiting":
+    sent_bytes = 0
+    while (state := await _log_state(follower, kernel.session_id)) in ("waiting", "live"):
+        if state == "live":
+            try:
+                async with aclosing(_live_log(follower, kernel)) as chunks:
+                    async for chunk in _without_first(sent_bytes, chunks):
+                        sent_bytes += len(chunk)
+                        yield chunk
+                await _until_ended(follower, kernel)
+                return
+            except ContainerGone:
+                break
+            except RuntimeFault as error:  # nobody should take a part for the whole
+                log.warning("logs.engine_lost", session_id=str(kernel.session_id), error=str(error))
         await asyncio.sleep(POLL_S)
-    if state == "live":
-        fresh = await database_sync_to_async(_reload)(kernel)
-        try:
-            async with aclosing(
-                async_runtime_of(fresh.placed_agent).follow_logs(fresh.container_name)
-            ) as chunks:
-                async for chunk in _until_refused(follower, fresh, chunks):
-                    yield chunk
-            await _until_ended(follower, kernel)
-            return
-        except ContainerGone:
-            pass
-        except RuntimeFault as error:
-            yield f"\n[The machine does not answer: {error}]\n".encode()
-            return
     if state != "refused":
-        yield await database_sync_to_async(kept_log)(kernel)
+        yield (await database_sync_to_async(kept_log)(kernel))[sent_bytes:]
+
+
+async def _live_log(follower: Follower, kernel: Kernel) -> AsyncGenerator[bytes, None]:
+    """From the beginning, as the engine tells it. Raises RuntimeFault."""
+    fresh = await database_sync_to_async(_reload)(kernel)
+    async with aclosing(async_runtime_of(fresh.placed_agent).follow_logs(fresh.container_name)) as chunks:
+        async for chunk in _until_refused(follower, fresh, chunks):
+            yield chunk
+
+
+async def _without_first(count: int, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """All but the first bytes, which were sent before."""
+    async for chunk in chunks:
+        skipped = min(count, len(chunk))
+        count -= skipped
+        if skipped < len(chunk):
+            yield chunk[skipped:]
 
 
 async def _until_ended(follower: Follower, kernel: Kernel) -> None:

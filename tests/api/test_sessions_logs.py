@@ -1,6 +1,7 @@
 """REST of logs: what a session wrote, at once or as it comes."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -8,6 +9,8 @@ from django.http import StreamingHttpResponse
 from django.test import AsyncClient
 from rest_framework.test import APIClient
 
+from agents.runtime.base import RuntimeUnavailable
+from agents.runtime.simulated_async import SimulatedAsyncRuntime
 from common.actors import SYSTEM
 from sessions_app import launcher, reconcile
 from sessions_app.models import ComputeSession, Kernel
@@ -102,6 +105,28 @@ class TestFollowing:
         await sync_to_async(write)(place, session, b"as it comes\n")
 
         assert response["Content-Type"] == CONTENT_TYPE
+        await sync_to_async(settle)(session)
+        assert await reading == b"as it comes\n"
+
+    async def test_a_machine_that_is_lost_for_a_while_leaves_no_gap(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        place, session = await sync_to_async(make_running)()
+        whole = SimulatedAsyncRuntime.follow_logs
+        losses = iter([0, 4])
+
+        async def follow_until_lost(self: SimulatedAsyncRuntime, name: str) -> AsyncIterator[bytes]:
+            loss = next(losses, None)
+            async for chunk in whole(self, name):
+                if loss is not None:
+                    yield chunk[:loss]
+                    raise RuntimeUnavailable("Engine does not answer: lost")
+                yield chunk
+
+        monkeypatch.setattr(SimulatedAsyncRuntime, "follow_logs", follow_until_lost)
+        await sync_to_async(write)(place, session, b"as it comes\n")
+        reading = asyncio.create_task(everything(await follow(place, session)))
+        await asyncio.wait({reading}, timeout=2)
         await sync_to_async(settle)(session)
         assert await reading == b"as it comes\n"
 

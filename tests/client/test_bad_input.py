@@ -10,7 +10,7 @@ from tests.bad_input import UNMET, UNREADABLE, Bad
 from tests.client.conftest import Command
 from tests.factories_sessions import Place, make_place
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(400)]
 
 OPTIONS = {
     "name": "name",
@@ -29,7 +29,8 @@ def as_arguments(bad: Bad, place: Place) -> list[str] | None:
     """`berth start` or `run` with this value; None where the command line has no way to say it."""
     value, image = bad.value, place.image.reference
     said = ["start", image, "--detach", f"--group={place.group.name}", f"--project={place.project.name}"]
-    if isinstance(value, int) and not isinstance(value, bool) and value < 10**12:
+    is_amount = bad.field.startswith("resources.") and isinstance(value, int) and not isinstance(value, bool)
+    if is_amount and value < 10**12:
         value = str(value)
     if bad.field in OPTIONS and isinstance(value, str) and value not in UNSAID:
         return [*said, f"--{OPTIONS[bad.field]}={value}"]

@@ -18,7 +18,7 @@ from tests.e2e.person import Person
 from tests.e2e.portal import own_environment
 
 BERTH = Path(sys.executable).with_name("berth")
-PATIENCE_S = 45.0
+PATIENCE_S = 90.0
 
 
 class CommandLine:

@@ -16,7 +16,7 @@ from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 SMALL = ("--cpu", "0.5", "--mem", "256m")
 
@@ -97,7 +97,7 @@ def test_ctrl_c_reaches_a_command_in_a_session(
         running.kill()
     assert running.returncode == 130
     wait_until(
-        lambda: not any("4321" in line for line in portal.commands_in(shared_session["id"])), deadline_s=30
+        lambda: not any("4321" in line for line in portal.commands_in(shared_session["id"])), deadline_s=60
     )
 
 
@@ -126,11 +126,11 @@ def test_a_shell_ends_with_the_command(
         terminal.type("exec sleep 9876\n")
         wait_until(
             lambda: any("sleep 9876" in line for line in portal.commands_in(shared_session["id"])),
-            deadline_s=30,
+            deadline_s=60,
         )
     wait_until(
         lambda: not any("sleep 9876" in line for line in portal.commands_in(shared_session["id"])),
-        deadline_s=30,
+        deadline_s=60,
     )
 
 
@@ -189,7 +189,7 @@ def test_files_go_to_a_session_and_back(
 def test_a_program_does_the_same_by_the_library(portal: RunningPortal, user: Person) -> None:
     with Client(portal.url, user.token) as client:
         image = next(client.images()).reference
-        session = client.sessions.start(image, project="demo", cpu=0.5, mem="512m").wait_running(60)
+        session = client.sessions.start(image, project="demo", cpu=0.5, mem="512m").wait_running(120)
         try:
             assert session.apps
             assert session.exec("cat", input=b"hello").stdout == b"hello"
@@ -197,5 +197,5 @@ def test_a_program_does_the_same_by_the_library(portal: RunningPortal, user: Per
             assert [entry.name for entry in session.files.list("notes").entries] == ["one.txt"]
             assert b"".join(session.files.read("notes/one.txt")) == b"one"
         finally:
-            ended = session.stop().wait_ended(60)
+            ended = session.stop().wait_ended(120)
         assert [one.to_status for one in ended.history()][-1] == "TERMINATED"
