@@ -10,6 +10,7 @@ from typing import Any
 import docker
 import psycopg
 import requests
+from psycopg import Connection
 from psycopg.rows import dict_row
 
 from tests.faults.engines import OwnEngine
@@ -39,7 +40,7 @@ SESSIONS = """
 """
 HISTORY = """
     SELECT session_id::text, from_status, to_status, reason FROM sessions_app_sessiontransition
-    ORDER BY session_id, happened_at, id
+    ORDER BY session_id, id
 """
 # One statement, one picture: what the ledger says, beside what live sessions hold and should hold.
 LEDGER = """
@@ -63,8 +64,11 @@ class Observer:
         self._engines = engines
 
     def rows(self, query: str = SESSIONS, *parameters: object) -> list[Row]:
-        with psycopg.connect(self._database_url, connect_timeout=5, row_factory=dict_row) as connection:
-            return list(connection.execute(query, parameters or None).fetchall())  # type: ignore[arg-type]
+        with self._connect() as connection:
+            return ask(connection, query, *parameters)
+
+    def _connect(self) -> Connection[Row]:
+        return psycopg.connect(self._database_url, connect_timeout=5, row_factory=dict_row)
 
     def session(self, session_id: str) -> Row:
         return next(row for row in self.rows() if row["id"] == session_id)
@@ -88,12 +92,12 @@ class Observer:
     def wait_until_settled(self, deadline_s: float = SETTLED_S) -> None:
         """Every live session runs in exactly one container, and nothing else is there."""
 
+        seen: list[str] = []
+
         def has_settled() -> bool:
-            nonlocal seen
-            seen = self.unsettled()
+            seen[:] = self.unsettled()
             return not seen
 
-        seen: list[str] = []
         try:
             wait_until(has_settled, deadline_s=deadline_s, interval_s=0.2)
         except AssertionError:
@@ -138,7 +142,9 @@ class Observer:
 
     def violations(self) -> list[str]:
         """What must never be, not even in the middle of a fault."""
-        rows = self.rows()
+        with self._connect() as connection:
+            rows, history = ask(connection, SESSIONS), ask(connection, HISTORY)
+            ledger = ask(connection, LEDGER, sorted(HOLDING))
         ended = {row["id"]: row for row in rows if row["status"] in ENDED}
         # Asked after the rows: what runs now although its session had ended before is not to be.
         containers = self.containers()
@@ -152,25 +158,27 @@ class Observer:
             *(f"{ended[key]['name']} had ended, and runs" for key in running if key in ended),
             *(f"{row['name']} ended without a cause" for row in ended.values()
               if not row["status_reason"] or not row["status_message"]),
-            *self._history_faults(),
-            *self._ledger_faults(),
+            *history_faults(history),
+            *(f"ledger: {row}" for row in ledger
+              if not row["occupied"] == row["held"] == row["asked"] or row["occupied"] > row["capacity"]),
         ]  # fmt: skip
 
-    def _history_faults(self) -> Iterator[str]:
-        before: dict[str, str] = {}
-        for row in self.rows(HISTORY):
-            key = row["session_id"]
-            was = before.get(key, "")
-            if row["from_status"] != was or row["to_status"] not in LEGAL.get(was, set()):
-                yield f"{key} went from {row['from_status']} to {row['to_status']} after it was {was}"
-            if not row["reason"]:
-                yield f"{key} became {row['to_status']} without a cause"
-            before[key] = row["to_status"]
 
-    def _ledger_faults(self) -> Iterator[str]:
-        for row in self.rows(LEDGER, sorted(HOLDING)):
-            if not row["occupied"] == row["held"] == row["asked"] or row["occupied"] > row["capacity"]:
-                yield f"ledger: {row}"
+def ask(connection: Connection[Row], query: str, *parameters: object) -> list[Row]:
+    return list(connection.execute(query, parameters or None).fetchall())  # type: ignore[arg-type]
+
+
+def history_faults(history: Sequence[Row]) -> Iterator[str]:
+    """Steps that the table of states does not have, and steps without a cause."""
+    before: dict[str, str] = {}
+    for row in history:
+        key = row["session_id"]
+        was = before.get(key, "")
+        if row["from_status"] != was or row["to_status"] not in LEGAL.get(was, set()):
+            yield f"{key} went from {row['from_status']} to {row['to_status']} after it was {was}"
+        if not row["reason"]:
+            yield f"{key} became {row['to_status']} without a cause"
+        before[key] = row["to_status"]
 
 
 class Watch:

@@ -204,7 +204,7 @@ class Client:
             assert answer.status_code == HTTPStatus.CREATED, answer.text
             return str(answer.json()["id"])
 
-        return wait_until(ask, deadline_s=PATIENCE_S, interval_s=0.1)
+        return str(wait_until(ask, deadline_s=PATIENCE_S, interval_s=0.1))
 
     def start_many(self, count: int, **request: Any) -> list[str]:
         return [self.start(**request) for _ in range(count)]
@@ -223,7 +223,7 @@ class Client:
             )
 
     def session(self, session_id: str) -> dict[str, Any]:
-        return self._get(f"sessions/{session_id}/")
+        return dict(self._get(f"sessions/{session_id}/"))
 
     def sessions(self) -> list[dict[str, Any]]:
         return list(self._get("sessions/?page_size=200")["results"])
