@@ -1,11 +1,14 @@
 """One request to an app's host, as the gateway looks at it."""
 
+from django.conf import settings
+
 from common.cookies import pairs
 from common.proxy import Headers, reject_websocket
 from common.proxy.asgi import Message, Receive, Scope, Send
+from sessions_app.gateway import doors
 from sessions_app.gateway.fetch_rules import header, is_top_level_navigation
 from sessions_app.gateway.pages import Page
-from sessions_app.tickets import TOKEN_PREFIX
+from sessions_app.tickets import TOKEN_PREFIX, host_name
 
 # Of apps on hosts of their own; browsers bind such names to the host.
 APP_COOKIE = "__Host-berth-app"
@@ -34,6 +37,13 @@ class Call:
     def host(self) -> str:
         """The Host header."""
         return header(self.headers, b"host").decode("latin-1")
+
+    @property
+    def portal(self) -> str:
+        """The address under which whoever calls finds the portal."""
+        server = self.scope.get("server")
+        is_by_port = server is not None and doors.may_knock(self.host, server[1])
+        return doors.portal_at(host_name(self.host)) if is_by_port else settings.BERTH_URL
 
     @property
     def token(self) -> str:
@@ -73,7 +83,7 @@ class Call:
             status = page.status
             await reject_websocket(self.scope, self.receive, self.send, status=status, text=page.title)
             return
-        headers, body = page.as_html() if self.is_navigation else page.as_text()
+        headers, body = page.as_html(self.portal) if self.is_navigation else page.as_text()
         await self.respond(page.status, headers, body)
 
     async def respond(self, status: int, headers: Headers, body: bytes = b"") -> None:

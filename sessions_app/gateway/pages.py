@@ -2,9 +2,9 @@
 
 import secrets
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.template.loader import render_to_string
 from django.urls import reverse
 
@@ -23,7 +23,8 @@ _PRIVATE: Headers = [
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A calm answer. With `refresh_s` the browser asks again by itself until the app is there."""
+    """A calm answer. With `refresh_s` the browser asks again by itself until the app is there. Links are paths of the
+    portal."""
 
     status: int
     title: str
@@ -32,9 +33,13 @@ class Page:
     refresh_s: int = 0
     links: tuple[dict[str, str], ...] = ()
 
-    def as_html(self) -> tuple[Headers, bytes]:
+    def as_html(self, portal: str) -> tuple[Headers, bytes]:
+        """`portal` is the address under which the reader finds the portal."""
         nonce = secrets.token_urlsafe(16)
-        context = {name: getattr(self, name) for name in ("title", "text", "hint", "refresh_s", "links")}
+        context: dict[str, Any] = {
+            name: getattr(self, name) for name in ("title", "text", "hint", "refresh_s")
+        }
+        context["links"] = [{**link, "url": portal + link["url"]} for link in self.links]
         body = render_to_string("sessions_app/gateway/page.html", {**context, "nonce": nonce}).encode()
         policy = f"default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
         headers = [
@@ -59,16 +64,11 @@ def redirect(status: int, location: str, *cookies: str) -> tuple[int, Headers]:
 
 
 def session_links(session_id: UUID) -> tuple[dict[str, str], ...]:
-    return (
-        {
-            "label": "Back to the session",
-            "url": f"{settings.BERTH_URL}{reverse('session-detail', args=[session_id])}",
-        },
-    )
+    return ({"label": "Back to the session", "url": reverse("session-detail", args=[session_id])},)
 
 
 def portal_links() -> tuple[dict[str, str], ...]:
-    return ({"label": "Go to the portal", "url": f"{settings.BERTH_URL}/"},)
+    return ({"label": "Go to the portal", "url": "/"},)
 
 
 def waiting(admission: Admission) -> Page:
@@ -168,8 +168,8 @@ def sign_in_failed() -> Page:
         403,
         "The app could not be opened",
         "The browser did not bring back what it was given at the start, or too much time has passed.",
-        hint="Open the app again from its session. If this stays, the portal's address may be at fault: browsers keep "
-        "the cookies that apps need only on https addresses and on *.localhost.",
+        hint="Open the app again from its session. If this stays, the browser does not keep the app's cookies: it may "
+        "refuse them, and under a name other than localhost it keeps them on https alone.",
         links=portal_links(),
     )
 

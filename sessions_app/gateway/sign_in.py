@@ -8,14 +8,13 @@ lacks the secret. The portal's own cookie never reaches an app.
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlencode
 
-from django.conf import settings
 from django.urls import reverse
 
 from accounts.tokens import hash_secret, new_secret
-from sessions_app.gateway import doors, pages
+from sessions_app.gateway import pages
 from sessions_app.gateway.call import APP_COOKIE, STATE_COOKIE, Call
 from sessions_app.gateway.ports import AccessUnknown, Authorizer
-from sessions_app.tickets import AppHost, Door, host_name, is_secret, local_path
+from sessions_app.tickets import AppHost, Door, is_secret, local_path
 
 # The gateway's own part of every app; never forwarded.
 OWN_PREFIX = "/.berth/"
@@ -47,13 +46,10 @@ async def begin(call: Call, door: Door) -> None:
     """Send the browser to the portal. Tabs that open at the same moment share one secret."""
     names = names_for(door)
     state = next((value for value in call.cookies(names.state) if is_secret(value)), None) or new_secret()
-    if isinstance(door, AppHost):
-        portal, place = settings.BERTH_URL, {"host": door.label}
-    else:
-        portal, place = doors.portal_at(host_name(call.host)), {"door": str(door.number)}
+    place = {"host": door.label} if isinstance(door, AppHost) else {"door": str(door.number)}
     query = urlencode({**place, "next": local_path(call.path_and_query), "state": hash_secret(state)})
     cookie = f"{names.state}={state}; Max-Age={_STATE_LIFETIME_S}{names.attributes}"
-    await call.respond(*pages.redirect(302, f"{portal}{reverse('app-authorize')}?{query}", cookie))
+    await call.respond(*pages.redirect(302, f"{call.portal}{reverse('app-authorize')}?{query}", cookie))
 
 
 async def finish(call: Call, door: Door, authorizer: Authorizer) -> None:

@@ -1,5 +1,6 @@
 """Apps at ports of a plain address: the way in, and who is kept out."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -205,3 +206,15 @@ async def test_other_ports_of_the_address_may_link_and_nothing_else(
         assert (await browser.request("POST", place, "/", headers={"Origin": other})).status == 403
         linked = await browser.request("GET", place, "/", headers=PAGE | {"Referer": f"{other}/"})
         assert linked.status == 200
+
+
+async def test_pages_of_the_gateway_lead_back_by_the_same_address(
+    stage: Stage, seen: list[web.Request]
+) -> None:
+    async with plain_gateway() as browser:
+        place = await opened(browser, stage)
+        await in_thread(stage.stop)()
+        async with asyncio.timeout(30):
+            while (page := await browser.request("GET", place, "/", headers=PAGE)).status != 410:
+                await asyncio.sleep(0.1)
+        assert f'href="http://{browser.portal}/sessions/{stage.session.pk}/"' in page.text
