@@ -117,17 +117,17 @@ def purge_answers() -> int:
 def _kept_answer(actor: Actor, key: str, request_hash: str) -> KeptAnswer:
     """What was answered to this key before, with a status; or a new row, not saved, without one. Until the transaction
     ends, everybody else with this key waits. Raises KeyUsedOtherwise, StillAnswering."""
-    key_hash = hashlib.sha256(key.encode()).hexdigest()
+    key_hash, actor_id = hashlib.sha256(key.encode()).hexdigest(), actor.user_id or 0
     try:
-        wait_exclusive(f"answer:{actor.user_id}:{key_hash}", wait_s=WAIT_S)
+        wait_exclusive(f"answer:{actor_id}:{key_hash}", wait_s=WAIT_S)
     except LockTaken as error:
         raise StillAnswering(
             "The first request with this key is still being worked on.", hint="Send it again in some seconds."
         ) from error
-    kept = KeptAnswer.objects.filter(actor_id=actor.user_id, key_hash=key_hash).first()
+    kept = KeptAnswer.objects.filter(actor_id=actor_id, key_hash=key_hash).first()
     if kept is None or kept.created_at < clock.now() - LIFETIME:
         return KeptAnswer(
-            pk=kept.pk if kept else None, actor_id=actor.user_id, key_hash=key_hash, request_hash=request_hash
+            pk=kept.pk if kept else None, actor_id=actor_id, key_hash=key_hash, request_hash=request_hash
         )
     if kept.request_hash != request_hash:
         raise KeyUsedOtherwise(

@@ -1,6 +1,6 @@
 """What the OpenAPI document says of every operation without being told: its refusals, and the header for keys."""
 
-from typing import Any
+from typing import Any, Literal
 
 from drf_spectacular.extensions import OpenApiSerializerExtension
 from drf_spectacular.openapi import AutoSchema
@@ -38,7 +38,9 @@ class InputSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
     match_subclasses = True
 
     def map_serializer(self, auto_schema: AutoSchema, direction: str) -> dict[str, Any]:
-        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        schema: dict[str, Any] = auto_schema._map_serializer(  # type: ignore[no-untyped-call]
+            self.target, direction, bypass_extensions=True
+        )
         return {**schema, "additionalProperties": False}
 
 
@@ -48,11 +50,13 @@ class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
     def get_override_parameters(self) -> list[Any]:
         return [*super().get_override_parameters(), *([KEY] if self._takes_key() else [])]
 
-    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         for status in self._refusals():
             answer = OpenApiResponse(ErrorOut, REFUSALS[status])
-            bodies[str(status)] = self._get_response_for_code(answer, str(status), ["application/json"])
+            bodies[str(status)] = self._get_response_for_code(  # type: ignore[no-untyped-call]
+                answer, str(status), ["application/json"]
+            )
         return {status: bodies[status] for status in sorted(bodies)}
 
     def _refusals(self) -> set[int]:

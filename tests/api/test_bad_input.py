@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from common.errors import Unavailable
 from sessions_app.api.serializers import MountInput, SessionCreateInput
 from sessions_app.models import ComputeSession
 from sessions_app.requests import FIELDS, MOUNT_FIELDS
+from sessions_app.services import start_app
 from tests.bad_input import BODIES, HALF, UNMET, UNREADABLE, Bad
+from tests.doubles.runtimes import LostRuntime
 from tests.factories import api_client
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
@@ -218,3 +221,21 @@ def test_machines_of_closed_groups_and_retired_ones_do_not_count(place: Place, a
 
     refusal = api.post(SESSIONS, place.request(resources={"cpu": 32, "mem": "1g"})).json()
     assert large.group.name not in refusal["hint"]
+
+
+def test_an_engine_that_is_down_is_said_where_it_is_needed_and_nowhere_else(
+    place: Place, api: APIClient
+) -> None:
+    lost = place.replace_runtime(lambda images: LostRuntime(name="lost", images=images))
+    session = place.run()
+    lost.is_lost = True
+
+    submitted = api.post(SESSIONS, place.request())
+    log = api.get(f"{SESSIONS}{session.pk}/logs/")
+    with pytest.raises(Unavailable, match="did not start Board"):
+        start_app(session.pk, "board")
+
+    assert (submitted.status_code, submitted.json()["status"]) == (201, "PENDING")
+    assert api.get(f"{SESSIONS}{session.pk}/").status_code == 200
+    assert (log.status_code, log.json()["code"]) == (503, "unavailable")
+    assert "does not answer" in log.json()["message"]

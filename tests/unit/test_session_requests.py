@@ -63,3 +63,7 @@ def test_mount_below_the_home_directory_is_taken_as_it_is() -> None:
     mounts = [{"folder": "d", "path": "/home/work/in/depth", "readonly": True}]
     [mount] = parse_request(raw(mounts=mounts)).mounts
     assert (mount.path, mount.is_readonly) == ("/home/work/in/depth", True)
+
+
+def test_a_time_limit_may_be_text_as_forms_send_it() -> None:
+    assert parse_request(raw(type="batch", command="ls", timeout_s="60")).timeout_s == 60

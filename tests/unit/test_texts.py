@@ -1,0 +1,57 @@
+"""Text that people send, and text that quotes it."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.texts import check_text, quoted, shown, unknown_field
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("train", "“train”"),
+        ("x" * 100, f"“{'x' * 40}…”"),
+        ("a\0b\x1b\u202e\ud800\u200b", "“a�b����”"),
+        (None, "“null”"),
+        (True, "“true”"),
+        (False, "“false”"),
+        (7, "“7”"),
+        (10**41, "“a very large number”"),
+        (-(10**400), "“a very large number”"),
+        (float("nan"), "“nan”"),
+        ({"a": 1}, "“an object”"),
+        ([1], "“a list”"),
+        ({1}, "“something else”"),
+    ],
+    ids=lambda value: ascii(value)[:20],
+)
+def test_a_value_is_quoted_so_that_it_can_be_read(value: object, words: str) -> None:
+    assert quoted(value) == words
+
+
+@given(st.text() | st.text(alphabet=st.characters(categories=["Cs", "Cc", "Cf"])))
+def test_what_is_quoted_can_be_stored_and_shown(text: str) -> None:
+    assert len(shown(text)) <= 41
+    assert not {unicodedata.category(character) for character in shown(text)} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    shown(text).encode()
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\tb", "\0", "\x7f", "\u202e", "\u2028", "\ue000"])
+def test_text_of_one_line_has_only_what_shows(text: str) -> None:
+    with pytest.raises(ValueError, match="do not show"):
+        check_text(text, max_length=100)
+
+
+def test_lines_and_tabs_are_allowed_where_there_may_be_many() -> None:
+    assert check_text("a\r\n\tb", max_length=10, is_multiline=True) == "a\r\n\tb"
+    with pytest.raises(ValueError, match="do not show"):
+        check_text("a\x0bb", max_length=10, is_multiline=True)
+
+
+def test_a_slip_is_told_from_a_field_that_nobody_knows() -> None:
+    known = ("name", "project")
+    assert unknown_field("nmae", known).endswith("Did you mean “name”?")
+    assert unknown_field("x" * 10_000, known).endswith("Known here: name, project.")
