@@ -44,6 +44,7 @@ def keep_moorings() -> None:
 def purge_expired() -> None:
     AppTicket.objects.filter(expires_at__lt=clock.now()).delete()
     AppLogin.objects.exclude(session__ended_at=None).delete()
+    AppLogin.objects.filter(expires_at__lt=clock.now()).delete()
     for agent in connected_agents().filter(last_error=""):
         try:
             reconcile.reap_leftovers(agent, runtime_of(agent))
