@@ -54,7 +54,7 @@ def launch_session(session_id: UUID) -> None:
     or the session has moved on; it stays in its stage while the engine does not answer."""
     failure: RuntimeFault | BerthError | None = None
     with try_exclusive(work_lock(session_id)) as is_mine:
-        session = ComputeSession.objects.with_parts().filter(pk=session_id, status__in=LAUNCHING).first()
+        session = ComputeSession.objects.to_launch().filter(pk=session_id, status__in=LAUNCHING).first()
         if not is_mine or session is None:
             return
         try:
@@ -112,7 +112,6 @@ def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
     if current in order and order.index(current) >= order.index(to):
         return
     lifecycle.transition(session.pk, to=to, reason=reason, actor=SYSTEM)
-    session.refresh_from_db(fields=["status"])
 
 
 def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
@@ -139,7 +138,7 @@ def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
         gid=settings.BERTH_CONTAINER_GID,
         network_pool=settings.BERTH_SESSION_POOL,
         has_readonly_root=session.image.bears_readonly_root,
-        mooring_id=mooring_of(session.pk, kernel.agent_id),
+        mooring_id=mooring_of(session.pk, kernel.placed_agent),
     )
 
 

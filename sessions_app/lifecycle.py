@@ -66,7 +66,7 @@ def transition(
     return session
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def transition_many(
     session_ids: Iterable[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor
 ) -> list[ComputeSession]:

@@ -31,6 +31,11 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
     def ended(self) -> "ComputeSessionQuerySet":
         return self.filter(status__in=TERMINAL)
 
+    def to_launch(self) -> "ComputeSessionQuerySet":
+        """With all that a launch needs. 3 queries."""
+        kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
+        return self.select_related("project", "image").prefetch_related(kernels, "mounts__folder")
+
     def with_parts(self) -> "ComputeSessionQuerySet":
         """With all that lists and details show. 4 queries, any number of sessions."""
         related = ("project", "domain", "owner", "image", "resource_group")

@@ -56,16 +56,16 @@ def take_mooring(session_id: UUID, agent: Agent) -> UUID | None:
     return found[0] if found else None
 
 
-def mooring_of(session_id: UUID, agent_id: int | None) -> UUID | None:
+def mooring_of(session_id: UUID, agent: Agent) -> UUID | None:
     """The mooring that the session has taken on this machine."""
     return (
-        Mooring.objects.filter(session_id=session_id, agent_id=agent_id).values_list("pk", flat=True).first()
+        Mooring.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
     )
 
 
 def remove_network_of(session_id: UUID, agent: Agent, runtime: ContainerRuntime) -> None:
     """The network of a session, made ahead or for it, is gone. Raises RuntimeFault."""
-    mooring_id = mooring_of(session_id, agent.pk)
+    mooring_id = mooring_of(session_id, agent)
     if mooring_id is None:
         runtime.remove_network(specs.network_name(session_id))
     else:
