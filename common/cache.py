@@ -5,10 +5,11 @@ from typing import Any
 
 import redis
 import structlog
+from django.conf import settings
 from django.core.cache.backends.redis import RedisCache
 
 from common.outages import Outage
-from common.redis import demand_redis
+from common.redis import client, demand_redis
 
 log = structlog.get_logger(__name__)
 
@@ -44,3 +45,14 @@ class CalmRedisCache(RedisCache):
     incr = _calm("incr", lambda key, delta=1, version=None: delta)
     delete = _calm("delete", lambda *_, **__: False)
     delete_many = _calm("delete_many", lambda *_, **__: None)
+
+
+def forget_what_was_asked() -> None:
+    """Forget who asked for what (keys with `-asked`): Redis counts seconds by the time of day, and would remember it for
+    hours when that is set back."""
+    try:
+        demand_redis()
+        for key in client().scan_iter(match=f"{settings.CACHES['default']['KEY_PREFIX']}:*-asked*"):
+            client().delete(key)
+    except (redis.RedisError, Outage) as error:
+        log.warning("cache.lost", method="forget_what_was_asked", error=str(error))

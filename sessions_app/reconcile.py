@@ -27,6 +27,7 @@ from agents.services import shift_instants
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
+from common.cache import forget_what_was_asked
 from common.dispatch import TaskName, enqueue_on_commit
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
@@ -93,6 +94,7 @@ def follow_the_clock() -> None:
         cache.set(CLOCK_KEY, clock.reading(), timeout=None)
     if step:
         log.warning("reconcile.clock_was_set", seconds=step.total_seconds())
+        forget_what_was_asked()
         lifecycle.shift_deadlines(step)
         shift_instants(step)
 

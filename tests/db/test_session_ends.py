@@ -4,6 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
+from django.core.cache import cache
 
 from agents import lifecycle as agent_lifecycle
 from agents.runtime.base import RuntimeRefused
@@ -162,6 +163,17 @@ def test_lost_work_is_found_after_the_clock_was_set_back(
     with clock.frozen_at(clock.now() - timedelta(hours=1) + timedelta(seconds=30)):
         reconcile.reconcile_sessions()
     assert asked == [str(session.pk)]
+
+
+def test_what_was_asked_before_the_clock_was_set_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    reconcile.follow_the_clock()
+    begun = clock.reading()
+    assert cache.add("tick-asked:1", 1, timeout=5)
+    cache.set("kept", 1)
+    monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
+    reconcile.follow_the_clock()
+    assert cache.add("tick-asked:1", 1, timeout=5)
+    assert cache.get("kept") == 1
 
 
 def test_the_time_server_s_small_corrections_are_no_step(monkeypatch: pytest.MonkeyPatch) -> None:

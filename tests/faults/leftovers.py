@@ -42,8 +42,8 @@ def remove_run(home: Path) -> None:
     mark = f"{MARK}={home}".encode()
     wait_until(lambda: not kill_all(marked(mark)), deadline_s=60)
     for group in groups_of(home):
-        wait_until(lambda group=group: not kill_all(members(group)), deadline_s=60)  # type: ignore[misc]
-        remove_group(group)
+        # A group stays for as long as a dead process in it has not been waited for.
+        wait_until(lambda group=group: is_removed(group), deadline_s=60)  # type: ignore[misc]
     unmount_below(home)
     for bridge in bridges_in(pool_of(home)):
         delete_bridge(bridge)
@@ -104,12 +104,15 @@ def members(group: Path) -> list[int]:
     return [pid for pid in pids if is_alive(pid)]
 
 
-def remove_group(group: Path) -> None:
+def is_removed(group: Path) -> bool:
+    """Kill what runs in it, and try to remove it; whether it is gone."""
+    kill_all(members(group))
     for directory in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
         with contextlib.suppress(OSError):
             directory.rmdir()
     with contextlib.suppress(OSError):
         group.rmdir()
+    return not group.exists()
 
 
 def mounts_below(home: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 import httpx
@@ -108,9 +109,14 @@ def test_postgresql_stalled_during_launches(world: World, fault: Fault) -> None:
     fault.begins()
     sessions = world.client.start_many(4)
     world.portal.hang("postgres")
-    answer = world.client.call("GET", "sessions/")
+    with (
+        ThreadPoolExecutor() as people
+    ):  # at once: an open app goes on for half a minute without the database
+        program = people.submit(world.client.call, "GET", "sessions/")
+        page = people.submit(world.page, "/sessions/")
+    answer = program.result()
     assert (answer.status_code, answer.json()["code"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "database_lost")
-    assert world.page("/sessions/") == HTTPStatus.SERVICE_UNAVAILABLE
+    assert page.result() == HTTPStatus.SERVICE_UNAVAILABLE
     world.demand_app()
     world.portal.go_on()
     world.client.wait_for(sessions, "RUNNING")
