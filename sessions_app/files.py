@@ -3,6 +3,7 @@
 Who may and where is decided first, with the database (`open_files`); the rest is for the event loop and asks the engine alone.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -10,6 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from channels.db import database_sync_to_async
+from django.db import DatabaseError
+
+from accounts.logins import Login, live_logins
 from agents.models import Agent
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.runtime.base_files import (
@@ -25,6 +30,7 @@ from agents.selectors import async_runtime_of
 from common import audit
 from common.actors import Actor
 from common.errors import (
+    BerthError,
     Conflict,
     InvalidInput,
     NotFound,
@@ -33,6 +39,7 @@ from common.errors import (
     TooManyRequests,
     Unavailable,
 )
+from common.revocations import RECHECK_S
 from common.slots import format_bytes
 from sessions_app.archives import (
     ArchiveRefused,
@@ -46,6 +53,7 @@ from sessions_app.selectors import Action, access_session, running_kernel
 LISTED_ENTRIES = 2000
 UPLOAD_BYTES = 8 * 2**30
 DOWNLOAD_BYTES = 64 * 2**30
+UNKNOWN_LIMIT_S = 30
 UPLOAD_ENTRIES = 200_000
 UPLOAD_LINKS = 50_000
 TRANSFERS_PER_PERSON = 8
@@ -58,7 +66,9 @@ _of_person: Counter[int] = Counter()
 class OpenFiles:
     """The files of one container, for somebody who may use them."""
 
-    user_id: int
+    actor: Actor
+    login: Login
+    session_id: UUID
     agent: Agent
     container: str
 
@@ -75,14 +85,16 @@ class Download:
     place: Place
 
 
-def open_files(*, actor: Actor, session_id: UUID, kernel_name: str = "main1", action: str = "") -> OpenFiles:
+def open_files(
+    *, actor: Actor, login: Login, session_id: UUID, kernel_name: str = "main1", action: str = ""
+) -> OpenFiles:
     """Raises NotFound, PermissionDenied, Conflict. With an `action` it is written down as that."""
     session = access_session(actor, session_id, Action.OPEN_TERMINAL)
     kernel = running_kernel(session, kernel_name)
 
     if action:
         audit.record(actor=actor, action=action, target=session)
-    return OpenFiles(session.owner_id, kernel.placed_agent, kernel.container_name)
+    return OpenFiles(actor, login, session.pk, kernel.placed_agent, kernel.container_name)
 
 
 async def stat_path(files: OpenFiles, path: str) -> tuple[str, Entry]:
@@ -113,9 +125,9 @@ async def find_directory(files: OpenFiles, path: str) -> Download:
 async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
     """As many bytes as the file had when it was found. Raises Unavailable if it has become shorter."""
     left = download.place.entry.size_bytes
-    with _one_more_of(download.files.user_id), _refusals():
+    with _one_more_of(download.files), _refusals():
         async with aclosing(download.files.port.read(download.place)) as pieces:
-            async for piece in pieces:
+            async for piece in _while_allowed(download.files, pieces):
                 yield piece[:left]
                 left -= len(piece)
                 if left <= 0:
@@ -127,10 +139,10 @@ async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
 async def stream_directory(download: Download) -> AsyncGenerator[bytes, None]:
     """A tar of what is in it and may be read, with names relative to it."""
     sent = 0
-    with _one_more_of(download.files.user_id), _refusals():
+    with _one_more_of(download.files), _refusals():
         async with aclosing(download.files.port.pack(download.place)) as packed:
             async with aclosing(screen(packed, out_of_session)) as pieces:
-                async for piece in pieces:
+                async for piece in _while_allowed(download.files, pieces):
                     sent += len(piece)
                     if sent > DOWNLOAD_BYTES:
                         raise _too_large(DOWNLOAD_BYTES)
@@ -145,7 +157,7 @@ async def write_file(
         directory, name = parse_file_path(path)
         bits = parse_mode(mode) if mode else 0o644
 
-    with _one_more_of(files.user_id), _refusals():
+    with _one_more_of(files), _refusals():
         async with _staging(files, directory) as staging:
             await staging.write(name, bits, _bounded(content))
             await staging.commit()
@@ -157,7 +169,7 @@ async def write_archive(
 ) -> tuple[str, IntoSession]:
     """Unpacks a tar into the directory, over what is there; nothing of an archive that is refused. What was counted."""
     directory = _path(path)
-    with _one_more_of(files.user_id), _refusals():
+    with _one_more_of(files), _refusals():
         rule = IntoSession(
             entries_limit=UPLOAD_ENTRIES,
             links_limit=UPLOAD_LINKS,
@@ -192,6 +204,32 @@ async def _bounded(content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
+async def _while_allowed(files: OpenFiles, pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """`pieces`, of which none leaves later than 5 s after the right to them has ended. Raises PermissionDenied."""
+    now = asyncio.get_running_loop().time
+    looked_at = known_at = now()
+    async for piece in pieces:
+        if now() - looked_at > RECHECK_S:
+            looked_at = now()
+            try:
+                is_allowed = await _is_allowed(files)
+                known_at = now()
+            except DatabaseError:
+                is_allowed = now() - known_at < UNKNOWN_LIMIT_S
+            if not is_allowed:
+                raise PermissionDenied("Access has ended: the session stopped, or you were signed out.")
+        yield piece
+
+
+@database_sync_to_async
+def _is_allowed(files: OpenFiles) -> bool:
+    try:
+        session = access_session(files.actor, files.session_id, Action.OPEN_TERMINAL)
+    except BerthError:
+        return False
+    return session.is_running and files.login in live_logins([files.login])
+
+
 @asynccontextmanager
 async def _staging(files: OpenFiles, directory: str) -> Any:
     staging = await files.port.stage(directory)
@@ -202,7 +240,8 @@ async def _staging(files: OpenFiles, directory: str) -> Any:
 
 
 @contextmanager
-def _one_more_of(user_id: int) -> Iterator[None]:
+def _one_more_of(files: OpenFiles) -> Iterator[None]:
+    user_id = files.login.user_id
     if _of_person[user_id] >= TRANSFERS_PER_PERSON:
         raise TooManyRequests(
             f"{TRANSFERS_PER_PERSON} of your transfers are under way, as many as there may be.",

@@ -16,6 +16,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from accounts.logins import login_of
 from agents.runtime.base_files import Entry, EntryType
 from common.api import ErrorOut, actor_of
 from common.errors import InvalidInput
@@ -152,7 +153,11 @@ def _opened(request: Request, session_id: UUID, *, action: str = "") -> OpenFile
     """Checked with the database, whose connection is given back: the engine may take its time."""
     kernel = request.query_params.get("kernel", "main1")
     opened = files.open_files(
-        actor=actor_of(request), session_id=session_id, kernel_name=kernel, action=action
+        actor=actor_of(request),
+        login=login_of(request),
+        session_id=session_id,
+        kernel_name=kernel,
+        action=action,
     )
     if not connection.in_atomic_block:  # tests run in a transaction
         connection.close()
