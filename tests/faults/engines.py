@@ -201,7 +201,8 @@ class OwnEngine:
         )
 
     def _dockerd_options(self) -> tuple[str, ...]:
-        """Walls and addresses of the machine stay as they are: no default bridge, no rule of iptables."""
+        """Walls and addresses of the machine stay as they are: no rule of iptables, and no `bridge=none`, which would
+        delete docker0, the machine's own engine's bridge; both find it as it is, and no container of ours joins it."""
         folder = self.folder
         given = {
             "config-file": folder / "daemon.json",
@@ -212,7 +213,6 @@ class OwnEngine:
             "pidfile": folder / "engine.pid",
             "cgroup-parent": cgroup_of(self._home),
             "exec-opt": "native.cgroupdriver=cgroupfs",
-            "bridge": "none",
             "iptables": "false",
             "ip6tables": "false",
             "ip-masq": "false",
