@@ -58,9 +58,7 @@ def take_mooring(session_id: UUID, agent: Agent) -> UUID | None:
 
 def mooring_of(session_id: UUID, agent: Agent) -> UUID | None:
     """The mooring that the session has taken on this machine."""
-    return (
-        Mooring.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
-    )
+    return Mooring.objects.filter(session_id=session_id, agent=agent).values_list("pk", flat=True).first()
 
 
 def remove_network_of(session_id: UUID, agent: Agent, runtime: ContainerRuntime) -> None:

@@ -112,7 +112,9 @@ REASON_SENTENCES = MappingProxyType(
     }
 )
 
-LATE_END = "Its machine has not removed its container yet and is asked again; until then it keeps what it holds."
+LATE_END = (
+    "Its machine has not removed its container yet and is asked again; until then it keeps what it holds."
+)
 
 # The end state that follows TERMINATING for each reason to end; what is not named ends in ERROR.
 OUTCOMES = MappingProxyType(

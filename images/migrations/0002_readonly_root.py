@@ -4,15 +4,16 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('images', '0001_images'),
+        ("images", "0001_images"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='containerimage',
-            name='bears_readonly_root',
-            field=models.BooleanField(default=False, help_text='Its programs write to the home, /tmp and /var/tmp alone.'),
+            model_name="containerimage",
+            name="bears_readonly_root",
+            field=models.BooleanField(
+                default=False, help_text="Its programs write to the home, /tmp and /var/tmp alone."
+            ),
         ),
     ]

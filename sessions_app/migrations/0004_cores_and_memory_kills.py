@@ -4,30 +4,29 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('sessions_app', '0003_app_doors'),
+        ("sessions_app", "0003_app_doors"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='kernel',
-            name='cpuset',
-            field=models.CharField(blank=True, help_text='Cores, like 0-2,5; empty: all.', max_length=1024),
+            model_name="kernel",
+            name="cpuset",
+            field=models.CharField(blank=True, help_text="Cores, like 0-2,5; empty: all.", max_length=1024),
         ),
         migrations.AddField(
-            model_name='kernel',
-            name='memory_killed_at',
+            model_name="kernel",
+            name="memory_killed_at",
             field=models.DateTimeField(help_text="The last of them, by the engine's clock.", null=True),
         ),
         migrations.AddField(
-            model_name='kernel',
-            name='memory_kills',
-            field=models.PositiveIntegerField(default=0, help_text='Programs that the kernel ended.'),
+            model_name="kernel",
+            name="memory_kills",
+            field=models.PositiveIntegerField(default=0, help_text="Programs that the kernel ended."),
         ),
         migrations.AddField(
-            model_name='kernel',
-            name='memory_peak_bytes',
-            field=models.BigIntegerField(help_text='As of then.', null=True),
+            model_name="kernel",
+            name="memory_peak_bytes",
+            field=models.BigIntegerField(help_text="As of then.", null=True),
         ),
     ]

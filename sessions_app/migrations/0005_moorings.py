@@ -10,44 +10,61 @@ import common.clock
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('accounts', '0001_people'),
-        ('agents', '0001_machines'),
-        ('images', '0002_readonly_root'),
-        ('sessions_app', '0004_cores_and_memory_kills'),
+        ("accounts", "0001_people"),
+        ("agents", "0001_machines"),
+        ("images", "0002_readonly_root"),
+        ("sessions_app", "0004_cores_and_memory_kills"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Mooring',
+            name="Mooring",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('is_ready', models.BooleanField(default=False)),
-                ('made_at', models.DateTimeField(default=common.clock.now)),
+                (
+                    "id",
+                    models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
+                ),
+                ("is_ready", models.BooleanField(default=False)),
+                ("made_at", models.DateTimeField(default=common.clock.now)),
             ],
         ),
         migrations.AddIndex(
-            model_name='computesession',
-            index=models.Index(condition=models.Q(('started_at__isnull', False)), fields=['started_at'], name='session_started'),
+            model_name="computesession",
+            index=models.Index(
+                condition=models.Q(("started_at__isnull", False)),
+                fields=["started_at"],
+                name="session_started",
+            ),
         ),
         migrations.AddField(
-            model_name='mooring',
-            name='agent',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='moorings', to='agents.agent'),
+            model_name="mooring",
+            name="agent",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="moorings", to="agents.agent"
+            ),
         ),
         migrations.AddField(
-            model_name='mooring',
-            name='session',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='moorings', to='sessions_app.computesession'),
+            model_name="mooring",
+            name="session",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="moorings",
+                to="sessions_app.computesession",
+            ),
         ),
         migrations.AddIndex(
-            model_name='mooring',
-            index=models.Index(condition=models.Q(('session', None)), fields=['agent', 'made_at'], name='mooring_free'),
+            model_name="mooring",
+            index=models.Index(
+                condition=models.Q(("session", None)), fields=["agent", "made_at"], name="mooring_free"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='mooring',
-            constraint=models.UniqueConstraint(fields=('session', 'agent'), name='one_mooring_of_session_and_agent'),
+            model_name="mooring",
+            constraint=models.UniqueConstraint(
+                fields=("session", "agent"), name="one_mooring_of_session_and_agent"
+            ),
         ),
     ]

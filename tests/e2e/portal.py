@@ -44,7 +44,14 @@ class RunningPortal:
 
     def start(self, deadline_s: float = FIRST_START_S) -> None:
         """Run bin/up; returns when it greets."""
-        command: list[str | Path] = [CHECKOUT / "bin" / "up", "--data", self.data, "--port", str(self.port), *self._options]
+        command: list[str | Path] = [
+            CHECKOUT / "bin" / "up",
+            "--data",
+            self.data,
+            "--port",
+            str(self.port),
+            *self._options,
+        ]
         process = subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
