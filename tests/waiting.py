@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(predicate: Callable[[], T], *, deadline_s: float = 10, interval_s: float = 0.02) -> T:
+def wait_until(predicate: Callable[[], T], *, deadline_s: float = 30, interval_s: float = 0.02) -> T:
     """The first true value of `predicate()`, asked every `interval_s`. AssertionError after `deadline_s`."""
     end = time.monotonic() + deadline_s
     pause = threading.Event()

@@ -22,7 +22,7 @@ BROWSER_OPTIONS = (
     "--disable-component-update",
     "--disable-sync",
 )
-PATIENCE_MS = 15_000
+PATIENCE_MS = 60_000
 WINDOW = {"width": 1280, "height": 800}
 
 Browse = Callable[..., Page]

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.person import Person
 from tests.waiting import wait_until
 
-LAB_DEADLINE_MS = 45_000
+LAB_DEADLINE_MS = 120_000
 
 
 def sign_in(page: Page, person: Person) -> None:

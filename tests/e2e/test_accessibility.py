@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 from tests.e2e.conftest import Browse
 from tests.e2e.person import Person
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 TELEPHONE = {"width": 360, "height": 780}

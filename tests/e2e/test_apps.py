@@ -14,7 +14,7 @@ from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 CUT_WITHIN_S = 5
 
@@ -88,7 +88,7 @@ def test_an_app_is_cut_off_when_its_session_stops(browse: Browse, user: Person) 
 
     page.get_by_role("button", name="Stop").click()
     stopped_at = time.monotonic()
-    wait_until(lambda: pump(lab) or all(socket.is_closed() for socket in sockets), deadline_s=15)
+    wait_until(lambda: pump(lab) or all(socket.is_closed() for socket in sockets), deadline_s=60)
 
     assert time.monotonic() - stopped_at < CUT_WITHIN_S
     answer = lab.reload()

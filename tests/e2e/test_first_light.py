@@ -7,7 +7,7 @@ from tests.e2e.conftest import Browse
 from tests.e2e.pages import TerminalPage, compute, expect_launcher, expect_status, follow, sign_in
 from tests.e2e.person import Person
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 WRITE_AND_SAY = """
 with open("/home/work/results/answer.txt", "w") as file:

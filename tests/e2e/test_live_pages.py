@@ -7,7 +7,7 @@ from tests.e2e.conftest import Browse
 from tests.e2e.pages import do_not_reload, expect_status, has_not_reloaded
 from tests.e2e.person import Person
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 SAY_WAIT_SAY = "echo first; until [ -e signals/go ]; do sleep 0.1; done; echo second; exit 7"
 

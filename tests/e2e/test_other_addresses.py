@@ -10,7 +10,7 @@ from tests.e2e.pages import compute, expect_launcher, follow, sign_in
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal, own_address
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 def test_opened_by_a_plain_address_apps_open_at_ports_and_the_page_says_what_that_weakens(

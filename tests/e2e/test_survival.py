@@ -20,7 +20,7 @@ from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 def test_a_session_is_reachable_again_after_the_portal_was_restarted(

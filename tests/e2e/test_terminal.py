@@ -12,7 +12,7 @@ from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 LONG_TEXT = "".join(f"{number:06d} the quick brown fox jumps over the lazy dog\n" for number in range(4000))
 

@@ -138,13 +138,13 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
     second = place.up()
-    second.wait_for(f"Berth is running already: {re.escape(up.url)}", deadline_s=15)
+    second.wait_for(f"Berth is running already: {re.escape(up.url)}", deadline_s=60)
     assert second.process.wait(15) == 0
 
     for part in ("postgres", "redis-server", "portal.web_server"):
         killed = up.pid_of(part)
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda part=part, killed=killed: up.pid_of(part) not in (0, killed), deadline_s=15)
+        wait_until(lambda part=part, killed=killed: up.pid_of(part) not in (0, killed), deadline_s=60)
         wait_until(up.is_healthy, deadline_s=20)
 
     up.process.kill()
