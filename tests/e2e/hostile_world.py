@@ -60,12 +60,13 @@ class World:
     target_tab: Page = field(init=False)
 
     def begin(self) -> None:
-        """A browser in which the person has opened both apps."""
+        """A browser in which the person has opened both apps; one that begins again is signed in to them already."""
         self.context = self.browser.new_context(storage_state=self.signed_in)
         self.context.set_default_timeout(PATIENCE_MS)
         self.context.add_init_script(HELPERS)
         self.hostile_tab = self.opened(self.hostile)
         self.target_tab = self.opened(self.target)
+        self.signed_in = self.context.storage_state()
 
     def again(self) -> None:
         """The same in a browser that knows nothing of what happened."""
@@ -164,9 +165,14 @@ class CarelessPortal(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class CarelessServer(http.server.ThreadingHTTPServer):
+    def handle_error(self, *words: object) -> None:
+        """Browsers go away in the middle of an answer."""
+
+
 @contextmanager
 def careless_world(browser: Browser) -> Iterator[World]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), CarelessPortal)
+    server = CarelessServer(("127.0.0.1", 0), CarelessPortal)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}"
     cookies = {"berth_session": VICTIM, "door-target": VICTIM, "door-hostile": VICTIM}
