@@ -10,7 +10,7 @@ from tests.e2e.hostile_attempts import ATTEMPTS, Attempt
 from tests.e2e.hostile_world import World
 from tests.e2e.portal import RunningPortal, own_address
 
-pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
