@@ -5,17 +5,16 @@ from collections import deque
 from collections.abc import Coroutine
 from enum import Enum, auto
 from typing import Any, cast
-from urllib.parse import unquote
 
 import httptools
 
-from common.server.asgi import Scope
+from common.server.asgi import http_scope
 from common.server.exchange import Exchange
+from common.server.flow import Flow
 from common.server.forwarded import TrustedProxies
 from common.server.front import Front
 from common.server.heads import (
     Fields,
-    Reading,
     Refused,
     check_websocket,
     encode_answer,
@@ -26,7 +25,7 @@ from common.server.limits import Limits
 from common.server.lobby import Lobby
 from common.server.pace import Pace, Verdict
 from common.server.sockets import addresses, notice_vanishing
-from common.server.upgrade import Within, handshake_bytes, make_websocket_scope
+from common.server.upgrade import Within, hand_over, make_websocket_scope
 
 _NEVER = float("inf")
 _BUSY = encode_answer(503, ((b"content-length", b"0"), (b"retry-after", b"5"), (b"connection", b"close")))
@@ -41,7 +40,7 @@ class Phase(Enum):
     GONE = auto()
 
 
-class HttpProtocol(asyncio.Protocol):
+class HttpProtocol(Flow):
     """Made by uvicorn for each connection. `protocol_class` makes a class with what connections share."""
 
     front: Front | None = None
@@ -49,7 +48,6 @@ class HttpProtocol(asyncio.Protocol):
     lobby: Lobby
     proxies: TrustedProxies | None = None
 
-    _transport: asyncio.Transport
     _url: bytes
     _fields: Fields
 
@@ -60,9 +58,8 @@ class HttpProtocol(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        self.loop = _loop or asyncio.get_running_loop()
+        super().__init__(_loop or asyncio.get_running_loop())
         self.deadline = _NEVER
-        self.is_write_paused = False
         self._config = config
         self._server = server_state
         self._app_state = app_state
@@ -72,8 +69,6 @@ class HttpProtocol(asyncio.Protocol):
         self._latest: Exchange | None = None  # the one that is read
         self._queue: deque[Exchange] = deque()
         self._refusal: Refused | None = None
-        self._is_read_paused = False
-        self._drain: asyncio.Future[None] | None = None
         self._overhead_bytes = 0
         self._arrived_bytes = self._fed_bytes = self._begun_at_bytes = 0
         self._pace = Pace(self.limits)
@@ -133,13 +128,8 @@ class HttpProtocol(asyncio.Protocol):
         self._queue.clear()
         self.resume_writing()
 
-    def pause_writing(self) -> None:
-        self.is_write_paused = True
-
     def resume_writing(self) -> None:
-        self.is_write_paused = False
-        if self._drain is not None and not self._drain.done():
-            self._drain.set_result(None)
+        super().resume_writing()
         if self._current is not None and self._current.watcher is not None:
             self._current.watcher.on_writable()
 
@@ -179,7 +169,11 @@ class HttpProtocol(asyncio.Protocol):
         except Refused as exc:
             self._refusal = exc
             raise
-        scope = self._scope(method.decode(), version, reading)
+        scheme, client = "http", self._peer
+        if self.proxies is not None:
+            scheme, client = self.proxies.asker(self._peer, self._fields)
+        scope = http_scope(method.decode(), version, reading, self._fields)
+        scope.update(scheme=scheme, client=client, server=self._own, state=self._app_state.copy())
         keep_alive = version == "1.1" and parser.should_keep_alive()
         exchange = Exchange(self, scope, reading, keep_alive=keep_alive)
         self._latest = exchange
@@ -219,16 +213,6 @@ class HttpProtocol(asyncio.Protocol):
         task = self.loop.create_task(work)
         self._server.tasks.add(task)
         task.add_done_callback(self._server.tasks.discard)
-
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
-
-    async def drained(self) -> None:
-        """Returns when the client keeps up, or has gone."""
-        while self.is_write_paused:
-            if self._drain is None or self._drain.done():
-                self._drain = self.loop.create_future()
-            await asyncio.shield(self._drain)
 
     @property
     def date_header(self) -> tuple[bytes, bytes]:
@@ -306,27 +290,9 @@ class HttpProtocol(asyncio.Protocol):
 
     # ours
 
-    def _scope(self, method: str, version: str, reading: Reading) -> Scope:
-        scheme, client = "http", self._peer
-        if self.proxies is not None:
-            scheme, client = self.proxies.asker(self._peer, self._fields)
-        path = reading.path.decode("ascii")
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": version,
-            "method": method,
-            "scheme": scheme,
-            "path": unquote(path) if "%" in path else path,
-            "raw_path": reading.path,
-            "query_string": reading.query,
-            "root_path": "",
-            "headers": self._fields,
-            "client": client,
-            "server": self._own,
-            "state": self._app_state.copy(),
-            "extensions": {},
-        }
+    @property
+    def _is_gone(self) -> bool:
+        return self._phase is Phase.GONE
 
     def _weigh_head(self) -> None:
         sizes = [len(name) + len(value) + 4 for name, value in self._fields]
@@ -410,36 +376,18 @@ class HttpProtocol(asyncio.Protocol):
             make_websocket_scope(exchange)
             exchange.run(self._config.loaded_app)
         else:
-            self._hand_over(exchange.scope)
-
-    def _hand_over(self, scope: Scope) -> None:
-        """Websockets of the portal itself are the library's, which reads the request again."""
-        inner = self._config.ws_protocol_class(
-            config=self._config, server_state=self._server, app_state=self._app_state
-        )
-        self._server.connections.discard(self)
-        self.deadline = _NEVER
-        self._transport.set_protocol(Within(self, inner))
-        inner.connection_made(self._transport)
-        inner.scheme = "wss" if scope["scheme"] == "https" else "ws"
-        inner.client = scope["client"]
-        inner.data_received(handshake_bytes(scope) + self._early)
+            self._server.connections.discard(self)
+            self.deadline = _NEVER
+            inner = self._config.ws_protocol_class(
+                config=self._config, server_state=self._server, app_state=self._app_state
+            )
+            hand_over(self, self._transport, inner, exchange.scope, self._early)
 
     def _keep_early(self, data: bytes) -> None:
         """What a client sends before its handshake is answered waits here, or in its own buffers."""
         self._early += data
         if len(self._early) > self.limits.taken_ahead_bytes:
             self._pause_reading()
-
-    def _pause_reading(self) -> None:
-        if not self._is_read_paused and self._phase is not Phase.GONE:
-            self._is_read_paused = True
-            self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if self._is_read_paused and self._phase is not Phase.GONE:
-            self._is_read_paused = False
-            self._transport.resume_reading()
 
 
 def protocol_class(

@@ -1,6 +1,7 @@
 """How a connection stops speaking HTTP."""
 
 import asyncio
+from typing import Any
 
 from common.server.asgi import Scope
 from common.server.exchange import Exchange
@@ -44,3 +45,14 @@ def handshake_bytes(scope: Scope) -> bytes:
     for name, value in scope["headers"]:
         lines += (name, b": ", value, b"\r\n")
     return b"".join((*lines, b"\r\n"))
+
+
+def hand_over(
+    outer: asyncio.Protocol, transport: asyncio.Transport, inner: Any, scope: Scope, early: bytes
+) -> None:
+    """Websockets of the portal itself are the library's, which reads the request again."""
+    transport.set_protocol(Within(outer, inner))
+    inner.connection_made(transport)
+    inner.scheme = "wss" if scope["scheme"] == "https" else "ws"
+    inner.client = scope["client"]
+    inner.data_received(handshake_bytes(scope) + early)
