@@ -5,6 +5,8 @@ steps leaves a status from which the next run goes on.
 """
 
 import gzip
+from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -226,7 +228,7 @@ def end_session(session_id: UUID) -> None:
                 if kernel.agent is not None:
                     end_kernel(kernel, kernel.agent)
             for agent in {kernel.agent for kernel in session.kernels.all() if kernel.agent is not None}:
-                remove_network_of(session.pk, agent, runtime_of(agent))
+                leave_if_refused(partial(remove_network_of, session.pk, agent, runtime_of(agent)))
         except RuntimeFault as error:
             log.warning("end.not_yet", session_id=str(session_id), error=str(error))
             return
@@ -244,7 +246,18 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
             runtime.stop_container(kernel.container_name, STOP_GRACE_S)
         keep_log(kernel, runtime)
         runtime.remove_container(kernel.container_name)
-    runtime.remove_volume(specs.home_volume_name(kernel.pk))
+    leave_if_refused(partial(runtime.remove_volume, specs.home_volume_name(kernel.pk)))
+
+
+def leave_if_refused(remove: Callable[[], None]) -> None:
+    """The container is gone, so nothing is held for what it leaves: what the engine refuses to remove now (a volume
+    that a backup reads) the reconciler removes later. Raises RuntimeUnavailable."""
+    try:
+        remove()
+    except RuntimeUnavailable:
+        raise
+    except RuntimeFault as error:
+        log.warning("end.leftover", error=str(error))
 
 
 def keep_log(kernel: Kernel, runtime: ContainerRuntime) -> None:

@@ -73,9 +73,7 @@ def reconcile_agents() -> None:
         if agent.pk not in _under_way or _under_way[agent.pk].done():
             _under_way[agent.pk] = _lanes.submit(copy_context().run, _reconcile_in_lane, agent)
             lanes.append(_under_way[agent.pk])
-    done, _ = wait(lanes, timeout=ROUND_S)
-    for lane in done:
-        lane.result()
+    wait(lanes, timeout=ROUND_S)
 
 
 def _reconcile_in_lane(agent: Agent) -> None:
@@ -83,6 +81,9 @@ def _reconcile_in_lane(agent: Agent) -> None:
         reconcile_agent(agent, runtime_of(agent))
     except RuntimeFault as error:
         log.warning("reconcile.agent_failed", agent=agent.name, error=str(error))
+    except Exception:
+        # One machine's odd answer holds up neither the deadlines nor the other machines.
+        log.exception("reconcile.lane_failed", agent=agent.name)
     finally:
         connection.close()  # the lane's own
 
@@ -120,7 +121,6 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
             note_address(kernel, found[name])
     for kernel in ended:
         check_running(kernel, runtime)
-    note_memory_kills({name: each for name, each in running.items() if is_up(found.get(name))}, runtime)
     ids = ids_in([found[name] for name in strays], specs.KERNEL_LABEL)
     known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     for name in strays:
@@ -130,6 +130,7 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
             # Rows come before containers and are never deleted: this database is older than the container, restored
             # perhaps. Whoever restored it decides; `bin/down --purge` removes what is left.
             log.error("reconcile.unknown", container=name, agent=agent.name)
+    note_memory_kills({name: each for name, each in running.items() if is_up(found.get(name))}, runtime)
 
 
 def ids_in(things: Iterable[ContainerState | LabelledObject], label: str) -> set[UUID]:
@@ -192,6 +193,7 @@ def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
     between two removals left."""
     labels = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
     networks, volumes = runtime.list_networks(labels), runtime.list_volumes(labels)
+    demand_own_engine(agent, runtime)
     named = ids_in([*networks, *volumes], specs.SESSION_LABEL)
     ended = set(ComputeSession.objects.ended().filter(pk__in=named).values_list("pk", flat=True))
     adrift = reap_moorings(agent, (each.name for each in networks if specs.MOORING_LABEL in each.labels))

@@ -1,6 +1,7 @@
 """One connection to one Docker engine, and the wall where its errors become ours."""
 
 import json
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +50,8 @@ TRANSPORT_FAULTS = (
     OSError,
 )
 
+# Engines from 28 on put "failed to set up container networking: " before it.
+_NO_NETWORK = re.compile(r"(?:^|: )network \S+ not found")
 _FULL = (
     "no space left on device",
     "cannot allocate memory",
@@ -212,7 +215,7 @@ def fault_of_answer(status: int, text: str) -> RuntimeFault:
         return ImageMissing(text)
     if status == 404 and ("no such container" in low or "no such exec" in low):
         return ContainerGone(text)
-    if status == 404 and low.startswith("network ") and "not found" in low:
+    if status in (404, 500) and _NO_NETWORK.search(low):
         return NetworkMissing(text)
     if status == 409 and ("is not running" in low or "is paused" in low):
         return ContainerGone(text)
@@ -259,7 +262,8 @@ def run_once(client: EngineClient, name: str, config: dict[str, Any], timeout_s:
 def past_events(client: EngineClient, filters: dict[str, Any]) -> list[dict[str, Any]]:
     """What the engine remembers, oldest first. It is asked up to its own present: with an instant that is still to come it
     would wait for that."""
-    present = parsedate_to_datetime(client.get(f"{client.base_url}/_ping").headers["Date"])
+    answer = client.get(f"{client.base_url}/_ping", timeout=CALL_TIMEOUT_S)
+    present = parsedate_to_datetime(answer.headers["Date"])
     params = {"since": "1", "until": str(int(present.timestamp())), "filters": json.dumps(filters)}
     with client.get(client.url_of("/events"), params=params, timeout=CALL_TIMEOUT_S) as answer:
         raise_refusal(answer)

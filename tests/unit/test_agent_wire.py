@@ -229,6 +229,7 @@ def test_exit_code_is_unknown_until_the_container_has_ended() -> None:
         (500, "write /var/lib/docker/tmp: no space left on device", OutOfCapacity),
         (503, "service unavailable", RuntimeUnavailable),
         (404, "network berth-1 not found", NetworkMissing),
+        (404, "failed to set up container networking: network berth-1 not found", NetworkMissing),
         (500, "OCI runtime create failed", RuntimeRefused),
     ],
 )
