@@ -83,6 +83,7 @@ class _Source:
     def __init__(self, chunks: AsyncIterable[bytes]) -> None:
         self._chunks = aiter(chunks)
         self._held = b""
+        self._at = 0  # of what is held, this much has been taken
 
     async def block(self) -> bytes:
         """The next head; b"" at the end of the archive."""
@@ -99,15 +100,18 @@ class _Source:
 
     async def pieces(self, size: int) -> AsyncIterator[bytes]:
         left = size
-        while left:
+        while left > 0:
             piece = await self._take(min(left, PIECE_BYTES))
             left -= len(piece)
             yield piece
         await self._take(-size % BLOCK_BYTES)
 
     async def _take(self, size: int, *, may_end: bool = False) -> bytes:
-        kept = [self._held]
-        length = len(self._held)
+        length = len(self._held) - self._at
+        if size <= length:
+            begin, self._at = self._at, self._at + size
+            return self._held[begin : self._at]
+        kept = [self._held[self._at :]]
         while length < size:
             chunk = await anext(self._chunks, None)
             if chunk is None:
@@ -116,9 +120,8 @@ class _Source:
                 raise ArchiveRefused("The archive ends in the middle.")
             kept.append(chunk)
             length += len(chunk)
-        whole = b"".join(kept)
-        self._held = whole[size:]
-        return whole[:size]
+        self._held, self._at = b"".join(kept), size
+        return self._held[:size]
 
 
 def _head(block: bytes, extras: dict[bytes, bytes]) -> Head:
@@ -197,6 +200,8 @@ def _number(field_: bytes) -> int:
     if field_[:1] == b"\x80":
         return int.from_bytes(field_[1:], "big")
     digits = field_.strip(b" \0")
+    if digits and not digits.isdigit():  # int() takes signs and underscores, too
+        raise ArchiveRefused("This is not a tar archive, or it is broken.")
     try:
         return int(digits, 8) if digits else 0
     except ValueError:

@@ -106,6 +106,8 @@ class Connection(asyncio.Protocol):
 
     def hand_over(self, protocol: asyncio.Protocol, before: Callable[[], None]) -> None:
         """After a 101: give the connection to `protocol`, call `before`, then pass on what came behind the 101."""
+        if self.is_open:
+            self._transport.resume_reading()
         self.is_open = False
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
@@ -169,7 +171,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
-        if self._is_head_done and self._ends_with_connection:
+        if self._is_head_done and self._ends_with_connection and exc is None and self.fault is None:
             self._is_complete = True
         if self.fault is None:
             self.fault = UpstreamBroken("The app closed the connection.")
@@ -186,8 +188,13 @@ class Connection(asyncio.Protocol):
 
     # httptools
 
+    def on_message_begin(self) -> None:
+        if self._is_complete:  # a second answer changes nothing of the first
+            raise UpstreamBroken("The app sent bytes that belong to no response.")
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        if not self._is_head_done:  # trailers are no part of the head
+            self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
@@ -242,6 +249,7 @@ class Connection(asyncio.Protocol):
             return
         self._is_head_done = self._is_upgraded = True
         self._rest = rest
+        self._transport.pause_reading()  # until it is handed over
 
     def _flush_pieces(self) -> None:
         """One chunk for each read, so that an app's many tiny chunks cost no object each while they wait."""

@@ -63,7 +63,7 @@ async def _ask(
             uplink.start()
             async with asyncio.timeout(transport.timeouts.response_head_s):
                 response = await connection.response()
-            if response.status > _LARGEST_STATUS:
+            if not 200 <= response.status <= _LARGEST_STATUS:
                 raise UpstreamBroken(f"The app answered with status {response.status}.")
             return connection, response, uplink
         except TimeoutError as exc:

@@ -101,7 +101,7 @@ class Relay:
             if not connection.is_open:
                 self._end(connection.fault or UpstreamBroken("The connection was closed."))
             return False
-        if head.status > _LARGEST_STATUS:
+        if not 200 <= head.status <= _LARGEST_STATUS:
             self._end(UpstreamBroken(f"The app answered with status {head.status}."))
             return False
         has_body = exchange.scope["method"] == "HEAD" or head.status not in (204, 304)

@@ -76,7 +76,7 @@ class Exchange:
         self.tunnel: Tunnel | None = None
         self._protocol = protocol
         self._client_waits = reading.expects_continue and reading.has_body
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | bytearray] = []
         self._body_bytes = 0
         self._is_body_taken = False
         self._reader: asyncio.Future[None] | None = None
@@ -153,9 +153,9 @@ class Exchange:
         if not data or self.is_gone or self.scope.get("method") == "HEAD":
             return
         if self._left_bytes >= 0:
-            self._left_bytes -= len(data)
-            if self._left_bytes < 0:
+            if len(data) > self._left_bytes:
                 raise RuntimeError("The answer is longer than its Content-Length.")
+            self._left_bytes -= len(data)
         if self._chunked:
             data = b"%x\r\n%b\r\n" % (len(data), data)
         self._unsent = self._unsent + data if self._unsent else data
@@ -197,7 +197,12 @@ class Exchange:
 
     def feed(self, data: bytes) -> bool:
         """A piece of the request's body. False when there is more than should be taken ahead."""
-        self._pieces.append(data)
+        if self._pieces and len(data) < _SMALL_BYTES:  # many tiny chunks cost no object each while they wait
+            if not isinstance(self._pieces[-1], bytearray):
+                self._pieces[-1] = bytearray(self._pieces[-1])
+            self._pieces[-1] += data
+        else:
+            self._pieces.append(data)
         self._body_bytes += len(data)
         self._wake()
         return self._body_bytes <= self._protocol.limits.taken_ahead_bytes
@@ -237,7 +242,8 @@ class Exchange:
         self.answer(500, ((b"content-type", b"text/plain; charset=utf-8"),), b"Internal Server Error")
 
     def _take_body(self) -> Message:
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        only = self._pieces[0] if len(self._pieces) == 1 else None
+        body = only if isinstance(only, bytes) else b"".join(self._pieces)
         self._pieces.clear()
         self._body_bytes = 0
         self._is_body_taken = self.is_body_whole

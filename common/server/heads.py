@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from common.server import crowded
+from common.server.limits import Limits
 
 Fields = list[tuple[bytes, bytes]]
 
@@ -64,6 +65,15 @@ def read_head(method: bytes, target: bytes, version: str, fields: Fields) -> Rea
     path, query = _split(target, host)
     length, is_chunked = _framing(asked, version)
     return Reading(path, query, length, is_chunked, _expects_continue(asked, version), _is_websocket(asked))
+
+
+def check_size(fields: Fields, limits: Limits, arrived_bytes: int) -> None:
+    """Of all that arrived these are the fields: within the limits together and each? Raises Refused."""
+    if arrived_bytes <= limits.field_bytes and len(fields) <= limits.fields:
+        return  # not worth the counting
+    sizes = [len(name) + len(value) + 4 for name, value in fields]
+    if sum(sizes) > limits.head_bytes or max(sizes) > limits.field_bytes or len(sizes) > limits.fields:
+        raise Refused(431, "The head of the request is too large.")
 
 
 def check_websocket(method: bytes, version: str, reading: Reading, fields: Fields) -> None:

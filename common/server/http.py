@@ -16,6 +16,7 @@ from common.server.front import Front
 from common.server.heads import (
     Fields,
     Refused,
+    check_size,
     check_websocket,
     encode_answer,
     encode_refusal,
@@ -153,14 +154,10 @@ class HttpProtocol(Flow):
         self._fields.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if (
-            self._arrived_bytes - self._begun_at_bytes > self.limits.field_bytes
-            or len(self._fields) > self.limits.fields
-        ):
-            self._weigh_head()
         parser = self._parser
         method, version = parser.get_method(), parser.get_http_version()
         try:
+            check_size(self._fields, self.limits, self._arrived_bytes - self._begun_at_bytes)
             reading = read_head(method, self._url, version, self._fields)
             if reading.is_websocket:
                 check_websocket(method, version, reading, self._fields)
@@ -233,6 +230,7 @@ class HttpProtocol(Flow):
             self._linger()
         elif self._queue:
             self._start(self._queue.popleft())
+            self.want_body()  # it was held back while another was answered
         elif self._refusal is not None:
             self._answer_refusal(self._refusal)
         else:
@@ -271,6 +269,8 @@ class HttpProtocol(Flow):
     def on_deadline(self) -> None:
         if self._current is not None:
             self._check_pace(self._current)
+        elif self._phase in (Phase.DEAF, Phase.IDLE) and self._transport.get_write_buffer_size():
+            self._check_reading()
         elif self._phase is Phase.DEAF or self._phase is Phase.IDLE:
             self._transport.abort()
         else:
@@ -293,12 +293,6 @@ class HttpProtocol(Flow):
     @property
     def _is_gone(self) -> bool:
         return self._phase is Phase.GONE
-
-    def _weigh_head(self) -> None:
-        sizes = [len(name) + len(value) + 4 for name, value in self._fields]
-        limits = self.limits
-        if sum(sizes) > limits.head_bytes or max(sizes) > limits.field_bytes or len(sizes) > limits.fields:
-            raise self._stop(431, "The head of the request is too large.")
 
     def _start(self, exchange: Exchange) -> None:
         self._current = exchange
@@ -324,6 +318,12 @@ class HttpProtocol(Flow):
             self._refuse(Refused(408, "The body of the request did not arrive in time."))
         elif exchange.watcher is not None:
             exchange.watcher.on_wait(self._pace.waited_s)
+
+    def _check_reading(self) -> None:
+        """The answer is whole, and a slow client still takes it."""
+        self.deadline = self.loop.time() + self.limits.pace_s
+        if self._pace.judge(self._transport, awaits_body=False, is_unread=True) is Verdict.GONE:
+            self._transport.abort()
 
     def _stop(self, status: int, why: str) -> Refused:
         self._refusal = Refused(status, why)

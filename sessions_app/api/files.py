@@ -24,7 +24,7 @@ from common.negotiation import AnyAccept
 from sessions_app import files
 from sessions_app.files import OpenFiles
 
-UPLOAD_CHUNK_BYTES = 2**20
+UPLOAD_CHUNK_BYTES = 2**18
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)}
 PATH = OpenApiParameter("path", OpenApiTypes.STR, required=True, description="Absolute, like /home/work.")
 KERNEL = OpenApiParameter("kernel", OpenApiTypes.STR, description="Which container; main1 if not given.")

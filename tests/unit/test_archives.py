@@ -167,6 +167,14 @@ def head(letter: bytes, size: int) -> bytes:
     return bytes(made)
 
 
+def with_size(digits: bytes) -> bytes:
+    made = bytearray(archives.head_blocks(Head(name=b"x", kind=Kind.FILE, size_bytes=0)))
+    made[124:136] = digits
+    made[148:156] = b" " * 8
+    made[148:156] = b"%06o\0 " % sum(made)
+    return bytes(made)
+
+
 @pytest.mark.parametrize(
     "endless",
     [
@@ -191,6 +199,8 @@ def broken() -> Iterable[bytes]:
     yield b"\1" + good[1:]
     yield b"x" * 2048
     yield good[:124] + b"zzzzzzzzzzz\0" + good[136:]
+    yield with_size(b"-0000000001\0")
+    yield with_size(b"0_000000001\0")
     for record in (b"garbage", b"9 path=x", b"99 path=x\n", b"0 path=x\n", b"x path=y\n", b"9 pathxyz\n"):
         yield head(b"x", len(record)) + record.ljust(512, b"\0") + good
     for record in (b"16 size=-00000x\n", b"30 GNU.sparse.major=1.0\n"):

@@ -61,6 +61,10 @@ SLOW: dict[str, tuple[bytes, list[int]]] = {
     "nothing more": (b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", [200]),
     "half a next one": (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HT", [200, 408]),
     "half a body": (b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\nab", [408]),
+    "half a body behind another request": (
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\nPUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n",
+        [200, 408],
+    ),
     "half a chunk": (b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5000\r\nab", [408]),
 }
 
