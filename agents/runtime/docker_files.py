@@ -160,13 +160,11 @@ class DockerFiles(ContainerFiles):
             is_complete &= len(shown) <= ASKED_ONE_BY_ONE
         return sorted(entries, key=lambda entry: entry.name), is_complete
 
-    async def read(self, place: Place) -> AsyncGenerator[bytes, None]:
-        async for data in self._said_by("cat", "--", place.path, path=place.path):
-            yield data
+    def read(self, place: Place) -> AsyncGenerator[bytes, None]:
+        return self._said_by("cat", "--", place.path, path=place.path)
 
-    async def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
-        async for data in self._said_by("tar", "-C", place.path, "-cf", "-", ".", path=place.path):
-            yield data
+    def pack(self, place: Place) -> AsyncGenerator[bytes, None]:
+        return self._said_by("tar", "-C", place.path, "-cf", "-", ".", path=place.path)
 
     async def stage(self, directory: str) -> Staging:
         name = STAGING_PREFIX + token_hex(8)

@@ -59,12 +59,13 @@ class PlainStream(Stream):
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._has_ended = False
 
     async def read(self) -> bytes:
         return await self._reader.read(READ_BYTES)
 
     def write(self, data: bytes) -> None:
-        if not self._writer.is_closing():
+        if not self._has_ended and not self._writer.is_closing():
             self._writer.write(data)
 
     @property
@@ -75,6 +76,7 @@ class PlainStream(Stream):
         await self._writer.drain()
 
     async def end_output(self) -> None:
+        self._has_ended = True
         if self._writer.can_write_eof() and not self._writer.is_closing():
             self._writer.write_eof()
 
@@ -91,6 +93,7 @@ class TlsStream(Stream):
         self._go = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._come, self._go, server_hostname=server_name)
         self._early = b""
+        self._has_ended = False
 
     async def shake_hands(self) -> None:
         await self._done(self._tls.do_handshake)
@@ -105,7 +108,7 @@ class TlsStream(Stream):
             return b""
 
     def write(self, data: bytes) -> None:
-        if data:
+        if data and not self._has_ended:
             self._tls.write(data)
             self._send()
 
@@ -118,6 +121,7 @@ class TlsStream(Stream):
 
     async def end_output(self) -> None:
         """OpenSSL refuses to say goodbye while something unread has come: that is kept for the next read."""
+        self._has_ended = True
         with suppress(ssl.SSLError):
             while data := self._tls.read(READ_BYTES):
                 self._early += data
