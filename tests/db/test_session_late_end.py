@@ -1,0 +1,37 @@
+"""An end that takes longer than it should gets more time, and only then."""
+
+import pytest
+
+from sessions_app import lifecycle
+from sessions_app.services import terminate_session
+from sessions_app.states import Status
+from tests import factories
+from tests.factories_sessions import make_place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_late_end_gets_another_deadline_and_says_so() -> None:
+    place = make_place()
+    session = place.run()
+    terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
+    before = place.fresh(session)
+
+    lifecycle.postpone_end(session.pk)
+
+    after = place.fresh(session)
+    assert (after.status, after.status_message) == (Status.TERMINATING, lifecycle.LATE_END)
+    assert before.deadline_at is not None
+    assert after.deadline_at is not None
+    assert after.deadline_at > before.deadline_at
+
+
+def test_session_that_ended_meanwhile_is_not_called_late() -> None:
+    place = make_place()
+    ended = place.end(place.run())
+
+    lifecycle.postpone_end(ended.pk)
+
+    after = place.fresh(ended)
+    assert (after.status, after.status_message) == (Status.TERMINATED, ended.status_message)
+    assert after.deadline_at == ended.deadline_at
