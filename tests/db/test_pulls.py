@@ -1,0 +1,71 @@
+"""The pull of an image as the pages of its session hear of it."""
+
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from agents.runtime.base import PullProgress
+from agents.runtime.simulated import IMAGE_BYTES
+from common.actors import SYSTEM
+from images.models import Registry
+from sessions_app import lifecycle, pulls
+from sessions_app.launcher import launch_session
+from sessions_app.lifecycle import IllegalTransition
+from sessions_app.models import ComputeSession
+from sessions_app.services import terminate_session
+from sessions_app.states import Reason, Status
+from tests import factories
+from tests.factories_sessions import Place, make_place
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
+FIRST, SECOND = PullProgress(1, 10, 0, 2), PullProgress(5, 10, 1, 2)
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def preparing(place: Place) -> ComputeSession:
+    session = place.place()
+    lifecycle.transition(session.pk, to=Status.PREPARING, reason=Reason.PREPARING, actor=SYSTEM)
+    return place.fresh(session)
+
+
+def test_nothing_is_known_of_a_pull_that_nobody_told_of() -> None:
+    assert pulls.pull_progress(uuid4()) is None
+
+
+def test_pages_hear_of_a_pull_once_a_second(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    instants = iter([100.0, 100.0, 100.5, 101.5, 101.5])
+    monkeypatch.setattr(pulls, "time", SimpleNamespace(monotonic=lambda: next(instants)))
+    session = preparing(place)
+    report = pulls.PullReporter(session)
+    report(FIRST)
+    assert pulls.pull_progress(session.pk) == FIRST
+    report(SECOND)
+    assert pulls.pull_progress(session.pk) == FIRST
+    report(SECOND)
+    assert pulls.pull_progress(session.pk) == SECOND
+
+
+def test_pull_for_a_session_that_was_stopped_is_broken_off(place: Place) -> None:
+    session = preparing(place)
+    report = pulls.PullReporter(session)
+    terminate_session(actor=factories.actor_for(place.owner), session_id=session.pk)
+    with pytest.raises(IllegalTransition, match="not needed any more"):
+        report(FIRST)
+
+
+def test_image_of_a_registry_is_pulled_for_the_session_that_wants_it(place: Place) -> None:
+    place.image.registry = Registry.objects.create(name="hub", host="hub.example", url="https://hub.example")
+    place.image.save(update_fields=["registry"])
+    place.runtime._images.clear()
+    place.runtime._registry.add(place.image.reference)
+    session = place.place()
+    launch_session(session.pk)
+    assert place.fresh(session).status == Status.RUNNING
+    heard = pulls.pull_progress(session.pk)
+    assert heard is not None
+    assert heard.total_bytes == IMAGE_BYTES

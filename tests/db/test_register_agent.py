@@ -1,0 +1,76 @@
+"""`bin/manage register_agent`: what it takes into use, and what it says where it cannot."""
+
+from io import StringIO
+from itertools import count
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents import services
+from agents.models import Agent, ResourceGroup
+from agents.runtime.registry import adopt_runtime
+from agents.states import AgentState
+from common.actors import SYSTEM
+from tests.doubles.runtimes import LostRuntime
+
+pytestmark = pytest.mark.django_db
+_numbers = count(1)
+
+
+@pytest.fixture
+def group() -> ResourceGroup:
+    return services.create_resource_group(actor=SYSTEM, name="default", is_default=True)
+
+
+@pytest.fixture
+def address() -> str:
+    """Of an engine with 4 cores."""
+    return f"simulated://command-{next(_numbers)}?cpu=4&mem_gib=8"
+
+
+def register(*arguments: str) -> str:
+    said = StringIO()
+    call_command("register_agent", *arguments, stdout=said)
+    return said.getvalue()
+
+
+def test_machine_is_registered_in_the_default_group_and_told(group: ResourceGroup, address: str) -> None:
+    said = register("gpu-01", address)
+    agent = Agent.objects.get(name="gpu-01")
+    assert (agent.state, agent.resource_group, agent.address) == (AgentState.CONNECTED, group, address)
+    assert agent.capacity["cpu"] == 4000
+    assert said.startswith(f"gpu-01 is {agent.state}: ")
+    assert said.endswith("\n")
+
+
+def test_machine_is_registered_in_the_group_that_was_named(group: ResourceGroup, address: str) -> None:
+    other = services.create_resource_group(actor=SYSTEM, name="night", is_default=False)
+    register("gpu-01", address, "--group", "night")
+    assert Agent.objects.get(name="gpu-01").resource_group == other
+
+
+def test_known_machine_is_looked_at_again(group: ResourceGroup, address: str) -> None:
+    register("gpu-01", address)
+    register("gpu-01", address)
+    assert Agent.objects.count() == 1
+
+
+def test_unknown_group_is_refused_with_those_that_are_known(group: ResourceGroup, address: str) -> None:
+    with pytest.raises(CommandError, match=r"no resource group .*nowhere.* Your resource groups: default"):
+        register("gpu-01", address, "--group", "nowhere")
+    assert not Agent.objects.exists()
+
+
+def test_engine_that_does_not_answer_is_refused(group: ResourceGroup, address: str) -> None:
+    engine = LostRuntime(name="lost")
+    engine.is_lost = True
+    adopt_runtime(address, engine)
+    with pytest.raises(CommandError, match="does not answer"):
+        register("gpu-01", address)
+    assert not Agent.objects.exists()
+
+
+def test_address_of_no_engine_is_refused(group: ResourceGroup) -> None:
+    with pytest.raises(CommandError):
+        register("gpu-01", "gopher://gpu-01")
+    assert not Agent.objects.exists()

@@ -1,0 +1,71 @@
+"""Accelerators as NVML tells of them."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from agents.discovery import nvidia
+
+
+class Nvml:
+    """The library, on a machine with one accelerator."""
+
+    class NVMLError(Exception):
+        pass
+
+    def __init__(self, *, is_broken: bool = False, knows_nodes: bool = True) -> None:
+        self.is_broken, self.knows_nodes = is_broken, knows_nodes
+        self.is_open = False
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        self.is_open = True
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.is_open = False
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        if self.is_broken:
+            raise self.NVMLError("driver went away")
+        return 1
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        return index
+
+    def nvmlDeviceGetUUID(self, handle: int) -> bytes:  # noqa: N802
+        return b"GPU-0"
+
+    def nvmlDeviceGetName(self, handle: int) -> str:  # noqa: N802
+        return "Big One"
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(total=2**36)
+
+    def nvmlDeviceGetPciInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(busId=b"00:1E.0")
+
+    def nvmlDeviceGetNumaNodeId(self, handle: int) -> int:  # noqa: N802
+        if not self.knows_nodes:
+            raise self.NVMLError("not supported")
+        return 1
+
+
+@pytest.mark.parametrize(("knows_nodes", "node"), [(True, 1), (False, None)])
+def test_accelerator_is_what_its_driver_says(
+    monkeypatch: pytest.MonkeyPatch, knows_nodes: bool, node: int | None
+) -> None:
+    nvml = Nvml(knows_nodes=knows_nodes)
+    monkeypatch.setattr(nvidia, "pynvml", nvml)
+    [device] = nvidia.NvidiaDiscovery().discover()
+    assert (device.slot_name, device.device_id, device.index) == ("cuda", "GPU-0", 0)
+    assert (device.model, device.mem_bytes, device.pci_address) == ("Big One", 2**36, "00:1E.0")
+    assert device.numa_node == node
+    assert not nvml.is_open
+
+
+def test_driver_that_goes_away_leaves_no_accelerators_and_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nvml = Nvml(is_broken=True)
+    monkeypatch.setattr(nvidia, "pynvml", nvml)
+    assert nvidia.NvidiaDiscovery().discover() == ()
+    assert not nvml.is_open
