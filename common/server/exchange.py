@@ -257,6 +257,7 @@ class Exchange:
         fields = [self._protocol.date_header]
         is_bodiless = status in (204, 304) or status < 200
         has_length = False
+        self._chunked, self._left_bytes = False, -1  # an earlier head may have failed
         for name, value in headers:
             name = name.lower()
             if name == b"content-length":
