@@ -201,6 +201,7 @@ def broken() -> Iterable[bytes]:
     yield good[:124] + b"zzzzzzzzzzz\0" + good[136:]
     yield with_size(b"-0000000001\0")
     yield with_size(b"0_000000001\0")
+    yield with_size(b"00000000009\0")
     for record in (b"garbage", b"9 path=x", b"99 path=x\n", b"0 path=x\n", b"x path=y\n", b"9 pathxyz\n"):
         yield head(b"x", len(record)) + record.ljust(512, b"\0") + good
     for record in (b"16 size=-00000x\n", b"30 GNU.sparse.major=1.0\n"):
