@@ -22,6 +22,7 @@ from common import clock
 from common.idempotency import FORM_FIELD
 from common.looks import Tone, look_of
 from common.slots import format_amount, format_bytes, format_slots
+from common.toasts import toast_of
 from common.words import ago_words, duration_words
 
 register = template.Library()
@@ -77,6 +78,12 @@ def notice(message: Message) -> dict[str, Any]:
     }
     tone, icon_name = looks.get(message.level, (Tone.BUSY, "info-circle"))
     return {"tone": tone, "icon_name": icon_name, "text": message, "is_closable": True}
+
+
+@register.filter
+def as_toast(message: Message) -> dict[str, Any] | None:
+    """The variables of includes/toast.html if this message can be undone, else None."""
+    return toast_of(message)
 
 
 @register.inclusion_tag("includes/status_badge.html")

@@ -4,16 +4,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
 
 from accounts.selectors import sees_everything, usable_projects
 from common.api import actor_of
 from common.errors import NotFound
 from common.pages import render_page_or_fragment
 from common.slots import format_slots
+from common.toasts import offer_undo
 from images.models import ContainerImage
 from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
@@ -57,12 +59,18 @@ def quick_starts(images: Iterable[ContainerImage]) -> list[dict[str, Any]]:
     ]
 
 
-@require_GET
+@require_http_methods(["GET", "POST"])
 @login_required
 def styleguide(request: HttpRequest) -> HttpResponse:
-    """Every component once; for superadmins and tests."""
+    """Every component once; for superadmins and tests. What is posted does nothing but show a toast, or take it back."""
     if not sees_everything(actor_of(request)):
         raise NotFound("There is nothing at this address, or it is not yours to see.")
+    if request.method == "POST":
+        if "sample" in request.POST:
+            messages.info(request, "Taken back.")
+        else:
+            offer_undo(request, "Session “train” is stopped.", request.path, {"sample": "1"})
+        return redirect("styleguide")
     return render(request, "styleguide.html", sample_context(request.GET.get("page", "1")))
 
 

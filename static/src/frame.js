@@ -5,10 +5,12 @@ import { startLive } from "./live.js";
 import { startMenus } from "./menus.js";
 import { startThemeSwitch } from "./theme_switch.js";
 import { startTimes } from "./times.js";
+import { startToasts } from "./toasts.js";
 
 startHtmx();
 startThemeSwitch();
 startMenus();
 startCopyFields();
 startTimes();
+startToasts();
 startLive(document.body.dataset.eventsUrl);

@@ -9,7 +9,7 @@ export function startMenus() {
     closeDropdowns(() => true);
     open?.querySelector("summary").focus();
   });
-  document.addEventListener("click", ({ target }) => target.closest("[data-dismiss]")?.closest(".notice")?.remove());
+  document.addEventListener("click", ({ target }) => target.closest("[data-dismiss]")?.closest(".notice, [data-toast]")?.remove());
   for (const section of document.querySelectorAll(".menu-section")) rememberSection(section);
 }
 

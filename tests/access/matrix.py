@@ -23,6 +23,7 @@ OPEN = "open"
 PAGES = """
 GET    start                               in         200        200        200        200        200        200        200
 GET    styleguide                          in         404        404        404        404        404        404        200
+POST   styleguide                          in         404        404        404        404        404        404        302
 GET    profile                             in         200        200        200        200        200        200        200
 POST   create-token                        in         201        201        201        201        201        201        201  name
 POST   delete-token                        in         404        404        404        302        404        404        404

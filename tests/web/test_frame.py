@@ -122,9 +122,23 @@ def test_the_style_guide_shows_every_component(people: People, browser_of: Brows
         "copy-field",
         "confirm",
         "notice",
+        "toast-card",
     }
 
     assert {name for name in shown if name not in page} == set()
+
+
+@pytest.mark.django_db
+def test_what_can_be_undone_is_a_toast_with_its_way_back(people: People, browser_of: BrowserOf) -> None:
+    browser = browser_of(people.superadmin)
+
+    page = browser.post("/styleguide/", follow=True).content.decode()
+    toasts = page.partition('id="toasts"')[2]
+
+    assert "Session “train” is stopped." in toasts
+    assert '<input type="hidden" name="sample" value="1">' in toasts
+    assert "Session “train” is stopped." not in page.partition('id="messages"')[2].partition("<header")[0]
+    assert "Taken back." in browser.post("/styleguide/", {"sample": "1"}, follow=True).content.decode()
 
 
 @pytest.mark.django_db
