@@ -30,9 +30,13 @@ def require_superadmin(actor: Actor) -> None:
         raise PermissionDenied("Only a superadmin may do this.", hint="Ask a superadmin.")
 
 
-def user_of(actor: Actor) -> User:
-    """The person who acts. Raises NotFound for the system and for people who were removed meanwhile."""
-    user = User.objects.select_related("domain").filter(pk=_key(actor.user_id), is_active=True).first()
+def user_of(actor: Actor, *, is_locked: bool = False) -> User:
+    """The person who acts; if `is_locked`, nobody else gets them so until the transaction ends. Raises NotFound for the
+    system and for people who were removed meanwhile."""
+    people = User.objects.select_related("domain")
+    if is_locked:
+        people = people.select_for_update(of=("self",), no_key=True)
+    user = people.filter(pk=_key(actor.user_id), is_active=True).first()
     if user is None:
         raise NotFound("This account does not exist any more.")
     return user
@@ -42,6 +46,15 @@ def administered_domain_id(actor: Actor) -> int | None:
     """The domain that this actor governs as its admin, else None. One query."""
     admins = User.objects.filter(pk=_key(actor.user_id), is_active=True, role=Role.DOMAIN_ADMIN)
     return admins.values_list("domain_id", flat=True).first()
+
+
+def looks_after_others(actor: Actor) -> bool:
+    """Whether lists may show this actor what belongs to others: administrators of anything. At most one query."""
+    if sees_everything(actor):
+        return True
+    return Membership.objects.filter(
+        Q(user__role=Role.DOMAIN_ADMIN) | Q(role=ProjectRole.ADMIN), user_id=_key(actor.user_id)
+    ).exists()
 
 
 def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:

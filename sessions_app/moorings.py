@@ -14,7 +14,6 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.core.cache import cache
 from django.db import connection
 from django.db.models import Q, QuerySet
 
@@ -23,18 +22,16 @@ from agents.runtime.base import ContainerRuntime, RuntimeFault
 from agents.selectors import runtime_of
 from agents.states import AgentState
 from common import clock
-from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive
 from sessions_app import specs
 from sessions_app.models import Kernel, Mooring
-from sessions_app.states import TERMINAL
+from sessions_app.states import TERMINAL, Status
 
 log = structlog.get_logger(__name__)
 
 REMEMBERED = timedelta(minutes=10)
 MOST = 32
 MAKERS = 4
-ASKED_FOR_S = 2
 
 TAKE = f"""
     UPDATE {Mooring._meta.db_table} SET session_id = %s WHERE id = (
@@ -46,13 +43,10 @@ TAKE = f"""
 
 
 def take_mooring(session_id: UUID, agent: Agent) -> UUID | None:
-    """The mooring of a session on a machine: the one that it has, else a free one; None where none is left, and more
-    are asked for."""
+    """The mooring of a session on a machine: the one that it has, else a free one; None where none is left."""
     with connection.cursor() as cursor:
         cursor.execute(TAKE, [session_id, agent.pk, session_id])
         found = cursor.fetchone()
-    if found is None:
-        request_moorings()
     return found[0] if found else None
 
 
@@ -71,12 +65,6 @@ def remove_network_of(session_id: UUID, agent: Agent, runtime: ContainerRuntime)
         Mooring.objects.filter(pk=mooring_id).delete()
 
 
-def request_moorings() -> None:
-    """Have a round soon."""
-    if settings.BERTH_NETWORKS_AHEAD and cache.add("moorings-asked", 1, timeout=ASKED_FOR_S):
-        enqueue_on_commit(TaskName.KEEP_MOORINGS)
-
-
 def keep_moorings() -> None:
     """One round over all machines that answer: what nobody needs goes, what is wanted is made. Two at a time are one."""
     with try_exclusive("moorings") as is_mine:
@@ -89,7 +77,8 @@ def keep_moorings() -> None:
         for agent_id in agents:
             _withdraw(agent_id, free[agent_id] - wanted[agent_id])
         _remove_unneeded(agents)
-        _make_missing(agents, {agent_id: wanted[agent_id] - free[agent_id] for agent_id in agents})
+        quiet = agents.keys() - _starting_on()
+        _make_missing(agents, {agent_id: wanted[agent_id] - free[agent_id] for agent_id in quiet})
 
 
 def wanted_moorings(agents: Iterable[Agent]) -> Counter[int]:
@@ -120,6 +109,12 @@ def reap_moorings(agent: Agent, networks: Iterable[str]) -> set[str]:
 
 def _free() -> QuerySet[Mooring]:
     return Mooring.objects.filter(session=None, is_ready=True)
+
+
+def _starting_on() -> set[int]:
+    """Machines on which containers are about to start. To make networks there would hold these up, for others to come."""
+    starting = Kernel.objects.filter(session__status__in=[Status.SCHEDULED.value, Status.STARTING.value])
+    return set(starting.exclude(agent=None).values_list("agent_id", flat=True))
 
 
 def _withdraw(agent_id: int, count: int) -> None:

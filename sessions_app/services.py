@@ -33,7 +33,7 @@ from sessions_app.selectors import Action, access_session, kernel_named, own_ses
 from sessions_app.specs import HOME, build_app_argv
 from sessions_app.states import DEADLINES_S, REASON_SENTENCES, Reason, Status
 from vfolders.models import VFolder
-from vfolders.selectors import access_mountable_folder
+from vfolders.selectors import access_mountable_folder, mountable_candidates
 from vfolders.services import hold_folders
 
 LIVE_SESSIONS_PER_USER = 200
@@ -66,46 +66,60 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
 
     try:
         with transaction.atomic():
-            demand_room_for_one_more(actor)
-            session = _insert_session(actor, resolved)
+            owner = demand_room_for_one_more(actor)
+            session = _insert_session(actor, owner, resolved)
             audit.record(actor=actor, action="sessions.enqueue_session", target=session)
             announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
             lifecycle.push_session_change(session)
     except IntegrityError as error:
         if "live_session_name_of_owner" in str(error):
-            raise Conflict(
-                f"You have a live session called “{request.name}” already.",
-                hint="Choose another name, or stop that session first.",
-                fields={"name": ["Used by a live session of yours."]},
-            ) from error
+            raise name_is_used(request.name) from error
         raise
     return session
 
 
-def demand_room_for_one_more(actor: Actor) -> None:
-    """Refuse a person with too many live sessions; whoever asks at the same moment waits. Raises LimitExceeded."""
-    User.objects.select_for_update(no_key=True).get(pk=user_of(actor).pk)
+def demand_room_for_one_more(actor: Actor) -> User:
+    """The person, who waits if they ask twice at the same moment. Raises LimitExceeded with too many live sessions."""
+    owner = user_of(actor, is_locked=True)
     if own_sessions(actor).live().count() >= LIVE_SESSIONS_PER_USER:
-        raise LimitExceeded(
-            f"You have {LIVE_SESSIONS_PER_USER} live sessions, the most allowed.",
-            hint="Stop one first, or wait until one ends.",
-        )
+        raise too_many_sessions()
+    return owner
+
+
+def too_many_sessions() -> LimitExceeded:
+    return LimitExceeded(
+        f"You have {LIVE_SESSIONS_PER_USER} live sessions, the most allowed.",
+        hint="Stop one first, or wait until one ends.",
+    )
+
+
+def name_is_used(name: str) -> Conflict:
+    return Conflict(
+        f"You have a live session called “{name}” already.",
+        hint="Choose another name, or stop that session first.",
+        fields={"name": ["Used by a live session of yours."]},
+    )
 
 
 def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
-    """Find what the request names, as this actor. A bounded number of queries: 3 and 1 a folder."""
+    """Find what the request names, as this actor. At most 6 queries, any number of folders."""
     project = access_usable_project(actor, request.project)
     image = access_image(actor, request.image)
     group = access_resource_group(actor, request.resource_group)
-    mounts = tuple(_resolve_mount(actor, index, mount) for index, mount in enumerate(request.mounts))
+    candidates = mountable_candidates(actor, [mount.folder for mount in request.mounts])
+    mounts = tuple(
+        _resolve_mount(actor, index, mount, candidates) for index, mount in enumerate(request.mounts)
+    )
     if clash := clashing_path([mount.path for mount in mounts]):
         raise InvalidInput(clash_sentence(clash), fields={"mounts": [clash_sentence(clash)]})
     return ResolvedRequest(request=request, project=project, image=image, group=group, mounts=mounts)
 
 
-def _resolve_mount(actor: Actor, index: int, mount: FolderRequest) -> ResolvedMount:
+def _resolve_mount(
+    actor: Actor, index: int, mount: FolderRequest, candidates: Sequence[VFolder]
+) -> ResolvedMount:
     try:
-        folder = access_mountable_folder(actor, mount.folder, is_readonly=mount.is_readonly)
+        folder = access_mountable_folder(actor, mount.folder, candidates, is_readonly=mount.is_readonly)
     except BerthError as error:
         error.fields = {f"mounts.{index}.folder": [error.message]}
         raise
@@ -141,13 +155,13 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
     raise LimitExceeded(sentence, hint=hint, fields={"resources": [f"{sentence} {hint}"]})
 
 
-def _insert_session(actor: Actor, resolved: ResolvedRequest) -> ComputeSession:
+def _insert_session(actor: Actor, owner: User, resolved: ResolvedRequest) -> ComputeSession:
     request, now = resolved.request, clock.now()
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     session = ComputeSession.objects.create(
         name=request.name,
         type=request.type,
-        owner=user_of(actor),
+        owner=owner,
         project=resolved.project,
         domain_id=resolved.project.domain_id,
         resource_group=resolved.group,

@@ -56,7 +56,7 @@ class SessionListView(ListAPIView[ComputeSession]):
         """Ask for a session. It waits until a machine has room; `status` tells how far it is."""
         actor = actor_of(request)
         session = enqueue_session(actor=actor, request=parse_request(request.data))
-        return Response(SessionOut(access_session(actor, session.pk, Action.VIEW)).data, status=201)
+        return Response(SessionOut(ComputeSession.objects.with_parts().get(pk=session.pk)).data, status=201)
 
 
 class SessionDetailView(APIView):

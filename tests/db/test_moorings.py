@@ -78,6 +78,16 @@ def test_more_are_made_where_many_sessions_started_lately(place: Place) -> None:
     assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD + 2
 
 
+def test_round_leaves_the_engine_to_sessions_that_are_starting(place: Place) -> None:
+    waiting = place.place()
+    place.run()
+    moorings.keep_moorings()
+    assert Mooring.objects.filter(session=None).count() == AHEAD - 1
+    launch_session(waiting.pk)
+    moorings.keep_moorings()
+    assert Mooring.objects.filter(session=None, is_ready=True).count() == AHEAD
+
+
 def test_launch_that_was_killed_after_it_took_a_network_keeps_it(place: Place) -> None:
     session = place.place()
     taken = moorings.take_mooring(session.pk, place.agent)
