@@ -30,7 +30,7 @@ def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) 
         known = kernel.memory_killed_at
         news = [kill.at for kill in kills if kill.container == name and (known is None or kill.at > known)]
         if news:
-            _note(kernel, len(news), max(news), runtime.memory_peak(name))
+            _note(kernel, len(news), max(news), runtime.measure_container(name).mem_peak_bytes)
 
 
 def note_memory_kill_at_end(kernel: Kernel, state: ContainerState) -> None:

@@ -13,6 +13,7 @@ FULLY_COVERED = (
     "accounts/tokens.py",
     "agents/lifecycle.py",
     "agents/runtime/profiles/seccomp.py",
+    "agents/runtime/usage.py",
     "agents/runtime/wire.py",
     "agents/states.py",
     "common/actors.py",

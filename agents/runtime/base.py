@@ -11,6 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from agents.runtime.usage import ContainerUsage
+
 
 class RuntimeFault(Exception):
     """An engine did not do what was asked. `code` is a stable reason, `is_transient` says that a retry may
@@ -342,9 +344,8 @@ class ContainerRuntime(ABC):
         hundred events of all kinds. One of this very second may be missing still."""
 
     @abstractmethod
-    def memory_peak(self, name: str) -> int | None:
-        """The most bytes that a running container has held, or None where the engine does not say. Raises
-        ContainerGone."""
+    def measure_container(self, name: str) -> ContainerUsage:
+        """What a running container has used so far; an answer within seconds or none. Raises ContainerGone."""
 
     @abstractmethod
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:

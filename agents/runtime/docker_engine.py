@@ -42,6 +42,7 @@ from agents.runtime.docker_client import (
     label_filter,
     labelled,
     last_bytes,
+    measured,
     message_of,
     past_events,
     payloads,
@@ -50,6 +51,7 @@ from agents.runtime.docker_client import (
     translated,
 )
 from agents.runtime.owners import Owners
+from agents.runtime.usage import ContainerUsage
 from agents.runtime.wire import (
     PullTracker,
     carries,
@@ -309,12 +311,8 @@ class DockerRuntime(ContainerRuntime):
         return [memory_kill_of(event) for event in past_events(self._client, filters)]
 
     @answered
-    def memory_peak(self, name: str) -> int | None:
-        told = self._client.stats(name, stream=False, one_shot=True)["memory_stats"]
-        if not told:
-            raise ContainerGone(f"Container {name} is not running.")
-        peak: int | None = told.get("max_usage")  # engines tell it of cgroup v1 alone
-        return peak
+    def measure_container(self, name: str) -> ContainerUsage:
+        return measured(self._client, name)
 
     @answered
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:

@@ -31,6 +31,7 @@ from agents.runtime.base import (
     RegistryCredentials,
     RuntimeRefused,
 )
+from agents.runtime.usage import ContainerUsage
 from agents.runtime.wire import carries, free_subnets
 
 SIGTERM_EXIT_CODE = 143
@@ -52,6 +53,7 @@ class _Container:
     output: bytes = b""
     processes: list[tuple[str, ...]] = field(default_factory=list)
     memory_kills: list[datetime] = field(default_factory=list)
+    usage: ContainerUsage | None = None
 
 
 class SimulatedRuntime(ContainerRuntime):
@@ -99,6 +101,11 @@ class SimulatedRuntime(ContainerRuntime):
         """The kernel ends a program in a running container, that of its main process not."""
         with self._lock:
             self._running(name).memory_kills.append(at or datetime.now(UTC))
+
+    def use(self, name: str, usage: ContainerUsage) -> None:
+        """From now on the container has used this much."""
+        with self._lock:
+            self._running(name).usage = usage
 
     def reboot(self) -> None:
         """The machine has booted anew, as far as its engine tells."""
@@ -260,11 +267,12 @@ class SimulatedRuntime(ContainerRuntime):
             kills = [MemoryKill(each.spec.name, at) for each in containers for at in each.memory_kills]
             return sorted(kills, key=lambda kill: kill.at)
 
-    def memory_peak(self, name: str) -> int | None:
+    def measure_container(self, name: str) -> ContainerUsage:
         self._answer()
         with self._lock:
             container = self._running(name)
-            return container.spec.mem_bytes if container.memory_kills else None
+            peak = container.spec.mem_bytes if container.memory_kills else None
+            return replace(container.usage or _steady_usage(container), mem_peak_bytes=peak)
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         if self.inspect_image(spec.image) is None:
@@ -338,6 +346,22 @@ class SimulatedRuntime(ContainerRuntime):
             addresses={},
             finished_at=datetime.now(UTC),
         )
+
+
+def _steady_usage(container: _Container) -> ContainerUsage:
+    """Half of its cores, a quarter of its memory, a MiB a second both ways, since it started."""
+    now, spec = datetime.now(UTC), container.spec
+    seconds = (now - (container.state.started_at or now)).total_seconds()
+    moved = int(seconds * 2**20)
+    return ContainerUsage(
+        at=now,
+        cpu_ns=int(seconds * spec.cpu_milli * 1_000_000 / 2),
+        mem_bytes=spec.mem_bytes // 4,
+        net_received_bytes=moved,
+        net_sent_bytes=moved,
+        disk_read_bytes=moved,
+        disk_written_bytes=moved,
+    )
 
 
 def _image(reference: str) -> ImageInfo:

@@ -319,19 +319,9 @@ def test_program_that_is_ended_for_its_memory_is_named_and_the_container_goes_on
     rig.run_out_of_memory(name)
     [kill] = wait_until(lambda: rig.runtime.list_memory_kills(labels))  # type: ignore[misc]
     assert kill.container == name
-    assert rig.runtime.memory_peak(name) in (None, 16 * 2**20)
+    assert rig.runtime.measure_container(name).mem_peak_bytes in (None, 16 * 2**20)
     state = rig.runtime.inspect_container(name)
     assert state is not None
     assert state.status is ContainerStatus.RUNNING
     assert rig.runtime.list_memory_kills(FOREIGN) == []
     rig.runtime.remove_container(name)
-
-
-def test_peak_of_a_container_that_is_gone_is_not_to_be_had(rig: Rig) -> None:
-    with pytest.raises(ContainerGone):
-        rig.runtime.memory_peak(rig.name())
-    spec = rig.spec()
-    rig.runtime.ensure_container(spec)
-    with pytest.raises(ContainerGone):
-        rig.runtime.memory_peak(spec.name)
-    rig.runtime.remove_container(spec.name)

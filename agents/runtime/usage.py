@@ -1,0 +1,66 @@
+"""What a running container has used, and how an engine says it. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerUsage:
+    """One look at a container; `at` by the engine's clock. Memory is what it holds now, without file contents that the
+    kernel would give back; everything else counts up from its start. None: the engine does not say."""
+
+    at: datetime
+    cpu_ns: int | None = None
+    mem_bytes: int | None = None
+    mem_peak_bytes: int | None = None
+    net_received_bytes: int | None = None
+    net_sent_bytes: int | None = None
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+
+
+def usage_of_stats(told: Mapping[str, Any]) -> ContainerUsage:
+    """From Docker's answer about a container that runs."""
+    memory = told.get("memory_stats") or {}
+    received, sent = _traffic((told.get("networks") or {}).values())
+    read, written = _disk((told.get("blkio_stats") or {}).get("io_service_bytes_recursive"))
+    return ContainerUsage(
+        at=datetime.fromisoformat(told["read"]),
+        cpu_ns=((told.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage"),
+        mem_bytes=_held(memory),
+        mem_peak_bytes=memory.get("max_usage"),  # engines tell it of cgroup v1 alone
+        net_received_bytes=received,
+        net_sent_bytes=sent,
+        disk_read_bytes=read,
+        disk_written_bytes=written,
+    )
+
+
+def _held(memory: Mapping[str, Any]) -> int | None:
+    """Usage without the file contents that were not touched lately, which is what `docker stats` shows too."""
+    usage, stats = memory.get("usage"), memory.get("stats") or {}
+    if usage is None:
+        return None
+    return max(0, int(usage) - int(stats.get("inactive_file", stats.get("total_inactive_file", 0))))
+
+
+def _traffic(interfaces: Iterable[Mapping[str, int]]) -> tuple[int | None, int | None]:
+    """Received and sent over all of them; unknown for a container without any."""
+    each = list(interfaces)
+    if not each:
+        return None, None
+    return sum(one["rx_bytes"] for one in each), sum(one["tx_bytes"] for one in each)
+
+
+def _disk(entries: list[Mapping[str, Any]] | None) -> tuple[int | None, int | None]:
+    """Read and written on all devices. An engine that counts nothing yet says null, as one that cannot count does."""
+    if entries is None:
+        return None, None
+    sums = {"read": 0, "write": 0}
+    for entry in entries:
+        name = str(entry["op"]).lower()
+        if name in sums:
+            sums[name] += entry["value"]
+    return sums["read"], sums["write"]
