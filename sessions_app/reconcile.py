@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextvars import copy_context
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -29,6 +28,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.cache import forget_what_was_asked
 from common.dispatch import TaskName, enqueue_on_commit
+from common.lanes import Lanes
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
@@ -52,8 +52,7 @@ CLOCK_KEY = f"clock:{clock.machine_id()}"
 LATE_AFTER = timedelta(seconds=60)
 LATE_RETRY_S = 30
 
-_lanes = ThreadPoolExecutor(LANES, thread_name_prefix="reconcile")
-_under_way: dict[int, Future[None]] = {}
+_lanes = Lanes[None]("reconcile", LANES)
 
 
 def reconcile_sessions() -> None:
@@ -68,12 +67,8 @@ def reconcile_sessions() -> None:
 def reconcile_agents() -> None:
     """Each agent in a lane of its own. One that takes longer than ROUND_S goes on in its lane, is left out of the next
     rounds meanwhile, and holds up nobody; one whose last heartbeat failed is left out until it is heard again."""
-    lanes = []
-    for agent in connected_agents().filter(last_error=""):
-        if agent.pk not in _under_way or _under_way[agent.pk].done():
-            _under_way[agent.pk] = _lanes.submit(copy_context().run, _reconcile_in_lane, agent)
-            lanes.append(_under_way[agent.pk])
-    wait(lanes, timeout=ROUND_S)
+    agents = connected_agents().filter(last_error="")
+    _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in agents}, timeout_s=ROUND_S)
 
 
 def _reconcile_in_lane(agent: Agent) -> None:
@@ -81,9 +76,6 @@ def _reconcile_in_lane(agent: Agent) -> None:
         reconcile_agent(agent, runtime_of(agent))
     except RuntimeFault as error:
         log.warning("reconcile.agent_failed", agent=agent.name, error=str(error))
-    except Exception:
-        # One machine's odd answer holds up neither the deadlines nor the other machines.
-        log.exception("reconcile.lane_failed", agent=agent.name)
     finally:
         connection.close()  # the lane's own
 

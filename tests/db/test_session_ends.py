@@ -214,4 +214,4 @@ def test_a_machine_that_hangs_does_not_hold_up_the_others(
         assert hanging.lists == 1  # type: ignore[attr-defined]
     finally:
         go.set()
-        wait_until(lambda: all(lane.done() for lane in reconcile._under_way.values()), deadline_s=30)
+        wait_until(lambda: reconcile._lanes.are_idle, deadline_s=30)

@@ -1,0 +1,42 @@
+"""Work for many machines at once, each in a lane of its own: one that hangs holds up nobody but itself."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from typing import Generic, TypeVar
+
+import structlog
+
+log = structlog.get_logger(__name__)
+Result = TypeVar("Result")
+
+
+class Lanes(Generic[Result]):
+    """At most `count` at once. What does not end in time goes on in its lane, and is left out of rounds until then."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name = name
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix=name)
+        self._under_way: dict[int, Future[Result]] = {}
+
+    @property
+    def are_idle(self) -> bool:
+        return all(lane.done() for lane in self._under_way.values())
+
+    def run(self, work: Mapping[int, Callable[[], Result]], *, timeout_s: float) -> dict[int, Result]:
+        """One round: what each of these, by its key, has given within `timeout_s`. What raises gives nothing, and is
+        logged."""
+        begun = {
+            key: self._pool.submit(copy_context().run, each)
+            for key, each in work.items()
+            if key not in self._under_way or self._under_way[key].done()
+        }
+        self._under_way = {key: lane for key, lane in self._under_way.items() if not lane.done()} | begun
+        wait(begun.values(), timeout=timeout_s)
+        return {key: lane.result() for key, lane in begun.items() if lane.done() and self._went_well(key, lane)}
+
+    def _went_well(self, key: int, lane: Future[Result]) -> bool:
+        error = lane.exception()
+        if error is not None:
+            log.error("lane.failed", lanes=self._name, key=key, exc_info=error)
+        return error is None
