@@ -7,6 +7,7 @@ import structlog
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 
+from common import clock
 from common.database import LOST, database_lost
 from common.error_pages import error_page
 from common.errors import BerthError
@@ -16,13 +17,14 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class RequestIdMiddleware:
-    """Gives the request a fresh id, binds it to the log lines, and answers it as X-Request-Id."""
+    """Gives the request a fresh id, binds it to the log lines, and answers it as X-Request-Id. Notes when it came."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         request.request_id = uuid.uuid4().hex[:12]  # type: ignore[attr-defined]
+        request.began_at = clock.now()  # type: ignore[attr-defined]
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request.request_id)  # type: ignore[attr-defined]
         response = self.get_response(request)

@@ -6,6 +6,7 @@ harmless; pages re-read when they reconnect.
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import redis
@@ -18,6 +19,7 @@ from common.redis import client, demand_redis
 
 log = structlog.get_logger(__name__)
 KEPT_NEWS = 5000
+CLOCKS_DIFFER = timedelta(milliseconds=250)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,11 @@ class Listener:
 
 def stream_name() -> str:
     return f"berth:push:{settings.BERTH_INSTALLATION}"
+
+
+def id_at(instant: datetime) -> str:
+    """The id from which on a replay tells all that came after `instant`. Redis numbers news by its own clock."""
+    return f"{int((instant - CLOCKS_DIFFER).timestamp() * 1000)}-0"
 
 
 def push_on_commit(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts.logins import login_of
-from common.api import ErrorOut
+from common.api import ErrorOut, asked_once
 from common.errors import NotAuthenticated
 from portal.api.event_stream import EventStream
 from portal.api.health import database_answers, redis_answers
@@ -62,7 +62,10 @@ class EventStreamView(APIView):
         parameters=[
             OpenApiParameter(
                 "Last-Event-ID", str, OpenApiParameter.HEADER, description="Replays what came after this id."
-            )
+            ),
+            OpenApiParameter(
+                "after", str, description="The same, where no header can be set; the header wins."
+            ),
         ],
         responses={
             (200, "text/event-stream"): OpenApiResponse(OpenApiTypes.STR, "Server-sent events without end."),
@@ -79,7 +82,7 @@ class EventStreamView(APIView):
         listener = listeners_by_login([login]).get(login)
         if listener is None:
             raise NotAuthenticated("This login has ended.", hint="Sign in again.")
-        last_id = valid_id(request.headers.get("Last-Event-ID", ""))
+        last_id = valid_id(request.headers.get("Last-Event-ID", "")) or valid_id(asked_once(request, "after"))
         return StreamingHttpResponse(
             EventStream(login, listener, last_id),
             content_type="text/event-stream",

@@ -6,7 +6,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.http import HttpRequest
 
+from common import clock
 from common.navigation import menu_for
+from common.push import id_at
 from sessions_app.gateway.doors import knows_hosts, opens_by_port
 from sessions_app.tickets import host_name
 
@@ -26,6 +28,8 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     return {
         "app_name": "Berth",
         "menu": menu_for(user, request.path),
+        # What happens from here on, while the page is being made and sent, the page hears from its stream.
+        "news_after": id_at(getattr(request, "began_at", None) or clock.now()),
         "apps_available": knows_hosts(host) or is_by_port,
         "apps_by_address": host if is_by_port else "",
         "apps_domain": settings.BERTH_APPS_DOMAIN,

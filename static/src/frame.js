@@ -13,4 +13,4 @@ startMenus();
 startCopyFields();
 startTimes();
 startToasts();
-startLive(document.body.dataset.eventsUrl);
+startLive(document.body.dataset);

@@ -1,27 +1,29 @@
 // News from the server become events of <body>: a fragment with
 //   hx-trigger="berth:session-changed from:body, berth:poll from:body"
-// fetches itself again. `berth:session-changed:<id>` is for one object. While the stream is lost, `berth:poll`
-// comes every five seconds and a banner says so; it also comes once when a stream opens again, because news in
-// between may have been missed. A hidden page gives its connection back: browsers open only six per host.
+// fetches itself again. `berth:session-changed:<id>` is for one object. The stream begins where the page was made and
+// goes on after the last news it heard, so that a lost connection loses nothing; `news-missed` says that too much has
+// happened meanwhile. While the stream is lost, `berth:poll` comes every five seconds and a banner says so. A hidden
+// page gives its connection back: browsers open only six per host.
 import { backOff } from "./requests.js";
 
-const GATHER_MS = 150;
+const GATHER_MS = 100;
 const POLL_MS = 5000;
 const LEAVE_HIDDEN_MS = 10_000;
 const SAY_LOST_MS = 2000;
 
-export function startLive(url) {
-  if (url) new LiveStream(url).follow();
+export function startLive({ eventsUrl, eventsAfter }) {
+  if (eventsUrl) new LiveStream(eventsUrl, eventsAfter).follow();
 }
 
 class LiveStream {
-  constructor(url) {
+  constructor(url, position) {
     this.url = url;
+    this.position = position;
     this.source = null;
     this.attempt = 0;
-    this.hasMissedNews = false;
     this.waiting = new Set();
     this.timers = {};
+    this.banner = document.getElementById("connection-lost");
   }
 
   follow() {
@@ -34,15 +36,16 @@ class LiveStream {
     addEventListener("pagehide", () => this.close());
     addEventListener("pageshow", (event) => event.persisted && this.open());
     addEventListener("online", () => !this.source && this.open());
+    this.banner.querySelector("[data-try-now]").addEventListener("click", () => this.open());
   }
 
   open() {
     clearTimeout(this.timers.retry);
     this.timers.retry = null;
     this.source?.close();
-    const source = new EventSource(this.url);
+    const source = new EventSource(`${this.url}?after=${encodeURIComponent(this.position)}`);
     source.onopen = () => this.opened();
-    source.onmessage = (message) => this.heard(JSON.parse(message.data));
+    source.onmessage = (message) => this.heard(message);
     source.onerror = () => this.source === source && this.lost();
     this.source = source;
   }
@@ -51,42 +54,49 @@ class LiveStream {
   close() {
     this.source?.close();
     this.source = null;
-    this.hasMissedNews = true;
     clearTimeout(this.timers.retry);
     this.timers.retry = null;
     this.stopPolling();
+    document.body.dataset.live = "closed";
   }
 
   opened() {
     this.attempt = 0;
     this.stopPolling();
-    document.getElementById("connection-lost").hidden = true;
-    if (this.hasMissedNews) announce("berth:poll");
-    this.hasMissedNews = false;
+    document.body.dataset.live = "open";
   }
 
   lost() {
     this.source.close();
     this.source = null;
-    this.hasMissedNews = true;
+    document.body.dataset.live = "lost";
     this.timers.retry = setTimeout(() => this.open(), backOff(this.attempt++));
-    this.timers.say ??= setTimeout(() => (document.getElementById("connection-lost").hidden = false), SAY_LOST_MS);
+    this.timers.say ??= setTimeout(() => (this.banner.hidden = false), SAY_LOST_MS);
     this.timers.poll ??= setInterval(() => announce("berth:poll"), POLL_MS);
   }
 
+  /** Once more at the end: what could not be told while Redis was away is in no replay. */
   stopPolling() {
+    if (this.timers.poll) announce("berth:poll");
     clearTimeout(this.timers.say);
     clearInterval(this.timers.poll);
     this.timers.say = this.timers.poll = null;
+    this.banner.hidden = true;
+  }
+
+  heard({ data, lastEventId }) {
+    if (lastEventId) this.position = lastEventId;
+    const { kind, id } = JSON.parse(data);
+    this.gather(kind === "news-missed" ? "berth:poll" : `berth:${kind}`);
+    if (id !== undefined) this.gather(`berth:${kind}:${id}`);
   }
 
   /** A burst of news of one kind becomes one event: each fragment fetches itself once. */
-  heard({ kind, id }) {
-    this.waiting.add(`berth:${kind}`);
-    if (id !== undefined) this.waiting.add(`berth:${kind}:${id}`);
+  gather(name) {
+    this.waiting.add(name);
     this.timers.gather ??= setTimeout(() => {
       this.timers.gather = null;
-      for (const name of this.waiting) announce(name);
+      for (const waiting of this.waiting) announce(waiting);
       this.waiting.clear();
     }, GATHER_MS);
   }
