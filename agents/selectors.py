@@ -1,8 +1,9 @@
 """Reads of machines. `visible_*` is the only list source, `access_*` the only single fetch."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import QuerySet
+from django.db.models import F, Max, Q, QuerySet, Sum
 
 from accounts.selectors import sees_everything
 from agents.models import Agent, AgentQuerySet, AgentSlot, ResourceGroup
@@ -73,6 +74,47 @@ def capacities_by_group(actor: Actor) -> dict[str, list[ResourceSlots]]:
     for (group, _), slots in amounts.items():
         capacities.setdefault(group, []).append(ResourceSlots(slots))
     return capacities
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRoom:
+    """One slot on the machines in use of a group, in base units. `largest`: the most that one machine has; `most_free`:
+    the most that one machine, which takes sessions, has free; the other two are of all together."""
+
+    largest: int
+    most_free: int
+    capacity: int
+    occupied: int
+
+
+def rooms(actor: Actor, *, group_id: int, architecture: str = "") -> dict[str, SlotRoom]:
+    """Room for sessions in a group that the actor may use, by slot; empty where nothing is. One query."""
+    return rooms_by_group(actor, architecture=architecture).get(group_id, {})
+
+
+def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[str, SlotRoom]]:
+    """Room for sessions in each active group, by id and slot; of machines of that architecture if one is given. One
+    query, one row for each slot of a group."""
+    groups = visible_resource_groups(actor).filter(is_active=True)
+    slots = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
+    if architecture:
+        slots = slots.filter(agent__architecture=architecture)
+    takes_sessions = Q(agent__state=AgentState.CONNECTED)
+    rows = (
+        slots.order_by()
+        .values_list("agent__resource_group_id", "slot_name")
+        .annotate(
+            largest=Max("capacity"),
+            most_free=Max(F("capacity") - F("occupied"), filter=takes_sessions),
+            all_capacity=Sum("capacity"),
+            all_occupied=Sum("occupied"),
+        )
+    )
+    found: dict[int, dict[str, SlotRoom]] = {}
+    for group_id, slot_name, largest, most_free, capacity, occupied in rows:
+        room = SlotRoom(largest, most_free or 0, int(capacity), int(occupied))
+        found.setdefault(group_id, {})[slot_name] = room
+    return found
 
 
 def connected_agents() -> AgentQuerySet:

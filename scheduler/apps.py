@@ -7,13 +7,16 @@ class SchedulerConfig(AppConfig):
     name = "scheduler"
 
     def ready(self) -> None:
-        """Tick a group when a session begins to wait there, and when it may have room again."""
+        """Tick a group when a session begins to wait there, and when it may have room again; answer what would be."""
         from agents.events import CapacityChanged
         from common.events import subscribe
+        from scheduler.forecast import foresee
+        from sessions_app import forecast
         from sessions_app.events import CapacityReleased, SessionEnqueued
 
         for event_type in (SessionEnqueued, CapacityReleased, CapacityChanged):
             subscribe(event_type, tick_its_group)
+        forecast.register(foresee)
 
 
 def tick_its_group(event: Any) -> None:

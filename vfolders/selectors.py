@@ -1,6 +1,6 @@
 """Reads of folders. `visible_folders` is the only list source, `access_folder` the only single fetch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
@@ -56,7 +56,10 @@ def actions_on(actor: Actor, folder: VFolder) -> frozenset[Action]:
 
 def access_folder(actor: Actor, folder_id: UUID, action: Action) -> VFolder:
     """The folder. Raises NotFound (absent, hidden or being deleted), PermissionDenied (seen, not allowed)."""
-    folder = visible_folders(actor).filter(pk=folder_id).first()
+    return _allowed(actor, visible_folders(actor).filter(pk=folder_id).first(), action)
+
+
+def _allowed(actor: Actor, folder: VFolder | None, action: Action) -> VFolder:
     if folder is None:
         raise NotFound("There is no such folder among yours.")
     if action not in actions_on(actor, folder):
@@ -67,16 +70,28 @@ def access_folder(actor: Actor, folder_id: UUID, action: Action) -> VFolder:
     return folder
 
 
-def access_mountable_folder(actor: Actor, reference: str, *, is_readonly: bool = False) -> VFolder:
-    """The folder with this id or name that the actor may mount; of two with one name, the actor's own.
+def mountable_candidates(actor: Actor, references: Sequence[str]) -> list[VFolder]:
+    """The visible folders with one of these ids or names, own ones first, for `access_mountable_folder`. At most 2
+    queries; none without references."""
+    if not references:
+        return []
+    ids = [folder_id for reference in references if (folder_id := _id_in(reference))]
+    found = visible_folders(actor).filter(Q(pk__in=ids) | Q(name__in=references))
+    return sorted(found, key=lambda folder: folder.owner_id is None)
+
+
+def access_mountable_folder(
+    actor: Actor, reference: str, candidates: Sequence[VFolder], *, is_readonly: bool = False
+) -> VFolder:
+    """The one of the candidates with this id or name that the actor may mount; of two with one name, the actor's own.
+    No query.
 
     Raises NotFound, PermissionDenied, Conflict (several projects of the actor have a folder of that name).
     """
     action = Action.MOUNT_READONLY if is_readonly else Action.MOUNT
-    try:
-        return access_folder(actor, UUID(reference), action)
-    except ValueError:
-        named = sorted(own_folders(actor).filter(name=reference), key=lambda folder: folder.owner_id is None)
+    if folder_id := _id_in(reference):
+        return _allowed(actor, next((each for each in candidates if each.pk == folder_id), None), action)
+    named = [each for each in candidates if each.name == reference and _is_own(actor, each)]
     if not named:
         raise NotFound(
             f"There is no folder {quoted(reference, 64)} among yours.",
@@ -87,7 +102,18 @@ def access_mountable_folder(actor: Actor, reference: str, *, is_readonly: bool =
             f"Several of your projects have a folder “{named[0].name}”.",
             hint=f"Give its id instead of its name: {' or '.join(str(folder.pk) for folder in named)}.",
         )
-    return access_folder(actor, named[0].pk, action)
+    return _allowed(actor, named[0], action)
+
+
+def _id_in(reference: str) -> UUID | None:
+    try:
+        return UUID(reference)
+    except ValueError:
+        return None
+
+
+def _is_own(actor: Actor, folder: VFolder) -> bool:
+    return bool({Relation.OWNER, Relation.MEMBER} & set(_relations(actor, folder)))
 
 
 def storage_of(folder: VFolder) -> StorageBackend:

@@ -138,6 +138,32 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         }
 
 
+class SlotRoomOut(serializers.Serializer[Any]):
+    """One slot on the machines that could have the session, in base units."""
+
+    largest = serializers.IntegerField(help_text="The most that one machine has.")
+    most_free = serializers.IntegerField(help_text="The most that one machine has free now.")
+    capacity = serializers.IntegerField(help_text="Of all machines together.")
+    occupied = serializers.IntegerField(help_text="By live sessions, on all of them.")
+
+
+class SessionCheckOut(serializers.Serializer[Any]):
+    """What would come of the request now. Nobody keeps the room: whoever asks first gets it."""
+
+    starts_now = serializers.BooleanField(source="outlook.starts_now")
+    agent = serializers.CharField(
+        source="outlook.agent", help_text="Where it would start; empty if it waits."
+    )
+    reason = serializers.CharField(source="outlook.reason", help_text="starts_now, or why it would wait.")
+    message = serializers.CharField(source="outlook.sentence")
+    queue_position = serializers.IntegerField(source="outlook.position", allow_null=True)
+    resources = serializers.DictField(source="resolved.request.slots", child=serializers.IntegerField())
+    resource_group = serializers.CharField(source="resolved.group.name")
+    room = serializers.DictField(source="rooms", child=SlotRoomOut(), help_text="By slot, in base units.")
+    live_sessions = serializers.IntegerField(help_text="Yours, this one not among them.")
+    live_limit = serializers.IntegerField(help_text="The most you may have.")
+
+
 class TransitionOut(serializers.ModelSerializer[SessionTransition]):
     actor = serializers.CharField(source="actor_label")
 

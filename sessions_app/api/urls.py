@@ -1,13 +1,19 @@
 from django.urls import path
 
-from sessions_app.api import files, views
+from sessions_app.api import files, metrics, views
 
 urlpatterns = [
     path("sessions/", views.SessionListView.as_view(), name="api-session-list"),
+    path("sessions/check/", views.SessionCheckView.as_view(), name="api-session-check"),
     path("sessions/<uuid:session_id>/", views.SessionDetailView.as_view(), name="api-session-detail"),
     path("sessions/<uuid:session_id>/logs/", views.SessionLogView.as_view(), name="api-session-logs"),
     path(
         "sessions/<uuid:session_id>/history/", views.SessionHistoryView.as_view(), name="api-session-history"
+    ),
+    path(
+        "sessions/<uuid:session_id>/metrics/",
+        metrics.SessionMetricsView.as_view(),
+        name="api-session-metrics",
     ),
     path("sessions/<uuid:session_id>/files/", files.SessionDirectoryView.as_view(), name="api-session-files"),
     path("sessions/<uuid:session_id>/files/stat/", files.SessionPathView.as_view(), name="api-session-stat"),

@@ -15,7 +15,8 @@ from accounts.logins import login_of
 from common.api import ErrorOut, actor_of, is_wanted
 from common.idempotency import takes_idempotency_key
 from common.renderers import PlainTextRenderer
-from sessions_app.api.serializers import SessionCreateInput, SessionOut, TransitionOut
+from sessions_app.api.serializers import SessionCheckOut, SessionCreateInput, SessionOut, TransitionOut
+from sessions_app.forecast import forecast_session
 from sessions_app.logs import Follower, follow_log, read_log
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
 from sessions_app.requests import parse_request
@@ -57,6 +58,17 @@ class SessionListView(ListAPIView[ComputeSession]):
         actor = actor_of(request)
         session = enqueue_session(actor=actor, request=parse_request(request.data))
         return Response(SessionOut(ComputeSession.objects.with_parts().get(pk=session.pk)).data, status=201)
+
+
+class SessionCheckView(APIView):
+    @extend_schema(
+        operation_id="check_session", request=SessionCreateInput, responses={200: SessionCheckOut, **REFUSALS}
+    )
+    def post(self, request: Request) -> Response:
+        """Whether a session would start now, and where, or why it would wait. Refused as creating it would be; nothing is
+        written."""
+        forecast = forecast_session(actor_of(request), parse_request(request.data))
+        return Response(SessionCheckOut(forecast).data)
 
 
 class SessionDetailView(APIView):

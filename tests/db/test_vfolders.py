@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.db import IntegrityError, connection, transaction
 
-from common.actors import ANONYMOUS, SYSTEM
+from common.actors import ANONYMOUS, SYSTEM, Actor
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
 from tests.conftest import People
@@ -23,6 +23,7 @@ from vfolders.selectors import (
     access_mountable_folder,
     actions_on,
     mount_source,
+    mountable_candidates,
     own_folders,
     visible_folders,
 )
@@ -166,17 +167,22 @@ def test_a_list_costs_the_same_however_long(people: People, django_assert_num_qu
     assert len(rows) == 10
 
 
+def mountable(actor: Actor, reference: str, *, is_readonly: bool = False) -> VFolder:
+    candidates = mountable_candidates(actor, [reference])
+    return access_mountable_folder(actor, reference, candidates, is_readonly=is_readonly)
+
+
 def test_a_mount_is_found_by_id_or_by_name_and_one_s_own_comes_first(people: People) -> None:
     actor = actor_for(people.member)
     shared = make_folder(people.project_admin, name="data", project=people.project)
 
-    assert access_mountable_folder(actor, "data") == shared
+    assert mountable(actor, "data") == shared
     own = make_folder(people.member, name="data")
-    assert access_mountable_folder(actor, "data", is_readonly=True) == own
-    assert access_mountable_folder(actor, str(shared.pk)) == shared
+    assert mountable(actor, "data", is_readonly=True) == own
+    assert mountable(actor, str(shared.pk)) == shared
     for reference in ("absent", str(uuid.uuid4()), "../data", ""):
         with pytest.raises(NotFound):
-            access_mountable_folder(actor, reference)
+            mountable(actor, reference)
 
 
 def test_one_name_in_two_projects_asks_for_the_id(people: People) -> None:
@@ -189,16 +195,16 @@ def test_one_name_in_two_projects_asks_for_the_id(people: People) -> None:
     make_folder(both, name="data", project=other)
 
     with pytest.raises(Conflict, match="Several"):
-        access_mountable_folder(actor_for(both), "data")
+        mountable(actor_for(both), "data")
 
 
 def test_administrators_do_not_mount_what_is_not_theirs(people: People) -> None:
     folder = make_folder(people.member, name="data")
 
     with pytest.raises(PermissionDenied):
-        access_mountable_folder(actor_for(people.domain_admin), str(folder.pk))
+        mountable(actor_for(people.domain_admin), str(folder.pk))
     with pytest.raises(NotFound):
-        access_mountable_folder(actor_for(people.domain_admin), "data")
+        mountable(actor_for(people.domain_admin), "data")
 
 
 def test_a_deleted_folder_is_hidden_at_once_then_purged(people: People) -> None:

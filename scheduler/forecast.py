@@ -1,0 +1,29 @@
+"""What the next tick would do with one more session: the engine is asked, on the picture that a tick would have."""
+
+from dataclasses import replace
+from uuid import uuid4
+
+from agents.models import Agent
+from common import clock
+from common.slots import ResourceSlots
+from scheduler.engine import KernelRequest, PendingSession, plan
+from scheduler.reasons import sentence_for
+from scheduler.snapshot import read_snapshot
+from sessions_app.forecast import STARTS_NOW, Outlook
+
+
+def foresee(group_id: int, architecture: str, slots: ResourceSlots) -> Outlook:
+    """The outlook of a session that would be enqueued now, behind all that wait. At most 5 queries. Nothing is kept
+    free for it: whoever asks first gets the room."""
+    snapshot, now = read_snapshot(group_id), clock.now()
+    asked = PendingSession(
+        id=uuid4(), enqueued_at=now, architecture=architecture, kernels=(KernelRequest(uuid4(), slots),)
+    )
+    planned = plan(replace(snapshot, pending=(*snapshot.pending, asked)), now)
+    for placement in planned.placements:
+        if placement.session_id == asked.id:
+            agent = Agent.objects.only("name").get(pk=placement.kernels[0].agent_id).name
+            return Outlook(agent, STARTS_NOW, f"Starts now on {agent}.")
+    (deferral,) = (each for each in planned.deferrals if each.session_id == asked.id)
+    sentence = sentence_for(deferral, snapshot.group_name)
+    return Outlook("", deferral.reason.value, sentence, deferral.position, deferral.best_agent)

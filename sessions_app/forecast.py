@@ -1,0 +1,84 @@
+"""What would become of a request: refused as creating it would be, or the machine it would get, or why it would wait.
+Nothing is written.
+
+Who decides lives a floor above: the scheduler registers a foreseer here, which asks its engine.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from accounts.selectors import user_of
+from agents.selectors import SlotRoom, rooms
+from common.actors import Actor
+from common.slots import ResourceSlots
+from sessions_app.requests import SessionRequest
+from sessions_app.selectors import own_sessions
+from sessions_app.services import (
+    LIVE_SESSIONS_PER_USER,
+    ResolvedRequest,
+    check_fits_somewhere,
+    name_is_used,
+    resolve_request,
+    too_many_sessions,
+)
+
+STARTS_NOW = "starts_now"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What the next tick would do. `agent` is "" for a session that would wait, as the `position`-th of its group;
+    `best_room` is what the machine nearest to it has free then, in base units."""
+
+    agent: str
+    reason: str
+    sentence: str
+    position: int | None = None
+    best_room: ResourceSlots = field(default_factory=ResourceSlots)
+
+    @property
+    def starts_now(self) -> bool:
+        return bool(self.agent)
+
+
+# (id of the resource group, architecture, slots of the one kernel)
+Foreseer = Callable[[int, str, ResourceSlots], Outlook]
+
+_foreseers: list[Foreseer] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The answer to a request that would be accepted. `live_sessions` are the actor's, this one not among them."""
+
+    resolved: ResolvedRequest
+    outlook: Outlook
+    live_sessions: int
+    live_limit: int
+    rooms: Mapping[str, SlotRoom]
+
+
+def register(foreseer: Foreseer) -> None:
+    """Have `foreseer` asked from now on, instead of whoever was. Called from AppConfig.ready."""
+    _foreseers[:] = [foreseer]
+
+
+def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
+    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 16 queries, any number of
+    folders, machines and waiting sessions."""
+    resolved = resolve_request(actor, request)
+    check_fits_somewhere(actor, resolved)
+    user_of(actor)
+    live_names = list(own_sessions(actor).live().values_list("name", flat=True))
+    if len(live_names) >= LIVE_SESSIONS_PER_USER:
+        raise too_many_sessions()
+    if request.name in live_names:
+        raise name_is_used(request.name)
+    (foresee,) = _foreseers
+    return Forecast(
+        resolved=resolved,
+        outlook=foresee(resolved.group.pk, resolved.image.architecture, request.slots),
+        live_sessions=len(live_names),
+        live_limit=LIVE_SESSIONS_PER_USER,
+        rooms=rooms(actor, group_id=resolved.group.pk, architecture=resolved.image.architecture),
+    )

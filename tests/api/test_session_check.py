@@ -1,0 +1,151 @@
+"""The check of a request: what creating would say, without creating."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
+
+from agents.models import Agent
+from agents.states import AgentState
+from sessions_app import services
+from sessions_app.models import ComputeSession
+from tests.bad_input import UNREADABLE
+from tests.factories import api_client
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_sessions import GIB, Place, make_place
+
+pytestmark = pytest.mark.django_db
+SESSIONS, CHECK = "/api/v1/sessions/", "/api/v1/sessions/check/"
+MOST_QUERIES = 16
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def api(place: Place) -> APIClient:
+    return api_client(place.owner)
+
+
+def test_a_request_with_room_starts_now_and_says_where(place: Place, api: APIClient) -> None:
+    place.run(resources={"cpu": 2, "mem": "4g"})
+    memory = place.agent.capacity["mem"]
+
+    answer = api.post(CHECK, place.request())
+
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "starts_now": True,
+        "agent": place.agent.name,
+        "reason": "starts_now",
+        "message": f"Starts now on {place.agent.name}.",
+        "queue_position": None,
+        "resources": {"cpu": 1000, "mem": GIB},
+        "resource_group": place.group.name,
+        "room": {
+            "cpu": {"largest": 8000, "most_free": 6000, "capacity": 8000, "occupied": 2000},
+            "mem": {
+                "largest": memory,
+                "most_free": memory - 4 * GIB,
+                "capacity": memory,
+                "occupied": 4 * GIB,
+            },
+        },
+        "live_sessions": 1,
+        "live_limit": services.LIVE_SESSIONS_PER_USER,
+    }
+    assert ComputeSession.objects.count() == 1
+
+
+def test_a_request_without_room_says_why_it_would_wait_and_behind_whom(place: Place, api: APIClient) -> None:
+    place.run(resources={"cpu": 7, "mem": "1g"})
+    place.enqueue(resources={"cpu": 4, "mem": "1g"})
+
+    body = api.post(CHECK, place.request(resources={"cpu": 2, "mem": "1g"})).json()
+
+    assert (body["starts_now"], body["agent"], body["reason"]) == (False, "", "no_capacity")
+    assert body["queue_position"] == 2
+    assert "2 cores" in body["message"]
+    assert "1 core free" in body["message"]
+
+
+def test_a_group_whose_machines_take_none_makes_it_wait(place: Place, api: APIClient) -> None:
+    Agent.objects.update(state=AgentState.DRAINING.value)
+
+    body = api.post(CHECK, place.request()).json()
+
+    assert (body["starts_now"], body["reason"]) == (False, "no_agents")
+    assert body["room"]["cpu"]["most_free"] == 0
+
+
+def test_what_is_foreseen_comes_true(place: Place, api: APIClient) -> None:
+    small = make_place(cpu_milli=2000)
+    Agent.objects.update(resource_group=place.group)
+    for cores in (1, 2, 6, 5, 2, 1):
+        request = place.request(resources={"cpu": cores, "mem": "1g"})
+        foreseen = api.post(CHECK, request).json()
+        session = place.place(**request)
+        agent = session.kernels.get().agent
+        assert foreseen["agent"] == (agent.name if agent else "")
+    assert Agent.objects.filter(name=small.agent.name, kernels__isnull=False).exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "taken"},
+        {"project": "absent"},
+        {"image": "absent"},
+        {"resource_group": "absent"},
+        {"mounts": [{"folder": "absent"}]},
+        {"resources": {"cpu": 99, "mem": "1g"}},
+        {"colour": "red"},
+        *(
+            bad.changes
+            for bad in UNREADABLE[::7]
+            if isinstance(bad.value, int) or str(bad.value).isprintable()
+        ),
+    ],
+    ids=lambda changes: ascii(changes)[:60],
+)
+def test_it_refuses_in_the_words_of_creating(place: Place, api: APIClient, changes: dict[str, Any]) -> None:
+    place.enqueue(name="taken")
+    request = place.request(**changes)
+    checked, created = (api.post(address, request, format="json") for address in (CHECK, SESSIONS))
+
+    assert checked.status_code == created.status_code >= 400
+    assert checked.json() == created.json()
+
+
+def test_too_many_live_sessions_are_told(
+    place: Place, api: APIClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.enqueue()
+    for module in ("services", "forecast"):
+        monkeypatch.setattr(f"sessions_app.{module}.LIVE_SESSIONS_PER_USER", 1)
+
+    answer = api.post(CHECK, place.request())
+
+    assert answer.status_code == 422
+    assert "1 live sessions, the most allowed" in answer.json()["message"]
+
+
+def test_it_takes_a_fixed_number_of_queries(place: Place, api: APIClient, tmp_path: Path) -> None:
+    make_storage_host(tmp_path)
+    few = [{"folder": str(make_folder(place.owner).pk)}]
+    many = [{"folder": make_folder(place.owner).name} for _ in range(5)]
+    counts = set()
+    assert api.post(CHECK, place.request()).status_code == 200  # notes that the token was used
+    for mounts in (few, many):
+        place.enqueue()
+        with CaptureQueriesContext(connection) as queries:
+            assert api.post(CHECK, place.request(mounts=mounts), format="json").status_code == 200
+        counts.add(len(queries))
+
+    assert len(counts) == 1
+    assert counts.pop() <= MOST_QUERIES
