@@ -163,6 +163,20 @@ class KeyPair(models.Model):
         return f"{self.name} ({self.access_key})"
 
 
+class ListColumns(models.Model):
+    """Which columns of one list a person wants to see: `shown` is {column: bool}; what is not in it is as usual."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    table = models.CharField(max_length=40)
+    shown = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("user", "table"), name="list_columns_once"),)
+
+    def __str__(self) -> str:
+        return f"columns of {self.table} for {self.user_id}"
+
+
 class SignInLink(models.Model):
     """A link that signs its user in once, within its time."""
 

@@ -13,7 +13,11 @@ def render_page_or_fragment(
 ) -> HttpResponse:
     """The template `page`, or `fragment` if htmx asks for a part. They share an address, so `Vary` keeps browsers from
     showing the fragment as the page when somebody goes back."""
-    is_fragment = request.htmx and not request.htmx.boosted  # type: ignore[attr-defined]
-    response = render(request, fragment if is_fragment else page, context, status=status)
+    response = render(request, fragment if is_fragment(request) else page, context, status=status)
     patch_vary_headers(response, ["HX-Request"])
     return response
+
+
+def is_fragment(request: HttpRequest) -> bool:
+    """Whether htmx asks for a part of the page. A boosted link wants the whole."""
+    return bool(request.htmx and not request.htmx.boosted)  # type: ignore[attr-defined]

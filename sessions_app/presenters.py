@@ -12,6 +12,7 @@ from agents.states import AgentState
 from common.actors import Actor
 from common.errors import BerthError, NotFound
 from common.slots import CPU, MEM, ResourceSlots, format_bytes, format_slots, parse_slots
+from common.tables import Head
 from common.words import duration_words
 from sessions_app import memory_kills
 from sessions_app.links import apps_of
@@ -109,10 +110,13 @@ def short_explanation(session: ComputeSession) -> str:
     return explanation(session)
 
 
-def columns() -> list[dict[str, Any]]:
-    """The head of a table of sessions."""
-    labels = ("Name", "Status", "Resources", "Machine", "Started", "")
-    return [{"label": label, "is_number": label == "Started"} for label in labels]
+def columns() -> Head:
+    """The head of a short table of sessions, without sorting."""
+    labels = {"name": "Name", "status": "Status", "resources": "Resources", "machine": "Machine"}
+    labels |= {"started": "Started", "actions": ""}
+    return Head(
+        {"name": name, "label": label, "is_number": name == "started"} for name, label in labels.items()
+    )
 
 
 def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dict[str, Any]]:
@@ -157,14 +161,6 @@ def history(session: ComputeSession) -> list[dict[str, Any]]:
             "actor": "" if line.actor_label == "system" else line.actor_label,
         }
         for line in reversed(session.transitions.all())
-    ]
-
-
-def tabs(chosen: str, *, live_count: int, ended_count: int) -> list[dict[str, Any]]:
-    """Live and ended sessions, as includes/tabs.html shows them."""
-    return [
-        {"label": "Live", "url": "?tab=live", "count": live_count, "is_active": chosen == "live"},
-        {"label": "Ended", "url": "?tab=ended", "count": ended_count, "is_active": chosen == "ended"},
     ]
 
 

@@ -9,12 +9,13 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts import selectors, services
+from accounts import preferences, selectors, services
 from accounts.roles import ROLE_TITLES, Role
 from accounts.web.forms import TokenForm
 from common.api import actor_of
 from common.errors import BerthError
 from common.idempotency import once_a_form
+from common.tables import table_named
 
 SIGN_IN_BACKEND = "accounts.backends.SignInBackend"
 
@@ -51,6 +52,18 @@ def delete_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
     return redirect("profile")
 
 
+@login_required
+@require_POST
+def choose_columns(request: HttpRequest) -> HttpResponse:
+    """Which columns of a list this person wants to see; back to that list."""
+    table = table_named(request.POST.get("table", ""))
+    columns = [column.name for column in table.columns if not column.is_fixed]
+    preferences.choose_columns(
+        actor=actor_of(request), table=table.name, columns=columns, shown=request.POST.getlist("column")
+    )
+    return redirect(own_address(request, request.POST.get("back", "")))
+
+
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_once(request: HttpRequest, code: str) -> HttpResponse:
@@ -60,10 +73,15 @@ def sign_in_once(request: HttpRequest, code: str) -> HttpResponse:
         return render(request, "accounts/sign_in_once.html", {"next": next_url})
     user = services.redeem_sign_in_link(actor=actor_of(request), code=code)
     login(request, user, backend=SIGN_IN_BACKEND)
+    return redirect(own_address(request, next_url))
+
+
+def own_address(request: HttpRequest, address: str) -> str:
+    """`address` if it is one of this portal, else the Start page."""
     is_ours = url_has_allowed_host_and_scheme(
-        next_url, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+        address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
-    return redirect(next_url if is_ours else resolve_url("start"))
+    return address if is_ours else resolve_url("start")
 
 
 def _profile_page(

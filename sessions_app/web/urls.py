@@ -1,9 +1,11 @@
 from django.urls import path
 
-from sessions_app.web import views
+from sessions_app.web import lists, views
 
 urlpatterns = [
-    path("", views.session_list, name="session-list"),
+    path("", lists.session_list, name="session-list"),
+    path("export/", lists.session_export, name="session-export"),
+    path("stop/", lists.stop_many, name="session-stop-many"),
     path("new/", views.launcher, name="session-new"),
     path("new/summary/", views.launch_summary, name="session-summary"),
     path("quick-start/", views.quick_start, name="session-quick-start"),

@@ -1,10 +1,9 @@
-"""Pages of sessions: list, launcher, detail, terminal."""
+"""Pages of sessions: launcher, detail, terminal."""
 
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -18,38 +17,10 @@ from sessions_app.links import apps_of
 from sessions_app.logs import read_log
 from sessions_app.pulls import pull_progress
 from sessions_app.requests import parse_request
-from sessions_app.selectors import Action, access_session, kernel_named, may, visible_sessions
+from sessions_app.selectors import Action, access_session, kernel_named, may
 from sessions_app.services import enqueue_session, suggest_name, terminate_session
 from sessions_app.shortcuts import quick_start_session, start_session_again
-from sessions_app.states import LIVE, TERMINAL
 from sessions_app.web.forms import LauncherForm
-
-ROWS_PER_PAGE = 50
-TABS = {"live": LIVE, "ended": TERMINAL}
-
-
-@require_GET
-@login_required
-def session_list(request: HttpRequest) -> HttpResponse:
-    """Live or ended sessions; the same view answers the fragment that refreshes the rows."""
-    actor = actor_of(request)
-    asked = request.GET.get("tab", "live")
-    tab = asked if asked in TABS else "live"
-    search = request.GET.get("q", "").replace("\0", "")[:64]
-    everything = visible_sessions(actor)
-    chosen = everything.filter(status__in=TABS[tab], name__icontains=search).with_parts()
-    page = Paginator(chosen, ROWS_PER_PAGE).get_page(request.GET.get("page"))
-    context = {
-        "tab": tab,
-        "search": search,
-        "page": page,
-        "rows": [presenters.row(actor, session) for session in page],
-        "columns": presenters.columns(),
-        "tabs": presenters.tabs(
-            tab, live_count=everything.live().count(), ended_count=everything.ended().count()
-        ),
-    }
-    return render_page_or_fragment(request, "sessions_app/list.html", "sessions_app/_list.html", context)
 
 
 @require_http_methods(["GET", "POST"])

@@ -80,11 +80,9 @@ PUT    api-folder-file                     401        404        404        404 
 DELETE api-folder-file                     401        404        404        404        204        404        204        204
 GET    api-session-list                    401        200        200        200        200        200        200        200
 POST   api-session-list                    401        404        404        201        201        201        403        403  session
-POST   api-session-check                   401        404        404        200        200        200        403        403  session
 GET    api-session-detail                  401        404        404        404        200        200        200        200
 DELETE api-session-detail                  401        404        404        404        202        202        202        202
 GET    api-session-logs                    401        404        404        404        200        200        200        200
-GET    api-session-metrics                 401        404        404        404        200        200        200        200
 GET    api-session-files                   401        404        404        404        200        403        403        403  ?home
 GET    api-session-stat                    401        404        404        404        200        403        403        403  ?home
 GET    api-session-content                 401        404        404        404        200        403        403        403  ?profile
@@ -160,7 +158,6 @@ GATEWAY = """
 WS     ws-terminal                         4401       4404       4404       4404       open       4403       4403       4403
 WS     ws-exec                             4401       4404       4404       4404       open       4403       4403       4403
 GET    app-host                            in         404        404        404        200        403        403        403
-GET    app-port                            in         404        404        404        200        403        403        403
 """
 
 # What superadmins may do by hand in Django admin, beside looking: the rest is refused with 403.
@@ -218,4 +215,4 @@ def parse(table: str) -> list[Row]:
 REST_ROWS = parse(REST)
 OURS = parse(PAGES) + REST_ROWS
 THIRD_PARTY = parse(ACCOUNT) + parse(ADMIN)
-TERMINAL, EXEC, APP, APP_BY_ADDRESS = parse(GATEWAY)
+TERMINAL, EXEC, APP = parse(GATEWAY)

@@ -103,6 +103,8 @@ class World:
             "own-folder": {"name": f"new-{next(_numbers)}", "project": "-"},
             "directory": {"path": f"new-{next(_numbers)}"},
             "upload": {"chosen": SimpleUploadedFile("b.txt", b"x")},
+            "columns": {"table": "sessions", "column": ["status"], "back": "/sessions/"},
+            "sessions": {"session": [str(self.session.pk)], "confirmed": "yes"},
             "confirm": {"confirm": self.folder.name},
         }
         return bodies.get(kind, {})

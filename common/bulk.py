@@ -1,0 +1,57 @@
+"""The same thing done to many objects: each by itself, so that one refusal stops none of the others."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.http import QueryDict
+
+from common.errors import BerthError, InvalidInput
+
+MOST_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one object. `url` is "" where its page is gone."""
+
+    name: str
+    sentence: str
+    is_done: bool
+    url: str = ""
+
+
+def chosen_ids(posted: QueryDict, name: str) -> list[UUID]:
+    """The objects that a form chose, each once, in order. Raises InvalidInput for what is no id, and for too many."""
+    try:
+        ids = list(dict.fromkeys(UUID(value) for value in posted.getlist(name)))
+    except ValueError as error:
+        raise InvalidInput(
+            "One of the chosen things has no id.", hint="Reload the list and choose again."
+        ) from error
+    if len(ids) > MOST_AT_ONCE:
+        raise InvalidInput(
+            f"You chose {len(ids)}; at most {MOST_AT_ONCE} at once.", hint="Choose fewer of them."
+        )
+    return ids
+
+
+def do_each(
+    ids: Iterable[UUID],
+    act: Callable[[UUID], str],
+    name_of: Callable[[UUID], str],
+    url_of: Callable[[UUID], str],
+) -> list[Outcome]:
+    """`act` on each; its answer is the sentence for people. A refusal is an outcome too."""
+    outcomes = []
+    for each in ids:
+        try:
+            outcomes.append(Outcome(name_of(each), act(each), is_done=True, url=url_of(each)))
+        except BerthError as refusal:
+            sentence = f"{refusal.message} {refusal.hint}".strip()
+            outcomes.append(Outcome(name_of(each), sentence, is_done=False, url=url_of(each)))
+    return outcomes
+
+
+def done_count(outcomes: Sequence[Outcome]) -> int:
+    return sum(outcome.is_done for outcome in outcomes)

@@ -1,0 +1,287 @@
+"""Lists for people: what an address asks of one, and what its tabs, filters, head and foot then show.
+
+A list is declared once as a `Table`. A `Listing` is that table as one query string wants it: tab, search, filters, sort and
+page are all in the address, so that each of them is a link and works without scripts. Values that nobody offers choose
+nothing; unknown tabs, sorts and pages fall back to the usual ones.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.core.paginator import Page, Paginator
+from django.db.models import Count, Q, QuerySet
+from django.http import QueryDict
+
+from common.errors import NotFound
+from common.texts import quoted
+
+MAX_VALUE_LENGTH = 100
+ROWS_PER_PAGE = 50
+Choices = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`order`: fields to sort by; without any it is no link. A column without a label holds actions. `is_fixed`: cannot be
+    hidden; `is_usual`: shown until the person chooses otherwise."""
+
+    name: str
+    label: str
+    order: tuple[str, ...] = ()
+    is_number: bool = False
+    is_fixed: bool = False
+    is_usual: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """`condition`: what rows must match for a value of the address. `is_typed`: a text, not one of some choices."""
+
+    name: str
+    label: str
+    condition: Callable[[str], Q]
+    is_typed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    name: str
+    label: str
+    condition: Q
+
+
+ALL = Tab("all", "All", Q())
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`sort` is the name of a column, with a dash before it for the largest first; `noun` is for many."""
+
+    name: str
+    noun: str
+    columns: tuple[Column, ...]
+    sort: str
+    search: Callable[[str], Q]
+    search_label: str
+    filters: tuple[Filter, ...] = ()
+    tabs: tuple[Tab, ...] = (ALL,)
+
+
+_tables: dict[str, Table] = {}
+
+
+def declare(table: Table) -> Table:
+    """Make `table` known by its name, so that people can choose its columns."""
+    _tables[table.name] = table
+    return table
+
+
+def table_named(name: str) -> Table:
+    """Raises NotFound."""
+    if name not in _tables:
+        raise NotFound(f"There is no list called {quoted(name, 40)}.")
+    return _tables[name]
+
+
+class Head(list[dict[str, Any]]):
+    """The columns that are shown, as includes/table_head.html takes them; `shown` has their names, for the rows."""
+
+    @property
+    def shown(self) -> set[str]:
+        return {column["name"] for column in self}
+
+
+class CountedPaginator(Paginator[Any]):
+    """A paginator that need not count: the tabs did."""
+
+    def __init__(self, rows: Any, per_page: int, *, count: int) -> None:
+        super().__init__(rows, per_page)
+        self.count = count  # type: ignore[misc]  # a cached property, filled
+
+
+class Listing:
+    """One table as `asked` wants it. `chosen` are the columns that the person switched: {name: whether it is shown}."""
+
+    def __init__(
+        self,
+        table: Table,
+        asked: QueryDict,
+        *,
+        chosen: Mapping[str, bool] | None = None,
+        without: Iterable[str] = (),
+    ) -> None:
+        """`without` names columns and filters that are not for this person."""
+        left_out = set(without)
+        self.table = table
+        self._asked = asked
+        self._columns = [column for column in table.columns if column.name not in left_out]
+        self._filters = [each for each in table.filters if each.name not in left_out]
+        self._chosen = chosen or {}
+        self.search = _text(asked, "q")
+        values = {each.name: _text(asked, each.name) for each in self._filters}
+        self.values = {name: value for name, value in values.items() if value}
+        wanted = asked.get("tab", "")
+        self.tab = next((tab for tab in table.tabs if tab.name == wanted), table.tabs[0])
+        self.choices: dict[str, Choices] = {}
+
+    # What rows there are
+
+    def matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Those that search and filters let through, of all tabs."""
+        for each in self._filters:
+            if each.name in self.values:
+                rows = rows.filter(each.condition(self.values[each.name]))
+        return rows.filter(self.table.search(self.search)) if self.search else rows
+
+    def of_tab(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Of these the ones of the chosen tab, in order."""
+        return self.matching(rows).filter(self.tab.condition).order_by(*self._order(), "pk")
+
+    def page(self, rows: QuerySet[Any], parts: Callable[[QuerySet[Any]], QuerySet[Any]]) -> Page[Any]:
+        """The page that is asked for; `parts` adds what its rows show. 2 queries and those of `parts`."""
+        counts = {f"tab_{tab.name}": Count("pk", filter=tab.condition) for tab in self.table.tabs}
+        self._counts = self.matching(rows).order_by().aggregate(**counts)
+        paginator = CountedPaginator(
+            parts(self.of_tab(rows)), ROWS_PER_PAGE, count=self._counts[f"tab_{self.tab.name}"]
+        )
+        self.shown_page = paginator.get_page(self._asked.get("page"))
+        return self.shown_page
+
+    # What the templates show
+
+    @property
+    def tabs(self) -> list[dict[str, Any]]:
+        """As includes/tabs.html takes them; none where there is only one. After `page`."""
+        if len(self.table.tabs) == 1:
+            return []
+        return [
+            {
+                "label": tab.label,
+                "url": self.address(tab=tab.name),
+                "count": self._counts[f"tab_{tab.name}"],
+                "is_active": tab is self.tab,
+            }
+            for tab in self.table.tabs
+        ]
+
+    @cached_property
+    def columns(self) -> Head:
+        column, is_descending = self._sort
+        return Head(
+            {
+                "name": each.name,
+                "label": each.label,
+                "is_number": each.is_number,
+                "url": self._sort_address(each) if each.order else "",
+                "direction": ("descending" if is_descending else "ascending") if each is column else "",
+            }
+            for each in self._columns
+            if self._is_shown(each)
+        )
+
+    @property
+    def column_choices(self) -> list[dict[str, Any]]:
+        """What can be shown and hidden: [{"name", "label", "is_shown"}]."""
+        return [
+            {"name": each.name, "label": each.label, "is_shown": self._is_shown(each)}
+            for each in self._columns
+            if not each.is_fixed
+        ]
+
+    @property
+    def fields(self) -> list[dict[str, Any]]:
+        """The filters as fields: [{"name", "label", "value", "choices", "is_typed"}]. A value that is not offered (any more)
+        is offered nevertheless, so that the form keeps it."""
+        return [
+            {
+                "name": each.name,
+                "label": each.label,
+                "value": self.values.get(each.name, ""),
+                "choices": self._offered(each),
+                "is_typed": each.is_typed,
+            }
+            for each in self._filters
+            if each.is_typed or self.choices.get(each.name) or each.name in self.values
+        ]
+
+    @property
+    def chips(self) -> list[dict[str, str]]:
+        """What narrows the list now, each with the address without it: [{"label", "value", "url"}]."""
+        chips = [
+            {
+                "label": each.label,
+                "value": dict(self.choices.get(each.name, ())).get(value, value),
+                "url": self.address(**{each.name: ""}),
+            }
+            for each in self._filters
+            if (value := self.values.get(each.name))
+        ]
+        if self.search:
+            chips.insert(0, {"label": "Search", "value": self.search, "url": self.address(q="")})
+        return chips
+
+    @property
+    def is_narrowed(self) -> bool:
+        return bool(self.values or self.search)
+
+    @property
+    def clear_url(self) -> str:
+        """The same tab and order, without search and filters."""
+        return self.address(q="", **{each.name: "" for each in self._filters})
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """What a form of search and filters must send along: {name: value}."""
+        return {name: self._asked[name] for name in ("tab", "sort") if self._asked.get(name)}
+
+    @property
+    def query(self) -> str:
+        """The query string of what is shown, without the page; for exports and for the way back."""
+        return self.address().removeprefix("?")
+
+    def address(self, **changes: str) -> str:
+        """This list with other parameters, on its first page; "" takes one away."""
+        asked = QueryDict(mutable=True)
+        known = {"tab", "sort", "q", *(each.name for each in self._filters)}
+        for name in [*(name for name in self._asked if name in known), *changes]:
+            if value := changes.get(name, self._asked.get(name, "")):
+                asked[name] = value
+        return f"?{asked.urlencode()}"
+
+    # Inside
+
+    @property
+    def _sort(self) -> tuple[Column, bool]:
+        for wanted in (self._asked.get("sort", ""), self.table.sort):
+            name = wanted.removeprefix("-")
+            for column in self.table.columns:
+                if column.name == name and column.order:
+                    return column, wanted.startswith("-")
+        raise ValueError(f"The list {self.table.name} has no column {self.table.sort} to sort by.")
+
+    def _order(self) -> list[str]:
+        column, is_descending = self._sort
+        return [f"-{field}" if is_descending else field for field in column.order]
+
+    def _sort_address(self, column: Column) -> str:
+        """Click once for the usual direction of that column, again for the other."""
+        current, is_descending = self._sort
+        if column is current:
+            return self.address(sort=column.name if is_descending else f"-{column.name}")
+        return self.address(sort=f"-{column.name}" if column.is_number else column.name)
+
+    def _is_shown(self, column: Column) -> bool:
+        return column.is_fixed or self._chosen.get(column.name, column.is_usual)
+
+    def _offered(self, each: Filter) -> list[tuple[str, str]]:
+        offered = list(self.choices.get(each.name, ()))
+        value = self.values.get(each.name, "")
+        if value and not each.is_typed and value not in dict(offered):
+            offered.append((value, value))
+        return offered
+
+
+def _text(asked: QueryDict, name: str) -> str:
+    return asked.get(name, "").replace("\0", "").strip()[:MAX_VALUE_LENGTH]

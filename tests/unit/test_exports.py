@@ -1,0 +1,19 @@
+"""Cells of CSV files do nothing in a spreadsheet."""
+
+import csv
+import io
+
+import pytest
+
+from common.exports import as_csv
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@A1", "\t=1", "\r=1", "\n=1"])
+def test_what_a_spreadsheet_would_calculate_is_text(text: str) -> None:
+    (line,) = csv.reader(io.StringIO(as_csv([[text]]), newline=""))
+
+    assert line == [f"'{text}"]
+
+
+def test_other_values_are_as_they_are() -> None:
+    assert as_csv([["a, b", 'say "x"', -1.5, None, ""]]) == '"a, b","say ""x""",-1.5,,\r\n'

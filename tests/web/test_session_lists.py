@@ -1,0 +1,262 @@
+"""The page Sessions as a list: filters, order, columns, export, and stopping many at once."""
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from accounts.roles import Role
+from sessions_app.models import ComputeSession
+from sessions_app.states import Reason, Status
+from tests.factories import make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
+]
+BrowserOf = Callable[[User], Client]
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def browser(place: Place, browser_of: BrowserOf) -> Client:
+    return browser_of(place.owner)
+
+
+def text_of(browser: Client, query: str = "") -> str:
+    answer = browser.get(f"/sessions/{query}")
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def names_in(page: str) -> list[str]:
+    return re.findall(r'class="row-name"[^>]*>([^<]+)<', page)
+
+
+def heads_of(page: str) -> list[str]:
+    return [
+        re.sub(r"<[^>]*>", "", head).strip() for head in re.findall(r"<th [^>]*>(.*?)</th>", page, re.DOTALL)
+    ]
+
+
+def lines_of(browser: Client, query: str = "") -> list[dict[str, str]]:
+    answer = browser.get(f"/sessions/export/{query}")
+    assert answer["Content-Disposition"] == 'attachment; filename="sessions.csv"'
+    return list(csv.DictReader(io.StringIO(b"".join(answer).decode())))
+
+
+# What is shown, in which order
+
+
+def test_each_filter_narrows_the_list_and_the_counts_of_the_tabs(place: Place, browser: Client) -> None:
+    place.run(name="book")
+    place.run(name="job", type="batch", command="true")
+    place.enqueue(name="waits")
+
+    for query, found in {
+        "?status=running": ["job", "book"],
+        "?status=pending": ["waits"],
+        "?type=batch": ["job"],
+        "?type=interactive&status=running": ["book"],
+        f"?project={place.project.name}": ["waits", "job", "book"],
+        f"?image={place.image.reference}&q=o": ["job", "book"],
+        f"?group={place.group.name}": ["waits", "job", "book"],
+        "?project=elsewhere": [],
+        "?status=nonsense": [],
+    }.items():
+        page = text_of(browser, query)
+        assert names_in(page) == found, query
+        assert re.findall(r'class="count">(\d+)<', page) == [str(len(found)), "0"], query
+
+
+def test_a_filter_in_use_is_a_chip_that_takes_it_away(place: Place, browser: Client) -> None:
+    page = text_of(browser, "?tab=live&status=running&q=x&sort=name&page=3")
+
+    assert 'href="?tab=live&amp;q=x&amp;sort=name" aria-label="Remove the filter Status: Running"' in page
+    assert (
+        'href="?tab=live&amp;status=running&amp;sort=name" aria-label="Remove the filter Search: x"' in page
+    )
+    assert 'href="?tab=live&amp;sort=name">Clear filters' in page
+    assert 'href="?tab=ended&amp;status=running&amp;q=x&amp;sort=name"' in page
+    assert "No session matches" in page
+
+
+def test_a_value_that_is_not_offered_stays_in_the_form(browser: Client) -> None:
+    assert '<option value="gone" selected>gone</option>' in text_of(browser, "?image=gone")
+
+
+def test_heads_sort_by_their_column_and_back(place: Place, browser: Client) -> None:
+    for name, cpu in (("b", 2), ("c", 1), ("a", 3)):
+        place.enqueue(name=name, resources={"cpu": cpu, "mem": "1g"})
+
+    assert names_in(text_of(browser)) == ["a", "c", "b"]
+    assert names_in(text_of(browser, "?sort=name")) == ["a", "b", "c"]
+    assert names_in(text_of(browser, "?sort=-name")) == ["c", "b", "a"]
+    assert names_in(text_of(browser, "?sort=resources")) == ["c", "b", "a"]
+    assert names_in(text_of(browser, "?sort=started")) == ["b", "c", "a"]
+    assert names_in(text_of(browser, "?sort=machine")) == ["a", "c", "b"]
+    ascending = text_of(browser, "?sort=name")
+    assert re.search(r'aria-sort="ascending">\s*<a href="\?sort=-name">', ascending)
+    assert 'href="?sort=-started"' in ascending
+
+
+def test_only_who_looks_after_others_filters_by_owner(
+    place: Place, browser: Client, browser_of: BrowserOf
+) -> None:
+    place.run(name="theirs")
+    for admin in (
+        make_user(admin_of=place.project),
+        make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN),
+        make_user(role=Role.SUPERADMIN),
+    ):
+        of_admin = browser_of(admin)
+        assert 'name="owner"' in text_of(of_admin)
+        assert names_in(text_of(of_admin, f"?owner={place.owner.email.upper()}")) == ["theirs"]
+        assert names_in(text_of(of_admin, "?owner=nobody")) == []
+
+    assert 'name="owner"' not in text_of(browser)
+    assert names_in(text_of(browser, "?owner=nobody")) == ["theirs"]
+
+
+# Columns
+
+
+def test_columns_are_chosen_once_for_all_browsers(
+    place: Place, browser: Client, browser_of: BrowserOf
+) -> None:
+    place.run()
+    usual = heads_of(text_of(browser))
+
+    answer = browser.post(
+        "/profile/columns/",
+        {"table": "sessions", "column": ["image", "status", "absent"], "back": "/sessions/?q="},
+    )
+
+    assert answer["Location"] == "/sessions/?q="
+    assert usual == ["Choose", "Name", "Status", "Resources", "Machine", "Started", "Actions"]
+    assert heads_of(text_of(browser_of(place.owner))) == ["Choose", "Name", "Status", "Image", "Actions"]
+    assert heads_of(text_of(browser_of(make_user(admin_of=place.project)))) == usual
+
+
+def test_all_columns_can_be_shown(place: Place, browser_of: BrowserOf) -> None:
+    place.end(place.run(name="past"))
+    of_admin = browser_of(make_user(admin_of=place.project))
+    every = [
+        "status",
+        "type",
+        "project",
+        "owner",
+        "image",
+        "resources",
+        "group",
+        "machine",
+        "started",
+        "ended",
+    ]
+
+    of_admin.post("/profile/columns/", {"table": "sessions", "column": every, "back": "/sessions/"})
+
+    page = text_of(of_admin, "?tab=ended")
+    assert heads_of(page)[1:-1] == [name.capitalize() for name in every]
+    assert page.count("data-label=") == len(every) + 1
+
+
+def test_the_way_back_from_columns_stays_in_the_portal_and_a_list_must_exist(browser: Client) -> None:
+    assert (
+        browser.post("/profile/columns/", {"table": "sessions", "back": "https://evil.example/"})["Location"]
+        == "/"
+    )
+    assert browser.post("/profile/columns/", {"table": "absent"}).status_code == 404
+
+
+# Export
+
+
+def test_the_export_has_what_the_list_shows_on_all_its_pages(
+    place: Place, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("common.tables.ROWS_PER_PAGE", 1)
+    monkeypatch.setattr("common.exports.ROWS_AT_ONCE", 2)
+    sessions = {name: place.run(name=name) for name in ("x-2", "y", "x-1", "x-3")}
+    place.end(sessions["x-3"])
+
+    lines = lines_of(browser, "?q=x&sort=name")
+
+    assert [line["name"] for line in lines] == ["x-1", "x-2"]
+    assert lines[0]["id"] == str(sessions["x-1"].pk)
+    assert lines[0]["machines"] == place.agent.name
+    assert (lines[0]["cores"], lines[0]["memory bytes"], lines[0]["ended"]) == ("1.0", str(2**30), "")
+    assert [line["name"] for line in lines_of(browser, "?tab=ended")] == ["x-3"]
+
+
+def test_nobody_exports_what_they_do_not_see(place: Place, browser_of: BrowserOf) -> None:
+    place.run()
+
+    assert lines_of(browser_of(make_user(member_of=place.project))) == []
+
+
+# Many at once
+
+
+def test_stopping_many_asks_first_and_says_what_came_of_each(place: Place, browser: Client) -> None:
+    ended, running, waiting = place.end(place.run(name="c")), place.run(name="a"), place.enqueue(name="b")
+    chosen = [str(session.pk) for session in (running, waiting, ended)] + [str(uuid4())]
+
+    asked = browser.post("/sessions/stop/", {"session": chosen, "back": "q=a"}).content.decode()
+    assert "Stop 2 sessions?" in asked
+    assert 'href="/sessions/?q=a"' in asked
+    assert place.fresh(running).status == Status.RUNNING
+
+    done = browser.post("/sessions/stop/", {"session": chosen, "confirmed": "yes"}).content.decode()
+    assert "3 of 4 stopped" in done
+    for sentence in (
+        "Is being stopped.",
+        "Taken out of the queue.",
+        "Had ended before.",
+        "no such session among yours",
+    ):
+        assert sentence in done
+    assert place.fresh(running).status_reason == Reason.USER_REQUESTED
+    assert place.fresh(waiting).status == Status.CANCELLED
+
+
+def test_nobody_stops_sessions_of_others_among_many(place: Place, browser_of: BrowserOf) -> None:
+    session = place.run(name="theirs")
+    browser = browser_of(make_user(member_of=place.project))
+
+    page = browser.post("/sessions/stop/", {"session": str(session.pk), "confirmed": "yes"}).content.decode()
+
+    assert "0 of 1 stopped" in page
+    assert "theirs" not in page
+    assert place.fresh(session).status == Status.RUNNING
+
+
+def test_odd_choices_are_said(place: Place, browser: Client) -> None:
+    many = [str(uuid4()) for _ in range(201)]
+    none = browser.post("/sessions/stop/", {"back": "tab=live"}, follow=True)
+
+    assert none.redirect_chain == [("/sessions/?tab=live", 302)]
+    assert "Choose the sessions first" in none.content.decode()
+    assert browser.post("/sessions/stop/", {"session": "x"}).status_code == 400
+    assert browser.post("/sessions/stop/", {"session": many}).status_code == 400
+    gone = browser.post("/sessions/stop/", {"session": many[:1]}).content.decode()
+    assert "They have ended meanwhile" in gone
+    assert ComputeSession.objects.count() == 0
+
+
+def test_only_what_can_be_stopped_can_be_ticked(place: Place, browser: Client) -> None:
+    live, ended = place.run(name="live"), place.end(place.run(name="ended"))
+
+    assert f'form="stop-many" name="session" value="{live.pk}"' in text_of(browser)
+    assert str(ended.pk) in text_of(browser, "?tab=ended")
+    assert "stop-many" not in text_of(browser, "?tab=ended")
