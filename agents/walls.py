@@ -4,6 +4,7 @@ own services is reached from inside. `walls.sh` is what stands; a helper on the 
 A machine's walls are gone when it boots, and may be torn down by whoever sets its firewall anew. So they are raised
 again in every new life of a machine and every few minutes, and each launch looks whether they stand."""
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -24,13 +25,16 @@ from common import clock
 from images.selectors import built_image_ids
 
 log = structlog.get_logger(__name__)
-_seen_helpers: set[str] = set()
+_helpers_seen_at: dict[str, float] = {}
 
 RENEWED_EVERY = timedelta(minutes=5)
 TRUSTED_FOR = timedelta(minutes=15)
 """A launch relies on walls that are not older; the rounds renew them long before."""
 
 RAISERS = 8
+ABANDONED_AFTER_S = 50.0
+"""Longer than anybody waits for a helper."""
+
 ERROR_LENGTH = 500
 NOT_REQUIRED = "best-effort"
 
@@ -107,13 +111,15 @@ def helper_labels() -> dict[str, str]:
 
 
 def reap_helpers(runtime: ContainerRuntime) -> None:
-    """Remove helpers whose process died before it could. Who is seen in two rounds, a minute apart, is waited for by
-    nobody: a helper has half that time. Raises RuntimeFault."""
+    """Remove helpers whose process died before it could: those seen for longer than a helper may take. Raises
+    RuntimeFault."""
+    now = time.monotonic()
     there = {state.name for state in runtime.list_containers(helper_labels())}
-    for name in there & _seen_helpers:
-        log.warning("walls.helper_reaped", container=name)
-        runtime.remove_container(name)
-    _seen_helpers.update(there)
+    for name in there:
+        if now - _helpers_seen_at.setdefault(name, now) >= ABANDONED_AFTER_S:
+            log.warning("walls.helper_reaped", container=name)
+            runtime.remove_container(name)
+            del _helpers_seen_at[name]
 
 
 @cache

@@ -2,6 +2,7 @@
 neither side can be made to hold much."""
 
 import asyncio
+import re
 import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,6 +19,8 @@ HELD_BYTES = 2**16
 """What waits here unread before the engine is held back; asyncio holds twice as much."""
 
 HEAD_BYTES = 2**14
+STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})\b")
+CONTENT_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,9})", re.IGNORECASE)
 ANSWER_TIMEOUT_S = 30
 REFUSAL_BYTES = 2**12
 
@@ -198,7 +201,7 @@ async def _rest_after_head(stream: Stream) -> bytes:
         if not data or len(answer) > HEAD_BYTES:
             raise RuntimeUnavailable("The engine broke off, or does not speak HTTP.")
     head, _, rest = answer.partition(b"\r\n\r\n")
-    status = int(head.split(None, 2)[1]) if head.startswith(b"HTTP/1.") else 0
+    status = int(told[1]) if (told := STATUS_LINE.match(head)) else 0
     if status not in (101, 200):
         raise fault_of_answer(status or 502, await _refusal(stream, head, rest))
     return rest
@@ -206,10 +209,8 @@ async def _rest_after_head(stream: Stream) -> bytes:
 
 async def _refusal(stream: Stream, head: bytes, text: bytes) -> str:
     """The engine's words, as far as it says how long they are."""
-    lengths = [
-        line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
-    ]
-    wanted = min(int(lengths[0]), REFUSAL_BYTES) if lengths else 0
+    told = CONTENT_LENGTH.search(head)
+    wanted = min(int(told[1]), REFUSAL_BYTES) if told else 0
     while len(text) < wanted and (data := await stream.read()):
         text += data
     return text[:REFUSAL_BYTES].decode(errors="replace")

@@ -25,7 +25,7 @@ from common.server.heads import (
 from common.server.limits import Limits
 from common.server.lobby import Lobby
 from common.server.pace import Pace, Verdict
-from common.server.sockets import addresses, notice_vanishing
+from common.server.sockets import addresses, notice_vanishing, reset
 from common.server.upgrade import Within, hand_over, make_websocket_scope
 
 _NEVER = float("inf")
@@ -243,7 +243,7 @@ class HttpProtocol(Flow):
         if self._phase is Phase.GONE:
             return
         if is_hard:
-            self._transport.abort()
+            reset(self._transport)
             return
         self._phase = Phase.DEAF
         self.deadline = self.loop.time() + self.limits.linger_s

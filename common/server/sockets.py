@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import socket
+import struct
 from typing import Any
 
 Address = tuple[str, int]
 
+_LINGER_NOT = struct.pack("ii", 1, 0)
 _ESTABLISHED = 1  # TCP_ESTABLISHED of Linux's tcp_info
 # A peer that vanished without a word is noticed after some two minutes, on a connection that nobody writes to as well.
 _KEEPALIVE = (
@@ -36,6 +38,14 @@ def is_connected(transport: asyncio.BaseTransport) -> bool:
         return bool(connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED)
     except OSError:
         return False
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Break the connection so that its peer cannot take what it got for all there was."""
+    connected = transport.get_extra_info("socket")
+    with contextlib.suppress(OSError, AttributeError):
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+    transport.abort()
 
 
 def _address(name: Any) -> Address:

@@ -158,6 +158,7 @@ GATEWAY = """
 WS     ws-terminal                         4401       4404       4404       4404       open       4403       4403       4403
 WS     ws-exec                             4401       4404       4404       4404       open       4403       4403       4403
 GET    app-host                            in         404        404        404        200        403        403        403
+GET    app-port                            in         404        404        404        200        403        403        403
 """
 
 # What superadmins may do by hand in Django admin, beside looking: the rest is refused with 403.
@@ -215,4 +216,4 @@ def parse(table: str) -> list[Row]:
 REST_ROWS = parse(REST)
 OURS = parse(PAGES) + REST_ROWS
 THIRD_PARTY = parse(ACCOUNT) + parse(ADMIN)
-TERMINAL, EXEC, APP = parse(GATEWAY)
+TERMINAL, EXEC, APP, APP_BY_ADDRESS = parse(GATEWAY)

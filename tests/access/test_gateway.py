@@ -1,5 +1,7 @@
 """Who gets a terminal of a session, and into its apps: the rows of the matrix beside Django's routes."""
 
+from typing import Any
+
 import aiohttp
 import pytest
 from asgiref.sync import sync_to_async
@@ -7,11 +9,12 @@ from asgiref.sync import sync_to_async
 from accounts.models import User
 from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatterns
 from tests import factories
-from tests.access.matrix import APP, COLUMNS, EXEC, OPEN, SIGN_IN, TERMINAL
+from tests.access.matrix import APP, APP_BY_ADDRESS, COLUMNS, EXEC, OPEN, SIGN_IN, TERMINAL
 from tests.access.world import make_people
 from tests.factories_sessions import make_place
 from tests.ws.servers import serve_app
 from tests.ws.stage import PORTAL_HOST, Browser, gateway, sample_app, set_stage, signed_in
+from tests.ws.test_app_ports import ADDRESS, PlainBrowser, link, plain_gateway
 
 in_thread = sync_to_async
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,6 +57,24 @@ async def test_apps_open_for_those_whom_the_matrix_names() -> None:
     assert answers == APP.cells
 
 
+async def test_apps_at_ports_of_an_address_open_for_those_whom_the_matrix_names(settings: Any) -> None:
+    settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, ADDRESS]
+    stage = await in_thread(set_stage)()
+    people = await in_thread(make_people)(stage.cluster.project, stage.owner)
+    async with serve_app(sample_app()) as port, plain_gateway() as browser:
+        lab = {"name": "lab", "title": "Lab", "port": port, "command": []}
+        await in_thread(stage.declare)(lab)
+        await in_thread(stage.run)()
+        await app_by_address(browser, stage.owner, browser.portal, link(stage))
+        door = browser.seen[-1]
+        from_link = {
+            column: await app_by_address(browser, people.get(column), browser.portal, link(stage))
+            for column in COLUMNS
+        }
+        straight = {column: await app_by_address(browser, people.get(column), door) for column in COLUMNS}
+    assert from_link == straight == APP_BY_ADDRESS.cells
+
+
 async def terminal(browser: Browser, user: User | None, path: str) -> str:
     """The code with which the terminal is closed, or that it echoes."""
     await become(browser, user)
@@ -80,6 +101,14 @@ async def process(browser: Browser, token: str, path: str) -> str:
 async def app(browser: Browser, user: User | None, host: str) -> str:
     await become(browser, user)
     answer = await browser.visit(host)
+    return SIGN_IN if 'name="password"' in answer.text else str(answer.status)
+
+
+async def app_by_address(browser: PlainBrowser, user: User | None, host: str, path: str = "/") -> str:
+    browser.cookies.clear()
+    if user is not None:
+        await browser.sign_in(user)
+    answer = await browser.go(host, path)
     return SIGN_IN if 'name="password"' in answer.text else str(answer.status)
 
 

@@ -142,11 +142,18 @@ def test_superadmins_alone_read_on_the_agents_page_why_walls_are_missing(
     assert "No walls around sessions" not in browser_of(people.member).get("/agents/").content.decode()
 
 
-def test_helper_whose_process_died_is_removed_in_the_second_round(engine: SimulatedRuntime) -> None:
+def test_helper_whose_process_died_is_removed_once_nobody_can_wait_for_it(
+    engine: SimulatedRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(walls.time, "monotonic", lambda: now)
     spec = {"image": BUILT, "cpu_milli": 10, "mem_bytes": 2**25}
     engine.ensure_container(ContainerSpec(name="berth-walls-1", labels=walls.helper_labels(), **spec))
     engine.ensure_container(ContainerSpec(name="another", labels={}, **spec))
     walls.reap_helpers(engine)
+    now += walls.ABANDONED_AFTER_S - 1  # another round, earlier than usual
+    walls.reap_helpers(engine)
     assert len(engine.list_containers({})) == 2
+    now += 1
     walls.reap_helpers(engine)
     assert [state.name for state in engine.list_containers({})] == ["another"]

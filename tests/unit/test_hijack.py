@@ -287,8 +287,11 @@ async def test_engine_that_breaks_off_or_never_ends_its_head_is_unavailable(
             await hijack(address, None, EXEC, b"")
 
 
-async def test_engine_that_speaks_no_http_is_unavailable(tmp_path: Path) -> None:
-    async with local_engine(tmp_path, b"SSH-2.0\r\n\r\n") as address:
+@pytest.mark.parametrize(
+    "said", [b"SSH-2.0", b"HTTP/1.1 ", b"HTTP/1.1 two hundred", b"HTTP/1.1 502 Bad\r\nContent-Length: many"]
+)
+async def test_engine_that_speaks_no_http_is_unavailable(tmp_path: Path, said: bytes) -> None:
+    async with local_engine(tmp_path, said + b"\r\n\r\n") as address:
         with pytest.raises(RuntimeUnavailable):
             await hijack(address, None, EXEC, b"")
 

@@ -14,6 +14,7 @@ from aiohttp import web
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
+from accounts.models import User
 from portal.asgi import portal_application
 from sessions_app.gateway import doors
 from sessions_app.gateway.access import DjangoAuthorizer
@@ -66,8 +67,8 @@ class PlainBrowser(Browser):
             path = place.path + (f"?{place.query}" if place.query else "")
         return answer
 
-    async def sign_in(self, stage: Stage, user: Any = None) -> None:
-        cookie = await in_thread(sign_in)(user or stage.owner)
+    async def sign_in(self, user: User) -> None:
+        cookie = await in_thread(sign_in)(user)
         self.cookies[self.portal] = {settings.SESSION_COOKIE_NAME: cookie}
 
 
@@ -111,7 +112,7 @@ def link(stage: Stage) -> str:
 
 async def opened(browser: PlainBrowser, stage: Stage) -> str:
     """The host and port at which the owner has opened the app."""
-    await browser.sign_in(stage)
+    await browser.sign_in(stage.owner)
     answer = await browser.go(browser.portal, link(stage))
     assert (answer.status, answer.text) == (200, "the app at /")
     return browser.seen[-1]
@@ -138,7 +139,7 @@ async def test_nobody_but_the_owner_is_let_in(stage: Stage, seen: list[web.Reque
     async with plain_gateway() as browser:
         place = await opened(browser, stage)
         browser.cookies.clear()
-        await browser.sign_in(stage, await in_thread(factories.make_user)())
+        await browser.sign_in(await in_thread(factories.make_user)())
         assert (await browser.go(browser.portal, link(stage))).status == 404
         assert (await browser.go(place)).status == 404
         browser.cookies.clear()
@@ -161,7 +162,7 @@ async def test_a_port_answers_to_no_other_name(stage: Stage, seen: list[web.Requ
 
 async def test_a_port_that_is_lent_to_nobody_leads_nowhere(stage: Stage, seen: list[web.Request]) -> None:
     async with plain_gateway() as browser:
-        await browser.sign_in(stage)
+        await browser.sign_in(stage.owner)
         assert (await browser.go(f"{ADDRESS}:{browser.door_ports[1]}")).status == 404
 
 
@@ -177,7 +178,7 @@ async def test_an_administrator_forbids_it(stage: Stage, seen: list[web.Request]
 
 async def test_the_page_of_the_session_says_what_it_weakens(stage: Stage, seen: list[web.Request]) -> None:
     async with plain_gateway() as browser:
-        await browser.sign_in(stage)
+        await browser.sign_in(stage.owner)
         page = await browser.go(browser.portal, f"/sessions/{stage.session.pk}/")
         assert "apps are kept apart less well" in page.text
         assert f'href="{link(stage)}"' in page.text

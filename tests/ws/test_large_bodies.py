@@ -50,3 +50,17 @@ async def test_who_is_signed_in_may_send_much(stage: Stage, how: str) -> None:
         body = bytes(SMALL_BODY_BYTES * 2)
         async with http.put(url, data=body, headers={"Host": "localhost", **headers}) as answer:
             assert answer.status in (403, 405)
+
+
+async def test_a_body_in_chunks_is_read_like_one_whose_length_is_told(stage: Stage) -> None:
+    async def in_chunks() -> AsyncIterator[bytes]:
+        yield b'{"name": "from'
+        yield b' a program"}'
+
+    token = await sync_to_async(factories.make_token)(stage.owner)
+    headers = {"Host": "localhost", "Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    async with serve_asgi(portal_application) as port, aiohttp.ClientSession() as http:
+        url = f"http://127.0.0.1:{port}/api/v1/keypairs/"
+        async with http.post(url, data=in_chunks(), headers=headers) as answer:
+            assert answer.status == 201
+            assert (await answer.json())["name"] == "from a program"
