@@ -443,12 +443,16 @@ async def test_an_empty_lobby_is_looked_at_no_more_until_someone_enters() -> Non
 
 
 async def test_a_cut_answer_of_the_old_protocol_does_not_look_whole() -> None:
+    is_read = asyncio.Event()
+
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
         await send(START)
         await send({**END, "body": b"half", "more_body": True})
+        await is_read.wait()
 
     async with serve_asgi(app) as port, connected(port) as (reader, writer):
         writer.write(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n")
         assert await reader.readuntil(b"half")
+        is_read.set()
         with pytest.raises(ConnectionResetError):
             await reader.read()
