@@ -23,6 +23,7 @@ class TaskName(StrEnum):
     LAUNCH_SESSION = "sessions_app.launch_session"
     TERMINATE_SESSION = "sessions_app.terminate_session"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
+    MEASURE_SESSIONS = "sessions_app.measure_sessions"
     KEEP_MOORINGS = "sessions_app.keep_moorings"
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
@@ -36,6 +37,7 @@ QUEUE_OF = {
     TaskName.TERMINATE_SESSION: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
+    TaskName.MEASURE_SESSIONS: "metrics",
     TaskName.KEEP_WALLS: "maintenance",
     TaskName.KEEP_MOORINGS: "maintenance",
     TaskName.PURGE_EXPIRED: "maintenance",

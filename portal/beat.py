@@ -23,6 +23,7 @@ PERIODS_S = {
     TaskName.HEARTBEAT_AGENTS: 10,
     TaskName.KEEP_WALLS: 30,
     TaskName.RECONCILE_SESSIONS: 2,
+    TaskName.MEASURE_SESSIONS: 10,
     TaskName.KEEP_MOORINGS: 5,
     TaskName.PURGE_EXPIRED: 60,
     TaskName.PURGE_FOLDERS: 300,

@@ -239,6 +239,49 @@ class KernelLog(models.Model):
         return f"log of {self.kernel_id}"
 
 
+class KernelUsage(models.Model):
+    """Counters of a kernel as they were last read, by the engine's clock: what the next reading is compared with."""
+
+    kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, primary_key=True, related_name="usage")
+    at = models.DateTimeField()
+    cpu_ns = models.BigIntegerField(null=True)
+    net_received_bytes = models.BigIntegerField(null=True)
+    net_sent_bytes = models.BigIntegerField(null=True)
+    disk_read_bytes = models.BigIntegerField(null=True)
+    disk_written_bytes = models.BigIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"usage of {self.kernel_id}"
+
+
+class KernelMetric(models.Model):
+    """What a kernel used over `span_s` from `at` on: means, and from a minute on the most (`metrics`). Null: not known.
+    Traffic is in bytes a second."""
+
+    pk = models.CompositePrimaryKey("kernel_id", "span_s", "at")
+    kernel = models.ForeignKey(Kernel, on_delete=models.CASCADE, related_name="metrics", db_index=False)
+    span_s = models.PositiveSmallIntegerField()
+    at = models.DateTimeField()
+    cpu_milli = models.BigIntegerField(null=True)
+    mem_bytes = models.BigIntegerField(null=True)
+    net_received = models.BigIntegerField(null=True)
+    net_sent = models.BigIntegerField(null=True)
+    disk_read = models.BigIntegerField(null=True)
+    disk_written = models.BigIntegerField(null=True)
+    cpu_milli_max = models.BigIntegerField(null=True)
+    mem_bytes_max = models.BigIntegerField(null=True)
+    net_received_max = models.BigIntegerField(null=True)
+    net_sent_max = models.BigIntegerField(null=True)
+    disk_read_max = models.BigIntegerField(null=True)
+    disk_written_max = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (models.Index(fields=("at",), condition=Q(span_s=10), name="metric_sample"),)
+
+    def __str__(self) -> str:
+        return f"{self.kernel_id} at {self.at}"
+
+
 class Mooring(models.Model):
     """A network on one machine that was made before a session needed it (`moorings`). The session that takes it keeps it
     to its end; nobody has it afterwards."""

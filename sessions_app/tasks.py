@@ -11,7 +11,7 @@ from common import clock
 from common.dispatch import TaskName
 from common.locks import try_exclusive
 from common.pauses import during
-from sessions_app import launcher, moorings, reconcile
+from sessions_app import launcher, metrics, moorings, reconcile
 from sessions_app.models import AppLogin, AppTicket
 
 
@@ -33,6 +33,13 @@ def reconcile_sessions() -> None:
         if is_mine:
             with during("reconcile"):
                 reconcile.reconcile_sessions()
+
+
+@shared_task(name=TaskName.MEASURE_SESSIONS, soft_time_limit=60, time_limit=90)
+def measure_sessions() -> None:
+    with try_exclusive("measure-sessions") as is_mine:
+        if is_mine:
+            metrics.measure_sessions()
 
 
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)

@@ -98,7 +98,7 @@ class Portal:
         # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them. Ends wait for
         # programs that take their time to stop; no launch may wait behind those.
         worker = ("-n", "worker@berth", "-c", "8", "-Q", "launch")
-        ends = ("-n", "ends@berth", "-c", "8", "-Q", "ends,maintenance")
+        ends = ("-n", "ends@berth", "-c", "8", "-Q", "ends,maintenance,metrics")
         tick = ("-n", "tick@berth", "-c", "4", "-Q", "tick,default")
         return (
             self._service("web", "python", *web),

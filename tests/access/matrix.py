@@ -83,6 +83,7 @@ POST   api-session-list                    401        404        404        201 
 GET    api-session-detail                  401        404        404        404        200        200        200        200
 DELETE api-session-detail                  401        404        404        404        202        202        202        202
 GET    api-session-logs                    401        404        404        404        200        200        200        200
+GET    api-session-metrics                 401        404        404        404        200        200        200        200
 GET    api-session-files                   401        404        404        404        200        403        403        403  ?home
 GET    api-session-stat                    401        404        404        404        200        403        403        403  ?home
 GET    api-session-content                 401        404        404        404        200        403        403        403  ?profile

@@ -1,0 +1,86 @@
+"""REST of what a session uses."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from common.api import ErrorOut, actor_of, asked_once
+from common.errors import InvalidInput
+from common.texts import quoted
+from sessions_app.metrics import SERIES
+from sessions_app.metrics_history import Window, metrics_of
+from sessions_app.selectors import Action, access_session
+
+REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 401, 403, 404)}
+WORDS = {
+    "cpu_milli": "CPU in thousandths of a core",
+    "mem_bytes": "memory in bytes",
+    "net_received": "network, bytes a second received",
+    "net_sent": "network, bytes a second sent",
+    "disk_read": "disks, bytes a second read",
+    "disk_written": "disks, bytes a second written",
+}
+
+
+class LimitsOut(serializers.Serializer[Any]):
+    cpu_milli = serializers.IntegerField()
+    mem_bytes = serializers.IntegerField()
+
+
+def _series(help_text: str) -> serializers.ListField:
+    return serializers.ListField(child=serializers.IntegerField(allow_null=True), help_text=help_text)
+
+
+class KernelMetricsOut(serializers.Serializer[Any]):
+    """Lists of the same length, oldest first: one value for each instant of `at`, null where nothing is known."""
+
+    name = serializers.CharField(help_text="The container, like main1.")
+    limits = LimitsOut()
+    at = serializers.ListField(
+        child=serializers.IntegerField(), help_text="When each point begins, in Unix seconds."
+    )
+
+    def get_fields(self) -> dict[str, Any]:
+        means = {name: _series(f"Mean of {WORDS[name]}.") for name in SERIES}
+        most = {f"{name}_max": _series(f"The most of {WORDS[name]}.") for name in SERIES}
+        return {**super().get_fields(), **means, **most}
+
+
+class MetricsOut(serializers.Serializer[Any]):
+    window = serializers.CharField()
+    step_s = serializers.IntegerField(help_text="Seconds from point to point.")
+    kernels = KernelMetricsOut(many=True)
+
+
+class SessionMetricsView(APIView):
+    @extend_schema(
+        operation_id="read_session_metrics",
+        parameters=[
+            OpenApiParameter(
+                "window",
+                OpenApiTypes.STR,
+                enum=[window.value for window in Window],
+                description="The last 15 minutes, the last hour (if not given), or all of the session's life.",
+            )
+        ],
+        responses={200: MetricsOut, **REFUSALS},
+    )
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """What each container used, at most 360 points. Up to its end for a session that has ended."""
+        session = access_session(actor_of(request), session_id, Action.VIEW)
+        return Response(MetricsOut(metrics_of(session, _window_asked_for(request))).data)
+
+
+def _window_asked_for(request: Request) -> Window:
+    asked = asked_once(request, "window") or Window.HOUR.value
+    try:
+        return Window(asked)
+    except ValueError as error:
+        sentence = f"{quoted(asked)} is no window. Give 15m, 1h or all."
+        raise InvalidInput(sentence, fields={"window": [sentence]}) from error

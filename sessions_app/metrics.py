@@ -1,0 +1,179 @@
+"""What live kernels use, measured every ten seconds and kept: samples for an hour, minutes for a session's life, quarters of
+an hour in place of minutes that are older than a day. A measurement that is missing is missing, and nothing fails for it.
+
+A kernel so has at most 360 samples, 1,440 minutes and 2,880 quarters in its 30 days.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import groupby
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import connection, transaction
+
+from agents.models import Agent
+from agents.runtime.base import ContainerGone, RuntimeFault
+from agents.runtime.usage import ContainerUsage
+from agents.selectors import runtime_of
+from agents.states import AgentState
+from common import clock
+from common.lanes import Lanes
+from sessions_app.models import Kernel, KernelMetric, KernelUsage
+from sessions_app.states import Status
+
+log = structlog.get_logger(__name__)
+
+SAMPLE_S, MINUTE_S, QUARTER_S = 10, 60, 900
+SAMPLES_KEPT = timedelta(hours=1)
+MINUTES_KEPT = timedelta(days=1)
+LANES = 16
+ROUND_S = 5
+
+COUNTERS = ("cpu_ns", "net_received_bytes", "net_sent_bytes", "disk_read_bytes", "disk_written_bytes")
+SERIES = ("cpu_milli", "mem_bytes", "net_received", "net_sent", "disk_read", "disk_written")
+
+_METRICS, _USAGE = KernelMetric._meta.db_table, KernelUsage._meta.db_table
+_MOST = tuple(f"{name}_max" for name in SERIES)
+INSERT_SAMPLES = f"""
+    INSERT INTO {_METRICS} (kernel_id, span_s, at, {", ".join(SERIES)})
+    SELECT kernel_id, {SAMPLE_S}, %s, {", ".join(SERIES)}
+    FROM unnest(%s::uuid[]{", %s::bigint[]" * len(SERIES)}) AS sample (kernel_id, {", ".join(SERIES)})
+    ON CONFLICT DO NOTHING
+"""
+KEEP_COUNTERS = f"""
+    INSERT INTO {_USAGE} (kernel_id, at, {", ".join(COUNTERS)})
+    SELECT * FROM unnest(%s::uuid[], %s::timestamptz[]{", %s::bigint[]" * len(COUNTERS)})
+    ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS)}
+"""
+ROLL_UP = f"""
+    INSERT INTO {_METRICS} (kernel_id, span_s, at, {", ".join(SERIES + _MOST)})
+    SELECT kernel_id, %(to)s, date_bin(make_interval(secs => %(to)s), at, timestamptz 'epoch'),
+        {", ".join(f"round(avg({name}))" for name in SERIES)},
+        {", ".join(f"max(coalesce({name}_max, {name}))" for name in SERIES)}
+    FROM {_METRICS}
+    WHERE kernel_id = ANY(%(kernels)s) AND span_s = %(frm)s AND at >= %(since)s AND at < %(until)s
+    GROUP BY 1, 3
+    ON CONFLICT (kernel_id, span_s, at) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in SERIES + _MOST)}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One kernel at one moment: its counters, and what they mean since they were read before."""
+
+    kernel_id: UUID
+    usage: ContainerUsage
+    values: tuple[int | None, ...]
+
+
+_lanes = Lanes[list[Sample]]("measure", LANES)
+
+
+def measure_sessions() -> None:
+    """One round over all machines with running sessions. 7 statements, any number of machines and kernels."""
+    now = clock.now()
+    work = {
+        agent.pk: partial(measure_agent, agent, list(kernels))
+        for agent, kernels in groupby(running_kernels(), key=lambda kernel: kernel.placed_agent)
+    }
+    heard = _lanes.run(work, timeout_s=ROUND_S)
+    samples = [sample for found in heard.values() for sample in found]
+    if samples:
+        keep_samples(samples, now)
+    forget_old_samples(now)
+    shorten_minutes(now)
+
+
+def running_kernels() -> Iterable[Kernel]:
+    """Kernels of running sessions on machines that answer, with their last counters, by machine. One query."""
+    kernels = Kernel.objects.select_related("agent", "usage").order_by("agent_id", "pk")
+    watched = [state for state in AgentState if state.is_watched]
+    return kernels.filter(
+        session__status=Status.RUNNING, agent__last_error="", agent__state__in=watched
+    ).iterator()
+
+
+def measure_agent(agent: Agent, kernels: Sequence[Kernel]) -> list[Sample]:
+    """All of these kernels of one machine that it tells of, until it stops to answer. Asks no database."""
+    samples = []
+    for kernel in kernels:
+        try:
+            usage = runtime_of(agent).measure_container(kernel.container_name)
+        except ContainerGone:
+            continue
+        except RuntimeFault as error:
+            log.warning("metrics.agent_failed", agent=agent.name, error=str(error))
+            break
+        samples.append(Sample(kernel.pk, usage, values_of(getattr(kernel, "usage", None), usage)))
+    return samples
+
+
+def values_of(before: KernelUsage | None, after: ContainerUsage) -> tuple[int | None, ...]:
+    """SERIES between two readings. Counters that were not told, or that began anew with their container, give None."""
+    rates = dict.fromkeys(COUNTERS, None) if before is None else {
+        name: _per_second(getattr(before, name), getattr(after, name), (after.at - before.at).total_seconds())
+        for name in COUNTERS
+    }  # fmt: skip
+    cpu_ns = rates.pop("cpu_ns")
+    return (None if cpu_ns is None else cpu_ns // 1_000_000, after.mem_bytes, *rates.values())
+
+
+def _per_second(before: int | None, after: int | None, seconds: float) -> int | None:
+    if before is None or after is None or after < before or seconds <= 0:
+        return None
+    return round((after - before) / seconds)
+
+
+def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
+    """Write them, with the minute that they are a part of."""
+    ids = [sample.kernel_id for sample in samples]
+    counters = [[getattr(sample.usage, name) for sample in samples] for name in COUNTERS]
+    series = [list(column) for column in zip(*(sample.values for sample in samples), strict=True)]
+    minute: dict[str, Any] = {
+        "frm": SAMPLE_S,
+        "to": MINUTE_S,
+        "kernels": ids,
+        "since": start_of(now, MINUTE_S),
+        "until": now + timedelta(seconds=1),
+    }
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(INSERT_SAMPLES, [now, ids, *series])
+        cursor.execute(KEEP_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters])
+        cursor.execute(ROLL_UP, minute)
+
+
+def forget_old_samples(now: datetime) -> None:
+    """Their minutes have all that is kept of them."""
+    old = KernelMetric.objects.filter(span_s=SAMPLE_S, at__lt=now - SAMPLES_KEPT)
+    old._raw_delete(old.db)
+
+
+def shorten_minutes(now: datetime) -> None:
+    """Minutes of running sessions that are older than a day become quarters of an hour."""
+    until = start_of(now - MINUTES_KEPT, QUARTER_S)
+    old = Kernel.objects.filter(session__status=Status.RUNNING, session__started_at__lt=until)
+    ids = list(old.values_list("pk", flat=True))
+    if not ids:
+        return
+    long_ago = until - timedelta(days=365)
+    quarters: dict[str, Any] = {
+        "frm": MINUTE_S,
+        "to": QUARTER_S,
+        "kernels": ids,
+        "since": long_ago,
+        "until": until,
+    }
+    minutes = KernelMetric.objects.filter(kernel_id__in=ids, span_s=MINUTE_S, at__lt=until)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(ROLL_UP, quarters)
+        minutes._raw_delete(minutes.db)
+
+
+def start_of(instant: datetime, span_s: int) -> datetime:
+    """When the span began that `instant` lies in."""
+    seconds = int(instant.timestamp())
+    return datetime.fromtimestamp(seconds - seconds % span_s, instant.tzinfo)

@@ -1,0 +1,106 @@
+"""What kernels used, for charts: a series of points over a window, any life of a session in at most 360 of them."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+
+from common import clock
+from common.slots import CPU, MEM
+from sessions_app.metrics import MINUTE_S, QUARTER_S, SAMPLE_S, SAMPLES_KEPT, SERIES, start_of
+from sessions_app.models import ComputeSession, KernelMetric
+
+MAX_POINTS = 360
+PRESENT_S = 60
+
+READ_POINTS = f"""
+    SELECT kernel_id, extract(epoch FROM date_bin(make_interval(secs => %(step)s), at, timestamptz 'epoch'))::bigint AS bin,
+        {", ".join(f"round(avg({name}))::bigint" for name in SERIES)},
+        {", ".join(f"max(coalesce({name}_max, {name}))" for name in SERIES)}
+    FROM {KernelMetric._meta.db_table}
+    WHERE kernel_id = ANY(%(kernels)s) AND span_s = ANY(%(spans)s) AND at >= %(since)s AND at <= %(until)s
+    GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+class Window(StrEnum):
+    """How much of a session's life: the last of it, or all."""
+
+    QUARTER = "15m"
+    HOUR = "1h"
+    ALL = "all"
+
+
+LENGTHS = {Window.QUARTER: timedelta(minutes=15), Window.HOUR: timedelta(hours=1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Which rows are read, and how many seconds become a point."""
+
+    since: datetime
+    until: datetime
+    step_s: int
+    spans: tuple[int, ...]
+
+
+def grid_of(session: ComputeSession, window: Window, now: datetime) -> Grid:
+    """Up to its end for a session that has ended. Samples where they are still kept, else minutes; a whole life in as many
+    minutes a point as it takes."""
+    until = session.ended_at or now
+    begin = session.started_at or until
+    since = max(begin, until - LENGTHS[window]) if window in LENGTHS else begin
+    since = start_of(since, MINUTE_S)
+    if since >= now - SAMPLES_KEPT - timedelta(seconds=MINUTE_S):
+        return Grid(since, until, SAMPLE_S, (SAMPLE_S,))
+    minutes = (until - since).total_seconds() / MINUTE_S
+    step_s = MINUTE_S * max(1, -(-int(minutes + 1) // MAX_POINTS))
+    return Grid(since, until, step_s, (MINUTE_S, QUARTER_S))
+
+
+def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
+    """{"window", "step_s", "kernels": [{"name", "limits", "at": [epoch seconds], "<series>": [mean], "<series>_max"}]}.
+    One query. The session must have come `with_parts`."""
+    grid = grid_of(session, window, clock.now())
+    kernels = list(session.kernels.all())
+    points = _points([kernel.pk for kernel in kernels], grid)
+    return {
+        "window": window.value,
+        "step_s": grid.step_s,
+        "kernels": [
+            {
+                "name": kernel.name,
+                "limits": {"cpu_milli": session.slots[CPU], "mem_bytes": session.slots[MEM]},
+                **_columns(points.get(kernel.pk, [])),
+            }
+            for kernel in kernels
+        ],
+    }
+
+
+def present_use(session: ComputeSession) -> dict[str, Any]:
+    """The last sample of the main kernel, if it is not old: {"at", "<series>"}; empty if there is none. One query."""
+    since = clock.now() - timedelta(seconds=PRESENT_S)
+    kernel = next(iter(session.kernels.all()))
+    samples = KernelMetric.objects.filter(kernel_id=kernel.pk, span_s=SAMPLE_S, at__gte=since)
+    return samples.order_by("-at").values("at", *SERIES).first() or {}
+
+
+def _points(kernel_ids: list[UUID], grid: Grid) -> dict[UUID, list[tuple[Any, ...]]]:
+    found: dict[UUID, list[tuple[Any, ...]]] = {}
+    asked: dict[str, Any] = {
+        "kernels": kernel_ids, "spans": list(grid.spans), "step": grid.step_s, "since": grid.since, "until": grid.until,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(READ_POINTS, asked)
+        for kernel_id, *point in cursor.fetchall():
+            found.setdefault(kernel_id, []).append(tuple(point))
+    return {kernel_id: points[-MAX_POINTS:] for kernel_id, points in found.items()}
+
+
+def _columns(points: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    names = ("at", *SERIES, *(f"{name}_max" for name in SERIES))
+    return {name: [point[index] for point in points] for index, name in enumerate(names)}
