@@ -1,15 +1,31 @@
-"""Refusals as pages: what failed, what to do, an id to quote."""
+"""Refusals as pages: what failed, what to do, whom to ask, an id to quote."""
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import structlog
+from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 
 from common.database import LOST, database_lost
-from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied
+from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
 
-TEMPLATES = {400: "400.html", 403: "403.html", 404: "404.html", 500: "500.html"}
+log = structlog.get_logger(__name__)
+
+WITH_A_TEMPLATE = (400, 403, 404, 405, 413, 422, 429, 500, 503)
+TOO_LARGE = (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent)
+REFRESH_S = 10
+
+# People who can help who may not do a thing: [{"name", "email"}]. The portal knows them (portal.apps).
+_helpers_of: list[Callable[[HttpRequest], Sequence[Mapping[str, object]]]] = []
+
+
+def ask_for_helpers(find: Callable[[HttpRequest], Sequence[Mapping[str, object]]]) -> None:
+    """From now on `find` says whom a page names that refuses something."""
+    _helpers_of[:] = [find]
 
 
 def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
@@ -18,13 +34,22 @@ def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
         return JsonResponse(error.to_json(), status=error.http_status)
     if isinstance(error, NotAuthenticated):
         return redirect("account_login")
-    # Without context processors: those ask the database who is here, and it may be what failed.
-    context = {"error": error, "request_id": getattr(request, "request_id", ""), "request": request}
-    template = TEMPLATES.get(error.http_status, "400.html")
-    return HttpResponse(render_to_string(template, context), status=error.http_status)
+    status = error.http_status
+    template = f"{status if status in WITH_A_TEMPLATE else 400}.html"
+    is_asking = request.method in ("GET", "HEAD")
+    context = {
+        **_bare(request, error),
+        "retry_url": request.get_full_path() if is_asking and (status == 429 or status >= 500) else "",
+        "refresh_s": REFRESH_S if is_asking and status == 503 else 0,
+    }
+    return HttpResponse(_with_menu(request, template, context, error), status=status)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if isinstance(exception, TOO_LARGE):
+        return error_page(
+            request, TooLarge("What was sent is larger than this address takes.", hint="Nothing was kept.")
+        )
     return error_page(request, InvalidInput("The request cannot be understood."))
 
 
@@ -36,6 +61,17 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return error_page(request, NotFound("There is nothing at this address, or it is not yours to see."))
+
+
+def not_allowed(request: HttpRequest, allow: str) -> HttpResponse:
+    """For a method that the address does not take; `allow` names those that it does."""
+    error = InvalidInput(
+        f"This address takes {allow}, not {request.method}. Nothing was done.",
+        hint="Go back and use the button or the form of the page.",
+    )
+    response = HttpResponse(_with_menu(request, "405.html", _bare(request, error), error), status=405)
+    response["Allow"] = allow
+    return response
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -56,3 +92,24 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
             hint="Reload the page and send it again; cookies must be allowed for this address.",
         ),
     )
+
+
+def _bare(request: HttpRequest, error: BerthError) -> dict[str, Any]:
+    return {"error": error, "request_id": getattr(request, "request_id", ""), "request": request}
+
+
+def _with_menu(request: HttpRequest, template: str, context: dict[str, Any], error: BerthError) -> str:
+    """The page in the frame for people who are signed in, unless what failed may be what the frame needs: its context
+    processors ask the database who is here."""
+    if error.http_status != 500 and error.code != "database_lost" and not getattr(request, "htmx", False):
+        try:
+            if getattr(request, "user", None) is not None and request.user.is_authenticated:
+                in_frame = {**context, "layout": "base.html", "helpers": _helpers(request, error)}
+                return render_to_string(template, in_frame, request)
+        except LOST as lost:
+            log.warning("error_page.database_lost", error=str(lost))
+    return render_to_string(template, context)
+
+
+def _helpers(request: HttpRequest, error: BerthError) -> Sequence[Mapping[str, object]]:
+    return _helpers_of[0](request) if _helpers_of and error.http_status == 403 else ()

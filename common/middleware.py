@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from common import clock
 from common.database import LOST, database_lost
-from common.error_pages import error_page
+from common.error_pages import error_page, not_allowed
 from common.errors import BerthError
 
 log = structlog.get_logger(__name__)
@@ -47,13 +47,17 @@ class StreamWithoutDatabaseMiddleware:
 
 
 class ErrorPageMiddleware:
-    """Shows a BerthError that a page raised as a page (REST has its own renderer)."""
+    """Shows a BerthError that a page raised as a page (REST has its own renderer), and says why a method is refused."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        is_page = not request.path.startswith("/api/v1/")
+        if response.status_code == 405 and is_page and not response.streaming and not response.content:
+            return not_allowed(request, response.headers.get("Allow", "other methods"))
+        return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, BerthError):

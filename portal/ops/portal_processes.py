@@ -5,7 +5,7 @@ import http.client
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from portal.ops.console import speaker
 from portal.ops.envfile import ANY_ADDRESS, server_address_of
@@ -39,12 +39,14 @@ class Portal:
         self._image = image
         self._supervisor = Supervisor()
 
-    async def run(self, *, has_demo: bool, began_at: float) -> int:
-        """Start all, then stay until SIGINT, SIGTERM or SIGHUP; a second one ends us without waiting."""
+    async def run(
+        self, *, has_demo: bool, began_at: float, before_web: Callable[[], None] = lambda: None
+    ) -> int:
+        """Start all, `before_web` when the port is needed, then stay until SIGINT, SIGTERM or SIGHUP; a second one ends us without waiting."""
         is_over = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, end_or_abort, is_over)
-        starting = asyncio.create_task(self._start(has_demo))
+        starting = asyncio.create_task(self._start(has_demo, before_web))
         waiting = asyncio.create_task(is_over.wait())
         try:
             await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -59,13 +61,14 @@ class Portal:
             await self._supervisor.stop_together(FRONT)
             await self._supervisor.stop()
 
-    async def _start(self, has_demo: bool) -> str:
+    async def _start(self, has_demo: bool, before_web: Callable[[], None]) -> str:
         """Returns a link that signs the superadmin in once."""
         for server in self._embedded_servers():
             await asyncio.to_thread(server.prepare)
             await self._supervisor.start(server.service())
         await self._manage("migrate", "--noinput", "--verbosity", "0")
         await self._manage(*self._first_run(has_demo))
+        await asyncio.to_thread(before_web)
         for service in self.front():
             await self._supervisor.start(service)
         link = await self._manage("sign_in_link", is_quiet=True)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from portal.ops import preflight
 from portal.ops.assets import ensure_assets
 from portal.ops.console import speaker
+from portal.ops.doorman import at_the_door
 from portal.ops.engine import ensure_engine
 from portal.ops.engine_api import EngineClient
 from portal.ops.engine_objects import mark_presence
@@ -100,6 +101,13 @@ def bring_up(options: argparse.Namespace, layout: Layout) -> int:
     end_leftovers(layout.data)
     preflight.check_disk(layout.data)
     preflight.check_port(options.host, options.port)
+    with at_the_door(options.host, options.port) as leave_door:
+        return set_up_and_run(options, layout, began_at=began_at, leave_door=leave_door)
+
+
+def set_up_and_run(
+    options: argparse.Namespace, layout: Layout, *, began_at: float, leave_door: Callable[[], None]
+) -> int:
     engine = ensure_engine(say)
     environment = portal_environment(options, layout, engine)
     mark_presence(EngineClient(engine), environment["BERTH_INSTALLATION"])
@@ -114,7 +122,8 @@ def bring_up(options: argparse.Namespace, layout: Layout) -> int:
             ensure_assets(layout, environment, say)
             reference = image.result()
         portal = Portal(layout, environment, host=options.host, port=options.port, image=reference)
-        return asyncio.run(portal.run(has_demo=not options.no_demo, began_at=began_at))
+        running_portal = portal.run(has_demo=not options.no_demo, began_at=began_at, before_web=leave_door)
+        return asyncio.run(running_portal)
 
 
 def portal_environment(options: argparse.Namespace, layout: Layout, engine: str) -> dict[str, str]:

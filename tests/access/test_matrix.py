@@ -35,7 +35,7 @@ OBJECT_PARAMETERS = {"session_id", "folder_id", "keypair_id"}
 FRAGMENTS = {"session-summary"}
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")
 FLEETING = re.compile(
-    r'nonce="[^"]*"|name="csrf[^>]*>|\b[0-9a-f]{12}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+    r'nonce="[^"]*"|data-events-after="[^"]*"|name="csrf[^>]*>|\b[0-9a-f]{12}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 )
 
 

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from django.template.loader import render_to_string
 from django.test import Client, override_settings
 
 from accounts.models import User
-from common.errors import NotFound
 from common.templatetags.berth import icon_names
 from tests.conftest import People
 
@@ -99,14 +97,6 @@ def test_an_unknown_address_is_a_page_with_an_id_to_quote(client: Client) -> Non
     assert page.status_code == 404
     assert "data-error" in page.content.decode()
     assert 'id="request-id"' in page.content.decode()
-
-
-@pytest.mark.parametrize("code", [400, 403, 404, 500])
-def test_error_pages_need_no_database(code: int) -> None:
-    page = render_to_string(f"{code}.html", {"error": NotFound("Gone.", hint="Look elsewhere.")})
-
-    assert "Gone." in page
-    assert "Look elsewhere." in page
 
 
 @pytest.mark.django_db

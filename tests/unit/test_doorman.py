@@ -1,0 +1,56 @@
+"""While the portal starts, somebody answers at its port."""
+
+import http.client
+import json
+import socket
+
+from portal.ops.doorman import at_the_door
+from portal.ops.envfile import free_port
+
+HOST = "127.0.0.1"
+
+
+def ask(port: int, method: str, path: str) -> tuple[http.client.HTTPResponse, str]:
+    connection = http.client.HTTPConnection(HOST, port, timeout=30)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer, text
+
+
+def test_people_get_a_page_that_goes_on_by_itself() -> None:
+    port = free_port()
+    with at_the_door(HOST, port):
+        answer, text = ask(port, "GET", "/sessions/")
+        head, nothing = ask(port, "HEAD", "/")
+
+    assert answer.status == head.status == 503
+    assert answer.headers["Retry-After"] == "3"
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+    assert "Berth is starting" in text
+    assert "location.reload()" in text
+    assert nothing == ""
+
+
+def test_programs_get_an_error_that_says_when_to_ask_again() -> None:
+    port = free_port()
+    with at_the_door(HOST, port):
+        answer, text = ask(port, "POST", "/api/v1/sessions/")
+
+    assert answer.status == 503
+    assert json.loads(text)["code"] == "starting"
+
+
+def test_the_port_is_free_once_the_doorman_has_left() -> None:
+    port = free_port()
+    with at_the_door(HOST, port) as leave_door:
+        leave_door()
+        with socket.create_server((HOST, port)):
+            pass
+
+
+def test_a_port_that_others_have_is_left_to_them() -> None:
+    with socket.create_server((HOST, 0)) as other:
+        with at_the_door(HOST, other.getsockname()[1]) as leave_door:
+            leave_door()
