@@ -1,12 +1,13 @@
 """Reads of machines. `visible_*` is the only list source, `access_*` the only single fetch."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import F, Max, Q, QuerySet, Sum
+from django.db.models import Count, F, Max, Q, QuerySet, Sum
 
 from accounts.selectors import sees_everything
-from agents.models import Agent, AgentQuerySet, AgentSlot, ResourceGroup
+from agents.models import Agent, AgentImage, AgentQuerySet, AgentSlot, ResourceGroup
 from agents.runtime.base import ContainerRuntime
 from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
@@ -115,6 +116,12 @@ def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[st
         room = SlotRoom(largest, most_free or 0, int(capacity), int(occupied))
         found.setdefault(group_id, {})[slot_name] = room
     return found
+
+
+def image_holder_counts(actor: Actor, references: Collection[str]) -> dict[str, int]:
+    """{reference: how many machines in use have it}, of those that the actor sees. One query."""
+    rows = AgentImage.objects.filter(agent__in=visible_agents(actor).in_use(), reference__in=references)
+    return dict(rows.order_by().values_list("reference").annotate(Count("pk")))
 
 
 def connected_agents() -> AgentQuerySet:

@@ -21,7 +21,7 @@ def csv_response(
     name: str,
     head: Sequence[str],
     rows: QuerySet[Any],
-    parts: Callable[[QuerySet[Any]], QuerySet[Any]],
+    parts: Callable[[Any], Any],
     cells: Callable[[Any], Row],
 ) -> StreamingHttpResponse:
     """`rows` in their order, at most MOST_ROWS of them, as the file `name`. The keys are read now, what `parts` adds for

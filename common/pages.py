@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import render, resolve_url
 from django.utils.cache import patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme
 
 
 def render_page_or_fragment(
@@ -21,3 +22,11 @@ def render_page_or_fragment(
 def is_fragment(request: HttpRequest) -> bool:
     """Whether htmx asks for a part of the page. A boosted link wants the whole."""
     return bool(request.htmx and not request.htmx.boosted)  # type: ignore[attr-defined]
+
+
+def own_address(request: HttpRequest, address: str) -> str:
+    """`address` if it is one of this portal, else the Start page: the way back that a form brings."""
+    is_ours = url_has_allowed_host_and_scheme(
+        address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return address if is_ours else resolve_url("start")

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, OrderBy, Q, QuerySet, Subquery
 from django.http import QueryDict
 
 from common.errors import NotFound
@@ -24,12 +24,12 @@ Choices = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`order`: fields to sort by; without any it is no link. A column without a label holds actions. `is_fixed`: cannot be
+    """`order`: fields or expressions to sort by; without any it is no link. A column without a label holds actions. `is_fixed`: cannot be
     hidden; `is_usual`: shown until the person chooses otherwise."""
 
     name: str
     label: str
-    order: tuple[str, ...] = ()
+    order: tuple[str | Subquery, ...] = ()
     is_number: bool = False
     is_fixed: bool = False
     is_usual: bool = True
@@ -111,8 +111,10 @@ class Listing:
         *,
         chosen: Mapping[str, bool] | None = None,
         without: Iterable[str] = (),
+        tabs: Sequence[Tab] = (),
     ) -> None:
-        """`without` names columns and filters that are not for this person."""
+        """`without` names columns and filters that are not for this person; `tabs` replace the table's where what they hold
+        depends on who asks."""
         left_out = set(without)
         self.table = table
         self._asked = asked
@@ -123,7 +125,8 @@ class Listing:
         values = {each.name: _text(asked, each.name) for each in self._filters}
         self.values = {name: value for name, value in values.items() if value}
         wanted = asked.get("tab", "")
-        self.tab = next((tab for tab in table.tabs if tab.name == wanted), table.tabs[0])
+        self._tabs = tabs or table.tabs
+        self.tab = next((tab for tab in self._tabs if tab.name == wanted), self._tabs[0])
         self.choices: dict[str, Choices] = {}
 
     # What rows there are
@@ -139,9 +142,9 @@ class Listing:
         """Of these the ones of the chosen tab, in order."""
         return self.matching(rows).filter(self.tab.condition).order_by(*self._order(), "pk")
 
-    def page(self, rows: QuerySet[Any], parts: Callable[[QuerySet[Any]], QuerySet[Any]]) -> Page[Any]:
+    def page(self, rows: QuerySet[Any], parts: Callable[[Any], Any]) -> Page[Any]:
         """The page that is asked for; `parts` adds what its rows show. 2 queries and those of `parts`."""
-        counts = {f"tab_{tab.name}": Count("pk", filter=tab.condition) for tab in self.table.tabs}
+        counts = {f"tab_{tab.name}": Count("pk", filter=tab.condition) for tab in self._tabs}
         self._counts = self.matching(rows).order_by().aggregate(**counts)
         paginator = CountedPaginator(
             parts(self.of_tab(rows)), ROWS_PER_PAGE, count=self._counts[f"tab_{self.tab.name}"]
@@ -154,7 +157,7 @@ class Listing:
     @property
     def tabs(self) -> list[dict[str, Any]]:
         """As includes/tabs.html takes them; none where there is only one. After `page`."""
-        if len(self.table.tabs) == 1:
+        if len(self._tabs) == 1:
             return []
         return [
             {
@@ -163,7 +166,7 @@ class Listing:
                 "count": self._counts[f"tab_{tab.name}"],
                 "is_active": tab is self.tab,
             }
-            for tab in self.table.tabs
+            for tab in self._tabs
         ]
 
     @cached_property
@@ -234,7 +237,7 @@ class Listing:
     @property
     def kept(self) -> dict[str, str]:
         """What a form of search and filters must send along: {name: value}."""
-        return {name: self._asked[name] for name in ("tab", "sort") if self._asked.get(name)}
+        return {name: value for name in ("tab", "sort") if (value := self._asked.get(name, ""))}
 
     @property
     def query(self) -> str:
@@ -261,9 +264,13 @@ class Listing:
                     return column, wanted.startswith("-")
         raise ValueError(f"The list {self.table.name} has no column {self.table.sort} to sort by.")
 
-    def _order(self) -> list[str]:
+    def _order(self) -> list[OrderBy]:
+        """Rows without a value come last either way."""
         column, is_descending = self._sort
-        return [f"-{field}" if is_descending else field for field in column.order]
+        fields = [F(field) if isinstance(field, str) else field for field in column.order]
+        if is_descending:
+            return [OrderBy(field, descending=True, nulls_last=True) for field in fields]
+        return [OrderBy(field) for field in fields]
 
     def _sort_address(self, column: Column) -> str:
         """Click once for the usual direction of that column, again for the other."""

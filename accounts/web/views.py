@@ -4,8 +4,7 @@ from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render, resolve_url
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -15,6 +14,7 @@ from accounts.web.forms import TokenForm
 from common.api import actor_of
 from common.errors import BerthError
 from common.idempotency import once_a_form
+from common.pages import own_address
 from common.tables import table_named
 
 SIGN_IN_BACKEND = "accounts.backends.SignInBackend"
@@ -74,14 +74,6 @@ def sign_in_once(request: HttpRequest, code: str) -> HttpResponse:
     user = services.redeem_sign_in_link(actor=actor_of(request), code=code)
     login(request, user, backend=SIGN_IN_BACKEND)
     return redirect(own_address(request, next_url))
-
-
-def own_address(request: HttpRequest, address: str) -> str:
-    """`address` if it is one of this portal, else the Start page."""
-    is_ours = url_has_allowed_host_and_scheme(
-        address, allowed_hosts={request.get_host()}, require_https=request.is_secure()
-    )
-    return address if is_ours else resolve_url("start")
 
 
 def _profile_page(

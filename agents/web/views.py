@@ -1,20 +1,78 @@
-"""The Agents page."""
+"""The Agents page, and taking machines out of use and back."""
 
+from collections.abc import Mapping
+
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_GET
+from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models.functions import NullIf
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
 
+from accounts.preferences import column_choice
 from accounts.selectors import sees_everything
-from agents.models import Agent
-from agents.selectors import visible_agents
+from agents.models import Agent, AgentQuerySet, AgentSlot
+from agents.selectors import visible_agents, visible_resource_groups
+from agents.services import change_agent_state
+from agents.states import STATE_TITLES, AgentState
 from common.actors import Actor
 from common.api import actor_of
-from common.pages import render_page_or_fragment
-from common.slots import CPU, MEM
+from common.errors import Conflict, InvalidInput
+from common.exports import csv_response
+from common.pages import is_fragment, own_address, render_page_or_fragment
+from common.slots import CPU, MEM, MILLI
+from common.tables import Column, Filter, Listing, Tab, Table, declare
+from common.toasts import offer_undo
 
-AGENTS_PER_PAGE = 50
-COLUMNS = [{"label": label} for label in ("Agent", "State", "CPU", "Memory", "Images", "Engine", "Seen")]
+IMAGES_SHOWN = 3
+
+
+def _share(slot_name: str) -> Subquery:
+    """How full an agent is of one slot, in thousandths."""
+    slots = AgentSlot.objects.filter(agent=OuterRef("pk"), slot_name=slot_name)
+    return Subquery(slots.values(share=F("occupied") * 1000 / NullIf(F("capacity"), 0)))
+
+
+TABLE = declare(
+    Table(
+        name="agents",
+        noun="agents",
+        sort="name",
+        search=lambda text: Q(name__icontains=text),
+        search_label="Search by name",
+        columns=(
+            Column("name", "Agent", ("name",), is_fixed=True),
+            Column("state", "State", ("state", "name")),
+            Column("group", "Group", ("resource_group__name", "name"), is_usual=False),
+            Column("cpu", "CPU", (_share(CPU),)),
+            Column("memory", "Memory", (_share(MEM),)),
+            Column("images", "Images"),
+            Column("engine", "Engine", ("engine_version", "name")),
+            Column("seen", "Seen", ("heartbeat_at",), is_number=True),
+            Column("actions", "", is_fixed=True),
+        ),
+        filters=(
+            Filter("state", "State", lambda name: Q(state=name)),
+            Filter("group", "Resource group", lambda name: Q(resource_group__name=name)),
+            Filter("image", "Image", lambda reference: Q(images__reference=reference)),
+        ),
+        tabs=(
+            Tab("used", "In use", ~Q(state=AgentState.RETIRED.value)),
+            Tab("retired", "Retired", Q(state=AgentState.RETIRED.value)),
+        ),
+    )
+)
+# What an administrator does with a machine on its row; the rest is for Django admin.
+MOVES = {
+    AgentState.DRAINING: "“{name}” takes no new sessions; those that run there go on.",
+    AgentState.CONNECTED: "“{name}” takes sessions again.",
+}
+EXPORTED = (
+    "name", "state", "resource group", "architecture", "engine", "cores", "cores occupied", "memory bytes",
+    "memory bytes occupied", "seen",
+)  # fmt: skip
 
 
 @require_GET
@@ -22,32 +80,95 @@ COLUMNS = [{"label": label} for label in ("Agent", "State", "CPU", "Memory", "Im
 def agent_list(request: HttpRequest) -> HttpResponse:
     """All machines that the reader may see. The same view answers the fragment that follows changes."""
     actor = actor_of(request)
-    page = Paginator(visible_agents(actor).with_parts(), AGENTS_PER_PAGE).get_page(request.GET.get("page"))
+    listing = _listing(request, actor)
+    if not is_fragment(request):
+        listing.choices = {
+            "state": [(state.value, title) for state, title in STATE_TITLES.items()],
+            "group": [(group.name, group.name) for group in visible_resource_groups(actor)],
+        }
+    page = listing.page(visible_agents(actor), AgentQuerySet.with_parts)
     context = {
+        "listing": listing,
         "page": page,
-        "columns": COLUMNS,
+        "columns": listing.columns,
         "rows": [row_of(agent, actor) for agent in page],
         "is_admin": sees_everything(actor),
     }
     return render_page_or_fragment(request, "agents/list.html", "agents/_list.html", context)
 
 
+@require_GET
+@login_required
+def agent_export(request: HttpRequest) -> StreamingHttpResponse:
+    """The list with its present search, filters and order, of all pages, as CSV."""
+    actor = actor_of(request)
+    rows = _listing(request, actor).of_tab(visible_agents(actor))
+    return csv_response("agents.csv", EXPORTED, rows, AgentQuerySet.with_parts, _cells)
+
+
+@require_POST
+@login_required
+def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
+    """Drain a machine, or take it back; back to the list as it was."""
+    wanted = request.POST.get("to", "")
+    if wanted not in MOVES:
+        raise InvalidInput(
+            "There is no such state to bring a machine into.", hint="Write draining or connected."
+        )
+    to = AgentState(wanted)
+    back = own_address(request, request.POST.get("back") or reverse("agents"))
+    try:
+        agent = change_agent_state(actor=actor_of(request), agent_id=agent_id, to=to)
+    except Conflict as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect(back)
+    sentence = MOVES[to].format(name=agent.name)
+    other = next(state for state in MOVES if state is not to)
+    offer_undo(request, sentence, reverse("agent-state", args=[agent_id]), {"to": other.value, "back": back})
+    return redirect(back)
+
+
 def row_of(agent: Agent, actor: Actor) -> dict[str, object]:
     """One agent for the page. Where its engine is, and what it last complained of, is for superadmins."""
     capacity, occupied = agent.capacity, agent.occupied
     is_admin = sees_everything(actor)
+    images = [image.reference for image in agent.images.all()]
     return {
+        "id": agent.pk,
         "name": agent.name,
         "group": agent.resource_group.name,
         "state": agent.state,
         "architecture": agent.architecture,
+        "slots": [_meter(name, occupied, capacity) for name in capacity if name not in (CPU, MEM)],
         "cpu": {"used": occupied[CPU], "limit": capacity[CPU]},
         "mem": {"used": occupied[MEM], "limit": capacity[MEM]},
-        "images": [image.reference for image in agent.images.all()],
+        "images": images[:IMAGES_SHOWN],
+        "more_images": len(images[IMAGES_SHOWN:]),
         "devices": agent.data.get("devices", []),
         "engine_version": agent.engine_version,
         "heartbeat_at": agent.heartbeat_at,
         "address": agent.address if is_admin else "",
         "last_error": agent.last_error if is_admin else "",
         "walls_error": agent.data.get("walls", {}).get("error", "") if is_admin else "",
+        "can_drain": is_admin and agent.state == AgentState.CONNECTED,
+        "can_resume": is_admin and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
     }
+
+
+def _meter(name: str, occupied: Mapping[str, int], capacity: Mapping[str, int]) -> dict[str, object]:
+    return {"name": name, "used": occupied[name], "limit": capacity[name]}
+
+
+def _listing(request: HttpRequest, actor: Actor) -> Listing:
+    tabs = TABLE.tabs if sees_everything(actor) else TABLE.tabs[:1]  # others see no retired machines
+    return Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name), tabs=tabs)
+
+
+def _cells(agent: Agent) -> tuple[object, ...]:
+    """One line of EXPORTED."""
+    capacity, occupied = agent.capacity, agent.occupied
+    return (
+        agent.name, agent.state, agent.resource_group.name, agent.architecture, agent.engine_version,
+        capacity[CPU] / MILLI, occupied[CPU] / MILLI, capacity[MEM], occupied[MEM],
+        agent.heartbeat_at.isoformat(timespec="seconds"),
+    )  # fmt: skip

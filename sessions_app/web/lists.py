@@ -38,7 +38,7 @@ TABLE = declare(
         search_label="Search by name",
         columns=(
             Column("name", "Name", ("name",), is_fixed=True),
-            Column("status", "Status", ("status", "-status_changed_at")),
+            Column("status", "Status", ("status", "status_changed_at")),
             Column("type", "Type", ("type",), is_usual=False),
             Column("project", "Project", ("project__name",), is_usual=False),
             Column("owner", "Owner", ("owner__email",), is_usual=False),
@@ -106,7 +106,7 @@ def stop_many(request: HttpRequest) -> HttpResponse:
     if not ids:
         messages.info(request, "Choose the sessions first: tick them in the list.")
         return redirect(back)
-    context = {"back": back, "query": request.POST.get("back", "")}
+    context: dict[str, Any] = {"back": back, "query": request.POST.get("back", "")}
     if "confirmed" not in request.POST:
         live = [session for pk in ids if (session := sessions.get(pk)) and session.is_live]
         context["rows"] = [presenters.row(actor, session) for session in live]

@@ -46,6 +46,8 @@ GET    app-authorize                       in         404        404        404 
 GET    app-open                            in         404        404        404        303        403        403        403
 GET    data                                in         200        200        200        200        200        200        200
 POST   data                                in         302        302        302        302        302        302        302  own-folder
+GET    folder-export                       in         200        200        200        200        200        200        200
+POST   folder-delete-many                  in         200        200        200        200        200        200        200  folders
 GET    folder                              in         404        404        404        200        404        200        200
 GET    folder-download                     in         404        404        404        200        404        200        200  ?file
 POST   folder-upload                       in         404        404        404        302        404        302        302  upload
@@ -53,7 +55,10 @@ POST   folder-make-directory               in         404        404        404 
 GET    folder-delete-entry                 in         404        404        404        200        404        200        200  ?file
 POST   folder-delete-entry                 in         404        404        404        302        404        302        302  ?file
 POST   folder-delete                       in         404        404        404        302        404        302        302  confirm
+GET    images                              in         200        200        200        200        200        200        200
 GET    agents                              in         200        200        200        200        200        200        200
+GET    agents-export                       in         200        200        200        200        200        200        200
+POST   agent-state                         in         403        403        403        403        403        403        302  drain
 GET    api-reference                       in         200        200        200        200        200        200        200
 """
 

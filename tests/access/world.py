@@ -62,6 +62,7 @@ class World:
         values = {
             "session_id": uuid4() if is_absent else self.session.pk,
             "folder_id": uuid4() if is_absent else self.folder.pk,
+            "agent_id": 10**9 if is_absent else self.place.agent.pk,
             "keypair_id": 10**9 if is_absent else self.keypair.pk,
             "object_id": self.place.agent.pk,
             "id": self.place.owner.pk,
@@ -105,6 +106,8 @@ class World:
             "upload": {"chosen": SimpleUploadedFile("b.txt", b"x")},
             "columns": {"table": "sessions", "column": ["status"], "back": "/sessions/"},
             "sessions": {"session": [str(self.session.pk)], "confirmed": "yes"},
+            "folders": {"folder": [str(self.folder.pk)], "confirm": "delete 1"},
+            "drain": {"to": "draining"},
             "confirm": {"confirm": self.folder.name},
         }
         return bodies.get(kind, {})

@@ -160,4 +160,4 @@ def test_an_administrator_finds_the_folders_of_the_domain(
     admin = browser_of(people.domain_admin)
 
     assert "No folder yet" in admin.get("/data/").content.decode()
-    assert people.member.email in admin.get("/data/?whose=all").content.decode()
+    assert people.member.email in admin.get("/data/?tab=all").content.decode()

@@ -1,9 +1,11 @@
 from django.urls import path
 
-from vfolders.web import views
+from vfolders.web import lists, views
 
 urlpatterns = [
     path("", views.data, name="data"),
+    path("export/", lists.folder_export, name="folder-export"),
+    path("delete/", lists.delete_many, name="folder-delete-many"),
     path("<uuid:folder_id>/", views.folder_page, name="folder"),
     path("<uuid:folder_id>/download/", views.download_file, name="folder-download"),
     path("<uuid:folder_id>/upload/", views.upload_files, name="folder-upload"),

@@ -22,11 +22,11 @@ from vfolders.downloads import download
 from vfolders.models import VFolder
 from vfolders.paths import EntryPath, UnsafePath, parse_directory, parse_path
 from vfolders.roles import Action
-from vfolders.selectors import access_folder, actions_on, own_folders, visible_folders
+from vfolders.selectors import access_folder, actions_on
+from vfolders.web import lists
 from vfolders.web.forms import DirectoryForm, FolderForm, UploadForm
 from vfolders.web.rows import crumbs, entry_row, page_url
 
-FOLDERS_PER_PAGE = 50
 ENTRIES_PER_PAGE = 200
 
 
@@ -156,25 +156,7 @@ def delete_folder(request: HttpRequest, folder_id: UUID) -> HttpResponse:
 
 def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> HttpResponse:
     actor = actor_of(request)
-    own, visible = own_folders(actor), visible_folders(actor)
-    shows_all = request.GET.get("whose") == "all"
-    own_count, visible_count = own.count(), visible.count()
-    chips = [
-        {"label": "Mine", "url": reverse("data"), "count": own_count, "is_active": not shows_all},
-        {
-            "label": "All that I look after",
-            "url": f"{reverse('data')}?whose=all",
-            "count": visible_count,
-            "is_active": shows_all,
-        },
-    ]
-    page = Paginator(visible if shows_all else own, FOLDERS_PER_PAGE).get_page(request.GET.get("page"))
-    context = {
-        "form": form,
-        "page": page,
-        "person_id": actor.user_id,
-        "chips": chips if visible_count > own_count or shows_all else [],
-    }
+    context = {"form": form, **lists.list_context(request, actor)}
     return render_page_or_fragment(
         request, "vfolders/data.html", "vfolders/_folders.html", context, status=status
     )

@@ -1,0 +1,82 @@
+"""The page Images: what people can start; administrators also see where it comes from and where it is."""
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from accounts.preferences import column_choice
+from accounts.selectors import sees_everything
+from common.api import actor_of
+from common.pages import is_fragment, render_page_or_fragment
+from common.slots import format_slots
+from common.tables import Choices, Column, Filter, Listing, Table, declare
+from images.holders import holder_counts
+from images.models import ContainerImage
+from images.selectors import visible_images
+
+TABLE = declare(
+    Table(
+        name="images",
+        noun="images",
+        sort="name",
+        search=lambda text: (
+            Q(title__icontains=text) | Q(reference__icontains=text) | Q(description__icontains=text)
+        ),
+        search_label="Search by name or description",
+        columns=(
+            Column("name", "Image", ("title", "reference"), is_fixed=True),
+            Column("apps", "Apps"),
+            Column("minimum", "At least"),
+            Column("size", "Size", ("size_bytes",), is_number=True),
+            Column("architecture", "Architecture", ("architecture",), is_usual=False),
+            Column("registry", "Registry", ("registry__name",)),
+            Column("machines", "Machines", is_number=True),
+            Column("added", "Added", ("created_at",), is_number=True),
+            Column("actions", "", is_fixed=True),
+        ),
+        filters=(
+            Filter("registry", "Registry", lambda name: Q(registry__name=name)),
+            Filter("architecture", "Architecture", lambda name: Q(architecture=name)),
+        ),
+    )
+)
+FOR_ADMINS = ("registry", "machines")
+
+
+@require_GET
+@login_required
+def image_list(request: HttpRequest) -> HttpResponse:
+    """All images that sessions can be started from."""
+    actor = actor_of(request)
+    is_admin = sees_everything(actor)
+    without = () if is_admin else FOR_ADMINS
+    listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name), without=without)
+    images = visible_images(actor)
+    if not is_fragment(request):
+        listing.choices = {
+            "registry": _choices(images.exclude(registry=None), "registry__name"),
+            "architecture": _choices(images.exclude(architecture=""), "architecture"),
+        }
+    page = listing.page(images, lambda rows: rows)
+    counts = holder_counts(actor, [image.reference for image in page]) if is_admin else {}
+    context = {
+        "listing": listing,
+        "columns": listing.columns,
+        "page": page,
+        "rows": [
+            {
+                "image": image,
+                "apps": ", ".join(app.title for app in image.app_hints),
+                "minimum": format_slots(image.min_slots) if image.min_slots else "",
+                "machine_count": counts.get(image.reference, 0),
+            }
+            for image in page
+        ],
+    }
+    return render_page_or_fragment(request, "images/list.html", "images/_list.html", context)
+
+
+def _choices(images: QuerySet[ContainerImage], field: str) -> Choices:
+    """The values that there are, as choices. One query."""
+    return [(value, value) for value in images.order_by(field).values_list(field, flat=True).distinct()]

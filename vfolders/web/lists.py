@@ -1,0 +1,135 @@
+"""The list of the page Data: search, filters, export, and deleting many folders at once."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from accounts.preferences import column_choice
+from accounts.selectors import looks_after_others, visible_projects
+from common.actors import Actor
+from common.api import actor_of
+from common.bulk import chosen_ids, do_each, done_count
+from common.exports import csv_response
+from common.pages import is_fragment
+from common.tables import Column, Filter, Listing, Tab, Table, declare
+from vfolders import services
+from vfolders.models import VFolder
+from vfolders.roles import Action
+from vfolders.selectors import NOBODY, actions_on, visible_folders
+
+TABLE = declare(
+    Table(
+        name="folders",
+        noun="folders",
+        sort="name",
+        search=lambda text: Q(name__icontains=text),
+        search_label="Search by name",
+        columns=(
+            Column("name", "Folder", ("name",), is_fixed=True),
+            Column("whose", "Whose", ("project__name", "owner__email")),
+            Column("host", "Stored on", ("host__name",)),
+            Column("created", "Created", ("created_at",), is_number=True),
+        ),
+        filters=(
+            Filter("project", "Project", lambda name: Q(project__name=name)),
+            Filter("owner", "Owner", lambda text: Q(owner__email__icontains=text), is_typed=True),
+        ),
+    )
+)
+EXPORTED = ("id", "name", "owner", "project", "domain", "stored on", "created")
+
+
+def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
+    """What the templates of the list show."""
+    listing = _listing(request, actor)
+    if not is_fragment(request):
+        listing.choices = {"project": [(each.name, str(each)) for each in visible_projects(actor)]}
+    page = listing.page(visible_folders(actor), lambda rows: rows)
+    rows = [{"folder": folder, "can_delete": Action.DELETE in actions_on(actor, folder)} for folder in page]
+    return {
+        "listing": listing,
+        "columns": listing.columns,
+        "page": page,
+        "rows": rows,
+        "has_picks": any(row["can_delete"] for row in rows),
+        "person_id": actor.user_id,
+    }
+
+
+@require_GET
+@login_required
+def folder_export(request: HttpRequest) -> StreamingHttpResponse:
+    """The list with its present search, filters and order, of all pages, as CSV."""
+    actor = actor_of(request)
+    rows = _listing(request, actor).of_tab(visible_folders(actor))
+    return csv_response("folders.csv", EXPORTED, rows, _with_names, _cells)
+
+
+@require_POST
+@login_required
+def delete_many(request: HttpRequest) -> HttpResponse:
+    """Ask first, naming what would go and wanting the words typed; the answer says for each folder what came of it."""
+    actor = actor_of(request)
+    ids = chosen_ids(request.POST, "folder")
+    back = f"{reverse('data')}?{request.POST.get('back', '')}"
+    folders = {folder.pk: folder for folder in visible_folders(actor).filter(pk__in=ids)}
+    if not ids:
+        messages.info(request, "Choose the folders first: tick them in the list.")
+        return redirect(back)
+    context: dict[str, Any] = {"back": back, "query": request.POST.get("back", "")}
+    typed, word = request.POST.get("confirm"), _word(len(ids))
+    if typed != word:
+        context |= {"folders": [folders[pk] for pk in ids if pk in folders], "ids": ids, "word": word}
+        context["error"] = "" if typed is None else "These are not the words, so nothing was deleted."
+        return render(request, "vfolders/delete_many.html", context, status=422 if context["error"] else 200)
+    outcomes = do_each(
+        ids,
+        lambda pk: _delete(actor, pk),
+        name_of=lambda pk: folders[pk].name if pk in folders else str(pk),
+        url_of=lambda pk: "",
+    )
+    context |= {"outcomes": outcomes, "done_count": done_count(outcomes)}
+    return render(request, "vfolders/deleted_many.html", context)
+
+
+def _word(count: int) -> str:
+    """What to type."""
+    return f"delete {count}"
+
+
+def _delete(actor: Actor, folder_id: UUID) -> str:
+    services.delete_folder(actor=actor, folder_id=folder_id)
+    return "Its files are being removed."
+
+
+def _listing(request: HttpRequest, actor: Actor) -> Listing:
+    """Own folders first; a second tab for whoever looks after more."""
+    is_admin = looks_after_others(actor)
+    own = Tab("mine", "Mine", Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
+    everything = Tab("all", "All that I look after", Q())
+    return Listing(
+        TABLE,
+        request.GET,
+        chosen=column_choice(actor, TABLE.name),
+        without=() if is_admin else ("owner",),
+        tabs=(own, everything) if is_admin else (own,),
+    )
+
+
+def _with_names(rows: QuerySet[VFolder]) -> QuerySet[VFolder]:
+    return rows.select_related("owner", "project", "domain", "host")
+
+
+def _cells(folder: VFolder) -> tuple[object, ...]:
+    """One line of EXPORTED."""
+    return (
+        folder.pk, folder.name, folder.owner and folder.owner.email, folder.project and folder.project.name,
+        folder.domain.name, folder.host.name, folder.created_at.isoformat(timespec="seconds"),
+    )  # fmt: skip
