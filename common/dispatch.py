@@ -29,6 +29,7 @@ class TaskName(StrEnum):
     PURGE_FOLDERS = "vfolders.purge_folders"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     PURGE_ANSWERS = "common.purge_answers"
+    NOTIFY_PEOPLE = "portal.notify_people"
 
 
 QUEUE_OF = {
@@ -44,6 +45,7 @@ QUEUE_OF = {
     TaskName.PURGE_FOLDERS: "maintenance",
     TaskName.PURGE_SIGN_INS: "maintenance",
     TaskName.PURGE_ANSWERS: "maintenance",
+    TaskName.NOTIFY_PEOPLE: "maintenance",
 }
 
 

@@ -7,6 +7,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from common.models import AuditEntry
+from portal.models import Announcement
 
 admin.site.site_header = admin.site.site_title = "Berth"
 admin.site.index_title = "Administration"
@@ -32,3 +33,12 @@ class AuditEntryAdmin(admin.ModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+
+@admin.register(Announcement)
+class AnnouncementAdmin(admin.ModelAdmin):
+    """What every page shows at its top, from when until when."""
+
+    list_display = ("text", "tone", "starts_at", "ends_at", "is_dismissible")
+    list_filter = ("tone",)
+    search_fields = ("text",)

@@ -29,6 +29,7 @@ PERIODS_S = {
     TaskName.PURGE_FOLDERS: 300,
     TaskName.PURGE_SIGN_INS: 3600,
     TaskName.PURGE_ANSWERS: 3600,
+    TaskName.NOTIFY_PEOPLE: 60,
 }
 EXPIRES_PERIODS = 2
 

@@ -1,11 +1,16 @@
 """Reads of the portal as a whole."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from accounts.models import User
 from accounts.roles import Role
+from common import clock
+from common.actors import Actor
+from common.errors import NotFound
+from portal.models import Announcement, Notification
 
 SHOWN_HELPERS = 3
 
@@ -20,3 +25,26 @@ def helpers_of(request: HttpRequest) -> Sequence[Mapping[str, object]]:
         if found:
             return found
     return []
+
+
+def own_notifications(actor: Actor) -> QuerySet[Notification]:
+    """Newest first. Nobody sees another's."""
+    return Notification.objects.filter(person_id=actor.user_id or 0)
+
+
+def unread_notifications(actor: Actor) -> QuerySet[Notification]:
+    return own_notifications(actor).filter(read_at=None)
+
+
+def access_notification(actor: Actor, notification_id: int) -> Notification:
+    notification = own_notifications(actor).filter(pk=notification_id).first()
+    if notification is None:
+        raise NotFound("There is no such notification among yours.")
+    return notification
+
+
+def current_announcements(dismissed: Collection[int] = ()) -> list[Announcement]:
+    """Those whose time it is, without those that were dismissed and may be. One query."""
+    now = clock.now()
+    current = Announcement.objects.filter(starts_at__lte=now).filter(Q(ends_at=None) | Q(ends_at__gt=now))
+    return [one for one in current if not (one.is_dismissible and one.pk in dismissed)]

@@ -4,12 +4,11 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from portal.api.views import EventStreamView, HealthView
+from portal.web import notifications
 from portal.web.views import api_reference, start, styleguide
 
 api_v1: list[URLPattern | URLResolver] = [
-    path("health/", HealthView.as_view(), name="api-health"),
-    path("events/", EventStreamView.as_view(), name="api-events"),
+    path("", include("portal.api.urls")),
     path("", include("accounts.api.urls")),
     path("", include("images.api.urls")),
     path("", include("agents.api.urls")),
@@ -20,6 +19,15 @@ api_v1: list[URLPattern | URLResolver] = [
 
 urlpatterns = [
     path("", start, name="start"),
+    path("notifications/", notifications.notification_list, name="notifications"),
+    path("notifications/bell/", notifications.bell, name="notifications-bell"),
+    path("notifications/read/", notifications.read_all, name="read-notifications"),
+    path("notifications/<int:notification_id>/read/", notifications.read_notification, name="read-notification"),
+    path(
+        "announcements/<int:announcement_id>/dismiss/",
+        notifications.dismiss_announcement,
+        name="dismiss-announcement",
+    ),
     path("styleguide/", styleguide, name="styleguide"),
     path("", include("accounts.web.urls")),
     path("sessions/", include("sessions_app.web.urls")),

@@ -15,6 +15,13 @@ class SessionEnqueued(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionEnded(Event):
+    """A session has reached a terminal status; its row says which and why."""
+
+    session_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class CapacityReleased(Event):
     """A session gave back what it held in this resource group."""
 

@@ -15,7 +15,7 @@ from common.events import announce
 from common.pauses import pause
 from common.push import Audience, push_on_commit
 from common.revocations import ring_on_commit
-from sessions_app.events import CapacityReleased
+from sessions_app.events import CapacityReleased, SessionEnded
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
@@ -206,6 +206,8 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
     if line.from_status == Status.RUNNING:
         ring_on_commit()
     push_session_change(session)
+    if Status(line.to_status).is_terminal:
+        announce(SessionEnded(session.pk))
 
 
 def push_session_change(session: ComputeSession) -> None:

@@ -4,6 +4,7 @@ import { startHtmx } from "./fragments.js";
 import { startLive } from "./live.js";
 import { startMenus } from "./menus.js";
 import { startThemeSwitch } from "./theme_switch.js";
+import { startReading } from "./read.js";
 import { startTimes } from "./times.js";
 import { startToasts } from "./toasts.js";
 
@@ -13,4 +14,5 @@ startMenus();
 startCopyFields();
 startTimes();
 startToasts();
+startReading();
 startLive(document.body.dataset);

@@ -24,6 +24,11 @@ PAGES = """
 GET    start                               in         200        200        200        200        200        200        200
 GET    styleguide                          in         404        404        404        404        404        404        200
 POST   styleguide                          in         404        404        404        404        404        404        302
+GET    notifications                       in         200        200        200        200        200        200        200
+GET    notifications-bell                  in         200        200        200        200        200        200        200
+POST   read-notifications                  in         302        302        302        302        302        302        302
+POST   read-notification                   in         404        404        404        302        404        404        404
+POST   dismiss-announcement                in         302        302        302        302        302        302        302
 GET    profile                             in         200        200        200        200        200        200        200
 POST   create-token                        in         201        201        201        201        201        201        201  name
 POST   delete-token                        in         404        404        404        302        404        404        404
@@ -65,6 +70,9 @@ GET    api-reference                       in         200        200        200 
 REST = """
 GET    api-health                          200        200        200        200        200        200        200        200
 GET    api-events                          401        200        200        200        200        200        200        200
+GET    api-notifications                   401        200        200        200        200        200        200        200
+POST   api-notifications-read              401        200        200        200        200        200        200        200
+POST   api-notification-read               401        404        404        404        200        404        404        404
 GET    api-me                              401        200        200        200        200        200        200        200
 GET    api-projects                        401        200        200        200        200        200        200        200
 GET    api-keypairs                        401        200        200        200        200        200        200        200
@@ -180,6 +188,7 @@ ADMIN_MODELS = {
     "vfolders_storagehost": {"add", "change", "delete"},
     "vfolders_vfolder": set(),
     "common_auditentry": set(),
+    "portal_announcement": {"add", "change", "delete"},
 }
 ADMIN_KINDS = ("changelist", "add", "history", "delete", "change")
 

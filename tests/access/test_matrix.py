@@ -30,9 +30,9 @@ from tests.access.world import World, undone
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 EMPTY_TAR = bytes(1024)
-OBJECT_PARAMETERS = {"session_id", "folder_id", "keypair_id"}
+OBJECT_PARAMETERS = {"notification_id", "session_id", "folder_id", "keypair_id"}
 # Differ from answer to answer: request ids, nonces, tokens against forgery, and the ids in addresses.
-FRAGMENTS = {"session-summary"}
+FRAGMENTS = {"notifications-bell", "session-summary"}
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")
 FLEETING = re.compile(
     r'nonce="[^"]*"|data-events-after="[^"]*"|name="csrf[^>]*>|\b[0-9a-f]{12}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'

@@ -20,6 +20,8 @@ from rest_framework.test import APIClient
 from accounts.models import KeyPair, Project, User
 from accounts.roles import Role
 from accounts.tokens import hash_secret, new_secret
+from portal.models import Notification
+from portal.sentences import Code
 from sessions_app.models import ComputeSession
 from tests import factories
 from tests.factories_folders import make_folder, make_storage_host
@@ -40,6 +42,7 @@ class World:
     session: ComputeSession
     folder: VFolder
     keypair: KeyPair
+    notification: Notification
     cookies: dict[str, str]
     tokens: dict[str, str]
     client: Client = field(default_factory=lambda: Client(headers={"host": "localhost:8080"}))
@@ -64,6 +67,8 @@ class World:
             "folder_id": uuid4() if is_absent else self.folder.pk,
             "agent_id": 10**9 if is_absent else self.place.agent.pk,
             "keypair_id": 10**9 if is_absent else self.keypair.pk,
+            "notification_id": 10**9 if is_absent else self.notification.pk,
+            "announcement_id": 10**9,
             "object_id": self.place.agent.pk,
             "id": self.place.owner.pk,
             "content_type_id": 1,
@@ -124,8 +129,15 @@ def make_world(root: Path) -> World:
         session=place.run(),
         folder=make_folder(place.owner, name="data"),
         keypair=KeyPair.objects.get(user=place.owner),
+        notification=make_notification(place.owner),
         cookies={column: sign_in(user) for column, user in people.items()},
         tokens=tokens,
+    )
+
+
+def make_notification(owner: User) -> Notification:
+    return Notification.objects.create(
+        person=owner, code=Code.NOT_STARTED, arguments={"name": "a"}, happening="one"
     )
 
 

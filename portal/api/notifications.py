@@ -1,0 +1,78 @@
+"""REST about what one was told."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from common.api import ErrorOut, actor_of, is_wanted
+from portal import selectors, services
+from portal.models import Notification
+from portal.sentences import SENTENCES, Code
+
+
+class NotificationOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    code = serializers.ChoiceField(choices=[code.value for code in Code])
+    arguments = serializers.DictField()
+    text = serializers.SerializerMethodField()
+    session_id = serializers.UUIDField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    read_at = serializers.DateTimeField(allow_null=True)
+
+    def get_text(self, notification: Notification) -> str:
+        return SENTENCES[Code(notification.code)].text.format(**notification.arguments)
+
+
+class ReadOut(serializers.Serializer[Any]):
+    read = serializers.IntegerField(help_text="How many were unread.")
+
+
+UNREAD = OpenApiParameter("unread", OpenApiTypes.BOOL, description="Only what was not read yet.")
+
+
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="list_notifications",
+        parameters=[UNREAD],
+        responses={200: NotificationOut, 400: ErrorOut, 401: ErrorOut},
+    )
+)
+class NotificationListView(ListAPIView[Notification]):
+    """What Berth told you, newest first; it keeps the last 200."""
+
+    serializer_class = NotificationOut
+    queryset = Notification.objects.none()
+
+    def get_queryset(self) -> QuerySet[Notification]:
+        actor = actor_of(self.request)
+        if is_wanted(self.request, "unread"):
+            return selectors.unread_notifications(actor)
+        return selectors.own_notifications(actor)
+
+
+class ReadAllView(APIView):
+    @extend_schema(
+        operation_id="read_all_notifications", request=None, responses={200: ReadOut, 401: ErrorOut}
+    )
+    def post(self, request: Request) -> Response:
+        """All of yours are read from now on."""
+        return Response({"read": services.read_all_notifications(actor=actor_of(request))})
+
+
+class ReadView(APIView):
+    @extend_schema(
+        operation_id="read_notification",
+        request=None,
+        responses={200: NotificationOut, 401: ErrorOut, 404: ErrorOut},
+    )
+    def post(self, request: Request, notification_id: int) -> Response:
+        """This one is read from now on."""
+        read = services.read_notification(actor=actor_of(request), notification_id=notification_id)
+        return Response(NotificationOut(read).data)

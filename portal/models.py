@@ -1,0 +1,71 @@
+"""What people are told: by Berth itself, and by those who run it."""
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import F, Q
+
+from common import clock
+from common.looks import Tone
+
+
+class Notification(models.Model):
+    """One thing that happened to something of a person. `code` and `arguments` make the sentence (portal.sentences)."""
+
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="notifications"
+    )
+    code = models.CharField(max_length=40)
+    arguments = models.JSONField(default=dict)
+    session_id = models.UUIDField(null=True)
+    happening = models.CharField(max_length=120, help_text="The same happening is told once.")
+    created_at = models.DateTimeField(default=clock.now)
+    read_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        constraints = (
+            models.UniqueConstraint(fields=("person", "happening"), name="one_notification_of_a_happening"),
+        )
+        indexes = (
+            models.Index(fields=("person", "-created_at", "-id"), name="notification_person"),
+            models.Index(fields=("person",), condition=Q(read_at=None), name="notification_unread"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.code} for {self.person_id}"
+
+
+class Announcement(models.Model):
+    """A sentence of superadmins at the top of every page, from when until when."""
+
+    TONES: ClassVar[list[tuple[str, str]]] = [
+        (Tone.BUSY.value, "News"),
+        (Tone.GOOD.value, "Good news"),
+        (Tone.WARN.value, "Warning"),
+        (Tone.BAD.value, "Alarm"),
+    ]
+
+    text = models.CharField(max_length=500)
+    tone = models.CharField(max_length=10, choices=TONES, default=Tone.BUSY.value)
+    starts_at = models.DateTimeField(default=clock.now, help_text="UTC.")
+    ends_at = models.DateTimeField(null=True, blank=True, help_text="UTC; empty: until it is deleted.")
+    is_dismissible = models.BooleanField(default=True, help_text="People can hide it for themselves.")
+
+    class Meta:
+        ordering = ("-starts_at", "-id")
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(ends_at=None) | Q(ends_at__gt=F("starts_at")),
+                name="announcement_ends_after_start",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.text[:60]
+
+    def clean(self) -> None:
+        if self.ends_at is not None and self.ends_at <= self.starts_at:
+            raise ValidationError({"ends_at": "It must end after it starts."})

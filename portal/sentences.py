@@ -1,0 +1,112 @@
+"""What Berth tells people by itself: codes with their words, looks and arguments. Pure.
+
+Rows keep the code and the arguments, never the sentence, so that each person can read it in their own language.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from common.looks import Tone
+from sessions_app.states import Reason, Status
+
+
+class Code(StrEnum):
+    COMMAND_FINISHED = "command_finished"
+    COMMAND_FAILED = "command_failed"
+    COMMAND_TIMED_OUT = "command_timed_out"
+    CONTAINER_EXITED = "container_exited"
+    OUT_OF_MEMORY = "out_of_memory"
+    MACHINE_LOST = "machine_lost"
+    PULL_FAILED = "pull_failed"
+    STOPPED_BY_ADMIN = "stopped_by_admin"
+    LIFETIME_OVER = "lifetime_over"
+    NOT_STARTED = "not_started"
+    ENDS_SOON = "ends_soon"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """`text` takes the arguments {name}, {exit_code}, {image}; `more` says what to do."""
+
+    text: str
+    more: str
+    icon: str
+    tone: Tone
+
+
+SENTENCES = MappingProxyType(
+    {
+        Code.COMMAND_FINISHED: Sentence(
+            "“{name}” has finished.", "Its log is kept.", "circle-check", Tone.GOOD
+        ),
+        Code.COMMAND_FAILED: Sentence(
+            "“{name}” failed with exit code {exit_code}.", "The log says why.", "circle-x", Tone.BAD
+        ),
+        Code.COMMAND_TIMED_OUT: Sentence(
+            "“{name}” was stopped at its time limit.",
+            "Start it again with a longer limit if it needs one.",
+            "clock",
+            Tone.WARN,
+        ),
+        Code.CONTAINER_EXITED: Sentence(
+            "“{name}” ended by itself.", "The log may say why.", "player-stop", Tone.WARN
+        ),
+        Code.OUT_OF_MEMORY: Sentence(
+            "“{name}” needed more memory than it had.", "Start it again with more.", "cpu", Tone.BAD
+        ),
+        Code.MACHINE_LOST: Sentence(
+            "“{name}” was lost with its machine.",
+            "What it had written into folders is kept. Start it again.",
+            "plug-connected-x",
+            Tone.BAD,
+        ),
+        Code.PULL_FAILED: Sentence(
+            "“{name}” could not start: no image {image}.",
+            "Try again, or choose another image.",
+            "package",
+            Tone.BAD,
+        ),
+        Code.STOPPED_BY_ADMIN: Sentence(
+            "An administrator stopped “{name}”.", "Its history says when.", "player-stop", Tone.WARN
+        ),
+        Code.LIFETIME_OVER: Sentence(
+            "“{name}” reached its longest lifetime and was ended.",
+            "Start it again to go on.",
+            "clock",
+            Tone.WARN,
+        ),
+        Code.NOT_STARTED: Sentence(
+            "“{name}” could not be started.", "Its history says why.", "alert-circle", Tone.BAD
+        ),
+        Code.ENDS_SOON: Sentence(
+            "“{name}” ends soon: its time limit is near.",
+            "Save what you need into a folder.",
+            "hourglass",
+            Tone.WARN,
+        ),
+    }
+)
+
+# Ends that a person learns of. What the owner asked for is no news; every other end in ERROR is NOT_STARTED.
+_OF_REASON = MappingProxyType(
+    {
+        Reason.COMMAND_FINISHED: Code.COMMAND_FINISHED,
+        Reason.COMMAND_FAILED: Code.COMMAND_FAILED,
+        Reason.COMMAND_TIMED_OUT: Code.COMMAND_TIMED_OUT,
+        Reason.CONTAINER_EXITED: Code.CONTAINER_EXITED,
+        Reason.OUT_OF_MEMORY: Code.OUT_OF_MEMORY,
+        Reason.CONTAINER_LOST: Code.MACHINE_LOST,
+        Reason.AGENT_LOST: Code.MACHINE_LOST,
+        Reason.IMAGE_MISSING: Code.PULL_FAILED,
+        Reason.IMAGE_PULL_FAILED: Code.PULL_FAILED,
+        Reason.ADMIN_REQUESTED: Code.STOPPED_BY_ADMIN,
+        Reason.LIFETIME_OVER: Code.LIFETIME_OVER,
+    }
+)
+
+
+def code_of_end(status: str, reason: str) -> Code | None:
+    """What to tell the owner of a session that ended like this; None if there is nothing to tell."""
+    known = _OF_REASON.get(Reason(reason)) if reason in set(Reason) else None
+    return known or (Code.NOT_STARTED if status == Status.ERROR else None)

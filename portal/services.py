@@ -1,0 +1,108 @@
+"""Writes of the portal as a whole: what people are told, and that they have read it."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+
+from common import clock
+from common.actors import Actor
+from common.push import Audience, push_on_commit
+from portal.models import Notification
+from portal.selectors import access_notification, unread_notifications
+from portal.sentences import Code, code_of_end
+from sessions_app.models import ComputeSession
+from sessions_app.states import Status
+
+KEPT_NOTIFICATIONS = 200
+WARNED_BEFORE = timedelta(minutes=10)
+HEALED_FOR = timedelta(hours=1)
+
+
+@transaction.atomic
+def notify(
+    *,
+    person_id: int,
+    code: Code,
+    happening: str,
+    arguments: Mapping[str, object],
+    session_id: UUID | None = None,
+) -> bool:
+    """Tell one person, once for each `happening`; the oldest beyond KEPT_NOTIFICATIONS are forgotten. True if new."""
+    notification, is_new = Notification.objects.get_or_create(
+        person_id=person_id,
+        happening=happening,
+        defaults={"code": code.value, "arguments": dict(arguments), "session_id": session_id},
+    )
+    if not is_new:
+        return False
+    theirs = Notification.objects.filter(person_id=person_id)
+    kept = theirs.values_list("pk", flat=True)[:KEPT_NOTIFICATIONS]
+    theirs.exclude(pk__in=list(kept)).delete()
+    _push(person_id, notification.pk)
+    return True
+
+
+def notify_of_end(session_id: UUID) -> None:
+    """Tell the owner why a session ended, if that is news to them. May run twice."""
+    session = ComputeSession.objects.filter(pk=session_id).first()
+    code = code_of_end(session.status, session.status_reason) if session and not session.is_live else None
+    if session is None or code is None:
+        return
+    notify(
+        person_id=session.owner_id,
+        code=code,
+        happening=f"end:{session.pk}",
+        arguments={"name": session.name, "exit_code": session.exit_code, "image": session.image_reference},
+        session_id=session.pk,
+    )
+
+
+def notify_of_what_nears() -> None:
+    """Tell owners of sessions that reach their own time limit soon, and of ends that nobody was told of because a
+    process died in between. May run at any time."""
+    now = clock.now()
+    limited = ComputeSession.objects.filter(
+        status=Status.RUNNING, timeout_s__gt=2 * WARNED_BEFORE.total_seconds()
+    )
+    for session in limited.filter(deadline_at__lte=now + WARNED_BEFORE, deadline_at__gt=now):
+        notify(
+            person_id=session.owner_id,
+            code=Code.ENDS_SOON,
+            happening=f"ends-soon:{session.pk}",
+            arguments={"name": session.name},
+            session_id=session.pk,
+        )
+    told = Notification.objects.filter(created_at__gt=now - 2 * HEALED_FOR).values("session_id")
+    ended = ComputeSession.objects.filter(
+        ended_at__gt=now - HEALED_FOR, ended_at__lt=now - timedelta(minutes=1)
+    )
+    for session_id in ended.exclude(pk__in=told).values_list("pk", flat=True):
+        notify_of_end(session_id)
+
+
+@transaction.atomic
+def read_notification(*, actor: Actor, notification_id: int) -> Notification:
+    """It is read from now on; reading it again changes nothing."""
+    notification = access_notification(actor, notification_id)
+    if notification.read_at is None:
+        notification.read_at = clock.now()
+        notification.save(update_fields=["read_at"])
+        _push(notification.person_id, notification.pk)
+    return notification
+
+
+@transaction.atomic
+def read_all_notifications(*, actor: Actor) -> int:
+    """How many were unread."""
+    count = unread_notifications(actor).update(read_at=clock.now())
+    if count and actor.user_id is not None:
+        _push(actor.user_id, 0)
+    return count
+
+
+def _push(person_id: int, notification_id: int) -> None:
+    push_on_commit(
+        "notifications-changed", audience=Audience(owner_id=person_id), payload={"id": notification_id}
+    )

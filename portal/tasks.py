@@ -1,0 +1,11 @@
+"""Background work of the portal as a whole."""
+
+from celery import shared_task
+
+from common.dispatch import TaskName
+from portal import services
+
+
+@shared_task(name=TaskName.NOTIFY_PEOPLE, soft_time_limit=60, time_limit=90)
+def notify_people() -> None:
+    services.notify_of_what_nears()

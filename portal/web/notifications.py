@@ -1,0 +1,89 @@
+"""What a person was told, and that it was read."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from common.api import actor_of
+from common.pages import own_address, render_page_or_fragment
+from portal import selectors, services
+from portal.models import Notification
+from portal.sentences import SENTENCES, Code
+
+PER_PAGE = 25
+DISMISSED = "dismissed_announcements"
+
+
+@require_GET
+@login_required
+def notification_list(request: HttpRequest) -> HttpResponse:
+    """All, or only what is unread. The same view answers the fragment, which is also what the drawer shows."""
+    actor = actor_of(request)
+    is_unread = request.GET.get("show") == "unread"
+    unread, everything = selectors.unread_notifications(actor), selectors.own_notifications(actor)
+    page = Paginator(unread if is_unread else everything, PER_PAGE).get_page(request.GET.get("page"))
+    unread_count = unread.count()
+    context = {
+        "page": page,
+        "rows": [presented(notification) for notification in page],
+        "unread_count": unread_count,
+        "chips": [
+            {"label": "All", "url": reverse("notifications"), "is_active": not is_unread},
+            {"label": "Unread", "url": "?show=unread", "count": unread_count, "is_active": is_unread},
+        ],
+    }
+    return render_page_or_fragment(
+        request, "portal/notifications.html", "portal/_notifications.html", context
+    )
+
+
+@require_GET
+@login_required
+def bell(request: HttpRequest) -> HttpResponse:
+    """The bell of the bar, asked for again when something was told or read."""
+    return render(request, "includes/notifications_bell.html")
+
+
+@require_POST
+@login_required
+def read_notification(request: HttpRequest, notification_id: int) -> HttpResponse:
+    services.read_notification(actor=actor_of(request), notification_id=notification_id)
+    return redirect(own_address(request, request.POST.get("back") or reverse("notifications")))
+
+
+@require_POST
+@login_required
+def read_all(request: HttpRequest) -> HttpResponse:
+    services.read_all_notifications(actor=actor_of(request))
+    return redirect("notifications")
+
+
+@require_POST
+@login_required
+def dismiss_announcement(request: HttpRequest, announcement_id: int) -> HttpResponse:
+    """Hide it in this login; one that is not there or must stay changes nothing."""
+    dismissed = {*request.session.get(DISMISSED, []), announcement_id}
+    still_there = {one.pk for one in selectors.current_announcements() if one.is_dismissible}
+    request.session[DISMISSED] = sorted(dismissed & still_there)
+    return redirect(own_address(request, request.POST.get("back", "")))
+
+
+def presented(notification: Notification) -> dict[str, Any]:
+    """One for the page."""
+    sentence = SENTENCES[Code(notification.code)]
+    session_id = notification.session_id
+    return {
+        "id": notification.pk,
+        "text": sentence.text.format(**notification.arguments),
+        "more": sentence.more,
+        "icon": sentence.icon,
+        "tone": sentence.tone,
+        "url": reverse("session-detail", args=[session_id]) if session_id else "",
+        "created_at": notification.created_at,
+        "is_read": notification.read_at is not None,
+    }

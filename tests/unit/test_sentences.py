@@ -1,0 +1,31 @@
+"""What people are told: each code has words that its arguments fill."""
+
+import pytest
+
+from portal.sentences import SENTENCES, Code, code_of_end
+from sessions_app.states import Reason, Status
+
+
+@pytest.mark.parametrize("code", Code)
+def test_every_code_has_a_sentence(code: Code) -> None:
+    sentence = SENTENCES[code]
+    filled = sentence.text.format(name="train", exit_code=3, image="berth/python")
+    assert "train" in filled
+    assert "{" not in filled
+    assert sentence.more
+
+
+def test_what_the_owner_asked_for_is_no_news() -> None:
+    assert code_of_end(Status.TERMINATED, Reason.USER_REQUESTED) is None
+    assert code_of_end(Status.CANCELLED, Reason.USER_REQUESTED) is None
+
+
+def test_known_ends_are_told_in_their_own_words() -> None:
+    assert code_of_end(Status.ERROR, Reason.OUT_OF_MEMORY) is Code.OUT_OF_MEMORY
+    assert code_of_end(Status.TERMINATED, Reason.COMMAND_FINISHED) is Code.COMMAND_FINISHED
+
+
+def test_other_failures_are_told_as_such() -> None:
+    assert code_of_end(Status.ERROR, Reason.ENGINE_REFUSED) is Code.NOT_STARTED
+    assert code_of_end(Status.ERROR, "of_a_newer_berth") is Code.NOT_STARTED
+    assert code_of_end(Status.TERMINATED, "of_a_newer_berth") is None
