@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,14 +52,20 @@ def servers_in(data: Path) -> Iterator[Servers]:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Iterator[Path]:
+def place() -> Iterator[Path]:
+    """A directory that the servers' account can pass. Not pytest's own, which each run of pytest closes at its start."""
+    with tempfile.TemporaryDirectory(prefix="berth-servers-") as directory:
+        Path(directory).chmod(0o711)
+        yield Path(directory)
+
+
+@pytest.fixture
+def data(place: Path) -> Iterator[Path]:
     """A data directory whose every parent the servers' account can pass."""
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        if parent.owner() == Path.home().owner() and parent != Path("/tmp"):
-            parent.chmod(parent.stat().st_mode | 0o011)
-    directory = tmp_path / "data"
-    directory.mkdir(mode=0o711)
-    directory.chmod(0o711)
+    directory = place / "open" / "data"
+    for each in (directory.parent, directory):
+        each.mkdir()
+        each.chmod(0o711)
     yield directory
     assert marked_processes(directory) == []
 
@@ -124,18 +131,15 @@ def test_no_password_stands_in_the_list_of_processes(data: Path) -> None:
 @pytest.mark.skipif(
     not is_root(), reason="an ordinary user's servers run as that user and see its directories"
 )
-def test_servers_find_quarters_when_their_account_cannot_reach_the_data(tmp_path: Path) -> None:
-    for parent in tmp_path.parents[:2]:
-        parent.chmod(parent.stat().st_mode | 0o011)
-    tmp_path.chmod(0o711)
-    closed = tmp_path / "closed"
+def test_servers_find_quarters_when_their_account_cannot_reach_the_data(place: Path) -> None:
+    closed = place / "closed"
     closed.mkdir(mode=0o700)
     data = closed / "data"
     data.mkdir()
 
     with servers_in(data) as servers:
         assert servers.query("SELECT 1") == [(1,)]
-        assert (data / "quarters").resolve().parent == tmp_path / "quarters"
+        assert (data / "quarters").resolve().parent == place / "quarters"
         assert not (data / "postgres").exists()
 
     with servers_in(data) as servers:
