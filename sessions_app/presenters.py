@@ -1,17 +1,12 @@
 """What pages show of a session, worked out here so that templates only display."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from agents.models import AgentSlot
 from agents.runtime.base import PullProgress
-from agents.selectors import access_resource_group
-from agents.states import AgentState
 from common.actors import Actor
-from common.errors import BerthError, NotFound
-from common.slots import CPU, MEM, ResourceSlots, format_bytes, format_slots, parse_slots
+from common.slots import format_bytes, format_slots
 from common.tables import Head
 from common.words import duration_words
 from sessions_app import memory_kills
@@ -27,8 +22,6 @@ STAGES = (
     (Status.STARTING, "Starting"),
     (Status.RUNNING, "Ready"),
 )
-MAX_COMMAND_IN_ADDRESS = 4000
-SIZES = (("Small", "1", "2g"), ("Medium", "2", "4g"), ("Large", "4", "16g"))
 
 
 def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
@@ -72,26 +65,9 @@ def headline(session: ComputeSession) -> str:
 
 
 def launcher_query(session: ComputeSession) -> str:
-    """The query string that fills the launcher with what `session` asked for; "" if an address cannot hold it.
-    Variables are left out: they may hold secrets, and addresses are kept in many places."""
-    if len(session.command) > MAX_COMMAND_IN_ADDRESS:
-        return ""
-    mounts = [mount for mount in session.mounts.all() if mount.folder_id]
-    fields = {
-        "type": session.type,
-        "name": session.name,
-        "project": session.project.name,
-        "image": session.image_reference,
-        "resource_group": session.resource_group.name,
-        "cpu": f"{session.slots[CPU] / 1000:g}",
-        "mem": f"{session.slots[MEM] // 2**20}m",
-        "shm": f"{session.shm_bytes // 2**20}m",
-        "folders": [str(mount.folder_id) for mount in mounts],
-        "readonly": [str(mount.folder_id) for mount in mounts if mount.is_readonly],
-        "command": session.command,
-        "timeout_s": session.timeout_s or "",
-    }
-    return urlencode(fields, doseq=True)
+    """The query string that begins the launcher with all that `session` asked for. It names the session alone: variables
+    may hold secrets, and addresses are kept in many places."""
+    return urlencode({"like": session.pk})
 
 
 def explanation(session: ComputeSession) -> str:
@@ -162,49 +138,3 @@ def history(session: ComputeSession) -> list[dict[str, Any]]:
         }
         for line in reversed(session.transitions.all())
     ]
-
-
-def sizes(actor: Actor) -> list[dict[str, Any]]:
-    """Usual sizes for the launcher: [{"title", "cpu", "mem", "words", "fits"}]; none where there is no machine."""
-    try:
-        machines = machines_of(access_resource_group(actor).pk)
-    except NotFound:
-        return []
-    shown = []
-    for title, cpu, mem in SIZES:
-        slots = parse_slots({"cpu": cpu, "mem": mem})
-        fits = any(slots.fits_in(capacity) for _, capacity, _ in machines)
-        shown.append({"title": title, "cpu": cpu, "mem": mem, "words": format_slots(slots), "fits": fits})
-    return shown
-
-
-def summary(actor: Actor, typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether what is typed would start now: {"slots", "verdict": now|wait|never|unknown, "sentence", "typed"}."""
-    try:
-        slots = parse_slots({"cpu": typed.get("cpu", ""), "mem": typed.get("mem", "")})
-        group = access_resource_group(actor, typed.get("resource_group", ""))
-    except (ValueError, BerthError) as error:
-        return {"verdict": "unknown", "sentence": str(error), "slots": "", "typed": typed}
-    machines = machines_of(group.pk)
-    with_room = [name for name, capacity, free in machines if slots.fits_in(free)]
-    if not machines:
-        verdict, sentence = "wait", f"Would wait: “{group.name}” has no machine that takes sessions."
-    elif with_room:
-        verdict, sentence = "now", f"Starts now on {with_room[0]}."
-    elif any(slots.fits_in(capacity) for _, capacity, _ in machines):
-        verdict, sentence = "wait", "Would wait: every machine that is large enough is in use."
-    else:
-        largest = max((capacity for _, capacity, _ in machines), key=lambda capacity: capacity[MEM])
-        verdict, sentence = "never", f"No machine is that large. The largest has {format_slots(largest)}."
-    return {"verdict": verdict, "sentence": sentence, "slots": format_slots(slots), "typed": typed}
-
-
-def machines_of(group_id: int) -> list[tuple[str, ResourceSlots, ResourceSlots]]:
-    """(name, capacity, free) of each machine that takes sessions, by name. One query."""
-    rows = AgentSlot.objects.filter(agent__resource_group_id=group_id, agent__state=AgentState.CONNECTED)
-    found: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
-    values = rows.order_by("agent__name").values_list("agent__name", "slot_name", "capacity", "occupied")
-    for name, slot_name, capacity, occupied in values:
-        total, free = found.setdefault(name, ({}, {}))
-        total[slot_name], free[slot_name] = capacity, capacity - occupied
-    return [(name, ResourceSlots(total), ResourceSlots(free)) for name, (total, free) in found.items()]

@@ -1,10 +1,19 @@
 """Tags for pages that lead into sessions: `{% load sessions %}`."""
 
+import json
+from collections.abc import Sequence
+from typing import Any
+
 from django import template
+from django.conf import settings
 from django.template import RequestContext
 
+from common.errors import InvalidInput
+from sessions_app.copy_as import LANGUAGES, Way, ways_to_ask
 from sessions_app.gateway.doors import app_link
 from sessions_app.models import ComputeSession
+from sessions_app.requests import parse_request
+from sessions_app.shortcuts import request_like
 
 register = template.Library()
 
@@ -13,3 +22,32 @@ register = template.Library()
 def app_url(context: RequestContext, session: ComputeSession, app: str) -> str:
     """Where the reader of this page opens an app of a session, by the name under which the portal was opened."""
     return app_link(context["request"], session, app)
+
+
+@register.inclusion_tag("includes/copy_as.html")
+def copy_as(session: ComputeSession) -> dict[str, Any]:
+    """`{% copy_as session %}`: how a program would ask for a session like this one; nothing for one whose request would be
+    refused today. No query if it came `with_parts`."""
+    try:
+        request = parse_request(request_like(session, name=session.name))
+    except InvalidInput:
+        return {"ways": ()}
+    return {"ways": ways_to_ask(request, settings.BERTH_URL)}
+
+
+@register.simple_tag
+def languages_of_ways() -> Sequence[tuple[str, str]]:
+    """(key, title) of each language of includes/copy_as.html."""
+    return LANGUAGES
+
+
+@register.filter
+def way_of(ways: Sequence[Way] | None, key: str) -> Way | None:
+    """The way in one language; None before the launcher knows one."""
+    return next((way for way in ways or () if way.key == key), None)
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """For a data attribute; Django escapes it there."""
+    return json.dumps(value)

@@ -6,32 +6,37 @@ from typing import Any
 from django import forms
 
 from accounts.selectors import usable_projects
-from agents.selectors import visible_resource_groups
+from agents.selectors import SlotRoom, rooms_by_group, visible_resource_groups
 from common.actors import Actor
 from common.forms import TypedChoice, TypedChoices, TypedField
-from common.texts import quoted
+from common.slots import CPU, MEM
+from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.models import SessionType
 from sessions_app.shortcuts import OWN_FOLDER
+from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, size_like
+from sessions_app.variables import parse_variables
 from vfolders.selectors import own_folders
 
-TYPE_WORDS = {
-    SessionType.INTERACTIVE: "Notebook and terminal, until you stop it.",
-    SessionType.BATCH: "One command; ends when that has finished.",
-}
+DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
 
 
 class LauncherForm(forms.Form):
-    """Fields carry the names of the REST body, so that refusals find their place."""
+    """Fields carry the names of the REST body, so that refusals find their place. 6 queries, all when it is made."""
 
     type = TypedChoice(choices=SessionType.choices, initial="interactive", required=False)
     name = TypedField(max_length=64, help_text="Letters, digits, dots, dashes and underscores.")
     project = TypedChoice()
     image = TypedChoice(label="Environment")
-    resource_group = TypedChoice(required=False, label="Machines")
+    resource_group = TypedChoice(required=False, label="Resource group", help_text="Whose machines to use.")
+    size = TypedChoice(
+        choices=[*((size.key, size.title) for size in SIZES), (CUSTOM, "Custom")], required=False
+    )
     cpu = TypedField(initial="1", max_length=12, label="CPU cores")
     mem = TypedField(initial="2g", max_length=12, label="Memory", help_text="Like 512m or 4g.")
-    shm = TypedField(initial="64m", max_length=12, label="Shared memory", required=False)
+    shm = TypedField(
+        initial="64m", max_length=12, label="Shared memory", required=False, help_text="Part of the memory."
+    )
     folders = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple)
     readonly = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple)
     command = TypedField(
@@ -48,55 +53,84 @@ class LauncherForm(forms.Form):
     environment = TypedField(
         required=False,
         label="Environment variables",
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
-        help_text="One NAME=value a line.",
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocomplete": "off"}),
+        help_text="One NAME=value a line. They are kept out of the address of this page.",
     )
+
+    like = TypedField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
         self.images = list(visible_images(actor))
+        self.groups = sorted(
+            visible_resource_groups(actor).filter(is_active=True), key=lambda group: not group.is_default
+        )
         self.mountable = list(own_folders(actor))
+        self._rooms = rooms_by_group(
+            actor, architecture=self.chosen_image.architecture if self.chosen_image else ""
+        )
         folder_choices = [(str(folder.pk), folder.name) for folder in self.mountable]
         self._choose("project", [(project.name, str(project)) for project in usable_projects(actor)])
         self._choose("image", [(image.reference, str(image)) for image in self.images])
-        self._choose("resource_group", [(group.name, group.name) for group in visible_resource_groups(actor)])
+        self._choose("resource_group", [(group.name, group.name) for group in self.groups])
         self._choose("folders", folder_choices)
         self._choose("readonly", folder_choices)
+        self.device_names = sorted({name for room in self._rooms.values() for name in room} - {CPU, MEM})
+        for name in self.device_names:
+            self.fields[DEVICE_PREFIX + name] = TypedField(required=False, max_length=12, label=name)
+        if not self.is_bound and not self.initial.get("size"):
+            self.initial["size"] = self._first_size()
 
     def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
         self.fields[name].choices = choices  # type: ignore[attr-defined]
+
+    def _first_size(self) -> str:
+        """What an address without a size means: its amounts, or the first size that fits."""
+        if "cpu" in self.initial or "mem" in self.initial:
+            amounts = (str(self.initial.get(name, self.fields[name].initial)) for name in ("cpu", "mem"))
+            return size_like(*amounts)
+        return next((size.key for size in SIZES if not self.objection_to(size.slots)), CUSTOM)
 
     @property
     def has_project(self) -> bool:
         return bool(self.fields["project"].choices)  # type: ignore[attr-defined]
 
+    @property
+    def chosen_image(self) -> ContainerImage | None:
+        """The chosen environment; the first where none is chosen."""
+        chosen = self.said("image")
+        return next(
+            (image for image in self.images if image.reference == chosen),
+            self.images[0] if self.images and not chosen else None,
+        )
+
+    @property
+    def room(self) -> dict[str, SlotRoom]:
+        """By slot, of the chosen resource group and of machines that can run the chosen environment."""
+        chosen = self.said("resource_group")
+        group = next((group for group in self.groups if group.name == chosen or not chosen), None)
+        return self._rooms.get(group.pk, {}) if group else {}
+
+    def said(self, name: str) -> str:
+        """What was typed or is suggested for a control, which may be no field of the form."""
+        return str((self.data if self.is_bound else self.initial).get(name) or "")
+
+    def objection_to(self, slots: Mapping[str, int]) -> str:
+        """Why a size cannot be had from this image and group; "" if it can."""
+        minimum = self.chosen_image.min_slots if self.chosen_image else {}
+        if any(slots.get(name, 0) < minimum.get(name, 0) for name in (CPU, MEM)):
+            return "Too small for this environment"
+        room = self.room
+        if not room:
+            return "No machine"
+        if any(slots[name] > room[name].largest for name in slots if name in room):
+            return "No machine is that large"
+        return ""
+
     def choose_own_folder(self, actor: Actor) -> None:
         """Begin with the folder that quick starts mount too: files outside of folders are gone at the end."""
         own = (each for each in self.mountable if each.owner_id == actor.user_id and each.name == OWN_FOLDER)
         self.initial["folders"] = [str(folder.pk) for folder in own]
-
-    def type_cards(self) -> list[dict[str, Any]]:
-        """The types as cards to choose from: [{"value", "label", "words", "is_chosen"}]."""
-        chosen = self["type"].value() or SessionType.INTERACTIVE.value
-        return [
-            {"value": kind.value, "label": kind.label, "words": words, "is_chosen": kind.value == chosen}
-            for kind, words in TYPE_WORDS.items()
-        ]
-
-    def folder_rows(self) -> list[dict[str, Any]]:
-        """Folders with what was chosen: [{"pk", "name", "project", "is_chosen", "is_readonly"}]."""
-        chosen = {str(value) for value in self["folders"].value() or ()}
-        readonly = {str(value) for value in self["readonly"].value() or ()}
-        return [
-            {
-                "pk": str(folder.pk),
-                "name": folder.name,
-                "project": str(folder.project or ""),
-                "is_chosen": str(folder.pk) in chosen,
-                "is_readonly": str(folder.pk) in readonly,
-            }
-            for folder in self.mountable
-        ]
 
     def clean_command(self) -> str:
         """Browsers send lines with a carriage return, which a shell would take for a part of the command."""
@@ -105,21 +139,28 @@ class LauncherForm(forms.Form):
 
     def clean_environment(self) -> dict[str, str]:
         """Variables of NAME=value lines."""
-        pairs = {}
-        for line in filter(str.strip, self.cleaned_data["environment"].splitlines()):
-            name, equals, value = line.partition("=")
-            if not equals:
-                raise forms.ValidationError(f"{quoted(line)} has no “=”. Write NAME=value.")
-            pairs[name.strip()] = value
-        return pairs
+        try:
+            return parse_variables(self.cleaned_data["environment"])
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+
+    def amounts(self) -> dict[str, str]:
+        """CPU and memory as they are meant: those of the chosen size, else what was typed."""
+        typed = self.cleaned_data
+        if size := BY_KEY.get(typed.get("size", "")):
+            return {"cpu": size.cpu, "mem": size.mem}
+        return {"cpu": typed["cpu"], "mem": typed["mem"]}
 
     def raw_request(self) -> dict[str, object]:
         """The body that REST would get for what was typed."""
         typed = self.cleaned_data
-        resources = {"cpu": typed["cpu"], "mem": typed["mem"]}
+        devices = {name: typed[DEVICE_PREFIX + name].strip() for name in self.device_names}
+        resources = {
+            **self.amounts(),
+            **{name: text for name, text in devices.items() if text not in ("", "0")},
+        }
         if typed.get("shm"):
             resources["shm"] = typed["shm"]
-        readonly = set(typed["readonly"])
         is_batch = typed["type"] == SessionType.BATCH
         return {
             "name": typed["name"].strip(),
@@ -128,19 +169,36 @@ class LauncherForm(forms.Form):
             "resource_group": typed["resource_group"],
             "type": typed["type"],
             "resources": resources,
-            "mounts": [{"folder": folder, "readonly": folder in readonly} for folder in typed["folders"]],
+            "mounts": self._mounts(),
             "command": typed["command"] if is_batch else "",
             "timeout_s": typed["timeout_s"] if is_batch else None,
             "environment": typed["environment"],
         }
 
+    def _mounts(self) -> list[dict[str, object]]:
+        readonly = set(self.cleaned_data["readonly"])
+        return [
+            {
+                "folder": folder,
+                "path": self.said(PLACE_PREFIX + folder).strip(),
+                "readonly": folder in readonly,
+            }
+            for folder in self.cleaned_data["folders"]
+        ]
+
     def add_refusal(self, fields: Mapping[str, list[str]], message: str) -> None:
         """Mark a refusal at the fields it names, or on top of the form."""
         for name, messages in fields.items():
-            own = {"resources": "cpu", "mounts": "folders"}.get(
-                name, "folders" if name.startswith("mounts.") else name.removeprefix("resources.")
-            )
             for text in messages:
-                self.add_error(own if own in self.fields else None, text)
+                self.add_error(self._control_of(name), text)
         if not fields:
             self.add_error(None, message)
+
+    def _control_of(self, name: str) -> str | None:
+        """The field at which a refusal of `name`, of the REST body, is shown."""
+        slot = name.removeprefix("resources.")
+        own = "folders" if name.startswith("mounts") else "cpu" if name == "resources" else slot
+        if own in ("cpu", "mem") and self.cleaned_data.get("size") in BY_KEY:
+            own = "size"  # the numbers are not seen then
+        own = DEVICE_PREFIX + own if own in self.device_names else own
+        return own if own in self.fields else None

@@ -2,18 +2,21 @@
 
 import re
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.test import Client
 
 from accounts.models import User
-from agents.models import ResourceGroup
+from agents.models import AgentSlot, ResourceGroup
+from images.models import ContainerImage
 from sessions_app.models import ComputeSession
 from tests.factories import make_user
 from tests.factories_folders import make_folder, make_storage_host
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import GIB, Place, make_place
 
 pytestmark = pytest.mark.django_db
 BrowserOf = Callable[[User], Client]
@@ -61,7 +64,7 @@ def test_the_empty_form_suggests_a_name_and_a_size(place: Place, browser: Client
 
     assert 'value="session-1"' in control(page, "name")
     assert 'value="2g"' in control(page, "mem")
-    assert 'data-size-cpu="2"' in page
+    assert re.search(r'value="small"[^>]* checked', page)
     assert "You have no folder yet" in page
 
 
@@ -69,7 +72,8 @@ def test_a_size_that_no_machine_has_cannot_be_chosen(browser_of: BrowserOf) -> N
     small = make_place(cpu_milli=2000)
     page = browser_of(small.owner).get(LAUNCHER).content.decode()
 
-    assert re.findall(r'data-size-cpu="(\d)"[^>]*disabled', page) == ["4"]
+    assert re.findall(r'data-size-cpu="(\d)"[^>]*disabled', page) == ["4", "8"]
+    assert page.count("No machine is that large") >= 2
 
 
 def test_the_query_string_fills_the_form(place: Place, browser: Client, tmp_path: Path) -> None:
@@ -208,36 +212,207 @@ def test_without_any_resource_group_the_form_is_shown(place: Place, browser: Cli
     ("changes", "words"),
     [
         ({}, "Starts now on machine-"),
-        ({"cpu": "9"}, "No machine is that large"),
+        ({"cpu": "9"}, "has 9 cores"),
+        ({"size": "small", "cpu": "9"}, "Starts now on machine-"),
+        ({"size": "medium"}, "2 cores, 4 GiB"),
         ({"cpu": ""}, "is not an amount of cpu"),
         ({"cpu": "nan", "mem": "\0"}, "is not an amount"),
         ({"cpu": "1e999999"}, "is not an amount"),
+        ({"name": ""}, 'href="#id_name"'),
+        ({"environment": "A"}, 'href="#id_environment"'),
+        ({"name": "", "project": "", "cpu": "x"}, "And 2 more."),
     ],
 )
-def test_the_summary_says_whether_it_would_start_now(
+def test_the_summary_says_what_would_come_of_it(
     place: Place, browser: Client, changes: dict[str, str], words: str
 ) -> None:
-    answer = browser.get(SUMMARY, typed(place, **changes))
+    answer = browser.post(SUMMARY, typed(place, **changes))
 
     assert answer.status_code == 200
     assert words in answer.content.decode()
     assert "<html" not in answer.content.decode()
+    assert not ComputeSession.objects.exists()
 
 
 def test_the_summary_tells_of_a_queue_and_of_missing_machines(place: Place, browser: Client) -> None:
-    place.run(resources={"cpu": 8, "mem": "1g"})
-    assert "Would wait: every machine" in browser.get(SUMMARY, typed(place)).content.decode()
+    place.run(resources={"cpu": 7, "mem": "1g"})
+    page = browser.post(SUMMARY, typed(place, cpu="2")).content.decode()
+    assert "It would wait. Waits for 2 cores" in page
+    assert "number 1 in the queue" in page
+    assert "Take 1 core, 2 GiB, which are free" in page
+    assert "1 of 200 live sessions" in page
 
     place.agent.slots.all().delete()
-    assert "has no machine" in browser.get(SUMMARY, typed(place)).content.decode()
+    assert "has no machine" in browser.post(SUMMARY, typed(place)).content.decode()
 
 
-def test_the_form_takes_a_constant_number_of_queries(
+def test_values_of_variables_are_not_repeated(place: Place, browser: Client) -> None:
+    page = browser.post(SUMMARY, typed(place, environment="TOKEN=geheim")).content.decode()
+
+    assert "--env TOKEN" in page
+    assert "geheim" not in page
+
+
+def test_without_scripts_a_button_checks_first(place: Place, browser: Client) -> None:
+    page = browser.post(LAUNCHER, typed(place, check="1", environment="A=1"))
+
+    assert page.status_code == 200
+    assert "Starts now on machine-" in page.content.decode()
+    assert "A=1" in control(page.content.decode(), "environment")
+    assert "berth start" in page.content.decode()
+    assert not ComputeSession.objects.exists()
+
+
+def test_a_chosen_size_counts_and_is_marked_where_it_is_refused(browser_of: BrowserOf) -> None:
+    small = make_place(cpu_milli=2000)
+    browser = browser_of(small.owner)
+
+    page = browser.post(LAUNCHER, typed(small, size="large", cpu="1")).content.decode()
+    browser.post(LAUNCHER, typed(small, size="medium", cpu="1"))
+
+    assert "The largest that fits is 2 cores" in page
+    assert "is-invalid" not in control(page, "cpu")
+    assert ComputeSession.objects.get().requested_slots == {"cpu": 2000, "mem": 4 * GIB}
+
+
+def test_a_size_below_what_the_image_needs_cannot_be_chosen(place: Place, browser: Client) -> None:
+    ContainerImage.objects.update(min_slots={"cpu": 1000, "mem": 3 * GIB})
+
+    page = browser.get(LAUNCHER).content.decode()
+
+    assert "Too small for this environment" in page
+    assert re.search(r'value="medium"[^>]* checked', page)
+    assert "3 GiB needed by the environment" in page
+
+
+def test_devices_of_the_group_can_be_asked_for(place: Place, browser: Client) -> None:
+    AgentSlot.objects.create(agent=place.agent, slot_name="cuda", capacity=2000)
+
+    page = browser.get(LAUNCHER).content.decode()
+    browser.post(LAUNCHER, typed(place, device_cuda="1"))
+    refused = browser.post(LAUNCHER, typed(place, name="b", device_cuda="lots")).content.decode()
+
+    assert "2 cuda free on one machine, 2 cuda at most" in page
+    assert ComputeSession.objects.get().requested_slots["cuda"] == 1000
+    assert "is-invalid" in control(refused, "device_cuda")
+
+
+def test_many_images_are_a_list(place: Place, browser: Client) -> None:
+    for number in range(7):
+        ContainerImage.objects.create(reference=f"berth/more:{number}", architecture="x86_64")
+
+    assert re.search(r'<select[^>]*name="image"', browser.get(LAUNCHER).content.decode())
+
+
+def test_a_session_like_an_earlier_one_begins_with_all_it_had(
+    place: Place, browser: Client, tmp_path: Path
+) -> None:
+    make_storage_host(tmp_path)
+    data, other = make_folder(place.owner, name="data"), make_folder(place.owner, name="other")
+    AgentSlot.objects.create(agent=place.agent, slot_name="cuda", capacity=2000)
+    earlier = place.enqueue(
+        name="train-1",
+        type="batch",
+        command="make all",
+        timeout_s=60,
+        resources={"cpu": 1.5, "mem": "1536m", "shm": "128m", "cuda": 1},
+        environment={"TOKEN": "geheim", "TEXT": "a\nb", "ODD": "$'x'"},
+        mounts=[{"folder": "data", "path": "/home/work/in", "readonly": True}, {"folder": "other"}],
+    )
+
+    page = browser.get(LAUNCHER, {"like": earlier.pk}).content.decode()
+    sent = sent_by(page)
+    browser.post(LAUNCHER, {**sent, "name": "train-2"})
+
+    assert f"like={earlier.pk}" in browser.get(f"/sessions/{earlier.pk}/").content.decode() or earlier.is_live
+    again = ComputeSession.objects.get(name="train-2")
+    for field in (
+        "type",
+        "command",
+        "timeout_s",
+        "requested_slots",
+        "shm_bytes",
+        "environment",
+        "image_reference",
+    ):
+        assert getattr(again, field) == getattr(earlier, field), field
+    assert [(mount.folder_id, mount.path, mount.is_readonly) for mount in again.mounts.all()] == [
+        (data.pk, "/home/work/in", True),
+        (other.pk, "/home/work/other", False),
+    ]
+
+
+def test_after_a_change_the_address_counts_and_variables_are_still_those_of_the_session(
+    place: Place, browser: Client
+) -> None:
+    earlier = place.enqueue(name="train", environment={"TOKEN": "geheim"}, resources={"cpu": 3, "mem": "1g"})
+
+    page = browser.get(LAUNCHER, {"like": earlier.pk, "name": "x", "cpu": "2"}).content.decode()
+
+    assert 'value="2"' in control(page, "cpu")
+    assert 'value="2g"' in control(page, "mem")
+    assert "TOKEN=geheim" in control(page, "environment")
+
+
+def test_an_address_can_say_what_to_change_of_an_earlier_session(place: Place, browser: Client) -> None:
+    earlier = place.enqueue(name="train", resources={"cpu": 1, "mem": "2g"})
+
+    page = browser.get(LAUNCHER, {"like": earlier.pk, "mem": "4g"}).content.decode()
+
+    assert 'value="1"' in control(page, "cpu")
+    assert 'value="4g"' in control(page, "mem")
+    assert re.search(r'value="custom" checked', page)
+    assert 'value="train-1"' in control(page, "name")
+
+
+@pytest.mark.parametrize(("like", "words"), [("x", "names no session"), (uuid4(), "no such session among")])
+def test_a_session_that_is_not_there_begins_nothing(browser: Client, like: object, words: str) -> None:
+    page = browser.get(LAUNCHER, {"like": like})
+
+    assert page.status_code == 200
+    assert words in page.content.decode()
+
+
+def test_nobody_begins_with_the_variables_of_another(place: Place, browser_of: BrowserOf) -> None:
+    earlier = place.enqueue(environment={"TOKEN": "geheim"})
+    for person in (make_user(admin_of=place.project), make_user(member_of=place.project)):
+        assert "geheim" not in browser_of(person).get(LAUNCHER, {"like": earlier.pk}).content.decode()
+
+
+def test_an_image_that_was_replaced_gives_way_to_its_successor(place: Place, browser: Client) -> None:
+    earlier = place.enqueue()
+    ContainerImage.objects.update(is_enabled=False)
+    newer = ContainerImage.objects.create(reference="berth/test:newer", architecture="x86_64")
+
+    page = browser.get(LAUNCHER, {"like": earlier.pk}).content.decode()
+
+    assert re.search(rf'value="{newer.reference}"[^>]* checked', page)
+
+
+def test_the_form_and_its_summary_take_a_constant_number_of_queries(
     place: Place, browser: Client, tmp_path: Path, django_assert_max_num_queries: Any
 ) -> None:
     make_storage_host(tmp_path)
-    for _ in range(3):
-        make_folder(place.owner)
-    # Login, user, domain admin?, suggested name, projects, images, groups, folders, default group, slots.
-    with django_assert_max_num_queries(11):
+    folders = [make_folder(place.owner).pk for _ in range(3)]
+    # Login, user, domain admin?, suggested name, projects, images, groups, room, folders; what the frame shows.
+    with django_assert_max_num_queries(14):
         browser.get(LAUNCHER)
+    with django_assert_max_num_queries(26):
+        browser.post(SUMMARY, typed(place, folders=folders))
+
+
+def sent_by(page: str) -> dict[str, Any]:
+    """What a browser would send for the form of this page."""
+    form = page[page.index("data-launcher") : page.index("</form>", page.index("data-launcher"))]
+    sent: dict[str, Any] = {}
+    for tag in re.findall(r"<input[^>]*>", form):
+        kind, name, value = (re.search(rf'{key}="([^"]*)"', tag) for key in ("type", "name", "value"))
+        if name is None or (kind and kind[1] in ("checkbox", "radio") and " checked" not in tag):
+            continue
+        sent.setdefault(name[1], []).append(unescape(value[1]) if value else "")
+    for name, text in re.findall(r'<textarea[^>]*name="(\w+)"[^>]*>\n?(.*?)</textarea>', form, re.DOTALL):
+        sent[name] = unescape(text)
+    for name, options in re.findall(r'<select[^>]*name="(\w+)".*?>(.*?)</select>', form, re.DOTALL):
+        chosen = re.search(r'value="([^"]*)" selected', options) or re.search(r'value="([^"]*)"', options)
+        sent[name] = chosen[1] if chosen else ""
+    return sent

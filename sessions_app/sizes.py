@@ -1,0 +1,47 @@
+"""Usual sizes of sessions, and how amounts are typed. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from common.slots import CPU, MEM, MILLI, ResourceSlots, parse_slots
+
+KIB = 1024
+UNITS = ((KIB**3, "g"), (KIB**2, "m"), (KIB, "k"))
+CUSTOM = "custom"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A size by name; `cpu` and `mem` as a person types them."""
+
+    key: str
+    title: str
+    cpu: str
+    mem: str
+
+    @property
+    def slots(self) -> ResourceSlots:
+        return parse_slots({CPU: self.cpu, MEM: self.mem})
+
+
+SIZES = (
+    Size("small", "Small", "1", "2g"),
+    Size("medium", "Medium", "2", "4g"),
+    Size("large", "Large", "4", "16g"),
+    Size("huge", "Extra large", "8", "32g"),
+)
+BY_KEY: Mapping[str, Size] = {size.key: size for size in SIZES}
+
+
+def size_like(cpu: str, mem: str) -> str:
+    """The key of the size with these amounts, else "custom"."""
+    return next((size.key for size in SIZES if (size.cpu, size.mem) == (cpu, mem)), CUSTOM)
+
+
+def typed_amount(name: str, amount: int) -> str:
+    """Base units as a person types them and `parse_slots` reads them back: "0.5", "1.5" cores, "512m", "4g"."""
+    if name != MEM:
+        return f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
+    return next(
+        (f"{amount // unit}{letter}" for unit, letter in UNITS if amount and amount % unit == 0), str(amount)
+    )

@@ -1,0 +1,106 @@
+"""Pages that start sessions: the launcher with its summary, quick start, start again."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from common.actors import Actor
+from common.api import actor_of
+from common.errors import BerthError
+from common.idempotency import once_a_form
+from sessions_app.models import ComputeSession
+from sessions_app.requests import parse_request
+from sessions_app.selectors import Action, access_session
+from sessions_app.services import enqueue_session, suggest_name
+from sessions_app.shortcuts import quick_start_session, start_session_again
+from sessions_app.web import launcher_parts
+from sessions_app.web.forms import LauncherForm
+
+SEVERAL = ("folders", "readonly")
+NOT_IN_ADDRESS = ("environment", "command")
+"""They come from the session that one began with where the address does not say them."""
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@once_a_form(otherwise="session-list")
+def launcher(request: HttpRequest) -> HttpResponse:
+    """The form for a new session. What was typed stays in the query string, so that a form can be shared. Without scripts
+    its button “Check first” shows what the summary says."""
+    actor = actor_of(request)
+    context: dict[str, Any] = {}
+    if request.method == "POST":
+        form = LauncherForm(request.POST, actor=actor)
+        if "check" in request.POST:
+            context["summary"] = launcher_parts.summary(actor, form)
+        elif session := _try_enqueue(actor, form):
+            return redirect("session-detail", session_id=session.pk)
+    else:
+        initial, context["trouble"] = _initial(actor, request)
+        form = LauncherForm(actor=actor, initial=initial)
+        if not request.GET:
+            form.choose_own_folder(actor)
+    context |= {"form": form, "parts": launcher_parts.parts(form)}
+    return render(request, "sessions_app/launcher.html", context, status=422 if form.errors else 200)
+
+
+def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
+    """What the form begins with, from the address and the session it names; and why that session cannot be had."""
+    typed: dict[str, Any] = request.GET.dict()
+    like, trouble, earlier = typed.pop("like", ""), "", {}
+    if like:
+        try:
+            earlier = launcher_parts.initial_like(actor, access_session(actor, UUID(like), Action.OPEN_APP))
+        except ValueError:
+            trouble = "The address names no session to begin with."
+        except BerthError as error:
+            trouble = error.message
+    if earlier and "name" not in typed:  # the form's own address has all its fields; a link only what differs
+        if {"cpu", "mem"} & typed.keys():
+            del earlier["size"]
+        return {**earlier, **typed}, trouble
+    kept = {name: earlier[name] for name in NOT_IN_ADDRESS if name in earlier}
+    lists = {name: request.GET.getlist(name) for name in SEVERAL}
+    return {"name": suggest_name(actor, "session"), **kept, **typed, **lists}, trouble
+
+
+def _try_enqueue(actor: Actor, form: LauncherForm) -> ComputeSession | None:
+    if not form.is_valid():
+        return None
+    try:
+        return enqueue_session(actor=actor, request=parse_request(form.raw_request()))
+    except BerthError as error:
+        form.add_refusal(error.fields, f"{error.message} {error.hint}")
+        return None
+
+
+@require_POST
+@login_required
+def launch_summary(request: HttpRequest) -> HttpResponse:
+    """What the launcher's form asks for now, and what would come of it. A fragment; it writes nothing, and is a POST so
+    that variables stay out of addresses."""
+    actor = actor_of(request)
+    summary = launcher_parts.summary(actor, LauncherForm(request.POST, actor=actor))
+    return render(request, "sessions_app/_summary.html", {"summary": summary, "is_fragment": True})
+
+
+@require_POST
+@login_required
+@once_a_form(otherwise="session-list")
+def quick_start(request: HttpRequest) -> HttpResponse:
+    """Start an image with its usual size: one click from the Start page."""
+    session = quick_start_session(actor=actor_of(request), image_reference=request.POST.get("image", ""))
+    return redirect("session-detail", session_id=session.pk)
+
+
+@require_POST
+@login_required
+@once_a_form(otherwise="session-list")
+def start_again(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Start a session like an earlier one."""
+    session = start_session_again(actor=actor_of(request), session_id=session_id)
+    return redirect("session-detail", session_id=session.pk)

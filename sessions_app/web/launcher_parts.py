@@ -1,0 +1,259 @@
+"""What the launcher shows, worked out here so that templates only display."""
+
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+
+from common.actors import Actor
+from common.errors import BerthError
+from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, format_slots
+from images.selectors import newest_image
+from sessions_app.copy_as import ways_to_ask
+from sessions_app.forecast import Forecast, forecast_session
+from sessions_app.models import ComputeSession, SessionType
+from sessions_app.requests import MIN_SLOTS, SessionRequest, parse_request
+from sessions_app.services import suggest_name
+from sessions_app.shortcuts import request_like, stem_of_name
+from sessions_app.sizes import CUSTOM, SIZES, size_like, typed_amount
+from sessions_app.specs import HOME
+from sessions_app.variables import format_variables
+from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
+
+TYPE_WORDS = {
+    SessionType.INTERACTIVE: ("notebook", "Notebook and terminal, until you stop it."),
+    SessionType.BATCH: ("terminal-2", "One command; ends when that has finished."),
+}
+MOST_IMAGE_CARDS = 6
+MIB = 2**20
+STEPS = {CPU: 500, MEM: 256 * MIB}
+LABELS = {CPU: "CPU", MEM: "Memory"}
+
+
+def parts(form: LauncherForm) -> dict[str, Any]:
+    """The form as cards and rows."""
+    return {
+        "types": type_cards(form),
+        "images": image_cards(form) if len(form.images) <= MOST_IMAGE_CARDS else [],
+        "sizes": size_cards(form),
+        "sliders": [slider(form, name) for name in (CPU, MEM)],
+        "devices": [device_row(form, name) for name in form.device_names],
+        "folders": folder_rows(form),
+        "room": room_facts(form),
+        "has_more": any(form[name].errors for name in ("environment", "shm", "resource_group")),
+    }
+
+
+def type_cards(form: LauncherForm) -> list[dict[str, Any]]:
+    """[{"value", "label", "icon", "words", "is_chosen"}]."""
+    chosen = form["type"].value() or SessionType.INTERACTIVE.value
+    return [
+        {
+            "value": kind.value,
+            "label": kind.label,
+            "icon": icon,
+            "words": words,
+            "is_chosen": kind.value == chosen,
+        }
+        for kind, (icon, words) in TYPE_WORDS.items()
+    ]
+
+
+def image_cards(form: LauncherForm) -> list[dict[str, Any]]:
+    """[{"image", "apps", "is_chosen"}]."""
+    return [
+        {
+            "image": image,
+            "apps": ", ".join(app.title for app in image.app_hints),
+            "is_chosen": image == form.chosen_image,
+        }
+        for image in form.images
+    ]
+
+
+def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
+    """Usual sizes: [{"size", "words", "objection", "is_chosen"}]."""
+    chosen = form["size"].value() or CUSTOM
+    return [
+        {
+            "size": size,
+            "words": format_slots(size.slots),
+            "objection": form.objection_to(size.slots),
+            "is_chosen": size.key == chosen,
+        }
+        for size in SIZES
+    ]
+
+
+def slider(form: LauncherForm, name: str) -> dict[str, Any]:
+    """A number with its slider: {"field", "slot", "label", "room"}; the script moves it by `room_facts`."""
+    return {
+        "field": form[name],
+        "slot": name,
+        "label": LABELS[name],
+        "room": room_facts(form)["slots"].get(name),
+    }
+
+
+def device_row(form: LauncherForm, name: str) -> dict[str, Any]:
+    room = form.room.get(name)
+    if room is None:
+        return {"field": form[DEVICE_PREFIX + name], "words": "None in this resource group"}
+    free, most = format_amount(name, room.most_free), format_amount(name, room.largest)
+    return {"field": form[DEVICE_PREFIX + name], "words": f"{free} free on one machine, {most} at most"}
+
+
+def room_facts(form: LauncherForm) -> dict[str, Any]:
+    """For the script, base units: {"slots": {name: {"min", "left", "most", "step"}}, "sizes": {key: objection}}."""
+    minimum = ResourceSlots(form.chosen_image.min_slots if form.chosen_image else {})
+    slots = {
+        name: {
+            "min": max(minimum[name], MIN_SLOTS[name]),
+            "left": room.most_free,
+            "most": room.largest,
+            "step": STEPS[name],
+            "words": _room_words(name, minimum[name], room.most_free, room.largest),
+        }
+        for name, room in form.room.items()
+        if name in STEPS
+    }
+    return {"slots": slots, "sizes": {size.key: form.objection_to(size.slots) for size in SIZES}}
+
+
+def _room_words(name: str, minimum: int, most_free: int, largest: int) -> dict[str, str]:
+    return {
+        "min": f"{format_amount(name, minimum)} needed by the environment" if minimum else "",
+        "left": f"{format_amount(name, most_free)} free on one machine now",
+        "most": f"{format_amount(name, largest)} on the largest machine",
+    }
+
+
+def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
+    """Folders with what was chosen: [{"pk", "name", "project", "place", "default_place", "is_chosen", "is_readonly"}]."""
+    chosen = {str(value) for value in form["folders"].value() or ()}
+    readonly = {str(value) for value in form["readonly"].value() or ()}
+    return [
+        {
+            "pk": str(folder.pk),
+            "name": folder.name,
+            "project": str(folder.project or ""),
+            "place": form.said(f"{PLACE_PREFIX}{folder.pk}"),
+            "default_place": f"{HOME}/{folder.name}",
+            "is_chosen": str(folder.pk) in chosen,
+            "is_readonly": str(folder.pk) in readonly,
+        }
+        for folder in form.mountable
+    ]
+
+
+def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
+    """What the form begins with for a session like `session`, under a name that is free."""
+    raw = request_like(session, name=suggest_name(actor, stem_of_name(session.name)))
+    image = session.image_reference
+    if not session.image.is_enabled and (successor := newest_image(actor, image)):
+        image = successor.reference
+    slots = session.slots
+    cpu, mem = typed_amount(CPU, slots[CPU]), typed_amount(MEM, slots[MEM])
+    mounts = [mount for mount in session.mounts.all() if mount.folder_id]
+    return {
+        **{name: raw[name] for name in ("name", "project", "resource_group", "type", "command")},
+        "image": image,
+        "size": size_like(cpu, mem),
+        "cpu": cpu,
+        "mem": mem,
+        "shm": typed_amount(MEM, session.shm_bytes),
+        **{DEVICE_PREFIX + name: typed_amount(name, slots[name]) for name in slots if name not in STEPS},
+        "folders": [str(mount.folder_id) for mount in mounts],
+        "readonly": [str(mount.folder_id) for mount in mounts if mount.is_readonly],
+        **{
+            f"{PLACE_PREFIX}{mount.folder_id}": mount.path
+            for mount in mounts
+            if mount.path != f"{HOME}/{mount.folder_name}"
+        },
+        "timeout_s": session.timeout_s or "",
+        "environment": format_variables(session.environment),
+        "like": str(session.pk),
+    }
+
+
+def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
+    """What the form asks for and what would come of it, for sessions_app/_summary.html. {"verdict": now|wait|no, …}."""
+    request, forecast = None, None
+    if form.is_valid():
+        try:
+            request = parse_request(form.raw_request())
+            forecast = forecast_session(actor, request)
+        except BerthError as error:
+            form.add_refusal(error.fields, f"{error.message} {error.hint}")
+    return {
+        "totals": format_slots(request.slots) if request else "",
+        "typed": form.cleaned_data,
+        "folder_count": len(form.cleaned_data.get("folders", ())),
+        "meters": _meters(form),
+        "room": room_facts(form),
+        "ways": ways_to_ask(with_names(request, form), settings.BERTH_URL) if request else (),
+        **(_of_forecast(forecast) if forecast else {"verdict": "no", "problems": _problems(form)}),
+    }
+
+
+def _of_forecast(forecast: Forecast) -> dict[str, Any]:
+    outlook = forecast.outlook
+    place = f" It would be number {outlook.position} in the queue." if outlook.position else ""
+    return {
+        "verdict": "now" if outlook.starts_now else "wait",
+        "sentence": f"{outlook.sentence}{place}",
+        "nearest": None if outlook.starts_now else _nearest(forecast),
+        "live_sessions": forecast.live_sessions,
+        "live_limit": forecast.live_limit,
+        "group": forecast.resolved.group.name,
+    }
+
+
+def _nearest(forecast: Forecast) -> dict[str, str] | None:
+    """The most of what is asked for that has room now; None where that is too little, or where devices are short."""
+    asked, room = forecast.resolved.request.slots, forecast.outlook.best_room
+    minimum = ResourceSlots(forecast.resolved.image.min_slots)
+    offered = ResourceSlots(
+        {name: min(amount, _round_down(name, room[name])) for name, amount in asked.items()}
+    )
+    needed = ResourceSlots({name: max(minimum[name], MIN_SLOTS[name]) for name in STEPS})
+    if any(offered[name] < asked[name] for name in asked if name not in STEPS):
+        return None
+    if not needed.fits_in(offered) or offered == asked:
+        return None
+    amounts = {name: typed_amount(name, offered[name]) for name in STEPS}
+    return {**amounts, "words": format_slots({name: offered[name] for name in STEPS})}
+
+
+def _round_down(name: str, amount: int) -> int:
+    step = STEPS.get(name, MILLI)
+    return amount // step * step
+
+
+def _meters(form: LauncherForm) -> list[dict[str, Any]]:
+    """What of the group is in use: [{"label", "slot", "used", "limit"}]."""
+    return [
+        {"label": LABELS.get(name, name), "slot": name, "used": room.occupied, "limit": room.capacity}
+        for name, room in sorted(form.room.items(), key=lambda pair: (pair[0] not in STEPS, pair[0]))
+    ]
+
+
+def _problems(form: LauncherForm) -> list[dict[str, str]]:
+    """What must be changed, in the order of the page: [{"id", "label", "text"}]."""
+    found = []
+    for name in (None, *form.fields):
+        errors = form.non_field_errors() if name is None else form[name].errors
+        label = "" if name is None else str(form[name].label)
+        anchor = {"folders": "folders-title", "size": "size-title", "image": "what-title"}.get(
+            name or "", f"id_{name}"
+        )
+        found += [{"id": anchor if name else "", "label": label, "text": str(text)} for text in errors]
+    return found
+
+
+def with_names(request: SessionRequest, form: LauncherForm) -> SessionRequest:
+    """The same request, folders by name where one name means one folder."""
+    names = [folder.name for folder in form.mountable]
+    by_id = {str(folder.pk): folder.name for folder in form.mountable if names.count(folder.name) == 1}
+    mounts = [replace(mount, folder=by_id.get(mount.folder, mount.folder)) for mount in request.mounts]
+    return replace(request, mounts=mounts)

@@ -1,0 +1,199 @@
+"""A request as text for shells and languages: whatever it holds, what is read back is the request."""
+
+import ast
+import json
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.slots import CPU, MEM, ResourceSlots
+from sessions_app.copy_as import (
+    LANGUAGES,
+    PLACEHOLDER,
+    as_body,
+    as_command,
+    as_curl,
+    as_python,
+    as_yaml,
+    ways_to_ask,
+)
+from sessions_app.requests import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
+from sessions_app.sizes import SIZES, size_like, typed_amount
+from sessions_app.variables import format_variables, parse_variables
+
+PORTAL = "http://berth.example:8080"
+SECRET = "geheim-$(id)"
+HOSTILE = (
+    "$(reboot)", "`reboot`", "a;b", "a'b", 'a"b', "a\\b", "-rf", "--", "a b", "a\nb\n  c", "é🚢", "'''", '"""', "EOF", "END",
+    "#x", "a: b", "- a", "true", "null", "1", "~", "{a}", "%s", "\x7f\x85", "a\u2028b", "!!python/object:os.system x", "\ufeff",
+)  # fmt: skip
+
+
+def request(**changes: Any) -> SessionRequest:
+    usual: dict[str, Any] = {
+        "name": "train",
+        "project": "demo",
+        "image": "berth/python:1",
+        "type": "interactive",
+        "slots": ResourceSlots({CPU: 1000, MEM: 2**31}),
+        "shm_bytes": DEFAULT_SHM_BYTES,
+    }
+    return SessionRequest(**{**usual, **changes})
+
+
+FULL = request(
+    type="batch",
+    command="make all\nmake more",
+    timeout_s=60,
+    slots=ResourceSlots({CPU: 1500, MEM: 3 * 2**29 + 1, "cuda": 500}),
+    shm_bytes=2**27,
+    resource_group="big",
+    environment={"TOKEN": SECRET, "EMPTY": ""},
+    mounts=(FolderRequest("data"), FolderRequest("out", "/home/work/x", True), FolderRequest("in", "", True)),
+)
+
+
+def shell(line: str) -> list[list[str]]:
+    """The words, and what came on standard input, of each program that a POSIX shell starts for this text."""
+    tell = "python3 -c 'import json, sys; print(json.dumps([*sys.argv[1:], sys.stdin.read()]))'"
+    programs = "".join(f'{name}() {{ {tell} "$@"; }}\n' for name in ("berth", "curl"))
+    done = subprocess.run(
+        ["/bin/sh", "-c", programs + line], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL,
+        env={"PATH": "/usr/local/bin:/usr/bin:/bin", "BERTH_TOKEN": "bk.x", "PYTHONIOENCODING": "utf-8", "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_usual_request_is_short() -> None:
+    assert as_command(request()) == (
+        "berth start berth/python:1 \\\n  --project demo \\\n  --name train \\\n  --cpu 1 \\\n  --mem 2g"
+    )
+    assert as_yaml(request()) == (
+        "name: train\nproject: demo\nimage: berth/python:1\ntype: interactive\nresources:\n  cpu: 1\n  mem: 2g\n"
+    )
+    assert as_python(request()) == (
+        "from berth import Client\n\n"
+        "with Client() as client:\n"
+        "    session = client.sessions.start(\n"
+        '        "berth/python:1",\n'
+        '        project="demo",\n'
+        '        name="train",\n'
+        "        cpu=1,\n"
+        '        mem="2g",\n'
+        "    )\n"
+        "    print(session.id)\n"
+    )
+
+
+def test_all_of_a_request_is_told() -> None:
+    ((*words, _),) = shell(as_command(FULL))
+    assert words == [
+        "run", "berth/python:1", "--project", "demo", "--name", "train", "--cpu", "1.5", "--mem", "1610612737",
+        "--resource", "cuda=0.5", "--shm", "128m", "--env", "TOKEN", "--env", "EMPTY", "--mount", "data",
+        "--mount", "out:/home/work/x:ro", "--mount", "in:ro", "--group", "big", "--time-limit", "60",
+        "--", "make all\nmake more",
+    ]  # fmt: skip
+    assert yaml.safe_load(as_yaml(FULL)) == as_body(FULL, None)
+    assert "command: |-\n  make all\n  make more\n" in as_yaml(FULL)
+    assert as_body(FULL, None)["resources"] == {"cpu": 1.5, "mem": 1610612737, "cuda": 0.5, "shm": "128m"}
+
+
+def test_values_of_variables_are_told_nowhere() -> None:
+    ways = ways_to_ask(FULL, PORTAL)
+
+    assert [way.key for way in ways] == [key for key, _ in LANGUAGES]
+    assert all(SECRET not in way.text + way.note for way in ways)
+    assert all("TOKEN" in way.text for way in ways)
+    assert PLACEHOLDER in as_curl(FULL, PORTAL)
+    assert "variables" not in "".join(way.note for way in ways_to_ask(request(), PORTAL)).lower()
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_hostile_text_stays_text(text: str) -> None:
+    asked = request(
+        name=text, project=text, image=text.lstrip("-") or "x", resource_group=text, type="batch", command=text,
+        mounts=(FolderRequest(text.replace(":", ""), f"/home/work/{text.replace(':', '')}"),),
+    )  # fmt: skip
+    body = as_body(asked, None)
+
+    ((_, image, *words, _),) = shell(as_command(asked))
+    ((*sent, _),) = shell(as_curl(asked, PORTAL))
+
+    assert image == asked.image
+    assert words[-2:] == ["--", text]
+    assert (
+        (f"--group={text}" in words) if text.startswith("-") else (words[words.index("--group") + 1] == text)
+    )
+    assert json.loads(sent[-1]) == body
+    assert sent[1] == f"{PORTAL}/api/v1/sessions/"
+    assert "Authorization: Bearer bk.x" in sent
+    assert yaml.safe_load(as_yaml(asked)) == body
+    assert call_in(as_python(asked))["command"] == text
+
+
+def call_in(program: str) -> dict[str, Any]:
+    """The literal arguments of the call in a program."""
+    calls = [node for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Call)]
+    (call,) = (node for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "start")
+    return {
+        word.arg: ast.literal_eval(word.value)
+        for word in call.keywords
+        if word.arg and word.arg not in ("mounts", "environment")
+    }
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), st.text(max_size=5))
+def test_any_text_is_read_back_from_yaml(text: str, other: str) -> None:
+    asked = request(command=text.strip(), name=text, environment={"A": other})
+
+    assert yaml.safe_load(as_yaml(asked)) == as_body(asked, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mounts": (FolderRequest("data", "/home/work/a:b"),)},
+        {"timeout_s": 60},
+        {"mounts": (FolderRequest("d", "/home/work/a:b"),), "command": "a\nEND\nEND", "type": "batch"},
+    ],
+)
+def test_what_no_option_can_say_is_a_file(changes: dict[str, Any]) -> None:
+    asked = request(**changes)
+
+    ((*words, file),) = shell(as_command(asked))
+
+    assert words == ["create", "-f", "-"]
+    assert yaml.safe_load(file) == as_body(asked, None)
+
+
+@pytest.mark.parametrize("amount", [0, 1, 10, 999, 1000, 1500, 2**20, 3 * 2**29, 2**30, 5 * 2**30 + 1])
+def test_amounts_are_typed_as_they_are_read(amount: int) -> None:
+    from common.slots import parse_bytes, parse_milli
+
+    assert parse_bytes(typed_amount(MEM, amount)) == amount
+    assert parse_milli(CPU, typed_amount(CPU, amount)) == amount
+
+
+def test_sizes_are_known_by_their_amounts() -> None:
+    assert SIZES[0].slots == ResourceSlots({CPU: 1000, MEM: 2**31})
+    assert [size_like(size.cpu, size.mem) for size in SIZES] == [size.key for size in SIZES]
+    assert size_like("3", "2g") == "custom"
+
+
+@given(st.dictionaries(st.from_regex("[A-Z]{1,5}", fullmatch=True), st.text(max_size=12), max_size=4))
+def test_variables_are_read_back_from_their_lines(variables: dict[str, str]) -> None:
+    assert parse_variables(format_variables(variables)) == variables
+    assert parse_variables(format_variables(variables).replace("\n", "\r\n")) == variables
+
+
+def test_lines_of_variables_are_plain_text() -> None:
+    assert parse_variables("A=1\r\n\r\n B=x=y\nC=\nD=$'\nE=\"q\"\nF=$'a\\nb'") == {
+        "A": "1", "B": "x=y", "C": "", "D": "$'", "E": '"q"', "F": "a\nb",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="has no “=”"):
+        parse_variables("A=1\nB")
