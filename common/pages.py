@@ -4,18 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render, resolve_url
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
+
+_gzip = GZipMiddleware(lambda request: HttpResponse())
 
 
 def render_page_or_fragment(
     request: HttpRequest, page: str, fragment: str, context: Mapping[str, Any], *, status: int = 200
 ) -> HttpResponse:
     """The template `page`, or `fragment` if htmx asks for a part. They share an address, so `Vary` keeps browsers from
-    showing the fragment as the page when somebody goes back."""
+    showing the fragment as the page when somebody goes back. Compressed, with the padding that hides how well it was."""
     response = render(request, fragment if is_fragment(request) else page, context, status=status)
     patch_vary_headers(response, ["HX-Request"])
+    _gzip.process_response(request, response)
     return response
 
 

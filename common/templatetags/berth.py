@@ -5,7 +5,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ CONTROL_CLASSES = {
 
 
 @register.simple_tag
+@lru_cache(maxsize=1024)
 def icon(name: str, css_class: str = "") -> SafeString:
     """One of static/src/icons.json; it is an ornament beside words, so screen readers skip it.
 

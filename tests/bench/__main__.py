@@ -9,8 +9,8 @@ from pathlib import Path
 from portal.ops.layout import layout_of
 from tests.bench.frame import Options, as_json, as_table
 
-BENCHES = ("gateway", "terminal", "start", "revocation", "memory")
-WITH_ROWS_OF_ITS_OWN = {"gateway", "revocation", "terminal"}
+BENCHES = ("gateway", "terminal", "start", "revocation", "memory", "pages")
+WITH_ROWS_OF_ITS_OWN = {"gateway", "pages", "revocation", "terminal"}
 ROUNDS = 5
 
 
