@@ -60,7 +60,13 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return error_page(request, NotFound("There is nothing at this address, or it is not yours to see."))
+    return error_page(
+        request,
+        NotFound(
+            "There is nothing at this address, or it is not yours to see.",
+            hint="Check the address, or search for it by name.",
+        ),
+    )
 
 
 def not_allowed(request: HttpRequest, allow: str) -> HttpResponse:

@@ -1,6 +1,6 @@
-"""The menu is a registry: apps fill it in `AppConfig.ready`, the portal renders it."""
+"""The menus are a registry: apps fill it in `AppConfig.ready`, the portal renders it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -8,18 +8,33 @@ from typing import Any
 from django.urls import reverse
 
 
+class Menu(StrEnum):
+    """One works in one menu at a time; who has links in both can switch."""
+
+    WORK = "work"
+    ADMINISTRATION = "administration"
+
+
 class Section(StrEnum):
-    """Groups of the menu, in the order in which they appear."""
+    """Groups of the menus, in the order in which they appear."""
 
     WORKLOAD = "Workload"
     STORAGE = "Storage"
     METRICS = "Metrics"
-    ADMINISTRATION = "Administration"
+    OPERATIONS = "Operations"
+    PEOPLE = "People"
+    INFRASTRUCTURE = "Infrastructure"
+    SYSTEM = "System"
+
+    @property
+    def menu(self) -> Menu:
+        is_work = self in (Section.WORKLOAD, Section.STORAGE, Section.METRICS)
+        return Menu.WORK if is_work else Menu.ADMINISTRATION
 
 
 @dataclass(frozen=True, slots=True)
 class MenuItem:
-    """One link of the menu. `is_visible` gets the signed-in user."""
+    """One link of the menu. `is_visible` gets the signed-in user; `purpose` is one line for lists of pages."""
 
     label: str
     url_name: str
@@ -27,32 +42,72 @@ class MenuItem:
     section: Section
     order: int = 100
     is_visible: Callable[[Any], bool] = lambda user: True
+    purpose: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A menu item for one person on one page."""
+
+    label: str
+    url: str
+    icon: str
+    section: Section
+    is_active: bool
+    purpose: str
+    keys: str
 
 
 _items: dict[str, MenuItem] = {}
+_keys: dict[str, str] = {}
 
 
 def register(item: MenuItem) -> None:
-    """Put `item` into the menu; a second one with the same URL name replaces the first."""
+    """Put `item` into its menu; a second one with the same URL name replaces the first."""
     _items[item.url_name] = item
 
 
-def menu_for(user: Any, path: str) -> list[dict[str, Any]]:
-    """Sections with their visible links: [{"label", "items": [{"label", "url", "icon", "is_active"}]}]."""
+def give_keys(keys: Mapping[str, str]) -> None:
+    """Which keys open which pages: {"session-list": "g s"}."""
+    _keys.update(keys)
+
+
+def links_for(user: Any, path: str = "") -> list[Link]:
+    """All that this person may go to, in the order of the menus; the one that is nearest to `path` is active."""
     shown = sorted((item for item in _items.values() if item.is_visible(user)), key=lambda item: item.order)
-    links = [(item, reverse(item.url_name)) for item in shown]
+    addresses = [(item, reverse(item.url_name)) for item in shown]
     active = max(
-        (url for _, url in links if path == url or (url != "/" and path.startswith(url))),
+        (url for _, url in addresses if path == url or (url != "/" and path.startswith(url))),
         key=len,
         default=None,
     )
-    menu = []
-    for section in Section:
-        items = [
-            {"label": item.label, "url": url, "icon": item.icon, "is_active": url == active}
-            for item, url in links
-            if item.section is section
-        ]
-        if items:
-            menu.append({"label": section.value, "items": items})
-    return menu
+    sections = list(Section)
+    return sorted(
+        (
+            Link(
+                label=item.label,
+                url=url,
+                icon=item.icon,
+                section=item.section,
+                is_active=url == active,
+                purpose=item.purpose,
+                keys=_keys.get(item.url_name, ""),
+            )
+            for item, url in addresses
+        ),
+        key=lambda link: sections.index(link.section),
+    )
+
+
+def sections_of(links: list[Link], menu: Menu) -> list[dict[str, Any]]:
+    """[{"label", "items": [Link]}] of one menu; sections without a link are left out."""
+    return [
+        {"label": section.value, "items": items}
+        for section in Section
+        if section.menu is menu and (items := [link for link in links if link.section is section])
+    ]
+
+
+def menu_of(links: list[Link]) -> Menu:
+    """The menu that the active link is in; that of the work elsewhere."""
+    return next((link.section.menu for link in links if link.is_active), Menu.WORK)

@@ -4,8 +4,8 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from portal.web import notifications
-from portal.web.views import api_reference, start, styleguide
+from portal.web import notifications, search
+from portal.web.views import administration, api_reference, start, styleguide
 
 api_v1: list[URLPattern | URLResolver] = [
     path("", include("portal.api.urls")),
@@ -19,6 +19,9 @@ api_v1: list[URLPattern | URLResolver] = [
 
 urlpatterns = [
     path("", start, name="start"),
+    path("search/", search.search, name="search"),
+    path("project/", search.switch_project, name="switch-project"),
+    path("administration/", administration, name="administration"),
     path("notifications/", notifications.notification_list, name="notifications"),
     path("notifications/bell/", notifications.bell, name="notifications-bell"),
     path("notifications/read/", notifications.read_all, name="read-notifications"),

@@ -5,13 +5,17 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
+from accounts.chosen_project import chosen_project
+from accounts.selectors import usable_projects
 from common import clock
 from common.api import actor_of
-from common.navigation import menu_for
+from common.navigation import Link, Menu, links_for, menu_of, sections_of
 from common.push import id_at
 from portal.selectors import current_announcements, unread_notifications
+from portal.web.menu import KEYS
 from portal.web.notifications import DISMISSED
 from sessions_app.gateway.doors import knows_hosts, opens_by_port
 from sessions_app.tickets import host_name
@@ -29,10 +33,17 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if user is None or not user.is_authenticated:
         return {"app_name": "Berth", "menu": [], "apps_available": True}
     actor = actor_of(request)
+    links = links_for(user, request.path)
+    menu_kind = menu_of(links)
     host, is_by_port = host_name(request.get_host()), opens_by_port(request)
     return {
         "app_name": "Berth",
-        "menu": menu_for(user, request.path),
+        "menu": sections_of(links, menu_kind),
+        "menu_kind": menu_kind.value,
+        "other_menu": other_menu(links, menu_kind),
+        "key_links": [*(link for link in links if link.keys), *keys_beside_the_menu()],
+        "project_choices": SimpleLazyObject(lambda: list(usable_projects(actor).order_by("name"))),
+        "chosen_project": chosen_project(request),
         # What happens from here on, while the page is being made and sent, the page hears from its stream.
         "unread_count": SimpleLazyObject(lambda: unread_notifications(actor).count()),
         "announcements": SimpleLazyObject(lambda: current_announcements(request.session.get(DISMISSED, []))),
@@ -42,3 +53,20 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "apps_domain": settings.BERTH_APPS_DOMAIN,
         "tunnel_line": tunnel_line(request),
     }
+
+
+def other_menu(links: list[Link], menu: Menu) -> dict[str, str] | None:
+    """Where the switch of the menu leads; None for people with one menu."""
+    if menu is Menu.ADMINISTRATION:
+        return {"label": "Back to work", "url": reverse("start"), "icon": "arrow-left"}
+    if sections_of(links, Menu.ADMINISTRATION):
+        return {"label": "Administration", "url": reverse("administration"), "icon": "shield-lock"}
+    return None
+
+
+def keys_beside_the_menu() -> list[dict[str, str]]:
+    """Keys of pages that are in no menu."""
+    return [
+        {"label": "Notifications", "url": reverse("notifications"), "keys": KEYS["notifications"]},
+        {"label": "New session", "url": reverse("session-new"), "keys": KEYS["session-new"]},
+    ]

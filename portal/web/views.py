@@ -19,6 +19,7 @@ from common.toasts import offer_undo
 from images.models import ContainerImage
 from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
+from portal.web.overview import overview_facts
 from portal.web.style_samples import sample_context
 from sessions_app import presenters
 from sessions_app.selectors import own_sessions
@@ -72,6 +73,15 @@ def styleguide(request: HttpRequest) -> HttpResponse:
             offer_undo(request, "Session “train” is stopped.", request.path, {"sample": "1"})
         return redirect("styleguide")
     return render(request, "styleguide.html", sample_context(request.GET.get("page", "1")))
+
+
+@require_GET
+@login_required
+def administration(request: HttpRequest) -> HttpResponse:
+    """For superadmins: whether all parts are well, and where everything is set."""
+    if not sees_everything(actor_of(request)):
+        raise NotFound("There is nothing at this address, or it is not yours to see.")
+    return render(request, "portal/administration.html", {"facts": overview_facts()})
 
 
 @require_GET

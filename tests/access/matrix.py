@@ -29,6 +29,9 @@ GET    notifications-bell                  in         200        200        200 
 POST   read-notifications                  in         302        302        302        302        302        302        302
 POST   read-notification                   in         404        404        404        302        404        404        404
 POST   dismiss-announcement                in         302        302        302        302        302        302        302
+GET    search                              in         200        200        200        200        200        200        200
+POST   switch-project                      in         302        302        302        302        302        302        302
+GET    administration                      in         404        404        404        404        404        404        200
 GET    profile                             in         200        200        200        200        200        200        200
 POST   create-token                        in         201        201        201        201        201        201        201  name
 POST   delete-token                        in         404        404        404        302        404        404        404

@@ -65,13 +65,12 @@ def test_the_frame_says_where_and_who_one_is(people: People, browser_of: Browser
 @pytest.mark.django_db
 def test_only_superadmins_are_led_to_the_admin_site(people: People, browser_of: BrowserOf) -> None:
     menu_of = {
-        person: browser_of(person).get("/data/").content.decode()
+        person: browser_of(person).get("/profile/").content.decode()
         for person in (people.superadmin, people.domain_admin)
     }
 
-    assert 'href="/admin/"' in menu_of[people.superadmin]
-    assert 'href="/styleguide/"' in menu_of[people.superadmin]
-    assert 'href="/admin/"' not in menu_of[people.domain_admin]
+    assert 'href="/administration/"' in menu_of[people.superadmin]
+    assert 'href="/administration/"' not in menu_of[people.domain_admin]
 
 
 @pytest.mark.django_db

@@ -1,0 +1,15 @@
+"""The project that a person works in now: chosen in the bar, kept with the login, a default for lists and launches."""
+
+from django.http import HttpRequest
+
+KEY = "chosen_project"
+
+
+def chosen_project(request: HttpRequest) -> str:
+    """Its name, or "" for all; whether the person is still in it is for whoever uses it to check. No query."""
+    return str(request.session.get(KEY, ""))
+
+
+def choose_project(request: HttpRequest, name: str) -> None:
+    """Remember it; "" forgets it."""
+    request.session[KEY] = name

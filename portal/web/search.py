@@ -1,0 +1,183 @@
+"""Search over what a person may see: the command palette, and the same as a page."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import F
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from accounts.chosen_project import choose_project
+from accounts.selectors import access_usable_project, usable_projects
+from common.actors import Actor
+from common.api import actor_of
+from common.looks import look_of
+from common.navigation import links_for
+from common.pages import own_address, render_page_or_fragment
+from images.selectors import visible_images
+from sessions_app.selectors import own_sessions, visible_sessions
+from vfolders.selectors import visible_folders
+
+MOST = 6
+LONGEST_QUESTION = 100
+# The first word may say what is wanted; the rest is looked for.
+VERBS = {"stop": "stop", "new": "new", "start": "new", "switch": "switch", "project": "switch", "go": "go"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line: a link, or a POST with `fields`."""
+
+    label: str
+    url: str
+    icon: str
+    note: str = ""
+    keys: str = ""
+    fields: dict[str, str] = field(default_factory=dict)
+    is_post: bool = False
+    number: int = 0
+
+
+@require_GET
+@login_required
+def search(request: HttpRequest) -> HttpResponse:
+    """What fits `q`, in groups. The same view answers the palette. At most eight queries, however much there is."""
+    question = request.GET.get("q", "")[:LONGEST_QUESTION].strip()
+    groups = numbered(find(actor_of(request), request.user, question))
+    context = {"question": question, "groups": groups}
+    return render_page_or_fragment(request, "portal/search.html", "includes/palette_options.html", context)
+
+
+@require_POST
+@login_required
+def switch_project(request: HttpRequest) -> HttpResponse:
+    """Work in this project from now on; "" is all of them."""
+    name = request.POST.get("project", "")
+    if name:
+        access_usable_project(actor_of(request), name)
+    choose_project(request, name)
+    return redirect(own_address(request, request.POST.get("back", "")))
+
+
+def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
+    """Groups of hits; a verb asks for its own group alone."""
+    verb, words = split(question)
+    if verb == "stop":
+        return [("Stop a session", stops(actor, words))]
+    if verb == "new":
+        return [("Start a session", [new_session(), *images(actor, words)])]
+    if verb == "switch":
+        return [("Work in project", projects(actor, words))]
+    if verb == "go" or not words:
+        return [("Sessions", running(actor)), ("Pages", pages(user, words)), ("Actions", [new_session()])]
+    return [
+        ("Pages", pages(user, words)),
+        ("Sessions", sessions(actor, words)),
+        ("Folders", folders(actor, words)),
+        ("Start a session", images(actor, words)),
+        ("Stop a session", stops(actor, words)),
+        ("Work in project", projects(actor, words)),
+    ]
+
+
+def split(question: str) -> tuple[str, str]:
+    """("stop", "train") for “stop train”; ("", everything) where the first word is no verb."""
+    first, _, rest = question.partition(" ")
+    verb = VERBS.get(first.lower(), "")
+    return (verb, rest.strip()) if verb else ("", question)
+
+
+def numbered(groups: Iterable[tuple[str, Sequence[Hit]]]) -> list[dict[str, Any]]:
+    """For the page: groups that have hits, and each hit's place among all."""
+    shown: list[dict[str, Any]] = []
+    count = 0
+    for label, hits in groups:
+        if hits:
+            shown.append(
+                {"label": label, "hits": [replace(hit, number=count + n) for n, hit in enumerate(hits)]}
+            )
+            count += len(hits)
+    return shown
+
+
+def pages(user: Any, words: str) -> list[Hit]:
+    found = [link for link in links_for(user) if words.lower() in f"{link.label} {link.purpose}".lower()]
+    return [Hit(link.label, link.url, link.icon, note=link.purpose, keys=link.keys) for link in found[:MOST]]
+
+
+def new_session() -> Hit:
+    return Hit("New session", reverse("session-new"), "plus", keys="n")
+
+
+def running(actor: Actor) -> list[Hit]:
+    return [session_hit(session) for session in own_sessions(actor).live()[:MOST]]
+
+
+def sessions(actor: Actor, words: str) -> list[Hit]:
+    """Those that live first."""
+    found = visible_sessions(actor).filter(name__icontains=words)
+    ordered = found.order_by(F("ended_at").desc(nulls_first=True), "-created_at")
+    return [session_hit(session) for session in ordered[:MOST]]
+
+
+def session_hit(session: Any) -> Hit:
+    look = look_of(session.status)
+    return Hit(session.name, reverse("session-detail", args=[session.pk]), "terminal-2", note=look.word)
+
+
+def folders(actor: Actor, words: str) -> list[Hit]:
+    found = visible_folders(actor).filter(name__icontains=words).order_by("name")[:MOST]
+    return [
+        Hit(
+            folder.name,
+            reverse("folder", args=[folder.pk]),
+            "folder",
+            note=str(folder.project) if folder.project else "",
+        )
+        for folder in found
+    ]
+
+
+def images(actor: Actor, words: str) -> list[Hit]:
+    found = visible_images(actor).filter(is_enabled=True, reference__icontains=words)[:MOST]
+    return [
+        Hit(
+            f"New session with {image.reference}",
+            f"{reverse('session-new')}?{urlencode({'image': image.reference})}",
+            "rocket",
+        )
+        for image in found
+    ]
+
+
+def stops(actor: Actor, words: str) -> list[Hit]:
+    found = own_sessions(actor).live().filter(name__icontains=words)[:MOST]
+    return [
+        Hit(
+            f"Stop “{session.name}”",
+            reverse("session-stop", args=[session.pk]),
+            "player-stop",
+            note=look_of(session.status).word,
+            is_post=True,
+        )
+        for session in found
+    ]
+
+
+def projects(actor: Actor, words: str) -> list[Hit]:
+    found = usable_projects(actor).filter(name__icontains=words).order_by("name")[:MOST]
+    return [
+        Hit(
+            f"Switch to {project.name}",
+            reverse("switch-project"),
+            "switch-horizontal",
+            fields={"project": project.name},
+            is_post=True,
+        )
+        for project in found
+    ]
