@@ -33,7 +33,9 @@ class Lanes(Generic[Result]):
         }
         self._under_way = {key: lane for key, lane in self._under_way.items() if not lane.done()} | begun
         wait(begun.values(), timeout=timeout_s)
-        return {key: lane.result() for key, lane in begun.items() if lane.done() and self._went_well(key, lane)}
+        return {
+            key: lane.result() for key, lane in begun.items() if lane.done() and self._went_well(key, lane)
+        }
 
     def _went_well(self, key: int, lane: Future[Result]) -> bool:
         error = lane.exception()

@@ -58,7 +58,9 @@ def _agents(group_id: int) -> Iterator[AgentView]:
 
 def _pending(group_id: int) -> Iterator[PendingSession]:
     kernels = (
-        Kernel.objects.filter(session__resource_group_id=group_id, session__status=Status.PENDING.value)
+        Kernel.objects.filter(
+            session__resource_group_id=group_id, session__status=Status.PENDING.value, session__stops_at=None
+        )
         .order_by("session_id", "role", "index")
         .values(
             "pk",

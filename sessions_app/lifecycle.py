@@ -120,6 +120,8 @@ def shift_deadlines(step: timedelta) -> None:
     is_new = Q(status_changed_at__gt=now - CLOCK_ROUND, status_changed_at__lte=now + CLOCK_ROUND)
     old = ComputeSession.objects.live().exclude(is_new)
     old.update(deadline_at=F("deadline_at") + step, status_changed_at=F("status_changed_at") + step)
+    asked = ComputeSession.objects.live().exclude(stops_at__gt=now, stops_at__lte=now + 2 * CLOCK_ROUND)
+    asked.update(stops_at=F("stops_at") + step)
 
 
 def _move(

@@ -60,6 +60,10 @@ class ComputeSession(models.Model):
     status_message = models.CharField(max_length=500, blank=True, editable=False)
     status_changed_at = models.DateTimeField(default=clock.now, editable=False)
     deadline_at = models.DateTimeField(null=True, editable=False)
+    stops_at = models.DateTimeField(null=True, editable=False, help_text="It will be stopped then.")
+    stops_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
+    )
     outcome = models.CharField(max_length=12, blank=True, editable=False)
     outcome_reason = models.CharField(max_length=40, blank=True, editable=False)
     queue_position = models.PositiveIntegerField(null=True, editable=False)
@@ -110,6 +114,11 @@ class ComputeSession(models.Model):
             ),
             models.Index(
                 fields=("started_at",), condition=Q(started_at__isnull=False), name="session_started"
+            ),
+            models.Index(
+                fields=("stops_at",),
+                condition=Q(stops_at__isnull=False, ended_at__isnull=True),
+                name="session_stops",
             ),
             models.Index(fields=("owner", "-created_at"), name="session_owner"),
             models.Index(fields=("project", "-created_at"), name="session_project"),

@@ -1,6 +1,8 @@
 """What pages show of a session, worked out here so that templates only display."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,7 +33,8 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "slots": format_slots(session.requested_slots),
         "agents": ", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
-        "can_terminate": session.is_live and session.status != Status.TERMINATING,
+        "can_terminate": session.is_live and session.status != Status.TERMINATING and not session.stops_at,
+        "can_keep": session.is_live and session.status != Status.TERMINATING and bool(session.stops_at),
         "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,
@@ -64,10 +67,10 @@ def headline(session: ComputeSession) -> str:
     return ""
 
 
-def launcher_query(session: ComputeSession) -> str:
-    """The query string that begins the launcher with all that `session` asked for. It names the session alone: variables
-    may hold secrets, and addresses are kept in many places."""
-    return urlencode({"like": session.pk})
+def launcher_query(session: ComputeSession, changes: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The query string that begins the launcher with all that `session` asked for, but for `changes`. It names the session
+    alone: variables may hold secrets, and addresses are kept in many places."""
+    return urlencode({"like": session.pk, **changes})
 
 
 def explanation(session: ComputeSession) -> str:
@@ -81,6 +84,8 @@ def explanation(session: ComputeSession) -> str:
 
 def short_explanation(session: ComputeSession) -> str:
     """The same in a table: one sentence, without what the engine said."""
+    if session.stops_at and session.is_live and session.status != Status.TERMINATING:
+        return "It will be stopped in a moment."
     if session.status_reason in set(Reason) and session.status != Status.RUNNING:
         return REASON_SENTENCES[Reason(session.status_reason)]
     return explanation(session)
@@ -109,7 +114,11 @@ def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dic
         )
         shown.append({"label": label, **_step(status, since, following, end)})
         if status is Status.PREPARING and pull and session.status == status:
-            shown[-1]["note"] = f"{format_bytes(pull.done_bytes)} of {format_bytes(pull.total_bytes)}"
+            shown[-1] |= {
+                "note": f"{format_bytes(pull.done_bytes)} of {format_bytes(pull.total_bytes)}",
+                "done": pull.done_bytes,
+                "total": pull.total_bytes,
+            }
     return shown
 
 

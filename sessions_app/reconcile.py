@@ -38,6 +38,7 @@ from sessions_app.moorings import reap_moorings, remove_network_of
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.services import begin_termination
 from sessions_app.states import LAUNCHING, Reason, Status
+from sessions_app.stops import stop_what_is_due
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +59,7 @@ _lanes = Lanes[None]("reconcile", LANES)
 def reconcile_sessions() -> None:
     """One round over all agents and all live sessions."""
     follow_the_clock()
+    stop_what_is_due()
     reconcile_agents()
     end_sessions_of_lost_agents()
     enforce_deadlines()

@@ -12,6 +12,7 @@ from accounts.selectors import administered_domain_id, administered_project_ids,
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelLog
+from sessions_app.states import Status
 
 
 class Action(StrEnum):
@@ -103,6 +104,11 @@ def objection_to_folder_deletion(folder_id: UUID) -> str:
     users = ComputeSession.objects.live().filter(mounts__folder_id=folder_id)
     names = ", ".join(f"“{name}”" for name in users.values_list("name", flat=True)[:3])
     return f"It is mounted in {names}. Stop that first." if names else ""
+
+
+def sessions_due_to_stop(now: datetime) -> ComputeSessionQuerySet:
+    """Live ones whose moment to be stopped has come (`stops`)."""
+    return ComputeSession.objects.live().exclude(status=Status.TERMINATING).filter(stops_at__lte=now)
 
 
 def sessions_past_deadline(now: datetime) -> ComputeSessionQuerySet:

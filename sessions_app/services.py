@@ -209,19 +209,21 @@ def new_host_label() -> str:
 
 def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     """Ask a session to end. A waiting one is CANCELLED at once; an ended one is left as it is."""
-    session = access_session(actor, session_id, Action.TERMINATE)
-    is_own = session.owner_id == actor.user_id
-    reason = Reason.USER_REQUESTED if is_own else Reason.ADMIN_REQUESTED
-
+    access_session(actor, session_id, Action.TERMINATE)
     with transaction.atomic():
-        session = ComputeSession.objects.select_for_update().get(pk=session_id)
-        status = Status(session.status)
-        if status.is_terminal or status is Status.TERMINATING:
-            return session
-        audit.record(actor=actor, action="sessions.terminate_session", target=session)
-        if status is Status.PENDING:
-            return lifecycle.transition(session_id, to=Status.CANCELLED, reason=reason, actor=actor)
-        return begin_termination(session_id, reason=reason, actor=actor)
+        return end_asked(ComputeSession.objects.select_for_update().get(pk=session_id), actor=actor)
+
+
+def end_asked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
+    """The same for a row that is locked, and an actor who may."""
+    status = Status(session.status)
+    if status.is_terminal or status is Status.TERMINATING:
+        return session
+    reason = Reason.USER_REQUESTED if session.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
+    audit.record(actor=actor, action="sessions.terminate_session", target=session)
+    if status is Status.PENDING:
+        return lifecycle.transition(session.pk, to=Status.CANCELLED, reason=reason, actor=actor)
+    return begin_termination(session.pk, reason=reason, actor=actor)
 
 
 @transaction.atomic

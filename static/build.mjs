@@ -11,8 +11,8 @@ const source = join(here, "src");
 const root = dirname(here);
 const target = join(process.env.BERTH_ASSETS_OUT || join(root, "var", "assets"), "berth");
 
-const SCRIPTS = ["theme", "frame", "terminal", "logs", "upload", "launcher", "lists"];
-const STYLES = ["frame", "terminal"];
+const SCRIPTS = ["theme", "frame", "terminal", "logs", "upload", "launcher", "lists", "charts"];
+const STYLES = ["frame", "terminal", "charts"];
 
 const xtermUnderPolicy = {
   name: "xterm-under-policy",

@@ -111,7 +111,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
             "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position",
-            "agents", "apps", "memory_kill", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at",
+            "agents", "apps", "memory_kill", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 
     def get_resources(self, session: ComputeSession) -> dict[str, int]:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from sessions_app.web import launcher, lists, views
+from sessions_app.web import detail, launcher, lists
 
 urlpatterns = [
     path("", lists.session_list, name="session-list"),
@@ -9,9 +9,10 @@ urlpatterns = [
     path("new/", launcher.launcher, name="session-new"),
     path("new/summary/", launcher.launch_summary, name="session-summary"),
     path("quick-start/", launcher.quick_start, name="session-quick-start"),
-    path("<uuid:session_id>/", views.session_detail, name="session-detail"),
-    path("<uuid:session_id>/terminal/", views.session_terminal, name="session-terminal"),
-    path("<uuid:session_id>/log/", views.session_log, name="session-log"),
-    path("<uuid:session_id>/stop/", views.session_stop, name="session-stop"),
+    path("<uuid:session_id>/", detail.session_detail, name="session-detail"),
+    path("<uuid:session_id>/terminal/", detail.session_terminal, name="session-terminal"),
+    path("<uuid:session_id>/log/", detail.session_log, name="session-log"),
+    path("<uuid:session_id>/stop/", detail.session_stop, name="session-stop"),
+    path("<uuid:session_id>/keep/", detail.session_keep, name="session-keep"),
     path("<uuid:session_id>/start-again/", launcher.start_again, name="session-start-again"),
 ]

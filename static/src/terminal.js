@@ -246,7 +246,19 @@ function monospace() {
   return getComputedStyle(document.documentElement).getPropertyValue("--tblr-font-monospace").trim() || "monospace";
 }
 
-const places = [...document.querySelectorAll("[data-terminals]")];
-const blanks = new Map(places.map((place) => [place, place.querySelector("[data-terminal-url]").cloneNode(true)]));
+/** Places with tabs, by their blank frame: as the server wrote it, before a shell starts in it. */
+const blanks = new Map();
+const noteBlanks = (root) => {
+  for (const place of [...(root.matches?.("[data-terminals]") ? [root] : []), ...root.querySelectorAll("[data-terminals]")]) {
+    blanks.set(place, place.querySelector("[data-terminal-url]").cloneNode(true));
+  }
+};
+const startTabs = () => {
+  for (const [place, blank] of blanks) new TerminalTabs(place, blank, shells);
+  blanks.clear();
+};
+noteBlanks(document);
+document.body.addEventListener("htmx:load", ({ target }) => noteBlanks(target)); // before attach() hears of it
 const shells = attach("[data-terminal-url]", (frame) => new Shell(frame));
-for (const [place, blank] of blanks) new TerminalTabs(place, blank, shells);
+document.body.addEventListener("htmx:load", startTabs);
+startTabs();

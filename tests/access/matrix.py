@@ -49,6 +49,7 @@ GET    session-detail                      in         404        404        404 
 GET    session-terminal                    in         404        404        404        200        403        403        403
 GET    session-log                         in         404        404        404        200        200        200        200
 POST   session-stop                        in         404        404        404        302        302        302        302
+POST   session-keep                        in         404        404        404        302        302        302        302
 POST   session-start-again                 in         404        404        404        302        403        403        403
 GET    app-authorize                       in         404        404        404        303        403        403        403  ?app
 GET    app-open                            in         404        404        404        303        403        403        403

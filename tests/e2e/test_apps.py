@@ -87,6 +87,7 @@ def test_an_app_is_cut_off_when_its_session_stops(browse: Browse, user: Person) 
     wait_until(lambda: pump(lab) or sockets)
 
     page.get_by_role("button", name="Stop").click()
+    wait_until(lambda: user.session(session["id"])["status"] != "RUNNING")
     stopped_at = time.monotonic()
     wait_until(lambda: pump(lab) or all(socket.is_closed() for socket in sockets), deadline_s=60)
 

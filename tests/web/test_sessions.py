@@ -2,20 +2,25 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from accounts.roles import Role
-from common import tables
+from common import clock, tables
 from common.actors import SYSTEM
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, Kernel
+from sessions_app.services import terminate_session
 from sessions_app.states import Reason, Status
-from tests.factories import make_user
+from sessions_app.stops import UNDO_S, stop_what_is_due
+from tests.factories import actor_for, make_user
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -138,7 +143,7 @@ def test_the_page_of_a_running_session_opens_apps_and_a_terminal(place: Place, b
     assert "<h1>train</h1>" in page
     assert f'href="http://jupyter-{session.host_label}.apps.localhost:8080/"' in page
     assert "Open JupyterLab" in page
-    assert page_of(session, "terminal/") in page
+    assert 'href="?tab=terminal"' in page
     assert page_of(session, "stop/") in page
     assert page_of(session, "start-again/") not in page
     assert place.agent.name in page
@@ -194,7 +199,7 @@ def test_the_timeline_shows_how_far_it_came(
 def test_the_history_names_each_change_newest_first_and_who_did_it(place: Place, browser: Client) -> None:
     session = place.end(place.run())
 
-    page = text_of(browser, page_of(session)).partition('<ol class="history">')[2]
+    page = text_of(browser, page_of(session, "?tab=history")).partition('<ol class="history">')[2]
 
     words = ["Stopped by its owner", "The containers are being started", "A machine with room", "Waiting for"]
     places = [page.find(word) for word in words]
@@ -227,6 +232,7 @@ def test_an_admin_sees_and_stops_but_is_not_inside(place: Place, browser_of: Bro
 
     page, rows = text_of(admin, page_of(session)), text_of(admin, "/sessions/")
 
+    assert 'href="?tab=terminal"' not in page
     for shown in (page, rows):
         assert ".apps.localhost" not in shown
         assert page_of(session, "terminal/") not in shown
@@ -236,16 +242,22 @@ def test_an_admin_sees_and_stops_but_is_not_inside(place: Place, browser_of: Bro
     assert admin.get(page_of(session, "terminal/")).status_code == 403
     assert admin.post(page_of(session, "start-again/")).status_code == 403
     assert admin.post(page_of(session, "stop/")).status_code == 302
+    with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
+        stop_what_is_due()
     assert place.fresh(session).status_reason == Reason.ADMIN_REQUESTED
 
 
-def test_the_page_takes_a_constant_number_of_queries(
+def test_each_tab_takes_a_constant_number_of_queries(
     place: Place, browser: Client, django_assert_num_queries: Any
 ) -> None:
-    for session in (place.run(), place.end(place.run())):
-        # Login, user, domain admin?, session, kernels, agents, mounts, 2 reads of its history.
-        with django_assert_num_queries(9):
-            text_of(browser, page_of(session))
+    running, ended = place.run(), place.end(place.run())
+    with CaptureQueriesContext(connection) as of_the_frame:
+        text_of(browser, page_of(running, "?tab=folders"))
+    # The way so far; standing memberships; nothing; the last sample; the changes.
+    for tab, further in (("overview", 1), ("terminal", 1), ("log", 0), ("charts", 1), ("history", 1)):
+        for session in (running, ended):
+            with django_assert_num_queries(len(of_the_frame) + further):
+                text_of(browser, page_of(session, f"?tab={tab}"))
 
 
 def test_the_terminal_needs_a_running_session(place: Place, browser: Client) -> None:
@@ -270,17 +282,34 @@ def test_the_log_is_a_download(place: Place, browser: Client) -> None:
 # What its buttons do
 
 
-def test_stopping_goes_back_to_where_the_button_was(place: Place, browser: Client) -> None:
-    first, second = place.run(), place.enqueue(name="second")
+def test_stopping_goes_back_to_where_the_button_was_and_offers_a_way_back(
+    place: Place, browser: Client
+) -> None:
+    first, second = place.run(name="first"), place.enqueue(name="second")
 
     assert browser.post(page_of(first, "stop/"))["Location"] == page_of(first)
     back = browser.post(page_of(second, "stop/"), {"back": "list"}, follow=True)
 
+    shown = back.content.decode()
     assert back.redirect_chain == [("/sessions/", 302)]
-    assert "“second” is being stopped." in back.content.decode()
+    assert "“second” is being stopped." in shown
+    assert f'action="{page_of(second, "keep/")}"' in shown
+    assert place.fresh(first).status == Status.RUNNING
+    page = text_of(browser, page_of(first))
+    assert "It will be stopped in" in page
+    assert page_of(first, "keep/") in page
+    assert page_of(first, "stop/") not in page
+
+    kept = browser.post(page_of(second, "keep/"), {"back": "list"}, follow=True)
+    assert "“second” goes on." in kept.content.decode()
+    with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
+        stop_what_is_due()
     assert place.fresh(first).status == Status.TERMINATING
-    assert place.fresh(second).status == Status.CANCELLED
-    assert browser.post(page_of(second, "stop/")).status_code == 302
+    assert place.fresh(second).status == Status.PENDING
+    late = browser.post(page_of(first, "keep/"), follow=True)
+    assert late.redirect_chain == [(page_of(first), 302)]
+    assert "It is too late to keep “first”" in late.content.decode()
+    assert browser.post(page_of(first, "stop/"))["Location"] == page_of(first)
 
 
 def test_starting_again_asks_for_the_same_under_the_next_name(place: Place, browser: Client) -> None:
@@ -292,7 +321,7 @@ def test_starting_again_asks_for_the_same_under_the_next_name(place: Place, brow
         "resources": {"cpu": 0.5, "mem": "300m", "shm": "32m"},
     }
     earlier = place.enqueue(name="nightly-7", **asked)
-    browser.post(page_of(earlier, "stop/"))
+    terminate_session(actor=actor_for(place.owner), session_id=earlier.pk)
 
     answer = browser.post(page_of(earlier, "start-again/"))
 

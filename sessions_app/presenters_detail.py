@@ -1,0 +1,149 @@
+"""What the page of one session shows: its tabs, why it ended and what helps, what it uses now."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.urls import reverse
+
+from common.actors import Actor
+from common.slots import CPU, MEM, format_bytes
+from common.words import duration_words
+from images.labels import AppHint
+from sessions_app import memory_kills
+from sessions_app.metrics_history import Window, present_use
+from sessions_app.models import ComputeSession, SessionType
+from sessions_app.presenters import launcher_query
+from sessions_app.selectors import Action, may
+from sessions_app.sizes import size_like, typed_amount
+from sessions_app.states import Reason, Status
+
+TABS = {
+    "overview": ("Overview", "dashboard", Action.VIEW),
+    "terminal": ("Terminal", "terminal-2", Action.OPEN_TERMINAL),
+    "log": ("Log", "file-text", Action.READ_LOGS),
+    "charts": ("Charts", "chart-area-line", Action.VIEW),
+    "folders": ("Folders", "folder", Action.VIEW),
+    "history": ("History", "history", Action.VIEW),
+}
+WINDOWS = {Window.QUARTER: "15 minutes", Window.HOUR: "1 hour", Window.ALL: "All"}
+
+ENDED_BY_ITSELF = frozenset(
+    {Reason.USER_REQUESTED, Reason.ADMIN_REQUESTED, Reason.COMMAND_FINISHED, Reason.LIFETIME_OVER}
+)
+LOG_SAYS_WHY = frozenset({Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED})
+OTHER_IMAGE_HELPS = frozenset({Reason.IMAGE_MISSING, Reason.IMAGE_PULL_FAILED})
+
+
+def chosen_tab(asked: str) -> str:
+    return asked if asked in TABS else "overview"
+
+
+def tabs(actor: Actor, session: ComputeSession, chosen: str) -> list[dict[str, Any]]:
+    """As includes/tabs.html shows them; those that the reader may open."""
+    return [
+        {"label": label, "icon": icon, "url": f"?tab={name}", "is_active": name == chosen}
+        for name, (label, icon, action) in TABS.items()
+        if may(actor, session, action)
+    ]
+
+
+def windows(chosen: Window) -> list[dict[str, Any]]:
+    """How much of its life the charts show, as links: [{"label", "url", "is_active"}]."""
+    return [
+        {"label": label, "url": f"?tab=charts&window={window}", "is_active": window == chosen}
+        for window, label in WINDOWS.items()
+    ]
+
+
+def chosen_window(asked: str) -> Window:
+    return Window(asked) if asked in set(Window) else Window.QUARTER
+
+
+def apps_ahead(actor: Actor, session: ComputeSession) -> list[AppHint]:
+    """Apps that will open once the session runs: their pages wait for it."""
+    is_coming = session.is_live and session.status not in (Status.RUNNING, Status.TERMINATING)
+    if not is_coming or session.type != SessionType.INTERACTIVE or not may(actor, session, Action.OPEN_APP):
+        return []
+    return list(session.image.app_hints)
+
+
+def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
+    """Why it ended otherwise than was asked, and what helps: {"title", "text", "remedies": [{"label", "url", "icon"}]}; of a
+    running one, that a program of it was short of memory. None where all is well."""
+    is_own = session.owner_id == actor.user_id
+    if session.is_live and session.status != Status.TERMINATING:
+        kernel = memory_kills.killed_kernel(session)
+        if kernel is None:
+            return None
+        text = memory_kills.sentence(session, kernel)
+        return {
+            "title": "A program ran out of memory",
+            "text": text,
+            "remedies": _more_memory(session) if is_own else [],
+        }
+    reason = _reason_of_end(session)
+    if reason is None or reason in ENDED_BY_ITSELF:
+        return None
+    return {
+        "title": TITLES.get(reason, "It ended by an error"),
+        "text": session.status_message,
+        "remedies": remedies(session, reason, is_own=is_own),
+    }
+
+
+def remedies(session: ComputeSession, reason: Reason, *, is_own: bool) -> list[dict[str, str]]:
+    """Links that help after this end; only its owner starts it again."""
+    found = []
+    if reason in LOG_SAYS_WHY:
+        found.append({"label": "Read the end of the log", "url": "?tab=log", "icon": "file-text"})
+    if not is_own:
+        return found
+    if reason is Reason.OUT_OF_MEMORY:
+        found += _more_memory(session)
+    if reason is Reason.COMMAND_TIMED_OUT and session.timeout_s:
+        longer = 2 * session.timeout_s
+        found += _again(session, f"Start again with {duration_words(longer)}", {"timeout_s": str(longer)})
+    if reason in OTHER_IMAGE_HELPS:
+        found += _again(session, "Start again with another image", {"image": ""})
+    if reason is Reason.FOLDER_UNAVAILABLE:
+        found += _again(session, "Start again without that folder", {})
+    return found
+
+
+def present_meters(session: ComputeSession) -> dict[str, Any]:
+    """What it uses now, and its limits, for meters: {} while nothing is known. One query."""
+    use = present_use(session)
+    return {**use, "cpu_limit": session.slots[CPU], "mem_limit": session.slots[MEM]} if use else {}
+
+
+def _reason_of_end(session: ComputeSession) -> Reason | None:
+    known = session.outcome_reason or session.status_reason
+    return Reason(known) if known in set(Reason) else None
+
+
+def _more_memory(session: ComputeSession) -> list[dict[str, str]]:
+    twice = 2 * session.slots[MEM]
+    cpu, mem = typed_amount(CPU, session.slots[CPU]), typed_amount(MEM, twice)
+    changes = {"mem": mem, "size": size_like(cpu, mem)}
+    return _again(session, f"Start again with {format_bytes(twice)}", changes)
+
+
+def _again(session: ComputeSession, label: str, changes: Mapping[str, str]) -> list[dict[str, str]]:
+    url = f"{reverse('session-new')}?{launcher_query(session, changes)}"
+    return [{"label": label, "url": url, "icon": "refresh"}]
+
+
+TITLES = {
+    Reason.COMMAND_FAILED: "The command failed",
+    Reason.COMMAND_TIMED_OUT: "Its time was over",
+    Reason.CONTAINER_EXITED: "Its container ended",
+    Reason.OUT_OF_MEMORY: "It ran out of memory",
+    Reason.CONTAINER_LOST: "Its container is gone",
+    Reason.AGENT_LOST: "Its machine was lost",
+    Reason.IMAGE_MISSING: "The image is missing",
+    Reason.IMAGE_PULL_FAILED: "The image could not be fetched",
+    Reason.ENGINE_REFUSED: "The machine refused to start it",
+    Reason.NO_ROOM_ON_AGENT: "The machine was full",
+    Reason.FOLDER_UNAVAILABLE: "A folder is missing",
+    Reason.DEADLINE_PASSED: "It took too long",
+}

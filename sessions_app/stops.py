@@ -1,0 +1,72 @@
+"""Stopping with a way back: the moment at which a session will be stopped stands in its row, so that it comes whatever dies
+until then; the reconciler's beat brings it."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts.models import User
+from accounts.selectors import user_of
+from common import audit, clock
+from common.actors import SYSTEM, Actor, ActorKind
+from common.errors import Conflict
+from sessions_app import lifecycle
+from sessions_app.models import ComputeSession
+from sessions_app.selectors import Action, access_session, sessions_due_to_stop
+from sessions_app.services import end_asked
+from sessions_app.states import Status
+
+UNDO_S = 10
+
+
+@transaction.atomic
+def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
+    """Have a session stopped in UNDO_S, unless somebody keeps it until then. Asked again, the first moment holds; one that
+    ends or has ended is left as it is."""
+    access_session(actor, session_id, Action.TERMINATE)
+    session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
+    if session.stops_at or not session.is_live or session.status == Status.TERMINATING:
+        return session
+    session.stops_at = clock.now() + timedelta(seconds=UNDO_S)
+    session.stops_by = user_of(actor)
+    session.save(update_fields=["stops_at", "stops_by"])
+    audit.record(actor=actor, action="sessions.stop_soon", target=session)
+    lifecycle.push_session_change(session)
+    return session
+
+
+@transaction.atomic
+def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
+    """Take a stop back. Raises Conflict if it has begun."""
+    access_session(actor, session_id, Action.TERMINATE)
+    session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
+    if not session.is_live or session.status == Status.TERMINATING:
+        raise Conflict(
+            f"It is too late to keep “{session.name}”: it is being stopped.",
+            hint="Its folders are kept. Start it again from its page.",
+        )
+    if session.stops_at is not None:
+        session.stops_at = session.stops_by = None
+        session.save(update_fields=["stops_at", "stops_by"])
+        audit.record(actor=actor, action="sessions.keep_session", target=session)
+        lifecycle.push_session_change(session)
+    return session
+
+
+def stop_what_is_due() -> None:
+    """Stop each session whose moment has come, as whoever asked for it."""
+    for session in sessions_due_to_stop(clock.now()).select_related("stops_by"):
+        actor = _actor_of(session.stops_by)
+        with transaction.atomic():
+            # Kept, or asked for anew, since it was read?
+            fresh = ComputeSession.objects.select_for_update().get(pk=session.pk)
+            if fresh.stops_at == session.stops_at:
+                end_asked(fresh, actor=actor)
+
+
+def _actor_of(person: User | None) -> Actor:
+    """Whoever asked, with their rights of then; their account may be gone."""
+    if person is None:
+        return SYSTEM
+    return Actor(kind=ActorKind.USER, user_id=person.pk, label=person.email, domain_id=person.domain_id)

@@ -1,0 +1,131 @@
+"""Pages of one session: its tabs, its terminals, its log, and stopping it."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from common.actors import Actor
+from common.api import actor_of
+from common.errors import Conflict
+from common.pages import render_page_or_fragment
+from common.toasts import offer_undo
+from sessions_app import presenters, presenters_detail
+from sessions_app.links import apps_of
+from sessions_app.logs import read_log
+from sessions_app.models import ComputeSession
+from sessions_app.pulls import pull_progress
+from sessions_app.selectors import Action, access_session, kernel_named, may
+from sessions_app.stops import keep_session, stop_soon
+
+
+@require_GET
+@login_required
+def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """One tab of a session; the same view answers the fragment that follows its changes, or with `part=tab` what is below
+    the tabs."""
+    actor = actor_of(request)
+    tab = presenters_detail.chosen_tab(request.GET.get("tab", ""))
+    session = access_session(actor, session_id, presenters_detail.TABS[tab][-1])
+    context: dict[str, Any] = {
+        "session": session,
+        "row": presenters.row(actor, session),
+        "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
+        "apps_ahead": presenters_detail.apps_ahead(actor, session),
+        "outcome": presenters_detail.outcome(actor, session),
+        "launcher_query": presenters.launcher_query(session),
+        "tab": tab,
+        "tabs": presenters_detail.tabs(actor, session, tab),
+        "tab_template": f"sessions_app/_{tab}.html",
+        **_of_tab(request, actor, session, tab),
+    }
+    fragment = context["tab_template"] if request.GET.get("part") == "tab" else "sessions_app/_detail.html"
+    return render_page_or_fragment(request, "sessions_app/detail.html", fragment, context)
+
+
+def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: str) -> dict[str, Any]:
+    """What this tab alone shows."""
+    if tab == "overview":
+        steps = presenters.steps(session, pull_progress(session.pk))
+        return {"steps": steps, "mounts": session.mounts.all(), **_of_log(request, session)}
+    if tab == "log":
+        return _of_log(request, session)
+    if tab == "terminal":
+        return {"terminal_url": f"/ws/sessions/{session.pk}/terminal/"}
+    if tab == "folders":
+        return {"mounts": session.mounts.all()}
+    if tab == "history":
+        return {"history": presenters.history(session)}
+    window = presenters_detail.chosen_window(request.GET.get("window", ""))
+    return {
+        "window": window.value,
+        "windows": presenters_detail.windows(window),
+        "present": presenters_detail.present_meters(session),
+    }
+
+
+def _of_log(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
+    kernel = kernel_named(session, request.GET.get("kernel", "main1"))
+    query = f"kernel={kernel.name}"
+    return {
+        "kernel_name": kernel.name,
+        "kernel_names": [each.name for each in session.kernels.all()],
+        "log_url": f"{reverse('api-session-logs', args=[session.pk])}?follow=1&{query}",
+        "plain_url": f"{reverse('session-log', args=[session.pk])}?{query}",
+        "log_file_name": f"{session.name}-{kernel.name}.log",
+    }
+
+
+@require_GET
+@login_required
+def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Terminals of one session in a window of their own, as many as one likes, side by side as tabs."""
+    session = access_session(actor_of(request), session_id, Action.OPEN_TERMINAL)
+    terminal_url = f"/ws/sessions/{session.pk}/terminal/"
+    return render(request, "sessions_app/terminal.html", {"session": session, "terminal_url": terminal_url})
+
+
+@require_GET
+@login_required
+def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """The log of one container as a file."""
+    session = access_session(actor_of(request), session_id, Action.READ_LOGS)
+    kernel = kernel_named(session, request.GET.get("kernel", "main1"))
+    response = HttpResponse(read_log(kernel), content_type="text/plain; charset=utf-8")
+    name = session.name if len(session.kernels.all()) == 1 else f"{session.name}-{kernel.name}"
+    response["Content-Disposition"] = f'attachment; filename="{name}.log"'
+    return response
+
+
+@require_POST
+@login_required
+def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Stop a session in ten seconds, with a way back until then, and go back to where the button was."""
+    session = stop_soon(actor=actor_of(request), session_id=session_id)
+    back = request.POST.get("back", "")
+    if session.stops_at is not None and session.is_live:
+        undo_url = reverse("session-keep", args=[session_id])
+        offer_undo(request, f"“{session.name}” is being stopped.", undo_url, {"back": back})
+    return _back(back, session_id)
+
+
+@require_POST
+@login_required
+def session_keep(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Take a stop back."""
+    try:
+        session = keep_session(actor=actor_of(request), session_id=session_id)
+    except Conflict as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}")
+    else:
+        messages.success(request, f"“{session.name}” goes on.")
+    return _back(request.POST.get("back", ""), session_id)
+
+
+def _back(place: str, session_id: UUID) -> HttpResponse:
+    return redirect("session-list") if place == "list" else redirect("session-detail", session_id=session_id)

@@ -1,0 +1,82 @@
+// What the charts of a session draw: which series, in which units, and how REST's lists become uPlot's.
+
+const GAP_STEPS = 3;
+const TOLD_ROWS = 12;
+const UNITS = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
+
+/** `ofSpans`: only where a point is a minute or more, whose mean hides what was most. */
+export const CHARTS = [
+  {
+    key: "cpu",
+    title: "CPU",
+    unit: "cores",
+    divisor: 1000,
+    least: 0.05,
+    limit: "cpu_milli",
+    series: [
+      { key: "cpu_milli", label: "Used", tone: "busy", isFilled: true },
+      { key: "cpu_milli_max", label: "Most", tone: "busy", isDashed: true, ofSpans: true },
+    ],
+  },
+  {
+    key: "memory",
+    title: "Memory",
+    unit: "bytes",
+    divisor: 1,
+    least: 2 ** 20,
+    limit: "mem_bytes",
+    series: [
+      { key: "mem_bytes", label: "Used", tone: "good", isFilled: true },
+      { key: "mem_bytes_max", label: "Most", tone: "good", isDashed: true, ofSpans: true },
+    ],
+  },
+  {
+    key: "network",
+    title: "Network",
+    unit: "bytes/s",
+    divisor: 1,
+    least: 2 ** 10,
+    series: [
+      { key: "net_received", label: "In", word: "in", tone: "busy", isFilled: true },
+      { key: "net_sent", label: "Out", word: "out", tone: "warn" },
+    ],
+  },
+  {
+    key: "disk",
+    title: "Disk",
+    unit: "bytes/s",
+    divisor: 1,
+    least: 2 ** 10,
+    series: [
+      { key: "disk_read", label: "Read", word: "read", tone: "good", isFilled: true },
+      { key: "disk_written", label: "Written", word: "written", tone: "warn" },
+    ],
+  },
+];
+
+/** uPlot's lists: instants, each series, the limit. Where nothing was measured for a while the lines break. */
+export function aligned(kernel, series, limit, stepS) {
+  const chart = CHARTS.find(({ series: own }) => own.includes(series[0]));
+  const lists = [[], ...series.map(() => []), ...(limit ? [[]] : [])];
+  const put = (at, values) => [at, ...values, ...(limit ? [kernel.limits[limit] / chart.divisor] : [])].forEach((value, index) => lists[index].push(value));
+  kernel.at.forEach((at, index) => {
+    const before = kernel.at[index - 1];
+    if (at - before > GAP_STEPS * stepS) put(before + stepS, series.map(() => null));
+    put(at, series.map(({ key }) => (kernel[key][index] === null ? null : kernel[key][index] / chart.divisor)));
+  });
+  return lists;
+}
+
+/** "0.25 cores", "1.5 GiB", "20 KiB/s". */
+export function amount(unit, value) {
+  if (unit === "cores") return `${Number(value.toFixed(value < 0.1 ? 3 : 2))} ${value === 1 ? "core" : "cores"}`;
+  const ending = unit === "bytes" ? "" : "/s";
+  const [name, size] = UNITS.find(([, each]) => value >= each) ?? ["B", 1];
+  return `${Number((value / size).toFixed(1))} ${name}${ending}`;
+}
+
+/** Indexes of some rows of `count`, evenly, the last one with them. */
+export function chosenRows(count) {
+  const step = Math.max(1, Math.ceil(count / TOLD_ROWS));
+  return Array.from({ length: Math.ceil(count / step) }, (_, index) => count - 1 - index * step).reverse();
+}

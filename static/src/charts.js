@@ -1,0 +1,200 @@
+// What a session uses, over time: [data-charts-url] is the REST address of its metrics. One card for each chart, with
+// the present values in words and a table of the same for who does not see it. Asks again while the session runs.
+import uPlot from "uplot";
+import { attach } from "./features.js";
+import { CHARTS, aligned, amount, chosenRows } from "./chart_data.js";
+
+const ASK_EVERY_MS = 10_000;
+const HEIGHT_PX = 190;
+
+class Charts {
+  constructor(frame) {
+    this.frame = frame;
+    this.state = frame.querySelector("[data-charts-state]");
+    this.place = frame.querySelector("[data-charts]");
+    this.cards = new Map();
+    this.themes = new MutationObserver(() => this.redraw());
+    this.themes.observe(document.documentElement, { attributeFilter: ["data-bs-theme"] });
+    this.sizes = new ResizeObserver(() => this.fit());
+    this.sizes.observe(this.place);
+    this.leaving = new AbortController();
+    document.addEventListener("visibilitychange", () => !document.hidden && this.ask(), { signal: this.leaving.signal });
+    this.say("Reading what it used…");
+    this.ask();
+  }
+
+  async ask() {
+    clearTimeout(this.timer);
+    if (document.hidden) return;
+    try {
+      const url = `${this.frame.dataset.chartsUrl}?window=${encodeURIComponent(this.frame.dataset.window)}`;
+      const answer = await fetch(url, { signal: this.leaving.signal, headers: { Accept: "application/json" } });
+      const told = await answer.json();
+      if (answer.ok) this.show(told);
+      else this.say(told.message);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.say("The portal cannot be reached. What is drawn here may be old.");
+    }
+    if ("isLive" in this.frame.dataset) this.timer = setTimeout(() => this.ask(), ASK_EVERY_MS);
+  }
+
+  show(told) {
+    const kernels = told.kernels.filter((kernel) => kernel.at.length);
+    this.say(kernels.length ? "" : "Nothing was measured in this time. A session is measured every ten seconds while it runs.");
+    for (const kernel of kernels) {
+      for (const chart of CHARTS) {
+        const key = `${kernel.name} ${chart.key}`;
+        if (!this.cards.has(key)) this.cards.set(key, this.makeCard(chart, told.kernels.length > 1 ? kernel.name : ""));
+        this.fill(this.cards.get(key), chart, kernel, told.step_s);
+      }
+    }
+  }
+
+  makeCard(chart, kernelName) {
+    const card = document.createElement("section");
+    card.className = "card chart-card";
+    const head = Object.assign(document.createElement("div"), { className: "card-header chart-head" });
+    const title = Object.assign(document.createElement("h2"), { className: "card-title", textContent: [chart.title, kernelName].filter(Boolean).join(" of ") });
+    const now = Object.assign(document.createElement("span"), { className: "chart-now" });
+    head.append(title, now);
+    const body = Object.assign(document.createElement("div"), { className: "chart-body" });
+    const table = Object.assign(document.createElement("table"), { className: "visually-hidden" });
+    card.append(head, body, table);
+    this.place.append(card);
+    return { body, now, table, plot: null };
+  }
+
+  fill(card, chart, kernel, stepS) {
+    const series = chart.series.filter((each) => !each.ofSpans || stepS >= 60);
+    const data = aligned(kernel, series, chart.limit, stepS);
+    card.chart = chart;
+    card.now.textContent = presentWords(kernel, chart);
+    fillTable(card.table, chart, kernel);
+    const signature = `${series.length} ${stepS >= 60}`;
+    if (card.plot && card.signature === signature) card.plot.setData(data);
+    else this.draw(card, { chart, series, data, signature });
+  }
+
+  draw(card, { chart, series, data, signature }) {
+    card.plot?.destroy();
+    card.drawn = { chart, series, data, signature };
+    card.signature = signature;
+    card.plot = new uPlot(options(chart, series, card.body.clientWidth), data, card.body);
+    card.plot.root.setAttribute("aria-hidden", "true");
+  }
+
+  redraw() {
+    for (const card of this.cards.values()) if (card.plot) this.draw(card, { ...card.drawn, data: card.plot.data });
+  }
+
+  fit() {
+    for (const { plot, body } of this.cards.values()) {
+      if (plot && plot.width !== body.clientWidth) plot.setSize({ width: body.clientWidth, height: HEIGHT_PX });
+    }
+  }
+
+  say(words) {
+    if (this.state.textContent !== words) this.state.textContent = words;
+  }
+
+  end() {
+    clearTimeout(this.timer);
+    this.leaving.abort();
+    this.themes.disconnect();
+    this.sizes.disconnect();
+    for (const { plot } of this.cards.values()) plot?.destroy();
+  }
+}
+
+function options(chart, series, width) {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => resolved(style.getPropertyValue(name));
+  const lines = { stroke: colour("--tblr-secondary-color"), grid: { stroke: colour("--tblr-border-color"), width: 1 }, ticks: { show: false }, font: '12px "Inter Variable", sans-serif' };
+  const drawn = series.map(({ label, tone, isFilled, isDashed }) => ({
+    label,
+    stroke: colour(`--berth-${tone}-strong`),
+    fill: isFilled ? faint(colour(`--berth-${tone}-strong`)) : undefined,
+    width: isDashed ? 1 : 1.75,
+    dash: isDashed ? [3, 3] : undefined,
+    points: { show: false },
+    value: (plot, value) => (value === null ? "" : amount(chart.unit, value)),
+  }));
+  if (chart.limit) drawn.push({ label: "Limit", stroke: colour("--berth-bad-strong"), width: 1.25, dash: [6, 4], points: { show: false }, value: (plot, value) => (value === null ? "" : amount(chart.unit, value)) });
+  return {
+    width,
+    height: HEIGHT_PX,
+    padding: [12, 28, 0, 0],
+    cursor: { sync: { key: "session" }, drag: { x: false, y: false }, points: { size: 7 } },
+    legend: { live: true },
+    scales: { y: { range: (plot, low, high) => [0, Math.max(high * 1.08, chart.least)] } },
+    axes: [
+      { ...lines, size: 34, space: 90, values: (plot, instants) => instants.map((at) => clockWords(at, plot)) },
+      { ...lines, size: chart.unit === "cores" ? 48 : 80, splits: (plot, axis, low, high) => ticks(chart.unit, high), values: (plot, values) => values.map((value) => (chart.unit === "cores" ? String(Number(value.toFixed(3))) : amount(chart.unit, value))) },
+    ],
+    series: [{ label: "", value: (plot, at) => (at === null ? "" : new Date(at * 1000).toLocaleString(undefined, { timeStyle: "medium", dateStyle: "short" })) }, ...drawn],
+  };
+}
+
+/** Four steps of a round number: of 1, 2, 5 and their tens, or of powers of two for bytes. */
+function ticks(unit, high) {
+  const raw = high / 4;
+  const tens = 10 ** Math.floor(Math.log10(raw));
+  const step = unit === "cores" ? [1, 2, 5, 10].map((factor) => factor * tens).find((each) => each >= raw) : 2 ** Math.ceil(Math.log2(raw));
+  return Array.from({ length: 6 }, (_, index) => index * step).filter((value) => value <= high);
+}
+
+function clockWords(at, plot) {
+  const { min, max } = plot.scales.x;
+  const instant = new Date(at * 1000);
+  if (max - min < 600) return instant.toLocaleTimeString(undefined, { timeStyle: "medium" });
+  if (max - min > 86_400) return instant.toLocaleDateString(undefined, { month: "short", day: "numeric" });
+  return instant.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+}
+
+/** light-dark() and the like as a canvas understands them. */
+function resolved(value) {
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.style.color = value;
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+function faint(colour) {
+  return colour.replace(/^rgb\((.*)\)$/, "rgba($1, 0.14)");
+}
+
+function presentWords(kernel, chart) {
+  const last = (name) => kernel[name].findLast((value) => value !== null);
+  const words = chart.series.filter((each) => !each.ofSpans).map(({ key, word }) => {
+    const value = last(key);
+    return value === undefined ? "" : `${amount(chart.unit, value / chart.divisor)}${word ? ` ${word}` : ""}`;
+  });
+  const limit = chart.limit ? ` of ${amount(chart.unit, kernel.limits[chart.limit] / chart.divisor)}` : "";
+  return words.some(Boolean) ? words.filter(Boolean).join(", ") + limit : "not known";
+}
+
+/** At most a dozen rows: what matters of a chart can be heard. */
+function fillTable(table, chart, kernel) {
+  const series = chart.series.filter((each) => !each.ofSpans);
+  const cell = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
+  const row = (cells) => {
+    const line = document.createElement("tr");
+    line.append(...cells);
+    return line;
+  };
+  const rows = chosenRows(kernel.at.length).map((index) =>
+    row([
+      cell("th", new Date(kernel.at[index] * 1000).toLocaleTimeString()),
+      ...series.map(({ key }) => cell("td", kernel[key][index] === null ? "not known" : amount(chart.unit, kernel[key][index] / chart.divisor))),
+    ]),
+  );
+  const head = document.createElement("thead");
+  head.append(row([cell("th", "Time"), ...series.map(({ label }) => cell("th", label))]));
+  const body = document.createElement("tbody");
+  body.append(...rows);
+  table.replaceChildren(cell("caption", chart.title), head, body);
+}
+
+attach("[data-charts-url]", (frame) => new Charts(frame));
