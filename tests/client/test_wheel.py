@@ -69,6 +69,6 @@ def test_it_works_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> N
 
 def test_the_pins_of_the_checkout_are_within_what_the_client_asks_for() -> None:
     needed = [Requirement(text) for text in requires("berth") or ()]
-    assert {one.name for one in needed} == {"typer", "httpx", "rich", "websockets", "platformdirs"}
+    assert {one.name for one in needed} == {"typer", "httpx", "rich", "websockets", "platformdirs", "pyyaml"}
     assert [str(one) for one in needed if not one.specifier.contains(version(one.name))] == []
     assert [str(one) for one in needed if len(one.specifier) != 2] == []  # from and below

@@ -198,8 +198,12 @@ class Sessions:
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
         body |= {key: value for key, value in chosen.items() if value not in ("", None)}
+        return self.create(body, idempotency_key=idempotency_key)
+
+    def create(self, body: Mapping[str, Any], *, idempotency_key: str = "") -> Session:
+        """Ask for a session in the words of the REST API: `{"name": …, "project": …, "image": …, "resources": …}`."""
         headers = {KEY_HEADER: idempotency_key} if idempotency_key else new_key()
-        return self._one(self.transport.request("POST", "sessions/", json=body, headers=headers))
+        return self._one(self.transport.request("POST", "sessions/", json=dict(body), headers=headers))
 
     def get(self, session_id: str) -> Session:
         """By id. Raises NotFound."""

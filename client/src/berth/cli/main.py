@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from berth.cli import account, batch, copying, folders, lists, processes, raw_call, sessions
+from berth.cli import account, batch, copying, folders, lists, processes, raw_call, request_file, sessions
 from berth.cli.exits import FAILED, INTERRUPTED, USAGE, exit_code_of
 from berth.cli.output import note, say, show_error
 from berth.errors import BerthError, InvalidInput
@@ -79,6 +79,7 @@ for name, command in (
     ("whoami", account.whoami),
     ("run", batch.run),
     ("start", sessions.start),
+    ("create", request_file.create),
     ("ls", sessions.ls),
     ("show", sessions.show),
     ("logs", sessions.logs),

@@ -1,0 +1,200 @@
+"""Sessions that a file describes, and what pages give people to copy: each asks for the very session."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client as Browser
+
+from sessions_app.copy_as import PLACEHOLDER, ways_to_ask
+from sessions_app.models import ComputeSession
+from sessions_app.requests import parse_request
+from tests import factories
+from tests.client.conftest import Command, Done
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_sessions import Place, make_place
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(150)]
+ODD = """it's "$HOME" & `id`; \\ #1"""
+
+
+@pytest.fixture
+def place(transactional_db: None, tmp_path: Path) -> Place:
+    make_storage_host(tmp_path)
+    return make_place()
+
+
+@pytest.fixture
+def berth(place: Place, portal_url: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("BERTH_URL", portal_url)
+    monkeypatch.setenv("BERTH_TOKEN", factories.make_token(place.owner))
+    return command
+
+
+def asked(place: Place, *, is_batch: bool, **changes: object) -> dict[str, object]:
+    """A request with something in each field."""
+    make_folder(place.owner, name="data")
+    make_folder(place.owner, name="out")
+    batch = {"type": "batch", "command": f"cd data\necho {ODD}", "timeout_s": 60}
+    return place.request(
+        resources={"cpu": 0.5, "mem": "1536m", "shm": "128m"},
+        environment={"TOKEN": ODD, "EMPTY": ""},
+        mounts=[{"folder": "data"}, {"folder": "out", "path": "/home/work/o x", "readonly": True}],
+        **{**(batch if is_batch else {"type": "interactive"}), **changes},
+    )
+
+
+def made_of(name: object) -> dict[str, Any]:
+    session = ComputeSession.objects.get(name=name)
+    fields = (
+        "type",
+        "command",
+        "timeout_s",
+        "requested_slots",
+        "shm_bytes",
+        "environment",
+        "image_reference",
+        "project_id",
+        "resource_group_id",
+    )
+    mounts = [(mount.folder_name, mount.path, mount.is_readonly) for mount in session.mounts.all()]
+    return {field: getattr(session, field) for field in fields} | {"mounts": mounts}
+
+
+def copied(key: str, request: dict[str, object], portal_url: str) -> str:
+    return next(way.text for way in ways_to_ask(parse_request(request), portal_url) if way.key == key)
+
+
+def words_of(line: str) -> list[str]:
+    """What a POSIX shell hands to `berth`."""
+    tell = f"berth() {{ {shlex.quote(sys.executable)} -c 'import json, sys; print(json.dumps(sys.argv[1:]))' \"$@\"; }}"
+    done = subprocess.run(["/bin/sh", "-c", f"{tell}\n{line}"], capture_output=True, text=True, check=True)
+    words: list[str] = json.loads(done.stdout)
+    return words
+
+
+def give(monkeypatch: pytest.MonkeyPatch, request: Any) -> None:
+    """The variables of the request, where one copies to."""
+    for name, value in request["environment"].items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_the_copied_command_asks_for_the_same(
+    place: Place, berth: Command, portal_url: str, monkeypatch: pytest.MonkeyPatch, is_batch: bool
+) -> None:
+    request = asked(place, is_batch=is_batch)
+    place.enqueue(**{**request, "name": "first"})
+    give(monkeypatch, request)
+
+    verb, *words = words_of(copied("cli", request, portal_url))
+    done = berth(verb, "--detach", *words)
+
+    assert done.code == 0, done.err
+    assert made_of(request["name"]) == made_of("first")
+
+
+def test_the_copied_call_asks_for_the_same(
+    place: Place, portal_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = asked(place, is_batch=True)
+    place.enqueue(**{**request, "name": "first", "environment": {"TOKEN": PLACEHOLDER, "EMPTY": PLACEHOLDER}})
+    monkeypatch.setenv("BERTH_TOKEN", factories.make_token(place.owner))
+
+    line = copied("curl", request, portal_url)
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert made_of(request["name"]) == made_of("first")
+
+
+def test_the_copied_program_asks_for_the_same(
+    place: Place, berth: Command, portal_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = asked(place, is_batch=True)
+    place.enqueue(**{**request, "name": "first"})
+    give(monkeypatch, request)
+
+    program = copied("python", request, portal_url)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert str(ComputeSession.objects.get(name=request["name"]).pk) == done.stdout.strip()
+    assert made_of(request["name"]) == made_of("first")
+
+
+@pytest.mark.parametrize("changes", [{}, {"mounts": [{"folder": "data", "path": "/home/work/a:b"}]}])
+def test_the_copied_file_asks_for_the_same(
+    place: Place,
+    berth: Command,
+    portal_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, object],
+    tmp_path: Path,
+) -> None:
+    request = asked(place, is_batch=True) | changes
+    place.enqueue(**{**request, "name": "first"})
+    give(monkeypatch, request)
+    text = copied("yaml", request, portal_url)
+    file = tmp_path / "session.yaml"
+    file.write_text(text, encoding="utf-8")
+
+    done: Done = berth("create", "-f", "-", stdin=text) if changes else berth("create", "--file", str(file))
+
+    assert done.code == 0, done.err
+    assert done.out.strip() == str(ComputeSession.objects.get(name=request["name"]).pk)
+    assert made_of(request["name"]) == made_of("first")
+
+
+def test_a_file_may_leave_out_what_there_is_only_one_of(place: Place, berth: Command) -> None:
+    file = f'{{"image": "{place.image.reference}", "resources": {{"cpu": 1, "mem": "1g"}}}}'
+
+    done = berth("create", "-f", "-", stdin=file)
+
+    assert done.code == 0, done.err
+    session = ComputeSession.objects.get()
+    assert (session.project, session.name[:5]) == (place.project, "test-")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is no object of fields"),
+        ("- a", "is no object of fields"),
+        ("1: a", "is no object of fields"),
+        ("a: [", "cannot be read as YAML"),
+        ("a: \x07", "cannot be read as YAML"),
+        ("!!python/object/apply:os.system [id]", "cannot be read as YAML"),
+        ("image: x\nenvironment:\n  NOT_SET_HERE:", "there is no such variable here"),
+        ("colour: red", "colour"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(berth: Command, text: str, words: str) -> None:
+    done = berth("create", "-f", "-", stdin=text)
+
+    assert done.code == 2
+    assert words in done.err
+    assert not ComputeSession.objects.exists()
+
+
+def test_a_file_that_is_not_there_is_told(berth: Command) -> None:
+    assert "cannot be read" in berth("create", "-f", "absent.yaml").err
+
+
+def test_the_page_of_a_session_repeats_no_secret(place: Place, browser_of: Any) -> None:
+    session = place.enqueue(environment={"TOKEN": "geheim"})
+    browser: Browser = browser_of(place.owner)
+
+    assert "geheim" not in browser.get(f"/sessions/{session.pk}/").content.decode()
