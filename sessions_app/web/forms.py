@@ -32,7 +32,7 @@ class LauncherForm(forms.Form):
     size = TypedChoice(
         choices=[*((size.key, size.title) for size in SIZES), (CUSTOM, "Custom")], required=False
     )
-    cpu = TypedField(initial="1", max_length=12, label="CPU cores")
+    cpu = TypedField(initial="1", max_length=12, label="CPU cores", help_text="Like 2 or 0.5.")
     mem = TypedField(initial="2g", max_length=12, label="Memory", help_text="Like 512m or 4g.")
     shm = TypedField(
         initial="64m", max_length=12, label="Shared memory", required=False, help_text="Part of the memory."

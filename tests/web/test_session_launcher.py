@@ -240,7 +240,7 @@ def test_the_summary_tells_of_a_queue_and_of_missing_machines(place: Place, brow
     assert "It would wait. Waits for 2 cores" in page
     assert "number 1 in the queue" in page
     assert "Take 1 core, 2 GiB, which are free" in page
-    assert "1 of 200 live sessions" in page
+    assert "number 2 of your 200 live sessions" in page
 
     place.agent.slots.all().delete()
     assert "has no machine" in browser.post(SUMMARY, typed(place)).content.decode()
