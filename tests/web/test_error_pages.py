@@ -22,6 +22,7 @@ def asked_by(user: User | None, *, method: str = "GET") -> HttpRequest:
     request.request_id = "abc123"  # type: ignore[attr-defined]
     if user is not None:
         request.user = user
+        request.session = {}  # type: ignore[assignment]
     return request
 
 
