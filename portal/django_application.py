@@ -1,11 +1,12 @@
 """Django as an ASGI application."""
 
+from collections.abc import Mapping
 from io import SEEK_END
 from typing import IO, Any
 
 import django
-from django.core.handlers.asgi import ASGIHandler
-from django.http import HttpResponse
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest
+from django.http.response import HttpResponseBase
 
 
 class MeasuringHandler(ASGIHandler):
@@ -13,8 +14,8 @@ class MeasuringHandler(ASGIHandler):
     for empty."""
 
     def create_request(
-        self, scope: dict[str, Any], body_file: IO[bytes]
-    ) -> tuple[Any, None] | tuple[None, HttpResponse]:
+        self, scope: Mapping[str, Any], body_file: IO[bytes]
+    ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
         if not any(name == b"content-length" for name, _ in scope["headers"]):
             size = body_file.seek(0, SEEK_END)
             body_file.seek(0)

@@ -1,12 +1,12 @@
 """`run`: a command on a machine with room, as if it ran here."""
 
+import os
 import shlex
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -33,6 +33,7 @@ from berth.cli.launch_options import (
 from berth.cli.output import note, write_log
 from berth.cli.safe_text import first_line
 from berth.cli.sessions import show_started, tell_progress
+from berth.cli.signals import heard
 from berth.errors import BerthError, InvalidInput
 from berth.models import ENDED_STATUSES
 from berth.sessions import Session
@@ -115,7 +116,7 @@ def follow_to_the_end(session: Session, *, is_quiet: bool) -> int:
 
 @contextmanager
 def stopping_on_interrupt(session: Session) -> Iterator[threading.Event]:
-    """The first Ctrl-C asks the session to stop, in a thread: the main one may hold what that needs. The second leaves."""
+    """The first Ctrl-C asks the session to stop. The second leaves."""
     was_interrupted = threading.Event()
 
     def ask() -> None:
@@ -124,19 +125,16 @@ def stopping_on_interrupt(session: Session) -> Iterator[threading.Event]:
         except BerthError as error:
             note(f"berth: {session.name} could not be stopped: {error.message}")
 
-    def interrupted(number: int, frame: FrameType | None) -> None:
+    def interrupted() -> None:
         if was_interrupted.is_set():
             note(f"berth: leaving; {session.name} is stopping.")
-            raise KeyboardInterrupt
+            os._exit(INTERRUPTED)  # the main thread may be waiting for the network
         was_interrupted.set()
         note(f"berth: stopping {session.name}. Ctrl-C again to leave at once.")
         threading.Thread(target=ask, daemon=True).start()
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:  # as for what runs in the background
-        signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield was_interrupted
-    finally:
-        signal.signal(signal.SIGINT, before)
-        sys.stdout.flush()
+    with heard(signal.SIGINT, interrupted):
+        try:
+            yield was_interrupted
+        finally:
+            sys.stdout.flush()

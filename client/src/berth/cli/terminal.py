@@ -1,5 +1,6 @@
 """This terminal as that of a command in a session: keys go there unread, and the size is told whenever it changes."""
 
+import itertools
 import os
 import select
 import shutil
@@ -8,8 +9,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
+from berth.cli.exits import INTERRUPTED as LEFT
+from berth.cli.signals import heard
 from berth.errors import InvalidInput
 from berth.process import STDERR, Process
 
@@ -89,24 +91,19 @@ def _raw_keys(is_wanted: bool) -> Iterator[None]:
 @contextmanager
 def _signals(waking: int, has_terminal: bool) -> Iterator[None]:
     """A new size, or Ctrl-C where it is no key, become news in the pipe. A second Ctrl-C leaves."""
-    interrupts = 0
+    interrupts = itertools.count(1)
 
-    def resized(number: int, frame: FrameType | None) -> None:
+    def resized() -> None:
         os.write(waking, RESIZED)
 
-    def interrupted(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts > 1:
-            raise KeyboardInterrupt
+    def interrupted() -> None:
+        if next(interrupts) > 1:
+            os._exit(LEFT)  # the main thread may be waiting for the network
         os.write(waking, INTERRUPTED)
 
-    number, handler = (signal.SIGWINCH, resized) if has_terminal else (signal.SIGINT, interrupted)
-    before = signal.signal(number, handler)
-    try:
+    number, act = (signal.SIGWINCH, resized) if has_terminal else (signal.SIGINT, interrupted)
+    with heard(number, act):
         yield
-    finally:
-        signal.signal(number, before)
 
 
 def _write(number: int, data: bytes) -> None:
