@@ -1,14 +1,17 @@
 """The Start page: one click to a session, and back to what runs."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client, override_settings
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from images.models import ContainerImage
+from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
 from tests.factories import make_user
 from tests.factories_folders import make_storage_host
@@ -117,13 +120,44 @@ def test_under_a_name_without_app_hosts_the_page_says_what_helps(browser: Client
     assert "ssh -L 8080:localhost:8080 10.1.2.3" in elsewhere
 
 
-def test_the_page_takes_a_constant_number_of_queries(
-    place: Place, browser: Client, django_assert_num_queries: Any
-) -> None:
+def test_what_runs_can_be_opened_from_here_and_what_waits_says_why(place: Place, browser: Client) -> None:
+    session = place.run(name="today")
+    place.enqueue(name="big", resources={"cpu": 8, "mem": "1g"})
+    run_tick(place.group.pk)
+
+    page = browser.get("/").content.decode()
+
+    assert re.search(
+        rf'href="[^"]*{session.host_label}[^"]*"[^>]*aria-label="Open JupyterLab of today"', page
+    )
+    assert "Number 1 in the queue" in page or "Waits for 8 cores" in page
+    assert "Start your first session" not in page
+
+
+def test_a_new_person_is_told_what_one_click_does(place: Place, browser: Client) -> None:
+    page = browser.get("/").content.decode()
+
+    assert "Start your first session" in page
+    assert "Running now" not in page
+
+
+def test_a_folder_is_made_from_here(place: Place, browser: Client) -> None:
+    answer = browser.post("/data/", {"name": "results", "project": "-"})
+
+    assert answer.status_code == 302
+    assert 'id="folder-name"' in browser.get("/").content.decode()
+
+
+def test_the_page_takes_a_constant_number_of_queries(place: Place, browser: Client) -> None:
+    counts = set()
     for expected_rows in (1, 3):
         while ComputeSession.objects.live().count() < expected_rows:
             place.end(place.run())
             place.run()
-        # Login, user, 4 for live and 4 for ended sessions, images, projects.
-        with django_assert_num_queries(12):
+        with CaptureQueriesContext(connection) as queries:
             browser.get("/")
+        counts.add(len(queries))
+
+    # Login, user, 4 for live and 4 for ended sessions, images, projects; and what the frame shows.
+    assert len(counts) == 1
+    assert counts.pop() <= 18
