@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
 import structlog
 from django.conf import settings
 from django.core.cache import cache
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Q
 
 from agents.models import Agent
@@ -58,11 +58,14 @@ _lanes = Lanes[None]("reconcile", LANES)
 
 def reconcile_sessions() -> None:
     """One round over all agents and all live sessions."""
-    follow_the_clock()
+    began_at = clock.now()
+    if follow_the_clock():
+        return  # what was read before is of another time
     stop_what_is_due()
     reconcile_agents()
-    end_sessions_of_lost_agents()
-    enforce_deadlines()
+    # Judged by the time at which the round began: if somebody sets the clock meanwhile, no deadline has moved along yet.
+    end_sessions_of_lost_agents(began_at)
+    enforce_deadlines(began_at)
     restart_stale_work()
 
 
@@ -82,8 +85,9 @@ def _reconcile_in_lane(agent: Agent) -> None:
         connection.close()  # the lane's own
 
 
-def follow_the_clock() -> None:
-    """Deadlines move along when somebody sets the clock of this machine, or it slept: nothing has had its time."""
+def follow_the_clock() -> bool:
+    """Deadlines move along when somebody sets the clock of this machine, or it slept: nothing has had its time. Whether
+    that was so."""
     step = clock.step_since(cache.get(CLOCK_KEY))
     if step or step is None:
         cache.set(CLOCK_KEY, clock.reading(), timeout=None)
@@ -92,6 +96,7 @@ def follow_the_clock() -> None:
         forget_what_was_asked()
         lifecycle.shift_deadlines(step)
         shift_instants(step)
+    return bool(step)
 
 
 def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
@@ -202,29 +207,38 @@ def reap_leftovers(agent: Agent, runtime: ContainerRuntime) -> None:
                 log.warning("reconcile.leftover", name=thing.name, agent=agent.name, error=str(error))
 
 
-def end_sessions_of_lost_agents() -> None:
+def end_sessions_of_lost_agents(now: datetime) -> None:
     """After the grace, the sessions of a machine that does not answer end, and what they held is given back: nobody is
     placed there. What still runs there is reaped when it comes back."""
-    for agent in lost_agents(since=clock.now() - LOST_GRACE):
+    for agent in lost_agents(since=now - LOST_GRACE):
         kernels = Kernel.objects.filter(agent=agent, session__ended_at=None)
         for session_id in set(kernels.values_list("session_id", flat=True)):
             _begin_end(session_id, Reason.AGENT_LOST)
             _finish(session_id)
 
 
-def enforce_deadlines() -> None:
+def enforce_deadlines(now: datetime) -> None:
     """End what is in its status for longer than it may be."""
-    for session in sessions_past_deadline(clock.now()).only("pk", "status", "timeout_s"):
-        status = Status(session.status)
-        if status is Status.PENDING:
-            _end_waiting(session.pk)
-        elif status is Status.TERMINATING:
-            _insist(session.pk)
-        elif status is Status.RUNNING:
-            reason = Reason.COMMAND_TIMED_OUT if session.timeout_s else Reason.LIFETIME_OVER
-            _begin_end(session.pk, reason)
-        else:
-            _begin_end(session.pk, Reason.DEADLINE_PASSED)
+    late = sessions_past_deadline(now)
+    for session_id in list(late.values_list("pk", flat=True)):
+        with transaction.atomic():
+            # A launch or an end may have gone on since it was read.
+            session = late.select_for_update().filter(pk=session_id).first()
+            if session is not None:
+                _end_late(session)
+
+
+def _end_late(session: ComputeSession) -> None:
+    status = Status(session.status)
+    if status is Status.PENDING:
+        _end_waiting(session.pk)
+    elif status is Status.TERMINATING:
+        _insist(session.pk)
+    elif status is Status.RUNNING:
+        reason = Reason.COMMAND_TIMED_OUT if session.timeout_s else Reason.LIFETIME_OVER
+        _begin_end(session.pk, reason)
+    else:
+        _begin_end(session.pk, Reason.DEADLINE_PASSED)
 
 
 def _insist(session_id: UUID) -> None:

@@ -1,10 +1,14 @@
 """What a session holds is free when its container is gone, and not before."""
 
 import threading
+from contextlib import AbstractContextManager
 from datetime import timedelta
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from django.core.cache import cache
+from django.db import transaction
 
 from agents import lifecycle as agent_lifecycle
 from agents.runtime.base import RuntimeRefused
@@ -14,7 +18,7 @@ from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from sessions_app import lifecycle, reconcile
-from sessions_app.launcher import end_session
+from sessions_app.launcher import end_session, launch_session
 from sessions_app.models import ComputeSession
 from sessions_app.services import terminate_session
 from sessions_app.states import LATE_END, REASON_SENTENCES, Reason, Status
@@ -62,7 +66,7 @@ def test_places_are_kept_while_a_container_that_cannot_be_killed_runs(place: Pla
     stop(place, session)
 
     with clock.frozen_at(clock.now() + LATER):
-        reconcile.enforce_deadlines()
+        reconcile.enforce_deadlines(clock.now())
         late = place.fresh(session)
         assert (late.status, late.status_message) == (Status.TERMINATING, LATE_END)
         assert late.deadline_at > clock.now()
@@ -84,7 +88,7 @@ def test_an_end_on_a_machine_that_was_retired_is_over_at_its_deadline(place: Pla
     stop(place, session)
     agent_lifecycle.transition(place.agent.pk, to=AgentState.RETIRED, actor=SYSTEM)
     with clock.frozen_at(clock.now() + LATER):
-        reconcile.enforce_deadlines()
+        reconcile.enforce_deadlines(clock.now())
     assert place.fresh(session).status == Status.TERMINATED
 
 
@@ -151,6 +155,30 @@ def test_deadlines_move_along_when_the_clock_is_set(
             assert abs(before[session.pk] - timedelta(minutes=1) - left) < timedelta(seconds=20)
 
 
+def test_a_clock_that_is_set_during_a_round_ends_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, now = place.place(), clock.now
+    set_clock = partial(monkeypatch.setattr, clock, "now", lambda: now() + timedelta(hours=3))
+    monkeypatch.setattr(reconcile, "reconcile_agents", set_clock)
+    reconcile.reconcile_sessions()
+    assert place.fresh(session).status == Status.SCHEDULED
+
+
+def test_a_launch_that_goes_on_while_it_is_found_late_is_left_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = place.place()
+
+    def launched_meanwhile() -> AbstractContextManager[None]:
+        launch_session(session.pk)
+        return transaction.atomic()
+
+    monkeypatch.setattr(reconcile, "transaction", SimpleNamespace(atomic=launched_meanwhile))
+    reconcile.enforce_deadlines(clock.now() + timedelta(seconds=121))
+    assert place.fresh(session).status == Status.RUNNING
+
+
 def test_lost_work_is_found_after_the_clock_was_set_back(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +189,7 @@ def test_lost_work_is_found_after_the_clock_was_set_back(
     monkeypatch.setattr(reconcile, "enqueue_on_commit", lambda task, session_id: asked.append(session_id))
     monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
     with clock.frozen_at(clock.now() - timedelta(hours=1) + timedelta(seconds=30)):
+        reconcile.reconcile_sessions()
         reconcile.reconcile_sessions()
     assert asked == [str(session.pk)]
 

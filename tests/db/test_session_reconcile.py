@@ -179,7 +179,7 @@ def test_container_of_another_installation_is_left_alone(place: Place) -> None:
 def test_batch_session_past_its_time_limit_is_stopped(place: Place) -> None:
     session = place.run(type="batch", command="sleep 1d", timeout_s=60)
     with clock.frozen_at(clock.now() + timedelta(seconds=61)):
-        reconcile.enforce_deadlines()
+        reconcile.enforce_deadlines(clock.now())
     end_session(session.pk)
     assert place.fresh(session).status_reason == Reason.COMMAND_TIMED_OUT
 
@@ -187,7 +187,7 @@ def test_batch_session_past_its_time_limit_is_stopped(place: Place) -> None:
 def test_session_stuck_in_any_stage_ends_with_a_reason(place: Place) -> None:
     scheduled, waiting = place.place(), place.enqueue(resources={"cpu": 8, "mem": "1g"})
     with clock.frozen_at(clock.now() + timedelta(days=40)):
-        reconcile.enforce_deadlines()
+        reconcile.enforce_deadlines(clock.now())
     end_session(scheduled.pk)
     assert place.fresh(scheduled).status_reason == Reason.DEADLINE_PASSED
     assert (place.fresh(waiting).status, place.occupied()) == (Status.ERROR, {})
@@ -197,11 +197,11 @@ def test_sessions_of_a_lost_machine_end_after_the_grace_and_release_what_they_he
     session = place.run()
     agent_lifecycle.transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)
 
-    reconcile.end_sessions_of_lost_agents()
+    reconcile.end_sessions_of_lost_agents(clock.now())
     assert place.fresh(session).status == Status.RUNNING
 
     with clock.frozen_at(clock.now() + reconcile.LOST_GRACE + timedelta(seconds=1)):
-        reconcile.end_sessions_of_lost_agents()
+        reconcile.end_sessions_of_lost_agents(clock.now())
     assert (place.fresh(session).status, place.fresh(session).status_reason) == ("ERROR", "agent_lost")
     assert place.occupied() == {}
 
