@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { PurgeCSS } from "purgecss";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const source = join(here, "src");
@@ -20,6 +21,26 @@ const xtermUnderPolicy = {
     onLoad({ filter: /@xterm[\\/]xterm[\\/]lib[\\/]xterm\.mjs$/ }, async ({ path }) => ({
       contents: setStylesByObject(await readFile(path, "utf8")),
     })),
+};
+
+/**
+ * Tabler has a class for everything; only what templates, scripts and template tags name is kept of it. Every word there counts
+ * as a name, so what is put together from pieces ("is-" + tone) is never one of Tabler's. Our own styles stay whole.
+ */
+const onlyWhatIsNamed = {
+  name: "only-what-is-named",
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /@tabler[\\/]core[\\/]dist[\\/]css[\\/]tabler\.min\.css$/ }, async ({ path }) => {
+      const [{ css }] = await new PurgeCSS().purge({
+        content: ["templates/**/*.html", "static/src/**/*.js", "common/templatetags/berth.py"].map((glob) => join(root, glob)),
+        css: [{ raw: await readFile(path, "utf8") }],
+        defaultExtractor: (content) => content.match(/[\w-]+/g) ?? [],
+        safelist: { standard: [/^data-bs-theme/, "show", "active", "disabled"] },
+        keyframes: true,
+        variables: false,
+      });
+      return { contents: css, loader: "css" };
+    }),
 };
 
 await rm(target, { recursive: true, force: true });
@@ -40,7 +61,7 @@ async function bundle() {
     assetNames: "[name]",
     // Licences of what is bundled go to <name>.LEGAL.txt beside it.
     legalComments: "linked",
-    plugins: [xtermUnderPolicy],
+    plugins: [xtermUnderPolicy, onlyWhatIsNamed],
     metafile: true,
     write: true,
     logLevel: "warning",

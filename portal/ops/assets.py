@@ -19,7 +19,9 @@ def ensure_assets(layout: Layout, environment: Mapping[str, str], log: Say) -> N
     """Build and gather; does nothing when no source has changed. `environment` is the portal's. Raises PreflightFailed."""
     checkout = layout.checkout
     package = [checkout / "package.json", checkout / "package-lock.json"]
-    sources = [*package, checkout / "static", checkout / "requirements.txt"]
+    # Of the style sheet only what these name is kept (static/build.mjs).
+    naming = [checkout / "templates", checkout / "common" / "templatetags" / "berth.py"]
+    sources = [*package, checkout / "static", *naming, checkout / "requirements.txt"]
     wanted, stamp = content_hash(sources), layout.static / ".berth-sources"
     if stamp.exists() and stamp.read_text() == wanted and layout.assets.is_dir():
         return

@@ -8,7 +8,9 @@ from django.core.paginator import Paginator
 
 from agents.states import AgentState
 from common import clock
+from common.looks import Tone
 from common.slots import CPU, MEM, ResourceSlots
+from portal.models import Announcement
 from sessions_app.states import Status
 
 GIB = 2**30
@@ -41,6 +43,13 @@ def sample_context(page_number: str) -> dict[str, Any]:
         ],
         "steps": _steps(),
         "failed_steps": _failed_steps(),
+        "sample_announcements": [
+            Announcement(
+                text="Maintenance on Saturday: sessions go on, new ones wait.",
+                tone=Tone.WARN,
+                is_dismissible=False,
+            )
+        ],
         "history": _history(),
         "meters": [
             {"label": "CPU", "used": 6000, "limit": 16000, "slot": CPU, "own": 2000},

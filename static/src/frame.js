@@ -1,5 +1,6 @@
 // What each page of the portal runs: htmx and the modules that keep the frame alive.
 import { startCopyFields } from "./copy.js";
+import { startDrawer } from "./drawer.js";
 import { startHtmx } from "./fragments.js";
 import { startLive } from "./live.js";
 import { startMenus } from "./menus.js";
@@ -19,4 +20,5 @@ startToasts();
 startReading();
 startPalette();
 startShortcuts();
+startDrawer();
 startLive(document.body.dataset);

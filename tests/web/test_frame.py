@@ -112,6 +112,10 @@ def test_the_style_guide_shows_every_component(people: People, browser_of: Brows
         "confirm",
         "notice",
         "toast-card",
+        "drawer",
+        "loading",
+        "announcement",
+        "palette",
     }
 
     assert {name for name in shown if name not in page} == set()

@@ -1,0 +1,47 @@
+// Links with data-drawer open beside the page instead of in its place (templates/includes/drawer.html). The address then
+// ends in ?open=<name>, so that it can be sent and goes with Back.
+import htmx from "htmx.org";
+
+export function startDrawer() {
+  const dialog = document.getElementById("drawer");
+  if (!dialog) return;
+  const body = dialog.querySelector("#drawer-body");
+
+  const show = (link) => {
+    dialog.querySelector("[data-drawer-page]").href = link.href;
+    dialog.setAttribute("aria-label", link.getAttribute("aria-label") || link.textContent.trim() || "Details");
+    body.replaceChildren();
+    if (!dialog.open) dialog.showModal();
+    htmx.ajax("GET", link.href, { target: body, swap: "innerHTML" });
+  };
+  const follow = () => {
+    const name = new URLSearchParams(location.search).get("open");
+    const link = name && document.querySelector(`a[data-drawer="${CSS.escape(name)}"]`);
+    if (link) show(link);
+    else if (dialog.open) dialog.close();
+  };
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-drawer]");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || location.pathname === new URL(link.href).pathname) return;
+    event.preventDefault();
+    history.pushState({ drawer: true }, "", withOpen(link.dataset.drawer));
+    show(link);
+  });
+  dialog.addEventListener("close", () => {
+    body.replaceChildren();
+    if (!new URLSearchParams(location.search).has("open")) return;
+    if (history.state?.drawer) history.back();
+    else history.replaceState(null, "", withOpen(null));
+  });
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  addEventListener("popstate", follow);
+  follow();
+}
+
+function withOpen(name) {
+  const url = new URL(location.href);
+  if (name) url.searchParams.set("open", name);
+  else url.searchParams.delete("open");
+  return url;
+}
