@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django import template
@@ -26,13 +27,19 @@ def app_url(context: RequestContext, session: ComputeSession, app: str) -> str:
 
 @register.inclusion_tag("includes/copy_as.html")
 def copy_as(session: ComputeSession) -> dict[str, Any]:
-    """`{% copy_as session %}`: how a program would ask for a session like this one; nothing for one whose request would be
-    refused today. No query if it came `with_parts`."""
+    """`{% copy_as session %}`: how its owner would ask for such a session by program; nothing for one whose request would
+    be refused today. No query if it came `with_parts`."""
     try:
         request = parse_request(request_like(session, name=session.name))
     except InvalidInput:
         return {"ways": ()}
-    return {"ways": ways_to_ask(request, settings.BERTH_URL)}
+    own = {
+        str(mount.folder_id): mount.folder_name
+        for mount in session.mounts.all()
+        if mount.folder and mount.folder.owner_id == session.owner_id
+    }
+    mounts = [replace(mount, folder=own.get(mount.folder, mount.folder)) for mount in request.mounts]
+    return {"ways": ways_to_ask(replace(request, mounts=mounts), settings.BERTH_URL)}
 
 
 @register.simple_tag

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.test import Client as Browser
 
 from sessions_app.copy_as import PLACEHOLDER, ways_to_ask
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
+from sessions_app.templatetags.sessions import copy_as
 from tests import factories
 from tests.client.conftest import Command, Done
 from tests.factories_folders import make_folder, make_storage_host
@@ -193,8 +193,26 @@ def test_a_file_that_is_not_there_is_told(berth: Command) -> None:
     assert "cannot be read" in berth("create", "-f", "absent.yaml").err
 
 
-def test_the_page_of_a_session_repeats_no_secret(place: Place, browser_of: Any) -> None:
-    session = place.enqueue(environment={"TOKEN": "geheim"})
-    browser: Browser = browser_of(place.owner)
+def test_the_page_of_a_session_tells_its_owner_how_and_repeats_no_secret(
+    place: Place, browser_of: Any
+) -> None:
+    folder = make_folder(place.owner, name="data")
+    session = place.enqueue(environment={"TOKEN": "geheim"}, mounts=[{"folder": "data"}])
+    admin = factories.make_user(admin_of=place.project)
 
-    assert "geheim" not in browser.get(f"/sessions/{session.pk}/").content.decode()
+    page, of_admin = (
+        browser_of(person).get(f"/sessions/{session.pk}/").content.decode() for person in (place.owner, admin)
+    )
+
+    assert "--env TOKEN" in page
+    assert "--mount data:/home/work/data" in page
+    assert f"--mount {folder.pk}" not in page
+    assert "geheim" not in page
+    assert "--env TOKEN" not in of_admin
+
+
+def test_a_session_that_nobody_may_ask_for_today_has_no_text_to_copy(place: Place) -> None:
+    session = place.enqueue()
+    ComputeSession.objects.filter(pk=session.pk).update(environment={"LD_PRELOAD": "x"})
+
+    assert copy_as(ComputeSession.objects.with_parts().get(pk=session.pk)) == {"ways": ()}
