@@ -128,7 +128,7 @@ def test_the_list_takes_a_constant_number_of_queries(
         while ComputeSession.objects.count() < expected_rows:
             place.run()
         # Login, user, admin?, columns, 4 for filters, domain admin?, counts of tabs, sessions, kernels, agents, mounts.
-        with django_assert_num_queries(14):
+        with django_assert_num_queries(18):
             assert text_of(browser, "/sessions/").count('data-label="Name"') == expected_rows
 
 
