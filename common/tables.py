@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Count, F, OrderBy, Q, QuerySet, Subquery
+from django.db.models import Count, F, Func, OrderBy, Q, QuerySet
 from django.http import QueryDict
 
 from common.errors import NotFound
@@ -29,7 +29,7 @@ class Column:
 
     name: str
     label: str
-    order: tuple[str | Subquery, ...] = ()
+    order: tuple[str | Func, ...] = ()
     is_number: bool = False
     is_fixed: bool = False
     is_usual: bool = True
@@ -268,12 +268,9 @@ class Listing:
         raise ValueError(f"The list {self.table.name} has no column {self.table.sort} to sort by.")
 
     def _order(self) -> list[OrderBy]:
-        """Rows without a value come last either way."""
         column, is_descending = self._sort
         fields = [F(field) if isinstance(field, str) else field for field in column.order]
-        if is_descending:
-            return [OrderBy(field, descending=True, nulls_last=True) for field in fields]
-        return [OrderBy(field) for field in fields]
+        return [OrderBy(field, descending=is_descending) for field in fields]
 
     def _sort_address(self, column: Column) -> str:
         """Click once for the usual direction of that column, again for the other."""

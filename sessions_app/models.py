@@ -120,6 +120,7 @@ class ComputeSession(models.Model):
                 condition=Q(stops_at__isnull=False, ended_at__isnull=True),
                 name="session_stops",
             ),
+            models.Index(fields=("-created_at", "id"), name="session_newest"),
             models.Index(fields=("owner", "-created_at"), name="session_owner"),
             models.Index(fields=("project", "-created_at"), name="session_project"),
         )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import F, OuterRef, Q, Subquery
-from django.db.models.functions import NullIf
+from django.db.models.functions import Coalesce, NullIf
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -29,10 +29,10 @@ from common.toasts import offer_undo
 IMAGES_SHOWN = 3
 
 
-def _share(slot_name: str) -> Subquery:
-    """How full an agent is of one slot, in thousandths."""
+def _share(slot_name: str) -> Coalesce:
+    """How full an agent is of one slot, in thousandths; of what it lacks, 0."""
     slots = AgentSlot.objects.filter(agent=OuterRef("pk"), slot_name=slot_name)
-    return Subquery(slots.values(share=F("occupied") * 1000 / NullIf(F("capacity"), 0)))
+    return Coalesce(Subquery(slots.values(share=F("occupied") * 1000 / NullIf(F("capacity"), 0))), 0)
 
 
 TABLE = declare(

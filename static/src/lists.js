@@ -2,10 +2,6 @@
 // filter form stay out of the address.
 import { attach } from "./features.js";
 
-attach("[data-bulk]", (bar) => new Picks(bar));
-for (const form of document.querySelectorAll("[data-filters]")) form.addEventListener("submit", leaveOutEmpty);
-addEventListener("pageshow", () => document.querySelectorAll("[data-filters] :disabled").forEach((field) => (field.disabled = false)));
-
 class Picks {
   constructor(bar) {
     this.bar = bar;
@@ -60,3 +56,7 @@ class Picks {
 function leaveOutEmpty({ currentTarget }) {
   for (const field of currentTarget.elements) if (field.name && field.value === "") field.disabled = true;
 }
+
+attach("[data-bulk]", (bar) => new Picks(bar));
+for (const form of document.querySelectorAll("[data-filters]")) form.addEventListener("submit", leaveOutEmpty);
+addEventListener("pageshow", () => document.querySelectorAll("[data-filters] :disabled").forEach((field) => (field.disabled = false)));

@@ -40,6 +40,12 @@ MOST_ON_ONE = 50
 PASSWORD_LENGTH = 24
 ENDS = (Reason.USER_REQUESTED, Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason.AGENT_LOST)
 LIVE_STATUSES = (*[Status.RUNNING] * 7, Status.PENDING, Status.STARTING, Status.TERMINATING)
+LIVE_REASONS = {
+    Status.RUNNING: Reason.CONTAINERS_UP,
+    Status.PENDING: Reason.ENQUEUED,
+    Status.STARTING: Reason.IMAGE_READY,
+    Status.TERMINATING: Reason.USER_REQUESTED,
+}
 AGENT_STATES = (
     *[AgentState.CONNECTED] * 16,
     AgentState.DRAINING,
@@ -178,7 +184,7 @@ def _make_sessions(stock: Stock, count: int, chance: random.Random) -> None:
 def _session(stock: Stock, number: int, chance: random.Random, now: datetime) -> ComputeSession:
     is_live = chance.randrange(100) < LIVE_OF_100
     status = chance.choice(LIVE_STATUSES) if is_live else Status.TERMINATED
-    reason = Reason.CONTAINERS_UP if is_live else chance.choice(ENDS)
+    reason = LIVE_REASONS[status] if is_live else chance.choice(ENDS)
     if reason is Reason.AGENT_LOST:
         status = Status.ERROR
     owner_number = chance.randrange(PEOPLE)
