@@ -1,5 +1,7 @@
-// Live logs: [data-log-url] is a stream of text. The view stays at the end until a person scrolls up.
+// Live logs: [data-log-url] is a stream of text. The view stays at the end until a person scrolls up or pauses; then
+// nothing that was read goes, and when twice as much has come as is kept otherwise, no more is read until they follow again.
 import { attach } from "./features.js";
+import { LogSearch, highlight } from "./log_search.js";
 import { LogText } from "./log_text.js";
 import { backOff } from "./requests.js";
 
@@ -7,19 +9,25 @@ const MAX_LINES = 10_000;
 const LEAVE_HIDDEN_MS = 10_000;
 const NEAR_END_PX = 24;
 const NO_OUTPUT = "No output yet.";
+const LINE = /^#L(\d{1,9})$/;
 
 class LiveLog {
   constructor(frame) {
     this.frame = frame;
+    this.view = frame.querySelector("[data-log-view]");
     this.lines = frame.querySelector("[data-log-lines]");
+    this.numbers = frame.querySelector("[data-log-numbers]");
     this.state = frame.querySelector("[data-log-state]");
     this.empty = frame.querySelector("[data-log-empty]");
     this.followButton = frame.querySelector("[data-log-follow]");
+    this.news = frame.querySelector("[data-log-news]");
     this.isFollowing = true;
     this.attempt = 0;
+    this.text = new LogText(MAX_LINES);
     this.empty.textContent = NO_OUTPUT;
     if (matchMedia("(max-width: 767.98px)").matches) this.wrap(frame.querySelector("[data-log-wrap]"));
     this.listen();
+    this.aim();
     this.read();
   }
 
@@ -27,11 +35,19 @@ class LiveLog {
     this.stopListening = new AbortController();
     const { signal } = this.stopListening;
     const on = (target, name, react) => target.addEventListener(name, react, { signal });
-    on(this.lines, "scroll", () => this.noticeScroll());
+    on(this.view, "scroll", () => this.noticeScroll());
+    on(this.numbers, "click", (event) => this.linkTo(event));
     on(this.followButton, "click", () => this.follow(!this.isFollowing));
     on(this.frame.querySelector("[data-log-wrap]"), "click", ({ currentTarget }) => this.wrap(currentTarget));
     on(document, "visibilitychange", () => this.noticeHidden());
+    on(window, "hashchange", () => this.aim());
     if (this.frame.dataset.logRefresh) on(document.body, this.frame.dataset.logRefresh, () => this.hasEnded && this.read());
+    this.search = new LogSearch(this.frame, { text: () => this.drawn(), reveal: (range) => this.reveal(range), on });
+  }
+
+  drawn() {
+    this.text.drawInto(this.lines, this.numbers);
+    return this.text;
   }
 
   /** Reads the log from its kept beginning; a second call takes the place of the first. */
@@ -55,6 +71,7 @@ class LiveLog {
   async pour(response, reading) {
     this.attempt = 0;
     this.text = new LogText(MAX_LINES);
+    this.text.wanted = this.target;
     this.draw();
     this.show("live", "Live");
     const stream = response.body.pipeThrough(new TextDecoderStream());
@@ -64,19 +81,31 @@ class LiveLog {
       if (done) break;
       this.text.add(value);
       this.drawing ??= requestAnimationFrame(() => this.draw());
+      if (this.text.isFull) await this.untilFollowed();
     }
     this.hasEnded = true;
     this.draw();
     this.ended("End of the log");
   }
 
+  /** Whoever reads what was written is not overrun: the stream waits, and with it the memory. */
+  async untilFollowed() {
+    this.show("waiting", "Paused");
+    await new Promise((resolve) => (this.goOn = resolve));
+    this.goOn = null;
+    this.show("live", "Live");
+  }
+
   draw() {
     cancelAnimationFrame(this.drawing);
     this.drawing = null;
-    this.text.drawInto(this.lines);
+    this.text.drawInto(this.lines, this.numbers);
     this.empty.hidden = !this.text.isEmpty;
     this.empty.textContent = this.hasEnded ? "Nothing was written." : NO_OUTPUT;
-    if (this.isFollowing) this.lines.scrollTop = this.lines.scrollHeight;
+    this.search.again();
+    if (this.target) this.showTarget();
+    if (this.isFollowing) this.goToEnd();
+    else this.tellNews();
   }
 
   ended(words) {
@@ -84,23 +113,84 @@ class LiveLog {
     this.show("ended", words);
   }
 
+  // Where one looks
+
+  goToEnd() {
+    this.view.scrollTop = this.view.scrollHeight;
+    this.ownTop = this.view.scrollTop;
+  }
+
+  /** A person's own scrolling; ours is told of late, when they may have paused. */
   noticeScroll() {
-    const { scrollTop, scrollHeight, clientHeight } = this.lines;
+    const { scrollTop, scrollHeight, clientHeight } = this.view;
+    if (scrollTop === this.ownTop) return;
     this.setFollowing(scrollHeight - scrollTop - clientHeight < NEAR_END_PX);
   }
 
   follow(isFollowing) {
+    this.target = this.text.wanted = null;
     this.setFollowing(isFollowing);
-    if (isFollowing) this.lines.scrollTop = this.lines.scrollHeight;
+    if (isFollowing) this.goToEnd();
   }
 
   setFollowing(isFollowing) {
+    if (isFollowing && this.target) return; // on the way to a line
+    if (isFollowing !== this.isFollowing) this.seenLine = this.text.lastLine;
     this.isFollowing = isFollowing;
+    this.text.hold(!isFollowing);
     this.followButton.setAttribute("aria-pressed", String(isFollowing));
+    this.tellNews();
+    if (!isFollowing || !this.goOn) return;
+    this.draw();
+    this.goOn();
+  }
+
+  tellNews() {
+    const count = this.isFollowing ? 0 : this.text.lastLine - (this.seenLine ?? this.text.lastLine);
+    const words = count > 0 ? `${count} new` : "";
+    this.news.textContent = this.target ? `Going to line ${this.target}` : words;
+  }
+
+  reveal(range) {
+    const { top, bottom } = range.getBoundingClientRect();
+    const view = this.view.getBoundingClientRect();
+    this.setFollowing(false);
+    if (top < view.top || bottom > view.bottom) this.view.scrollTop += top - view.top - view.height / 3;
+  }
+
+  // A line by its address
+
+  aim() {
+    const wanted = LINE.exec(location.hash)?.[1];
+    this.target = this.text.wanted = wanted ? Number(wanted) : null;
+    if (!this.target) return highlight("log-line", []);
+    this.isFollowing = false;
+    this.followButton.setAttribute("aria-pressed", "false");
+    this.showTarget();
+  }
+
+  /** Until the line has come, old ones go as ever; from then on nothing does. */
+  showTarget() {
+    if (this.text.lastLine < this.target && !this.hasEnded) return;
+    const range = this.text.rangeOf(Math.min(this.target, this.text.lastLine));
+    this.target = this.text.wanted = null;
+    this.seenLine = this.text.lastLine;
+    this.text.hold(true);
+    this.tellNews();
+    if (!range) return;
+    highlight("log-line", [range]);
+    this.reveal(range);
+  }
+
+  linkTo({ clientY }) {
+    const { top, height } = this.numbers.getBoundingClientRect();
+    const count = this.text.lastLine - this.text.firstLine + 1;
+    history.replaceState(history.state, "", `#L${this.text.firstLine + Math.floor(((clientY - top) / height) * count)}`);
+    this.aim();
   }
 
   wrap(button) {
-    const isWrapped = this.lines.classList.toggle("is-wrapped");
+    const isWrapped = this.view.classList.toggle("is-wrapped");
     button.setAttribute("aria-pressed", String(isWrapped));
   }
 
@@ -115,7 +205,7 @@ class LiveLog {
   }
 
   leave() {
-    if (this.hasEnded) return;
+    if (this.hasEnded || this.goOn) return;
     this.hasLeft = true;
     clearTimeout(this.retry);
     this.reading.abort();
@@ -129,6 +219,8 @@ class LiveLog {
   end() {
     clearTimeout(this.retry);
     clearTimeout(this.leaving);
+    this.search.end();
+    highlight("log-line", []);
     this.stopListening.abort();
     this.reading.abort();
   }
