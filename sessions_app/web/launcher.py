@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from accounts.chosen_project import chosen_project
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import BerthError
@@ -65,7 +66,9 @@ def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
         return {**earlier, **typed}, trouble
     kept = {name: earlier[name] for name in NOT_IN_ADDRESS if name in earlier}
     lists = {name: request.GET.getlist(name) for name in SEVERAL}
-    return {"name": suggest_name(actor, "session"), **kept, **typed, **lists}, trouble
+    name = chosen_project(request)
+    chosen = {"project": name} if name else {}
+    return {"name": suggest_name(actor, "session"), **chosen, **kept, **typed, **lists}, trouble
 
 
 def _try_enqueue(actor: Actor, form: LauncherForm) -> ComputeSession | None:

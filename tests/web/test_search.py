@@ -9,6 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts import services
 from accounts.models import User
 from portal.web.search import split
 from tests import factories
@@ -124,6 +125,20 @@ def test_one_works_in_a_project_and_in_all_again(place: Place, browser: Client) 
     assert browser.post("/project/", {"project": "none-of-mine"}).status_code == 404
     assert browser.post("/project/", {"project": "", "back": "https://elsewhere.example/"})["Location"] == "/"
     assert browser.session["chosen_project"] == ""
+
+
+def test_the_launcher_begins_with_the_chosen_project(place: Place, browser: Client) -> None:
+    place.project.name = "aaa"
+    place.project.save()
+    other = factories.make_project(place.project.domain, name="zzz")
+    services.add_member(actor=factories.SYSTEM, project=other, user=place.owner)
+    browser.post("/project/", {"project": "zzz"})
+
+    page = browser.get("/sessions/new/").content.decode()
+
+    assert re.search(r'value="zzz"[^>]*(selected|checked)', page)
+    assert re.search(r'name="project" value="zzz"[^>]*aria-current="true"', page)
+    assert not re.search(r'value="aaa"[^>]*(selected|checked)', page)
 
 
 def test_who_has_both_menus_can_switch(people: People, browser_of: BrowserOf) -> None:
