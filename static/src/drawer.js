@@ -6,9 +6,10 @@ export function startDrawer() {
   const dialog = document.getElementById("drawer");
   if (!dialog) return;
   const body = dialog.querySelector("#drawer-body");
+  const page = dialog.querySelector("[data-drawer-page]");
 
   const show = (link) => {
-    dialog.querySelector("[data-drawer-page]").href = link.href;
+    page.href = link.href;
     dialog.setAttribute("aria-label", link.getAttribute("aria-label") || link.textContent.trim() || "Details");
     body.replaceChildren();
     if (!dialog.open) dialog.showModal();
@@ -35,6 +36,10 @@ export function startDrawer() {
     else history.replaceState(null, "", withOpen(null));
   });
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  // What is shown was written for its own address: "?page=2" is of that, not of the page behind.
+  body.addEventListener("htmx:afterSwap", () => {
+    for (const link of body.querySelectorAll('a[href^="?"]')) link.href = new URL(link.getAttribute("href"), page.href);
+  });
   addEventListener("popstate", follow);
   follow();
 }
