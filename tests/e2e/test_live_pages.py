@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 from tests.e2e.conftest import Browse
 from tests.e2e.pages import do_not_reload, expect_status, has_not_reloaded
 from tests.e2e.person import Person
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -33,6 +34,40 @@ def test_a_batch_session_shows_its_log_and_its_exit_code_as_they_come(browse: Br
     expect(page.get_by_text("Exit code 7")).to_be_visible()
     expect_status(page, "Terminated")
     assert has_not_reloaded(page)
+
+
+def test_a_log_is_searched_paused_and_linked_to_by_its_lines(browse: Browse, user: Person) -> None:
+    command = "for number in $(seq 300); do echo entry $number of many; done; echo the end"
+    session_id = user.start_session(type="batch", command=command)
+    user.wait_for_status(session_id, "TERMINATED")
+    page = browse(user)
+    page.goto(f"/sessions/{session_id}/?tab=log")
+    log = page.get_by_role("region", name="Log of main1")
+    expect(log.get_by_role("status").first).to_have_text("End of the log")
+
+    log.get_by_label("Search in the log").fill("ENTRY 2")
+    expect(log.get_by_text("111 of 111")).to_be_visible()
+    log.get_by_role("button", name="Next").click()
+    expect(log.get_by_text("1 of 111", exact=True)).to_be_visible()
+    expect(log.get_by_role("button", name="Follow")).to_have_attribute("aria-pressed", "false")
+
+    page.goto(f"/sessions/{session_id}/?tab=log#L120")
+    page.reload()
+    expect(log.get_by_role("status").first).to_have_text("End of the log")
+    marked = "() => [...(CSS.highlights.get('log-line') ?? [])].map(String).join()"
+    wait_until(lambda: page.evaluate(marked) == "entry 120 of many")
+
+
+def test_stopping_can_be_taken_back(browse: Browse, user: Person) -> None:
+    session = user.start_running_session()
+    page = browse(user)
+    page.goto(f"/sessions/{session['id']}/")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("It will be stopped in")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("goes on")).to_be_visible()
+    assert user.session(session["id"])["stops_at"] is None
+    expect_status(page, "Running")
 
 
 def test_the_list_follows_sessions_that_start_and_stop_elsewhere(browse: Browse, user: Person) -> None:
