@@ -46,6 +46,7 @@ function start(form) {
     say(summary.querySelector("[data-verdict]")?.textContent ?? "");
   });
   heed(JSON.parse(form.dataset.room));
+  form.querySelector(".is-invalid")?.focus();
 }
 
 /** A range input beside a number: either moves the other. Marks show what the image needs and what is free. */

@@ -75,6 +75,20 @@ def test_what_is_too_much_is_said_before_it_is_asked_for(browse: Browse, user: P
     expect(page.locator("[data-verdict]")).to_contain_text("Starts now on")
 
 
+def test_what_was_refused_has_the_focus_and_nothing_typed_is_lost(browse: Browse, user: Person) -> None:
+    page = browse(user)
+    page.goto("/sessions/new/?name=refused&type=batch&size=small")
+    page.get_by_text("Variables, shared memory").click()
+    page.get_by_label("Environment variables").fill("TOKEN=geheim")
+    page.get_by_role("button", name="Launch").click()
+
+    expect(page.get_by_text("A batch session needs a command to run.").first).to_be_visible()
+    expect(page.get_by_label("Command", exact=True)).to_be_focused()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("refused")
+    expect(page.get_by_role("radio", name=re.compile("^Small"))).to_be_checked()
+    expect(page.get_by_label("Environment variables")).to_have_value("TOKEN=geheim")
+
+
 def test_variables_stay_out_of_the_address_and_of_what_is_copied(browse: Browse, user: Person) -> None:
     page = browse(user)
     page.goto("/sessions/new/")
