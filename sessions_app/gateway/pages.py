@@ -10,8 +10,15 @@ from django.urls import reverse
 
 from common.proxy import Headers
 from sessions_app.gateway.ports import Admission
+from sessions_app.states import Status
 
 REFRESH_S = 2
+STAGES = {
+    Status.PENDING: "waits for a machine with room",
+    Status.SCHEDULED: "has its machine and starts soon",
+    Status.PREPARING: "is being prepared: its machine gets the image, a network and the folders",
+    Status.STARTING: "is starting its container",
+}
 _PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 _PRIVATE: Headers = [
     (b"cache-control", b"no-store"),
@@ -75,7 +82,8 @@ def waiting(admission: Admission) -> Page:
     return Page(
         503,
         f"{admission.title} opens as soon as it can",
-        f"The session “{admission.session_name}” is {admission.status.lower()}.",
+        f"The session “{admission.session_name}” {STAGES.get(admission.status, 'is being prepared')}.",
+        hint="This page turns into the app by itself.",
         refresh_s=REFRESH_S,
         links=session_links(admission.presence.session_id),
     )

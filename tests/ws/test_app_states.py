@@ -36,6 +36,7 @@ async def test_a_waiting_session_turns_into_its_app_by_itself(stage: Stage) -> N
         assert page.status == 503
         assert 'http-equiv="refresh"' in page.text
         assert "Lab opens as soon as it can" in page.text
+        assert "waits for a machine with room" in page.text
         await in_thread(stage.run)()
         async with asyncio.timeout(10):
             while (await browser.request("GET", host, "/", headers=NAVIGATION)).status != 200:
