@@ -1,6 +1,7 @@
 """What the gateway itself answers on an app's host: one small page, or one line for what is not a page."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,7 @@ from sessions_app.gateway.ports import Admission
 from sessions_app.states import Status
 
 REFRESH_S = 2
-STAGES = {
+STAGES: Mapping[str, str] = {
     Status.PENDING: "waits for a machine with room",
     Status.SCHEDULED: "has its machine and starts soon",
     Status.PREPARING: "is being prepared: its machine gets the image, a network and the folders",
