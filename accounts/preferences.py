@@ -9,7 +9,9 @@ from common.actors import Actor
 
 def column_choice(actor: Actor, table: str) -> Mapping[str, bool]:
     """{column: whether it is shown}, as far as the person said. One query."""
-    chosen = ListColumns.objects.filter(user_id=actor.user_id or 0, table=table).values_list("shown", flat=True)
+    chosen = ListColumns.objects.filter(user_id=actor.user_id or 0, table=table).values_list(
+        "shown", flat=True
+    )
     return chosen.first() or {}
 
 

@@ -19,7 +19,9 @@ def main() -> int:
     parser.add_argument("bench", choices=BENCHES)
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the numbers here too")
     parser.add_argument(
-        "--data", metavar="DIR", help="measure the portal that runs on this data directory (live, start, memory)"
+        "--data",
+        metavar="DIR",
+        help="measure the portal that runs on this data directory (live, start, memory)",
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of ours and the peer (default: 5)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only measures whose name holds this")
