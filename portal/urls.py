@@ -25,7 +25,9 @@ urlpatterns = [
     path("notifications/", notifications.notification_list, name="notifications"),
     path("notifications/bell/", notifications.bell, name="notifications-bell"),
     path("notifications/read/", notifications.read_all, name="read-notifications"),
-    path("notifications/<int:notification_id>/read/", notifications.read_notification, name="read-notification"),
+    path(
+        "notifications/<int:notification_id>/read/", notifications.read_notification, name="read-notification"
+    ),
     path(
         "announcements/<int:announcement_id>/dismiss/",
         notifications.dismiss_announcement,

@@ -97,6 +97,7 @@ PUT    api-folder-file                     401        404        404        404 
 DELETE api-folder-file                     401        404        404        404        204        404        204        204
 GET    api-session-list                    401        200        200        200        200        200        200        200
 POST   api-session-list                    401        404        404        201        201        201        403        403  session
+POST   api-session-check                   401        404        404        200        200        200        403        403  session
 GET    api-session-detail                  401        404        404        404        200        200        200        200
 DELETE api-session-detail                  401        404        404        404        202        202        202        202
 GET    api-session-logs                    401        404        404        404        200        200        200        200
