@@ -248,9 +248,11 @@ function monospace() {
 
 /** Places with tabs, by their blank frame: as the server wrote it, before a shell starts in it. */
 const blanks = new Map();
+const known = new WeakSet();
 const noteBlanks = (root) => {
   for (const place of [...(root.matches?.("[data-terminals]") ? [root] : []), ...root.querySelectorAll("[data-terminals]")]) {
-    blanks.set(place, place.querySelector("[data-terminal-url]").cloneNode(true));
+    if (!known.has(place)) blanks.set(place, place.querySelector("[data-terminal-url]").cloneNode(true));
+    known.add(place);
   }
 };
 const startTabs = () => {
