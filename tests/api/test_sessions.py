@@ -18,7 +18,7 @@ ERROR_KEYS = {"code", "message", "hint", "fields"}
 OUT_KEYS = {
     "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project", "domain",
     "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position", "agents", "apps", "memory_kill",
-    "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at",
+    "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
 }  # fmt: skip
 
 
