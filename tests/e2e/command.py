@@ -19,6 +19,8 @@ from tests.e2e.portal import own_environment
 
 BERTH = Path(sys.executable).with_name("berth")
 PATIENCE_S = 90.0
+# Tests that a shell runs in the background ignore Ctrl-C, and so would all that they start.
+HEARS_INTERRUPTS = ("env", "--default-signal=INT")
 
 
 class CommandLine:
@@ -55,7 +57,7 @@ class CommandLine:
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [BERTH, *arguments],
+            [*HEARS_INTERRUPTS, BERTH, *arguments],
             env=self._environment,
             cwd=self.home,
             stdin=subprocess.DEVNULL,
