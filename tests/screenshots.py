@@ -6,7 +6,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,13 +19,14 @@ from tests.e2e.conftest import BROWSER_OPTIONS, signed_in_state
 from tests.e2e.every_page import OF_SUPERADMINS, PAGES, pages_of_session
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
+from tests.waiting import wait_until
 
 IMAGES = CHECKOUT / "docs" / "images"
 WINDOW: ViewportSize = {"width": 1280, "height": 800}
 WIDTHS = (360, 768, 1440)
 THEMES = ("light", "dark")
 DRAWN_S = 1.0
-WORKED_S = 100.0  # so that charts have something to show
+SAMPLES = 9  # so that charts have something to show
 WORK = """
 for epoch in $(seq 1 400); do
   python -c 'sum(n * n for n in range(2_000_000)); open("/tmp/weights", "wb").write(bytes(2**24))'
@@ -82,7 +82,7 @@ def set_stage(portal: RunningPortal) -> Stage:
     mounts = [{"folder": folder}]
     notebook = user.start_running_session(name="notebook", mounts=mounts)
     training = user.start_running_session(name="training", type="batch", command=WORK, mounts=mounts)
-    time.sleep(WORKED_S)
+    wait_until(lambda: user.samples(training["id"]) >= SAMPLES, deadline_s=300, interval_s=1)
     return Stage(user, portal.person("superadmin"), notebook, training)
 
 

@@ -58,6 +58,11 @@ class Person:
         """Ids of all that this person sees and that has not ended."""
         return [row["id"] for row in self._get("sessions/")["results"] if row["status"] not in ENDED]
 
+    def samples(self, session_id: str) -> int:
+        """How often it was measured what the session uses, lately."""
+        told = self._get(f"sessions/{session_id}/metrics/?window=15m")
+        return len(told["kernels"][0]["at"])
+
     def tokens(self) -> list[dict[str, Any]]:
         """Their API tokens."""
         return list(self._get("keypairs/")["results"])
