@@ -6,6 +6,9 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from agents.runtime.base import PullProgress
 from common.actors import Actor
 from common.slots import format_bytes, format_slots
@@ -18,11 +21,11 @@ from sessions_app.selectors import Action, may
 from sessions_app.states import REASON_SENTENCES, Reason, Status
 
 STAGES = (
-    (Status.PENDING, "Queued"),
-    (Status.SCHEDULED, "Scheduled"),
-    (Status.PREPARING, "Preparing"),
-    (Status.STARTING, "Starting"),
-    (Status.RUNNING, "Ready"),
+    (Status.PENDING, gettext_noop("Queued")),
+    (Status.SCHEDULED, gettext_noop("Scheduled")),
+    (Status.PREPARING, gettext_noop("Preparing")),
+    (Status.STARTING, gettext_noop("Starting")),
+    (Status.RUNNING, gettext_noop("Ready")),
 )
 
 
@@ -52,19 +55,21 @@ def memory_kill(session: ComputeSession) -> str:
     kernel = memory_kills.killed_kernel(session)
     if kernel is None or session.outcome_reason == Reason.OUT_OF_MEMORY:
         return ""
-    return memory_kills.sentence(session, kernel)
+    return str(memory_kills.sentence(session, kernel))
 
 
 def headline(session: ComputeSession) -> str:
     """What its owner may expect next, on its page."""
     if session.type == SessionType.BATCH:
-        return "The command runs; its output is in the log." if session.is_running else ""
-    goal = session.image.app_hints[0].title if session.image.app_hints else "The terminal"
+        return _("The command runs; its output is in the log.") if session.is_running else ""
+    app = session.image.app_hints[0].title if session.image.app_hints else ""
     if session.is_running:
-        return f"{goal} is ready."
-    if session.is_live and session.status != Status.TERMINATING:
-        return f"{goal} opens from here as soon as it is ready; no need to reload."
-    return ""
+        return _("{app} is ready.").format(app=app) if app else _("The terminal is ready.")
+    if not session.is_live or session.status == Status.TERMINATING:
+        return ""
+    if not app:
+        return _("The terminal opens from here as soon as it is ready; no need to reload.")
+    return _("{app} opens from here as soon as it is ready; no need to reload.").format(app=app)
 
 
 def launcher_query(session: ComputeSession, changes: Mapping[str, str] = MappingProxyType({})) -> str:
@@ -78,23 +83,24 @@ def explanation(session: ComputeSession) -> str:
     if session.status == Status.RUNNING:
         return ""
     if session.status == Status.PENDING and session.queue_position:
-        return f"Number {session.queue_position} in the queue. {session.status_message}"
-    return session.status_message
+        sentence = _("Number {position} in the queue. {why}")
+        return sentence.format(position=session.queue_position, why=session.status_message)
+    return str(session.status_message)
 
 
 def short_explanation(session: ComputeSession) -> str:
     """The same in a table: one sentence, without what the engine said."""
     if session.stops_at and session.is_live and session.status != Status.TERMINATING:
-        return "It will be stopped in a moment."
+        return _("It will be stopped in a moment.")
     if session.status_reason in set(Reason) and session.status != Status.RUNNING:
-        return REASON_SENTENCES[Reason(session.status_reason)]
+        return str(REASON_SENTENCES[Reason(session.status_reason)])
     return explanation(session)
 
 
 def columns() -> Head:
     """The head of a short table of sessions, without sorting."""
-    labels = {"name": "Name", "status": "Status", "resources": "Resources", "machine": "Machine"}
-    labels |= {"started": "Started", "actions": ""}
+    labels = {"name": _("Name"), "status": _("Status"), "resources": _("Resources"), "machine": _("Machine")}
+    labels |= {"started": _("Started"), "actions": ""}
     return Head(
         {"name": name, "label": label, "is_number": name == "started"} for name, label in labels.items()
     )
@@ -110,12 +116,14 @@ def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dic
     for index, (status, label) in enumerate(STAGES):
         since = reached.get(status.value)
         following = next(
-            (reached[later.value] for later, _ in STAGES[index + 1 :] if later.value in reached), end
+            (reached[later.value] for later, _label in STAGES[index + 1 :] if later.value in reached), end
         )
-        shown.append({"label": label, **_step(status, since, following, end)})
+        shown.append({"label": _(label), **_step(status, since, following, end)})
         if status is Status.PREPARING and pull and session.status == status:
             shown[-1] |= {
-                "note": f"{format_bytes(pull.done_bytes)} of {format_bytes(pull.total_bytes)}",
+                "note": _("{done} of {total}").format(
+                    done=format_bytes(pull.done_bytes), total=format_bytes(pull.total_bytes)
+                ),
                 "done": pull.done_bytes,
                 "total": pull.total_bytes,
             }
@@ -142,7 +150,7 @@ def history(session: ComputeSession) -> list[dict[str, Any]]:
         {
             "at": line.happened_at,
             "status": line.to_status,
-            "text": "" if line.message.rstrip(".").upper() == line.to_status else line.message,
+            "text": "" if line.to_status == Status.RUNNING else str(line.message),  # the badge says it
             "actor": "" if line.actor_label == "system" else line.actor_label,
         }
         for line in reversed(session.transitions.all())

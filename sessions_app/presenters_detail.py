@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from common.actors import Actor
 from common.slots import CPU, MEM, format_bytes
@@ -18,14 +20,18 @@ from sessions_app.sizes import size_like, typed_amount
 from sessions_app.states import Reason, Status
 
 TABS = {
-    "overview": ("Overview", "dashboard", Action.VIEW),
-    "terminal": ("Terminal", "terminal-2", Action.OPEN_TERMINAL),
-    "log": ("Log", "file-text", Action.READ_LOGS),
-    "charts": ("Charts", "chart-area-line", Action.VIEW),
-    "folders": ("Folders", "folder", Action.VIEW),
-    "history": ("History", "history", Action.VIEW),
+    "overview": (gettext_noop("Overview"), "dashboard", Action.VIEW),
+    "terminal": (gettext_noop("Terminal"), "terminal-2", Action.OPEN_TERMINAL),
+    "log": (gettext_noop("Log"), "file-text", Action.READ_LOGS),
+    "charts": (gettext_noop("Charts"), "chart-area-line", Action.VIEW),
+    "folders": (gettext_noop("Folders"), "folder", Action.VIEW),
+    "history": (gettext_noop("History"), "history", Action.VIEW),
 }
-WINDOWS = {Window.QUARTER: "15 minutes", Window.HOUR: "1 hour", Window.ALL: "All"}
+WINDOWS = {
+    Window.QUARTER: gettext_noop("15 minutes"),
+    Window.HOUR: gettext_noop("1 hour"),
+    Window.ALL: gettext_noop("All"),
+}
 
 ENDED_BY_ITSELF = frozenset(
     {Reason.USER_REQUESTED, Reason.ADMIN_REQUESTED, Reason.COMMAND_FINISHED, Reason.LIFETIME_OVER}
@@ -41,7 +47,7 @@ def chosen_tab(asked: str) -> str:
 def tabs(actor: Actor, session: ComputeSession, chosen: str) -> list[dict[str, Any]]:
     """As includes/tabs.html shows them; those that the reader may open."""
     return [
-        {"label": label, "icon": icon, "url": f"?tab={name}", "is_active": name == chosen}
+        {"label": _(label), "icon": icon, "url": f"?tab={name}", "is_active": name == chosen}
         for name, (label, icon, action) in TABS.items()
         if may(actor, session, action)
     ]
@@ -50,7 +56,7 @@ def tabs(actor: Actor, session: ComputeSession, chosen: str) -> list[dict[str, A
 def windows(chosen: Window) -> list[dict[str, Any]]:
     """How much of its life the charts show, as links: [{"label", "url", "is_active"}]."""
     return [
-        {"label": label, "url": f"?tab=charts&window={window}", "is_active": window == chosen}
+        {"label": _(label), "url": f"?tab=charts&window={window}", "is_active": window == chosen}
         for window, label in WINDOWS.items()
     ]
 
@@ -75,18 +81,17 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
         kernel = memory_kills.killed_kernel(session)
         if kernel is None:
             return None
-        text = memory_kills.sentence(session, kernel)
         return {
-            "title": "A program ran out of memory",
-            "text": text,
+            "title": _("A program ran out of memory."),
+            "text": str(memory_kills.sentence(session, kernel)),
             "remedies": _more_memory(session) if is_own else [],
         }
     reason = _reason_of_end(session)
     if reason is None or reason in ENDED_BY_ITSELF:
         return None
     return {
-        "title": TITLES.get(reason, "It ended by an error"),
-        "text": session.status_message,
+        "title": _(TITLES.get(reason, OTHER_TITLE)),
+        "text": str(session.status_message),
         "remedies": remedies(session, reason, is_own=is_own),
     }
 
@@ -95,18 +100,19 @@ def remedies(session: ComputeSession, reason: Reason, *, is_own: bool) -> list[d
     """Links that help after this end; only its owner starts it again."""
     found = []
     if reason in LOG_SAYS_WHY:
-        found.append({"label": "Read the end of the log", "url": "?tab=log", "icon": "file-text"})
+        found.append({"label": _("Read the end of the log"), "url": "?tab=log", "icon": "file-text"})
     if not is_own:
         return found
     if reason is Reason.OUT_OF_MEMORY:
         found += _more_memory(session)
     if reason is Reason.COMMAND_TIMED_OUT and session.timeout_s:
         longer = 2 * session.timeout_s
-        found += _again(session, f"Start again with {duration_words(longer)}", {"timeout_s": str(longer)})
+        label = _("Start again with {amount}").format(amount=duration_words(longer))
+        found += _again(session, label, {"timeout_s": str(longer)})
     if reason in OTHER_IMAGE_HELPS:
-        found += _again(session, "Start again with another image", {"image": ""})
+        found += _again(session, _("Start again with another image"), {"image": ""})
     if reason is Reason.FOLDER_UNAVAILABLE:
-        found += _again(session, "Start again without that folder", {})
+        found += _again(session, _("Start again without that folder"), {})
     return found
 
 
@@ -125,7 +131,7 @@ def _more_memory(session: ComputeSession) -> list[dict[str, str]]:
     twice = 2 * session.slots[MEM]
     cpu, mem = typed_amount(CPU, session.slots[CPU]), typed_amount(MEM, twice)
     changes = {"mem": mem, "size": size_like(cpu, mem)}
-    return _again(session, f"Start again with {format_bytes(twice)}", changes)
+    return _again(session, _("Start again with {amount}").format(amount=format_bytes(twice)), changes)
 
 
 def _again(session: ComputeSession, label: str, changes: Mapping[str, str]) -> list[dict[str, str]]:
@@ -133,17 +139,18 @@ def _again(session: ComputeSession, label: str, changes: Mapping[str, str]) -> l
     return [{"label": label, "url": url, "icon": "refresh"}]
 
 
+OTHER_TITLE = gettext_noop("It ended by an error.")
 TITLES = {
-    Reason.COMMAND_FAILED: "The command failed",
-    Reason.COMMAND_TIMED_OUT: "Its time was over",
-    Reason.CONTAINER_EXITED: "Its container ended",
-    Reason.OUT_OF_MEMORY: "It ran out of memory",
-    Reason.CONTAINER_LOST: "Its container is gone",
-    Reason.AGENT_LOST: "Its machine was lost",
-    Reason.IMAGE_MISSING: "The image is missing",
-    Reason.IMAGE_PULL_FAILED: "The image could not be fetched",
-    Reason.ENGINE_REFUSED: "The machine refused to start it",
-    Reason.NO_ROOM_ON_AGENT: "The machine was full",
-    Reason.FOLDER_UNAVAILABLE: "A folder is missing",
-    Reason.DEADLINE_PASSED: "It took too long",
+    Reason.COMMAND_FAILED: gettext_noop("The command failed."),
+    Reason.COMMAND_TIMED_OUT: gettext_noop("Its time was over."),
+    Reason.CONTAINER_EXITED: gettext_noop("Its container ended."),
+    Reason.OUT_OF_MEMORY: gettext_noop("It ran out of memory."),
+    Reason.CONTAINER_LOST: gettext_noop("Its container is gone."),
+    Reason.AGENT_LOST: gettext_noop("Its machine was lost."),
+    Reason.IMAGE_MISSING: gettext_noop("The image is missing."),
+    Reason.IMAGE_PULL_FAILED: gettext_noop("The image could not be fetched."),
+    Reason.ENGINE_REFUSED: gettext_noop("The machine refused to start it."),
+    Reason.NO_ROOM_ON_AGENT: gettext_noop("The machine was full."),
+    Reason.FOLDER_UNAVAILABLE: gettext_noop("A folder is missing."),
+    Reason.DEADLINE_PASSED: gettext_noop("It took too long."),
 }
