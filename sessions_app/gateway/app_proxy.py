@@ -30,6 +30,7 @@ from sessions_app.gateway.call import CUT_CODE, Call
 from sessions_app.gateway.connections import ConnectionCut, Kind, OpenConnections, TooManyConnections
 from sessions_app.gateway.cookie_guard import AppCookies, Shelf
 from sessions_app.gateway.fetch_rules import allows_http, allows_websocket, header
+from sessions_app.gateway.languages import in_language_of
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
 from sessions_app.tickets import AppPort, Door, is_secret, is_under, parse_app_host
 
@@ -76,13 +77,8 @@ class AppProxy:
             await self._fallback(scope, receive, send)
             return
         call = Call(scope, receive, send)
-        door = self.door_of(scope)
-        if door is None:
-            await call.answer(pages.no_such_place())
-        elif scope["path"].startswith(sign_in.OWN_PREFIX):
-            await self._answer_own(call, door)
-        else:
-            await self._enter(call, door)
+        with in_language_of(call.headers):
+            await self._answer(call)
 
     def take(self, exchange: Exchange) -> bool:
         """As server.Front: what can be carried at once."""
@@ -108,6 +104,15 @@ class AppProxy:
     async def close(self) -> None:
         """Close idle connections to apps."""
         await self._transport.close()
+
+    async def _answer(self, call: Call) -> None:
+        door = self.door_of(call.scope)
+        if door is None:
+            await call.answer(pages.no_such_place())
+        elif call.scope["path"].startswith(sign_in.OWN_PREFIX):
+            await self._answer_own(call, door)
+        else:
+            await self._enter(call, door)
 
     async def _answer_own(self, call: Call, door: Door) -> None:
         if call.scope["path"] == sign_in.CALLBACK_PATH and call.method == "GET" and not call.is_websocket:
@@ -166,8 +171,9 @@ class AppProxy:
         self, call: Call, door: Door, admission: Admission, secret: str, fault: UpstreamError
     ) -> None:
         """What a client gets that the app gave no answer to."""
-        obstacle = await self._what_stands_in_the_way(door, secret)
-        await call.answer(obstacle or await self._explain(fault, admission))
+        with in_language_of(call.headers):
+            obstacle = await self._what_stands_in_the_way(door, secret)
+            await call.answer(obstacle or await self._explain(fault, admission))
 
     async def _what_stands_in_the_way(self, door: Door, secret: str) -> pages.Page | None:
         """Asked anew, as the admission that led nowhere may be seconds old; None if the app is still open."""

@@ -9,6 +9,8 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from django.http.request import split_domain_port, validate_host
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from common import clock
 from common.errors import LimitExceeded, Unavailable
@@ -72,12 +74,12 @@ def door_of(port: AppPort) -> AppDoor | None:
 
 def lend_port(session: ComputeSession, app: str) -> AppPort:
     """The app's port; one is lent if it has none that we listen on. Raises LimitExceeded, Unavailable."""
-    for _ in range(_TRIES):
+    for _attempt in range(_TRIES):
         try:
             return _lend_port(session, app)
         except IntegrityError:
             continue  # another process took the same port at the same moment
-    raise Unavailable("No port for the app could be found.", hint="Try again.")
+    raise Unavailable(_("No port for the app could be found."), hint=_("Try again."))
 
 
 @transaction.atomic
@@ -89,8 +91,12 @@ def _lend_port(session: ComputeSession, app: str) -> AppPort:
     of_person = [door for door in doors if door.session.is_live and door.session.owner_id == session.owner_id]
     if len(of_person) - (mine is not None) >= max(1, len(_listening) // 2):
         raise LimitExceeded(
-            f"You have {len(of_person)} apps open by address, which is as many as one person may.",
-            hint="Stop a session that you do not need, or open the portal by a name.",
+            ngettext(
+                "You have {count} app open by address, which is as many as one person may.",
+                "You have {count} apps open by address, which is as many as one person may.",
+                len(of_person),
+            ).format(count=len(of_person)),
+            hint=_("Stop a session that you do not need, or open the portal by a name."),
         )
 
     port, rested = _choose(doors)
@@ -115,8 +121,15 @@ def _choose(doors: list[AppDoor]) -> tuple[int, AppDoor | None]:
     ]
     if not rested:
         raise Unavailable(
-            f"All {len(_listening)} ports for apps are lent or rest.",
-            hint="Try again in an hour, open the portal by a name, or ask an administrator for more BERTH_APPS_PORTS.",
+            ngettext(
+                "The only port for apps is lent or rests.",
+                "All {count} ports for apps are lent or rest.",
+                len(_listening),
+            ).format(count=len(_listening)),
+            hint=_(
+                "Try again in an hour, open the portal by a name, or ask an administrator for more "
+                "BERTH_APPS_PORTS."
+            ),
         )
     port = min(rested)[1]
     return port, lent[port]

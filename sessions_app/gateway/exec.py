@@ -6,6 +6,9 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from accounts.logins import Login, keypair_of_token
 from agents.models import Agent
 from agents.runtime.base import RuntimeFault
@@ -54,9 +57,8 @@ class ExecSocket(ProcessSocket):
             async with asyncio.timeout(ORDER_PATIENCE_S):
                 spec = await self._asked
         except TimeoutError:
-            raise InvalidInput(
-                f"Nothing was asked for in {ORDER_PATIENCE_S} s.", hint="Send what to run."
-            ) from None
+            sentence = _("Nothing was asked for in {seconds} s.").format(seconds=ORDER_PATIENCE_S)
+            raise InvalidInput(sentence, hint=_("Send what to run.")) from None
         return Order(*place, spec)
 
     def _find_place(self) -> tuple[Presence, str, Agent]:
@@ -64,8 +66,8 @@ class ExecSocket(ProcessSocket):
         keypair = keypair_of_token(token)
         if keypair is None:
             raise NotAuthenticated(
-                "There is no token, or it is unknown, revoked or expired.",
-                hint="Send “Authorization: Bearer <token>”.",
+                _("There is no token, or it is unknown, revoked or expired."),
+                hint=_("Send “Authorization: Bearer <token>”."),
             )
         session_id: UUID = self.scope["url_route"]["kwargs"]["session_id"]
         session = access_session(actor_of_user(keypair.user), session_id, Action.OPEN_TERMINAL)
@@ -84,14 +86,19 @@ class ExecSocket(ProcessSocket):
             name = parse_signal(message["signal"])
             self.obey_later(lambda process: process.signal(name))
         else:
-            raise InvalidInput("This message is neither “resize” nor “signal”.")
+            raise InvalidInput(_("This message is neither “resize” nor “signal”."))
 
     async def hear_bytes(self, data: bytes) -> None:
         if not self._asked.done() or data[:1] != b"\0" or self._has_end_of_input:
-            raise InvalidInput("Input begins with a byte 0, after the first message and before its end.")
+            raise InvalidInput(_("Input begins with a byte 0, after the first message and before its end."))
         self._untold_bytes += len(data) - 1
         if self._untold_bytes > INPUT_WINDOW_BYTES:
-            raise InvalidInput(f"More than {INPUT_WINDOW_BYTES} bytes of input were under way.")
+            sentence = ngettext(
+                "More than {count} byte of input was under way.",
+                "More than {count} bytes of input were under way.",
+                INPUT_WINDOW_BYTES,
+            )
+            raise InvalidInput(sentence.format(count=INPUT_WINDOW_BYTES))
         if len(data) > 1:
             self.type(data[1:])
         else:

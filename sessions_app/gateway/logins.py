@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
 
 from accounts.logins import Login
 from accounts.tokens import hash_secret, new_secret
@@ -79,7 +80,7 @@ def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -
     session = access_session(actor, session_id, Action.OPEN_APP)
     assert actor.user_id is not None, "a token is for a person"
     if not is_app_name(app):
-        raise NotFound("The session has no such app.")
+        raise NotFound(_("The session has no such app."))
     token, expires_at = new_secret(), clock.now() + TOKEN_LIFETIME
     origin: dict[str, Any] = (
         {"keypair_id": login.keypair_id} if login.keypair_id else {"login_key": login.session_key}

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from common.proxy import Headers
 from sessions_app.gateway.ports import Admission
@@ -15,11 +17,14 @@ from sessions_app.states import Status
 
 REFRESH_S = 2
 STAGES: Mapping[str, str] = {
-    Status.PENDING: "waits for a machine with room",
-    Status.SCHEDULED: "has its machine and starts soon",
-    Status.PREPARING: "is being prepared: its machine gets the image, a network and the folders",
-    Status.STARTING: "is starting its container",
+    Status.PENDING: gettext_noop("The session “{session}” waits for a machine with room."),
+    Status.SCHEDULED: gettext_noop("The session “{session}” has its machine and starts soon."),
+    Status.PREPARING: gettext_noop(
+        "The session “{session}” is being prepared: its machine gets the image, a network and the folders."
+    ),
+    Status.STARTING: gettext_noop("The session “{session}” is starting its container."),
 }
+OTHER_STAGE = gettext_noop("The session “{session}” is being prepared.")
 _PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 _PRIVATE: Headers = [
     (b"cache-control", b"no-store"),
@@ -72,19 +77,19 @@ def redirect(status: int, location: str, *cookies: str) -> tuple[int, Headers]:
 
 
 def session_links(session_id: UUID) -> tuple[dict[str, str], ...]:
-    return ({"label": "Back to the session", "url": reverse("session-detail", args=[session_id])},)
+    return ({"label": _("Back to the session"), "url": reverse("session-detail", args=[session_id])},)
 
 
 def portal_links() -> tuple[dict[str, str], ...]:
-    return ({"label": "Go to the portal", "url": "/"},)
+    return ({"label": _("Go to the portal"), "url": "/"},)
 
 
 def waiting(admission: Admission) -> Page:
     return Page(
         503,
-        f"{admission.title} opens as soon as it can",
-        f"The session “{admission.session_name}” {STAGES.get(admission.status, 'is being prepared')}.",
-        hint="This page turns into the app by itself.",
+        _("{app} opens as soon as it can").format(app=admission.title),
+        _(STAGES.get(admission.status, OTHER_STAGE)).format(session=admission.session_name),
+        hint=_("This page turns into the app by itself."),
         refresh_s=REFRESH_S,
         links=session_links(admission.presence.session_id),
     )
@@ -94,9 +99,11 @@ def starting(admission: Admission, waited_s: float) -> Page:
     is_late = waited_s > 60
     return Page(
         503,
-        f"{admission.title} is starting",
-        f"It starts in the session “{admission.session_name}” and will appear here.",
-        hint="This takes longer than usual. A terminal in the session shows its log under /tmp."
+        _("{app} is starting").format(app=admission.title),
+        _("It starts in the session “{session}” and will appear here.").format(
+            session=admission.session_name
+        ),
+        hint=_("This takes longer than usual. A terminal in the session shows its log under /tmp.")
         if is_late
         else "",
         refresh_s=REFRESH_S,
@@ -105,19 +112,19 @@ def starting(admission: Admission, waited_s: float) -> Page:
 
 
 def not_started(admission: Admission, why: str) -> Page:
-    links = session_links(admission.presence.session_id)
-    return Page(
-        502, f"{admission.title} did not start", why, hint="Reload this page to try again.", links=links
-    )
+    title = _("{app} did not start").format(app=admission.title)
+    return _to_reload(502, title, why, admission)
 
 
 def nothing_listens(admission: Admission) -> Page:
     port = admission.target.port if admission.target else 0
     return Page(
         502,
-        f"Nothing listens on port {port}",
-        f"Start a server on port {port} in the session “{admission.session_name}”; this page then turns into it.",
-        hint="It must listen on 0.0.0.0, not only on 127.0.0.1.",
+        _("Nothing listens on port {port}").format(port=port),
+        _("Start a server on port {port} in the session “{session}”; this page then turns into it.").format(
+            port=port, session=admission.session_name
+        ),
+        hint=_("It must listen on 0.0.0.0, not only on 127.0.0.1."),
         refresh_s=REFRESH_S,
         links=session_links(admission.presence.session_id),
     )
@@ -126,66 +133,79 @@ def nothing_listens(admission: Admission) -> Page:
 def ended(admission: Admission) -> Page:
     return Page(
         410,
-        "This session has ended",
-        f"The session “{admission.session_name}” does not run any more; its folders are kept.",
+        _("This session has ended"),
+        _("The session “{session}” does not run any more; its folders are kept.").format(
+            session=admission.session_name
+        ),
         links=session_links(admission.presence.session_id),
     )
 
 
 def unknown_app(admission: Admission) -> Page:
-    known = ", ".join(admission.known_apps) or "none"
+    apps = ", ".join(admission.known_apps)
+    sentence = (
+        _("The image of “{session}” has these apps: {apps}.")
+        if apps
+        else _("The image of “{session}” has no apps.")
+    )
     return Page(
         404,
-        f"There is no app called “{admission.app}” here",
-        f"The image of “{admission.session_name}” has these apps: {known}.",
-        hint="Any port of the session answers as p<number>, for example p8000.",
+        _("There is no app called “{app}” here").format(app=admission.app),
+        sentence.format(session=admission.session_name, apps=apps),
+        hint=_("Any port of the session answers as p<number>, for example p8000."),
         links=session_links(admission.presence.session_id),
     )
 
 
 def too_many(admission: Admission) -> Page:
-    text = f"“{admission.session_name}” has as many connections open as it may. Close some of its tabs."
-    return Page(503, "Too many connections", text, refresh_s=5)
+    text = _("“{session}” has as many connections open as it may. Close some of its tabs.")
+    return Page(503, _("Too many connections"), text.format(session=admission.session_name), refresh_s=5)
 
 
 def broken(admission: Admission, why: str, *, is_timeout: bool) -> Page:
+    title = _("{app} does not answer") if is_timeout else _("{app} gave no usable answer")
+    return _to_reload(504 if is_timeout else 502, title.format(app=admission.title), why, admission)
+
+
+def _to_reload(status: int, title: str, why: str, admission: Admission) -> Page:
     links = session_links(admission.presence.session_id)
-    title = f"{admission.title} does not answer" if is_timeout else f"{admission.title} gave no usable answer"
-    return Page(504 if is_timeout else 502, title, why, hint="Reload this page to try again.", links=links)
+    return Page(status, title, why, hint=_("Reload this page to try again."), links=links)
 
 
 def no_such_place() -> Page:
     return Page(
         404,
-        "There is nothing at this address",
-        "The address names no app of a session.",
+        _("There is nothing at this address"),
+        _("The address names no app of a session."),
         links=portal_links(),
     )
 
 
 def signed_out() -> Page:
-    text = "Open the app from its session in the portal."
-    return Page(401, "You are not signed in to this app", text, links=portal_links())
+    text = _("Open the app from its session in the portal.")
+    return Page(401, _("You are not signed in to this app"), text, links=portal_links())
 
 
 def from_elsewhere() -> Page:
-    return Page(403, "This request came from another site", "Only pages of the app itself may send it.")
+    return Page(403, _("This request came from another site"), _("Only pages of the app itself may send it."))
 
 
 def sign_in_failed() -> Page:
     return Page(
         403,
-        "The app could not be opened",
-        "The browser did not bring back what it was given at the start, or too much time has passed.",
-        hint="Open the app again from its session. If this stays, the browser does not keep the app's cookies: it may "
-        "refuse them, and under a name other than localhost it keeps them on https alone.",
+        _("The app could not be opened"),
+        _("The browser did not bring back what it was given at the start, or too much time has passed."),
+        hint=_(
+            "Open the app again from its session. If this stays, the browser does not keep the app's cookies: it may "
+            "refuse them, and under a name other than localhost it keeps them on https alone."
+        ),
         links=portal_links(),
     )
 
 
 def unclear_request(why: str) -> Page:
-    return Page(400, "The request cannot be understood", why)
+    return Page(400, _("The request cannot be understood"), why)
 
 
 def unknown_access() -> Page:
-    return Page(503, "The portal cannot check your access now", "It asks again by itself.", refresh_s=5)
+    return Page(503, _("The portal cannot check your access now"), _("It asks again by itself."), refresh_s=5)

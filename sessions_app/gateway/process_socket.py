@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from agents.models import Agent
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.runtime.base_async import Channel, Process, ProcessSpec
@@ -23,6 +25,7 @@ from sessions_app.gateway.access import open_connections
 from sessions_app.gateway.call import CUT_CODE
 from sessions_app.gateway.connections import ConnectionCut, Kind, TooManyConnections
 from sessions_app.gateway.keepers import keepers
+from sessions_app.gateway.languages import in_language_of
 from sessions_app.gateway.ports import AccessUnknown, Presence
 
 ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
@@ -36,10 +39,6 @@ SEND_PATIENCE_S = 120
 ORDERS_LIMIT = 32
 LARGEST_SIDE = 1000
 LARGEST_TEXT = 256 * 2**10
-
-_TOO_MANY = Conflict("There are as many open here as there may be. Close one.", code="too_many")
-_CUT = Conflict("Access has ended: the session stopped, or you were signed out.", code="access_ended")
-_NO_SHELL = Conflict("The container is gone, or has no shell.", code="no_shell")
 
 _of_person: Counter[int] = Counter()
 
@@ -75,7 +74,8 @@ class ProcessSocket(ABC):
     @classmethod
     def as_asgi(cls) -> Any:
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
-            await cls(scope, receive, send).run()
+            with in_language_of(scope["headers"]):
+                await cls(scope, receive, send).run()
 
         return application
 
@@ -127,7 +127,7 @@ class ProcessSocket(ABC):
         else:
             self.process.write(data)
         if self.waiting_bytes > self.input_limit:
-            raise InvalidInput("This is more than the program takes in.")
+            raise InvalidInput(_("This is more than the program takes in."))
 
     @property
     def waiting_bytes(self) -> int:
@@ -146,7 +146,7 @@ class ProcessSocket(ABC):
         try:
             self._orders.put_nowait(order)
         except asyncio.QueueFull:
-            raise InvalidInput("These are more orders than the process can follow.") from None
+            raise InvalidInput(_("These are more orders than the process can follow.")) from None
 
     async def send(self, message: Message) -> None:
         """Raises OSError when the client is gone, or as good as gone."""
@@ -182,11 +182,11 @@ class ProcessSocket(ABC):
                 elif len(text := message["text"]) <= LARGEST_TEXT:
                     await self.hear(text)
                 else:
-                    raise InvalidInput("This message is too long.")
+                    raise InvalidInput(_("This message is too long."))
         except InvalidInput as refusal:
             await self._refuse(refusal, NONSENSE_CODE)
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-            await self._refuse(InvalidInput("This message cannot be understood."), NONSENSE_CODE)
+            await self._refuse(InvalidInput(_("This message cannot be understood.")), NONSENSE_CODE)
         except (OSError, TimeoutError):
             return
 
@@ -199,11 +199,14 @@ class ProcessSocket(ABC):
         except BerthError as refusal:
             await self._refuse(refusal, 4000 + refusal.http_status)
         except TooManyConnections:
-            await self._refuse(_TOO_MANY, TOO_MANY_CODE)
+            sentence = _("There are as many open here as there may be. Close one.")
+            await self._refuse(Conflict(sentence, code="too_many"), TOO_MANY_CODE)
         except ConnectionCut:
-            await self._refuse(_CUT, CUT_CODE)
+            sentence = _("Access has ended: the session stopped, or you were signed out.")
+            await self._refuse(Conflict(sentence, code="access_ended"), CUT_CODE)
         except ContainerGone:
-            await self._refuse(_NO_SHELL, NO_SHELL_CODE)
+            sentence = _("The container is gone, or has no shell.")
+            await self._refuse(Conflict(sentence, code="no_shell"), NO_SHELL_CODE)
         except (RuntimeFault, AccessUnknown):
             await self._close(LOST_CODE)
         except (OSError, TimeoutError):

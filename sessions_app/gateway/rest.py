@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.utils.translation import gettext as _
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -39,7 +40,8 @@ class AppTokenView(APIView):
         session = access_session(actor_of(request), session_id, Action.OPEN_APP)
         is_declared = any(declared["name"] == app for declared in session.image.apps)
         if not is_app_name(app) or not (is_declared or port_named(app)):
-            raise NotFound(f"The session “{session.name}” has no app of this name.")
+            sentence = _("The session “{session}” has no app of this name.")
+            raise NotFound(sentence.format(session=session.name))
         token, expires_at = issue_app_token(
             actor=actor_of(request), login=login_of(request), session_id=session_id, app=app
         )

@@ -11,6 +11,8 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from accounts.logins import Login
 from accounts.models import User
 from agents.runtime.base_async import Channel, ProcessSpec
@@ -48,7 +50,7 @@ class TerminalSocket(ProcessSocket):
     def _find_place(self) -> Order:
         user = User.objects.filter(pk=self.scope["user"].pk, is_active=True, domain__is_active=True).first()
         if user is None:
-            raise NotAuthenticated("You are signed out. Sign in again and reload this page.")
+            raise NotAuthenticated(_("You are signed out. Sign in again and reload this page."))
         session_id: UUID = self.scope["url_route"]["kwargs"]["session_id"]
         session = access_session(actor_of_user(user), session_id, Action.OPEN_TERMINAL)
         login = Login(user_id=user.pk, session_key=self.scope["session"].session_key or "")

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -42,14 +43,15 @@ def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
     session = access_session(actor_of(request), session_id, Action.OPEN_APP)
     is_declared = any(declared["name"] == app for declared in session.image.apps)
     if not is_app_name(app) or not (is_declared or port_named(app)):
-        raise NotFound(f"The session “{session.name}” has no app of this name.")
+        sentence = _("The session “{session}” has no app of this name.")
+        raise NotFound(sentence.format(session=session.name))
     name = host_name(request.get_host())
     if doors.knows_hosts(name):
         return _send_to(request, app_url(session, app))
     if not doors.are_allowed():
         raise PermissionDenied(
-            "Apps cannot be opened under this address.",
-            hint="Open the portal under its name; its start page says which.",
+            _("Apps cannot be opened under this address."),
+            hint=_("Open the portal under its name; its start page says which."),
         )
     return _send_to(request, f"http://{name}:{doors.lend_port(session, app).number}/", is_port=True)
 
@@ -62,7 +64,7 @@ def authorize(request: HttpRequest) -> HttpResponse:
     and from the name under which the portal itself was opened; the query chooses a label or a port of ours."""
     door, state = _door_asked_for(request), request.GET.get("state", "")
     if door is None or not is_hash(state):
-        raise InvalidInput("This link to an app is incomplete.", hint="Open the app from its session.")
+        raise InvalidInput(_("This link to an app is incomplete."), hint=_("Open the app from its session."))
     login_key = request.session.session_key or ""
     code = issue_app_ticket(actor=actor_of(request), login_key=login_key, door=door, state=state)
     query = urlencode({"code": code, "next": local_path(request.GET.get("next", ""))})
@@ -94,6 +96,11 @@ def _send_to(request: HttpRequest, location: str, *, is_port: bool = False) -> H
     request follows, so there it is always the page."""
     if not is_port and request.headers.get("Sec-Fetch-Site") != "same-origin":
         return SeeOther(location)
-    links = [{"label": "Go on", "url": location}]
-    context = {"title": "Opening the app", "location": location, "links": links, "nonce": request.csp_nonce}  # type: ignore[attr-defined]
+    links = [{"label": _("Go on"), "url": location}]
+    context = {
+        "title": _("Opening the app"),
+        "location": location,
+        "links": links,
+        "nonce": request.csp_nonce,
+    }  # type: ignore[attr-defined]
     return render(request, "sessions_app/gateway/page.html", context)
