@@ -13,6 +13,8 @@ from uuid import UUID
 
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from accounts.logins import Login, live_logins
 from agents.models import Agent
@@ -133,7 +135,8 @@ async def stream_file(download: Download) -> AsyncGenerator[bytes, None]:
                 if left <= 0:
                     return
     if left:
-        raise Unavailable(f"{download.place.path} became shorter while it was read.")
+        sentence = _("{path} became shorter while it was read.")
+        raise Unavailable(sentence.format(path=download.place.path))
 
 
 async def stream_directory(download: Download) -> AsyncGenerator[bytes, None]:
@@ -186,13 +189,26 @@ async def _find(files: OpenFiles, path: str, wanted: EntryType) -> Download:
     with _refusals():
         place = await files.port.find(asked, follows_link=True)
     if place.path == "/":
-        raise Conflict("The root of a container is not to be copied.", hint="Ask for a directory below it.")
+        raise Conflict(
+            _("The root of a container is not to be copied."), hint=_("Ask for a directory below it.")
+        )
     if place.entry.type is not wanted:
-        hint = "Ask for “archive”." if place.entry.type is EntryType.DIRECTORY else "Ask for “content”."
-        raise Conflict(f"{asked} is no {wanted}, but a {place.entry.type}.", hint=hint)
+        raise _of_other_type(asked, place.entry.type)
     if not place.is_readable:
-        raise PermissionDenied(f"The session's user may not read {asked}.")
+        raise PermissionDenied(_("The session's user may not read {path}.").format(path=asked))
     return Download(files, place)
+
+
+def _of_other_type(path: str, found: EntryType) -> Conflict:
+    if found is EntryType.DIRECTORY:
+        return Conflict(
+            _("{path} is a directory, not a file.").format(path=path), hint=_("Ask for “archive”.")
+        )
+    if found is EntryType.FILE:
+        return Conflict(
+            _("{path} is a file, not a directory.").format(path=path), hint=_("Ask for “content”.")
+        )
+    return Conflict(_("{path} is neither a file nor a directory.").format(path=path))
 
 
 async def _bounded(content: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
@@ -217,7 +233,7 @@ async def _while_allowed(files: OpenFiles, pieces: AsyncIterable[bytes]) -> Asyn
             except DatabaseError:
                 is_allowed = now() - known_at < UNKNOWN_LIMIT_S
             if not is_allowed:
-                raise PermissionDenied("Access has ended: the session stopped, or you were signed out.")
+                raise PermissionDenied(_("Access has ended: the session stopped, or you were signed out."))
         yield piece
 
 
@@ -244,8 +260,12 @@ def _one_more_of(files: OpenFiles) -> Iterator[None]:
     user_id = files.login.user_id
     if _of_person[user_id] >= TRANSFERS_PER_PERSON:
         raise TooManyRequests(
-            f"{TRANSFERS_PER_PERSON} of your transfers are under way, as many as there may be.",
-            hint="Wait for one to end.",
+            ngettext(
+                "{count} of your transfers is under way, as many as there may be.",
+                "{count} of your transfers are under way, as many as there may be.",
+                TRANSFERS_PER_PERSON,
+            ).format(count=TRANSFERS_PER_PERSON),
+            hint=_("Wait for one to end."),
         )
     _of_person[user_id] += 1
     try:
@@ -283,10 +303,14 @@ def _refusals() -> Iterator[None]:
     except PathUnfit as error:
         raise Conflict(str(error)) from error
     except ContainerGone as error:
-        raise Conflict("The container is gone, or its image has no shell.") from error
+        raise Conflict(_("The container is gone, or its image has no shell.")) from error
     except RuntimeFault as error:
-        raise Unavailable(f"The session's machine does not answer: {error}") from error
+        sentence = _("The session's machine does not answer: {error}")
+        raise Unavailable(sentence.format(error=error)) from error
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"This is more than {format_bytes(limit)}.", hint="Move so much through a folder.")
+    return TooLarge(
+        _("This is more than {limit}.").format(limit=format_bytes(limit)),
+        hint=_("Move so much through a folder."),
+    )

@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
+from django.utils.translation import gettext as _
 
 from accounts.logins import Login, live_logins
 from agents.runtime.base import ContainerGone, RuntimeFault
@@ -37,7 +38,8 @@ def read_log(kernel: Kernel) -> bytes:
         except ContainerGone:
             pass
         except RuntimeFault as error:
-            raise Unavailable(f"The machine {kernel.agent.name} does not answer: {error}") from error
+            sentence = _("The machine {agent} does not answer: {error}")
+            raise Unavailable(sentence.format(agent=kernel.agent.name, error=error)) from error
     return kept_log(kernel)
 
 
@@ -94,7 +96,7 @@ async def _without_first(count: int, chunks: AsyncIterator[bytes]) -> AsyncItera
 async def _until_ended(follower: Follower, kernel: Kernel) -> None:
     """Wait until the session whose output is complete has its end and exit code too, for a bounded time: whoever reads
     the log to its end asks for these next."""
-    for _ in range(int(END_PATIENCE_S / POLL_S)):
+    for _poll in range(int(END_PATIENCE_S / POLL_S)):
         if await _log_state(follower, kernel.session_id) != "live":
             return
         await asyncio.sleep(POLL_S)

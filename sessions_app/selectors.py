@@ -6,11 +6,14 @@ from enum import StrEnum
 from uuid import UUID
 
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from accounts.logins import standing_memberships
 from accounts.selectors import administered_domain_id, administered_project_ids, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
+from common.looks import look_of
+from common.texts import quoted
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelLog
 from sessions_app.states import Status
 
@@ -50,17 +53,23 @@ def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSes
     """The session with all its parts. Raises NotFound (absent or hidden), PermissionDenied (seen, not allowed)."""
     session = visible_sessions(actor).with_parts().filter(pk=session_id).first()
     if session is None:
-        raise NotFound("There is no such session among yours.")
+        raise NotFound(_("There is no such session among yours."))
     if not may(actor, session, action):
         raise PermissionDenied(
-            f"The session “{session.name}” belongs to {session.owner.email}; only its owner may be inside.",
-            hint="You may see it, read its log and stop it.",
+            _("The session “{session}” belongs to {owner}; only its owner may be inside.").format(
+                session=session.name, owner=session.owner.email
+            ),
+            hint=_("You may see it, read its log and stop it."),
         )
     is_inside = action not in ADMIN_ACTIONS and not actor.is_system
     if is_inside and not standing_memberships({session.owner_id}, {session.project_id}):
         raise PermissionDenied(
-            f"You are not a member of the project {session.project} any more, so you cannot enter its sessions.",
-            hint="Ask an administrator of the domain to add you to the project. You may still stop the session.",
+            _(
+                "You are not a member of the project {project} any more, so you cannot enter its sessions."
+            ).format(project=session.project),
+            hint=_(
+                "Ask an administrator of the domain to add you to the project. You may still stop the session."
+            ),
         )
     return session
 
@@ -85,7 +94,8 @@ def kernel_named(session: ComputeSession, name: str = "main1") -> Kernel:
     for kernel in session.kernels.all():
         if kernel.name == name:
             return kernel
-    raise NotFound(f"The session “{session.name}” has no container called “{name[:40]}”.")
+    sentence = _("The session “{session}” has no container called {name}.")
+    raise NotFound(sentence.format(session=session.name, name=quoted(name)))
 
 
 def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
@@ -93,8 +103,10 @@ def running_kernel(session: ComputeSession, name: str = "main1") -> Kernel:
     kernel = kernel_named(session, name)
     if not session.is_running or kernel.agent is None:
         raise Conflict(
-            f"The session “{session.name}” is {session.status.lower()}; this needs a running one.",
-            hint="Wait until it runs, or start another one.",
+            _("The session “{session}” is {status}; this needs a running one.").format(
+                session=session.name, status=look_of(session.status).word.lower()
+            ),
+            hint=_("Wait until it runs, or start another one."),
         )
     return kernel
 
@@ -103,7 +115,7 @@ def objection_to_folder_deletion(folder_id: UUID) -> str:
     """Why this folder must stay: a live session has it mounted; "" if none has. A guard of vfolders."""
     users = ComputeSession.objects.live().filter(mounts__folder_id=folder_id)
     names = ", ".join(f"“{name}”" for name in users.values_list("name", flat=True)[:3])
-    return f"It is mounted in {names}. Stop that first." if names else ""
+    return _("It is mounted in {sessions}. Stop that first.").format(sessions=names) if names else ""
 
 
 def sessions_due_to_stop(now: datetime) -> ComputeSessionQuerySet:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from accounts.selectors import usable_projects
 from common.actors import Actor
 from common.errors import NotFound
@@ -56,7 +58,9 @@ def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str
     """A usual session of `image` in the person's first project. Raises NotFound if there is no project."""
     project = usable_projects(actor).first()
     if project is None:
-        raise NotFound("You are in no project yet.", hint="Ask an administrator to add you to a project.")
+        raise NotFound(
+            _("You are in no project yet."), hint=_("Ask an administrator to add you to a project.")
+        )
     return {
         "name": name,
         "project": project.name,

@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import User
 from accounts.selectors import user_of
@@ -43,8 +44,8 @@ def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
     if not session.is_live or session.status == Status.TERMINATING:
         raise Conflict(
-            f"It is too late to keep “{session.name}”: it is being stopped.",
-            hint="Its folders are kept. Start it again from its page.",
+            _("It is too late to keep “{session}”: it is being stopped.").format(session=session.name),
+            hint=_("Its folders are kept. Start it again from its page."),
         )
     if session.stops_at is not None:
         session.stops_at = session.stops_by = None

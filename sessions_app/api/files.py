@@ -9,6 +9,7 @@ from asgiref.sync import async_to_sync
 from django.db import connection
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.http import content_disposition_header
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -166,7 +167,7 @@ def _opened(request: Request, session_id: UUID, *, action: str = "") -> OpenFile
 
 def _path(request: Request) -> str:
     if "path" not in request.query_params:
-        raise InvalidInput("Say which path: ?path=/home/work.", fields={"path": ["This is needed."]})
+        raise InvalidInput(_("Say which path: ?path=/home/work."), fields={"path": [_("This is needed.")]})
     return request.query_params["path"]
 
 

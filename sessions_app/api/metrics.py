@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -82,5 +83,5 @@ def _window_asked_for(request: Request) -> Window:
     try:
         return Window(asked)
     except ValueError as error:
-        sentence = f"{quoted(asked)} is no window. Give 15m, 1h or all."
+        sentence = _("{window} is no window. Give 15m, 1h or all.").format(window=quoted(asked))
         raise InvalidInput(sentence, fields={"window": [sentence]}) from error

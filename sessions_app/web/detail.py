@@ -8,6 +8,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from common.actors import Actor
@@ -110,7 +111,9 @@ def session_stop(request: HttpRequest, session_id: UUID) -> HttpResponse:
     back = request.POST.get("back", "")
     if session.stops_at is not None and session.is_live:
         undo_url = reverse("session-keep", args=[session_id])
-        offer_undo(request, f"“{session.name}” is being stopped.", undo_url, {"back": back})
+        offer_undo(
+            request, _("“{session}” is being stopped.").format(session=session.name), undo_url, {"back": back}
+        )
     return _back(back, session_id)
 
 
@@ -123,7 +126,7 @@ def session_keep(request: HttpRequest, session_id: UUID) -> HttpResponse:
     except Conflict as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}")
     else:
-        messages.success(request, f"“{session.name}” goes on.")
+        messages.success(request, _("“{session}” goes on.").format(session=session.name))
     return _back(request.POST.get("back", ""), session_id)
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.chosen_project import chosen_project
@@ -57,7 +58,7 @@ def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
         try:
             earlier = launcher_parts.initial_like(actor, access_session(actor, UUID(like), Action.OPEN_APP))
         except ValueError:
-            trouble = "The address names no session to begin with."
+            trouble = _("The address names no session to begin with.")
         except BerthError as error:
             trouble = error.message
     if earlier and "name" not in typed:  # the form's own address has all its fields; a link only what differs
