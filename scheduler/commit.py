@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F
+from psycopg.types.json import Jsonb
 
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
@@ -22,7 +23,6 @@ from sessions_app.states import Reason, Status
 LOCK_CLASS = (
     0x7E11  # first half of the advisory lock's key, of the scheduler alone; the second is the group's id
 )
-MESSAGE_LENGTH = 500
 
 
 class GroupBusy(Exception):
@@ -159,7 +159,7 @@ def _update_waiting(deferrals: Sequence[Deferral], group_name: str) -> list[UUID
             f"""
             UPDATE {ComputeSession._meta.db_table} AS session
             SET queue_position = waits.position, status_reason = waits.reason, status_message = waits.message
-            FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::text[])
+            FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::jsonb[])
                 AS waits (id, position, reason, message)
             WHERE session.id = waits.id AND session.status = 'PENDING'
               AND (session.queue_position, session.status_reason, session.status_message)
@@ -170,7 +170,7 @@ def _update_waiting(deferrals: Sequence[Deferral], group_name: str) -> list[UUID
                 [deferral.session_id for deferral in deferrals],
                 [deferral.position for deferral in deferrals],
                 [deferral.reason.value for deferral in deferrals],
-                [sentence_for(deferral, group_name)[:MESSAGE_LENGTH] for deferral in deferrals],
+                [Jsonb(sentence_for(deferral, group_name).to_json()) for deferral in deferrals],
             ],
         )
         return [session_id for (session_id,) in cursor.fetchall()]

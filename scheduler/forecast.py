@@ -5,11 +5,15 @@ from uuid import uuid4
 
 from agents.models import Agent
 from common import clock
+from common.kept_sentences import KeptSentence
+from common.languages import gettext_noop
 from common.slots import ResourceSlots
 from scheduler.engine import KernelRequest, PendingSession, plan
 from scheduler.reasons import sentence_for
 from scheduler.snapshot import read_snapshot
 from sessions_app.forecast import STARTS_NOW, Outlook
+
+STARTS = gettext_noop("Starts now on {agent}.")
 
 
 def foresee(group_id: int, architecture: str, slots: ResourceSlots) -> Outlook:
@@ -23,7 +27,7 @@ def foresee(group_id: int, architecture: str, slots: ResourceSlots) -> Outlook:
     for placement in planned.placements:
         if placement.session_id == asked.id:
             agent = Agent.objects.only("name").get(pk=placement.kernels[0].agent_id).name
-            return Outlook(agent, STARTS_NOW, f"Starts now on {agent}.")
+            return Outlook(agent, STARTS_NOW, KeptSentence(STARTS, {"agent": agent}))
     (deferral,) = (each for each in planned.deferrals if each.session_id == asked.id)
     sentence = sentence_for(deferral, snapshot.group_name)
     return Outlook("", deferral.reason.value, sentence, deferral.position, deferral.best_agent)

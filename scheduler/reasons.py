@@ -2,77 +2,95 @@
 
 from collections.abc import Callable
 
-from common.slots import ResourceSlots, format_slots
+from common.kept_sentences import Argument, KeptSentence
+from common.languages import gettext_noop
+from common.slots import ResourceSlots
 from scheduler.engine import Deferral, ReasonCode
 
 
-def sentence_for(deferral: Deferral, group_name: str) -> str:
+def sentence_for(deferral: Deferral, group_name: str) -> KeptSentence:
     """Why the session waits and what would let it start: «Waits for 2 cuda: the agent of resource group “lab”
     with the most room has 1 cuda free.»"""
-    return SENTENCES[deferral.reason](deferral, f"resource group “{group_name}”")
+    text, arguments = SENTENCES[deferral.reason](deferral)
+    return KeptSentence(text, {"group": group_name, **arguments})
 
 
-def _no_agents(deferral: Deferral, group: str) -> str:
-    return f"No agent of {group} takes {deferral.architecture} sessions now. It starts when one does."
+_Said = tuple[str, dict[str, Argument]]
 
 
-def _agent_unavailable(deferral: Deferral, group: str) -> str:
-    return "The agent that this session must run on takes no sessions now. It starts when that agent does."
-
-
-def _never_fits(deferral: Deferral, group: str) -> str:
-    advice = "It can never start: cancel it and ask for less."
-    short = _short(deferral.asked_by_kernel, deferral.best_agent)
-    if short:
-        return (
-            f"Asks for {format_slots(short)} on one agent, but the largest of {group} has only"
-            f" {_same_slots(deferral.best_agent, short)}. {advice}"
-        )
-    short = _short(deferral.asked, deferral.group)
-    return (
-        f"Asks for {format_slots(short)} in {deferral.kernel_count} containers, but all agents of {group}"
-        f" have only {_same_slots(deferral.group, short)} together. {advice}"
+def _no_agents(deferral: Deferral) -> _Said:
+    text = gettext_noop(
+        "No agent of resource group “{group}” takes {architecture} sessions now. It starts when one does."
     )
+    return text, {"architecture": deferral.architecture}
 
 
-def _no_capacity(deferral: Deferral, group: str) -> str:
+def _agent_unavailable(deferral: Deferral) -> _Said:
+    text = gettext_noop(
+        "The agent that this session must run on takes no sessions now. It starts when that agent does."
+    )
+    return text, {}
+
+
+def _never_fits(deferral: Deferral) -> _Said:
+    if short := _short(deferral.asked_by_kernel, deferral.best_agent):
+        text = gettext_noop(
+            "Asks for {short} on one agent, but the largest of resource group “{group}” has only {room}."
+            " It can never start: cancel it and ask for less."
+        )
+        return text, {"short": short, "room": _same_slots(deferral.best_agent, short)}
+    short = _short(deferral.asked, deferral.group)
+    text = gettext_noop(
+        "Asks for {short} in {count} containers, but all agents of resource group “{group}” have only {room}"
+        " together. It can never start: cancel it and ask for less."
+    )
+    room = _same_slots(deferral.group, short)
+    return text, {"short": short, "room": room, "count": deferral.kernel_count}
+
+
+def _no_capacity(deferral: Deferral) -> _Said:
     if deferral.kernel_count == 1:
         short = _short(deferral.asked, deferral.best_agent)
-        return (
-            f"Waits for {format_slots(short)}: the agent of {group} with the most room has"
-            f" {_same_slots(deferral.best_agent, short)} free."
+        text = gettext_noop(
+            "Waits for {short}: the agent of resource group “{group}” with the most room has {room} free."
         )
+        return text, {"short": short, "room": _same_slots(deferral.best_agent, short)}
     short = _short(deferral.asked, deferral.group)
-    return (
-        f"Waits for {format_slots(short)} for its {deferral.kernel_count} containers together:"
-        f" {group} has {_same_slots(deferral.group, short)} free."
+    text = gettext_noop(
+        "Waits for {short} for its {count} containers together: resource group “{group}” has {room} free."
     )
+    room = _same_slots(deferral.group, short)
+    return text, {"short": short, "room": room, "count": deferral.kernel_count}
 
 
-def _fragmented(deferral: Deferral, group: str) -> str:
+def _fragmented(deferral: Deferral) -> _Said:
     if deferral.kernel_count == 1:
         short = _short(deferral.asked, deferral.best_agent)
-        return (
-            f"Waits for {format_slots(short)} on one agent: {group} has {_same_slots(deferral.group, short)}"
-            f" free in all, but the agent with the most room only {_same_slots(deferral.best_agent, short)}."
+        text = gettext_noop(
+            "Waits for {short} on one agent: resource group “{group}” has {in_all} free in all, but the agent with"
+            " the most room only {room}."
         )
+        in_all, room = _same_slots(deferral.group, short), _same_slots(deferral.best_agent, short)
+        return text, {"short": short, "in_all": in_all, "room": room}
     each = deferral.asked_by_kernel
-    return (
-        f"Waits for room for all {deferral.kernel_count} containers at once, up to {format_slots(each)} on"
-        f" one agent: {group} has {_same_slots(deferral.group, each)} free, but on too many agents."
+    text = gettext_noop(
+        "Waits for room for all {count} containers at once, up to {each} on one agent: resource group “{group}”"
+        " has {in_all} free, but on too many agents."
     )
+    in_all = _same_slots(deferral.group, each)
+    return text, {"count": deferral.kernel_count, "each": each.to_json(), "in_all": in_all}
 
 
-def _short(asked: ResourceSlots, room: ResourceSlots) -> ResourceSlots:
-    return ResourceSlots({name: amount for name, amount in asked.items() if amount > room[name]})
+def _short(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
+    return {name: amount for name, amount in asked.items() if amount > room[name]}
 
 
-def _same_slots(room: ResourceSlots, asked: ResourceSlots) -> str:
+def _same_slots(room: ResourceSlots, asked: ResourceSlots | dict[str, int]) -> dict[str, int]:
     """What `room` has of the slots asked for, zeros included."""
-    return format_slots({name: room[name] for name in asked})
+    return {name: room[name] for name in asked}
 
 
-SENTENCES: dict[ReasonCode, Callable[[Deferral, str], str]] = {
+SENTENCES: dict[ReasonCode, Callable[[Deferral], _Said]] = {
     ReasonCode.NO_AGENTS: _no_agents,
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
     ReasonCode.NEVER_FITS: _never_fits,

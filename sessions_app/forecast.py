@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from accounts.selectors import user_of
 from agents.selectors import SlotRoom, rooms
 from common.actors import Actor
+from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
@@ -32,7 +33,7 @@ class Outlook:
 
     agent: str
     reason: str
-    sentence: str
+    sentence: KeptSentence
     position: int | None = None
     best_room: ResourceSlots = field(default_factory=ResourceSlots)
 

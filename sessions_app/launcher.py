@@ -6,6 +6,7 @@ steps leaves a status from which the next run goes on.
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -30,6 +31,7 @@ from agents.walls import WallsMissing, require_walls
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, NotFound
+from common.kept_sentences import KeptSentence, one_line
 from common.locks import try_exclusive
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
@@ -211,9 +213,9 @@ def reason_of(error: RuntimeFault | BerthError) -> Reason:
     return next(reason for type_, reason in by_type if isinstance(error, type_))
 
 
-def explain(reason: Reason, error: Exception) -> str:
-    """The sentence of `reason`, and what the engine said, in one line of at most 500 characters."""
-    return f"{REASON_SENTENCES[reason]} ({' '.join(str(error).split())})"[:500]
+def explain(reason: Reason, error: Exception) -> KeptSentence:
+    """The sentence of `reason`, and what the engine said."""
+    return replace(REASON_SENTENCES[reason], quote=one_line(error))
 
 
 def end_session(session_id: UUID) -> None:

@@ -12,6 +12,7 @@ from common import clock
 from common.actors import Actor
 from common.errors import Conflict
 from common.events import announce
+from common.kept_sentences import KeptSentence
 from common.pauses import pause
 from common.push import Audience, push_on_commit
 from common.revocations import ring_on_commit
@@ -48,7 +49,7 @@ def transition(
     to: Status,
     reason: Reason,
     actor: Actor,
-    message: str = "",
+    message: KeptSentence | None = None,
     exit_code: int | None = None,
 ) -> ComputeSession:
     """Move one session to `to` and return its fresh row; a repeat changes nothing.
@@ -96,7 +97,7 @@ def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:
         to=Status(session.outcome or Status.ERROR),
         reason=reason,
         actor=actor,
-        message=began.message if began else "",
+        message=began.message if began else None,
     )
 
 
@@ -130,7 +131,7 @@ def _move(
     to: Status,
     reason: Reason,
     actor: Actor,
-    message: str = "",
+    message: KeptSentence | None = None,
     exit_code: int | None = None,
 ) -> None:
     now = clock.now()
@@ -161,7 +162,13 @@ def _move(
 
 
 def _set_fields(
-    session: ComputeSession, *, to: Status, reason: Reason, message: str, exit_code: int | None, now: datetime
+    session: ComputeSession,
+    *,
+    to: Status,
+    reason: Reason,
+    message: KeptSentence | None,
+    exit_code: int | None,
+    now: datetime,
 ) -> None:
     session.status = to.value
     session.status_reason = reason.value

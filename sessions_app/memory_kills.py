@@ -10,6 +10,8 @@ from django.db import transaction
 from django.db.models import F
 
 from agents.runtime.base import ContainerRuntime, ContainerState
+from common.kept_sentences import KeptSentence
+from common.languages import gettext_noop
 from common.slots import MEM, format_bytes
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, Kernel
@@ -18,6 +20,14 @@ from sessions_app.specs import INSTALLATION_LABEL
 log = structlog.get_logger(__name__)
 
 KILLED = 137
+KILLED_ONCE = gettext_noop(
+    "Program killed: it wanted more memory than the session's {limit} (peak {peak})."
+    " Work on less at a time, or start again with more memory."
+)
+KILLED_OFTEN = gettext_noop(
+    "Program killed: it wanted more memory than the session's {limit} (peak {peak}, {count} times so far)."
+    " Work on less at a time, or start again with more memory."
+)
 
 
 def note_memory_kills(kernels: Mapping[str, Kernel], runtime: ContainerRuntime) -> None:
@@ -72,13 +82,14 @@ def killed_kernel(session: ComputeSession) -> Kernel | None:
     return max(killed)[-1] if killed else None
 
 
-def sentence(session: ComputeSession, kernel: Kernel) -> str:
-    """What happened, for people; empty where nothing did."""
+def sentence(session: ComputeSession, kernel: Kernel) -> KeptSentence:
+    """What happened, for people; false where nothing did."""
     if not kernel.memory_kills or kernel.memory_peak_bytes is None:
-        return ""
-    limit, peak = format_bytes(session.slots[MEM]), format_bytes(kernel.memory_peak_bytes)
-    so_far = f", {kernel.memory_kills} times so far" if kernel.memory_kills > 1 else ""
-    return (
-        f"Program killed: it wanted more memory than the session's {limit} (peak {peak}{so_far}). "
-        "Work on less at a time, or start again with more memory."
-    )
+        return KeptSentence()
+    sizes = {
+        "limit": format_bytes(session.slots[MEM]),
+        "peak": format_bytes(kernel.memory_peak_bytes),
+    }
+    if kernel.memory_kills == 1:
+        return KeptSentence(KILLED_ONCE, sizes)
+    return KeptSentence(KILLED_OFTEN, {**sizes, "count": kernel.memory_kills})

@@ -10,6 +10,7 @@ from django.db.models import Q
 from accounts.models import Domain, KeyPair, Project
 from agents.models import Agent, ResourceGroup
 from common import clock
+from common.fields import SentenceField
 from common.slots import ResourceSlots
 from images.models import ContainerImage
 from sessions_app.specs import container_name
@@ -17,6 +18,13 @@ from sessions_app.states import LIVE, TERMINAL, Status
 from vfolders.models import VFolder
 
 _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
+# What rows show; what is not named here is read when somebody asks for it, with a query each.
+_SHOWN_IN_ROWS = (
+    "name", "type", "status", "status_reason", "status_message", "exit_code", "image_reference", "requested_slots",
+    "queue_position", "stops_at", "deadline_at", "timeout_s", "outcome_reason", "host_label", "created_at", "ended_at",
+    "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
+)  # fmt: skip
+_KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")
 
 
 class SessionType(models.TextChoices):
@@ -41,6 +49,13 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
         related = ("project", "domain", "owner", "image", "resource_group")
         return self.select_related(*related).prefetch_related("kernels__agent", "mounts__folder")
 
+    def for_rows(self) -> "ComputeSessionQuerySet":
+        """With what a row of a list shows, and no more. 2 queries, any number of sessions."""
+        kernels = Kernel.objects.select_related("agent").only(*_KERNEL_IN_ROWS).order_by("role", "index")
+        related = ("project", "owner", "image", "resource_group")
+        prefetched = self.select_related(*related).prefetch_related(models.Prefetch("kernels", kernels))
+        return prefetched.only(*_SHOWN_IN_ROWS)
+
 
 class ComputeSession(models.Model):
     """One request of a person: one or many containers. `status` is written by lifecycle.transition alone."""
@@ -57,7 +72,7 @@ class ComputeSession(models.Model):
 
     status = models.CharField(max_length=12, default=Status.PENDING.value, editable=False)
     status_reason = models.CharField(max_length=40, default="enqueued", editable=False)
-    status_message = models.CharField(max_length=500, blank=True, editable=False)
+    status_message = SentenceField(editable=False)
     status_changed_at = models.DateTimeField(default=clock.now, editable=False)
     deadline_at = models.DateTimeField(null=True, editable=False)
     stops_at = models.DateTimeField(null=True, editable=False, help_text="It will be stopped then.")
@@ -210,7 +225,7 @@ class SessionTransition(models.Model):
     from_status = models.CharField(max_length=12, blank=True)
     to_status = models.CharField(max_length=12)
     reason = models.CharField(max_length=40)
-    message = models.CharField(max_length=500, blank=True)
+    message = SentenceField()
     actor_label = models.CharField(max_length=254)
     happened_at = models.DateTimeField()
 

@@ -28,6 +28,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.cache import forget_what_was_asked
 from common.dispatch import TaskName, enqueue_on_commit
+from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from sessions_app import lifecycle, specs
 from sessions_app.lifecycle import IllegalTransition
@@ -161,7 +162,7 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime) -> None:
         Kernel.objects.filter(pk=kernel.pk).update(exit_code=exit_code)
     if state is not None:
         note_memory_kill_at_end(kernel, state)
-    message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else ""
+    message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else None
     _begin_end(kernel.session_id, reason, exit_code=exit_code, message=message)
 
 
@@ -284,7 +285,9 @@ def _end_waiting(session_id: UUID) -> None:
         log.info("reconcile.overtaken", session_id=str(session_id), reason=Reason.DEADLINE_PASSED)
 
 
-def _begin_end(session_id: UUID, reason: Reason, *, exit_code: int | None = None, message: str = "") -> None:
+def _begin_end(
+    session_id: UUID, reason: Reason, *, exit_code: int | None = None, message: KeptSentence | None = None
+) -> None:
     try:
         begin_termination(session_id, reason=reason, actor=SYSTEM, exit_code=exit_code, message=message)
     except IllegalTransition:

@@ -21,6 +21,7 @@ from common.actors import Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from common.events import announce
+from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots, format_slots
 from images.labels import AppHint
 from images.models import ContainerImage
@@ -228,7 +229,12 @@ def end_asked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
 
 @transaction.atomic
 def begin_termination(
-    session_id: UUID, *, reason: Reason, actor: Actor, message: str = "", exit_code: int | None = None
+    session_id: UUID,
+    *,
+    reason: Reason,
+    actor: Actor,
+    message: KeptSentence | None = None,
+    exit_code: int | None = None,
 ) -> ComputeSession:
     """Move to TERMINATING and have the containers removed soon after."""
     session = lifecycle.transition(

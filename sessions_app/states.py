@@ -3,6 +3,9 @@
 from enum import StrEnum
 from types import MappingProxyType
 
+from common.kept_sentences import KeptSentence
+from common.languages import gettext_noop
+
 
 class Status(StrEnum):
     PENDING = "PENDING"
@@ -87,33 +90,59 @@ class Reason(StrEnum):
 
 REASON_SENTENCES = MappingProxyType(
     {
-        Reason.ENQUEUED: "Waiting for a machine.",
-        Reason.PLACED: "A machine with room was found.",
-        Reason.PREPARING: "The machine prepares the image, network and folders.",
-        Reason.IMAGE_READY: "The containers are being started.",
-        Reason.CONTAINERS_UP: "Running.",
-        Reason.USER_REQUESTED: "Stopped by its owner.",
-        Reason.ADMIN_REQUESTED: "Stopped by an administrator.",
-        Reason.COMMAND_FINISHED: "The command finished.",
-        Reason.COMMAND_FAILED: "The command ended with an error. The log says why.",
-        Reason.COMMAND_TIMED_OUT: "The command was stopped because its time limit was over.",
-        Reason.CONTAINER_EXITED: "The container ended by itself. The log may say why.",
-        Reason.OUT_OF_MEMORY: "It needed more memory than it asked for. Start it again with more memory.",
-        Reason.CONTAINER_LOST: "Its container is gone from the machine; somebody removed it there.",
-        Reason.AGENT_LOST: "The machine did not answer any more.",
-        Reason.IMAGE_MISSING: "The image is not on the machine and no registry has it. Choose another image.",
-        Reason.IMAGE_PULL_FAILED: "The image could not be pulled from its registry. Try again or choose another.",
-        Reason.ENGINE_REFUSED: "The machine's container engine refused to start it.",
-        Reason.NO_ROOM_ON_AGENT: "The machine ran out of disk, memory or network addresses.",
-        Reason.WALLS_MISSING: "The machine cannot keep sessions apart from itself, so nothing was started there.",
-        Reason.FOLDER_UNAVAILABLE: "One of its folders is not there any more. Start it again without that folder.",
-        Reason.DEADLINE_PASSED: "A stage took longer than it may, so the session was ended.",
-        Reason.LIFETIME_OVER: "Its longest lifetime was reached.",
+        Reason.ENQUEUED: KeptSentence(gettext_noop("Waiting for a machine.")),
+        Reason.PLACED: KeptSentence(gettext_noop("A machine with room was found.")),
+        Reason.PREPARING: KeptSentence(gettext_noop("The machine prepares the image, network and folders.")),
+        Reason.IMAGE_READY: KeptSentence(gettext_noop("The containers are being started.")),
+        Reason.CONTAINERS_UP: KeptSentence(gettext_noop("Running.")),
+        Reason.USER_REQUESTED: KeptSentence(gettext_noop("Stopped by its owner.")),
+        Reason.ADMIN_REQUESTED: KeptSentence(gettext_noop("Stopped by an administrator.")),
+        Reason.COMMAND_FINISHED: KeptSentence(gettext_noop("The command finished.")),
+        Reason.COMMAND_FAILED: KeptSentence(
+            gettext_noop("The command ended with an error. The log says why.")
+        ),
+        Reason.COMMAND_TIMED_OUT: KeptSentence(
+            gettext_noop("The command was stopped because its time limit was over.")
+        ),
+        Reason.CONTAINER_EXITED: KeptSentence(
+            gettext_noop("The container ended by itself. The log may say why.")
+        ),
+        Reason.OUT_OF_MEMORY: KeptSentence(
+            gettext_noop("It needed more memory than it asked for. Start it again with more memory.")
+        ),
+        Reason.CONTAINER_LOST: KeptSentence(
+            gettext_noop("Its container is gone from the machine; somebody removed it there.")
+        ),
+        Reason.AGENT_LOST: KeptSentence(gettext_noop("The machine did not answer any more.")),
+        Reason.IMAGE_MISSING: KeptSentence(
+            gettext_noop("The image is not on the machine and no registry has it. Choose another image.")
+        ),
+        Reason.IMAGE_PULL_FAILED: KeptSentence(
+            gettext_noop("The image could not be pulled from its registry. Try again or choose another.")
+        ),
+        Reason.ENGINE_REFUSED: KeptSentence(
+            gettext_noop("The machine's container engine refused to start it.")
+        ),
+        Reason.NO_ROOM_ON_AGENT: KeptSentence(
+            gettext_noop("The machine ran out of disk, memory or network addresses.")
+        ),
+        Reason.WALLS_MISSING: KeptSentence(
+            gettext_noop("The machine cannot keep sessions apart from itself, so nothing was started there.")
+        ),
+        Reason.FOLDER_UNAVAILABLE: KeptSentence(
+            gettext_noop("One of its folders is not there any more. Start it again without that folder.")
+        ),
+        Reason.DEADLINE_PASSED: KeptSentence(
+            gettext_noop("A stage took longer than it may, so the session was ended.")
+        ),
+        Reason.LIFETIME_OVER: KeptSentence(gettext_noop("Its longest lifetime was reached.")),
     }
 )
 
-LATE_END = (
-    "Its machine has not removed its container yet and is asked again; until then it keeps what it holds."
+LATE_END = KeptSentence(
+    gettext_noop(
+        "Its machine has not removed its container yet and is asked again; until then it keeps what it holds."
+    )
 )
 
 # The end state that follows TERMINATING for each reason to end; what is not named ends in ERROR.

@@ -161,10 +161,11 @@ def _clear_away_abandoned_runs(servers: dict[str, Any]) -> None:
     with psycopg.connect(f"{servers['database_server']}/postgres", autocommit=True) as connection:
         rows = connection.execute("SELECT datname FROM pg_database WHERE datname LIKE 'test_berth_%'")
         for (name,) in rows.fetchall():
-            if not is_alive(int(name.split("_")[2])):
+            process = name.split("_")[2]
+            if process.isdecimal() and not is_alive(int(process)):
                 connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
     for directory in (LAYOUT.data / "data").glob("*"):
-        if not is_alive(int(directory.name)):
+        if directory.name.isdecimal() and not is_alive(int(directory.name)):
             shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -97,6 +97,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     status = serializers.ChoiceField(choices=[status.value for status in Status])
     project = serializers.CharField(source="project.name")
     domain = serializers.CharField(source="domain.name")
+    status_message = serializers.CharField(read_only=True)
     owner = serializers.EmailField(source="owner.email")
     resource_group = serializers.CharField(source="resource_group.name")
     image = serializers.CharField(source="image_reference")
@@ -134,7 +135,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "killed_at": kernel.memory_killed_at,
             "peak_bytes": kernel.memory_peak_bytes,
             "limit_bytes": session.slots[MEM],
-            "message": memory_kills.sentence(session, kernel),
+            "message": str(memory_kills.sentence(session, kernel)),
         }
 
 
@@ -165,6 +166,7 @@ class SessionCheckOut(serializers.Serializer[Any]):
 
 
 class TransitionOut(serializers.ModelSerializer[SessionTransition]):
+    message = serializers.CharField()
     actor = serializers.CharField(source="actor_label")
 
     class Meta:

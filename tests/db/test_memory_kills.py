@@ -85,7 +85,7 @@ def end(place: Place, command: str, exit_code: int) -> ComputeSession:
 def test_command_that_ended_for_want_of_memory_says_limit_and_peak(place: Place) -> None:
     session = end(place, "make all", 137)
     assert (session.status, session.status_reason, session.exit_code) == ("ERROR", "out_of_memory", 137)
-    assert "the session's 512 MiB (peak 512 MiB)" in session.status_message
+    assert "the session's 512 MiB (peak 512 MiB)" in str(session.status_message)
     assert kernel_of(session).memory_kills == 1
     assert shown(place, session)["memory_kill"] == ""  # its end says it
 

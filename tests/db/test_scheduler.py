@@ -128,7 +128,7 @@ def test_waiting_sessions_learn_their_position_and_why(cluster):
         (2, "no_capacity"),
     ]
     assert fresh(older).status == Status.PENDING
-    assert fresh(older).status_message == (
+    assert str(fresh(older).status_message) == (
         f"Waits for 1 core, 1 GiB: the agent of resource group “{cluster.group.name}” with the most room has"
         " 0 cores, 0 B free."
     )

@@ -89,7 +89,7 @@ def test_missing_image_ends_in_error_with_its_reason(place: Place) -> None:
     end_session(session.pk)
     ended = place.fresh(session)
     assert (ended.status, ended.status_reason) == (Status.ERROR, Reason.IMAGE_PULL_FAILED)
-    assert "berth/nowhere:1" in ended.status_message
+    assert "berth/nowhere:1" in str(ended.status_message)
     assert place.occupied() == {}
 
 

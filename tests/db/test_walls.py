@@ -129,7 +129,7 @@ def test_no_container_starts_where_the_machine_takes_no_rules(image: ContainerIm
 
     session = place.fresh(session)
     assert (session.status, session.status_reason) == (Status.TERMINATING, Reason.WALLS_MISSING)
-    assert "Operation not supported" in session.status_message
+    assert "Operation not supported" in str(session.status_message)
     assert naked.list_containers({}) == []
     assert naked.list_networks({}) == []
 

@@ -22,7 +22,7 @@ def sentence(agents: list[tuple[dict, dict]], *kernels: dict, designated_agent_i
     requests = tuple(KernelRequest(UUID(int=i), ResourceSlots(each)) for i, each in enumerate(kernels))
     pending = PendingSession(UUID(int=9), NOW, "x86_64", requests, designated_agent_id=designated_agent_id)
     [deferral] = plan(Snapshot(1, "lab", 0, views, (pending,)), NOW).deferrals
-    return sentence_for(deferral, "lab")
+    return str(sentence_for(deferral, "lab"))
 
 
 MACHINE = {"cpu": 4000, "mem": 8 * GIB}

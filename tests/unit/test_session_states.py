@@ -55,7 +55,7 @@ def test_resources_are_held_from_scheduled_to_terminating() -> None:
 
 def test_every_reason_has_a_sentence() -> None:
     assert set(REASON_SENTENCES) == set(Reason)
-    assert all(sentence.endswith(".") for sentence in REASON_SENTENCES.values())
+    assert all(str(sentence).endswith(".") for sentence in REASON_SENTENCES.values())
 
 
 def test_every_outcome_is_legal_after_terminating() -> None:

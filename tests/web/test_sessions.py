@@ -193,7 +193,7 @@ def test_the_timeline_shows_how_far_it_came(
     page = text_of(browser, page_of(session))
 
     assert states_of(page) == states
-    assert session.status == Status.RUNNING or session.status_message in page
+    assert session.status == Status.RUNNING or str(session.status_message) in page
 
 
 def test_the_history_names_each_change_newest_first_and_who_did_it(place: Place, browser: Client) -> None:

@@ -1,0 +1,49 @@
+"""Sentences that rows keep, read in any language."""
+
+import pytest
+
+from common import languages
+from common.kept_sentences import LONGEST_QUOTE, KeptSentence, one_line
+
+WAITS = "Waits for {short}: “{group}” has none."
+
+
+@pytest.fixture
+def backwards(monkeypatch):
+    """A language in which the words stand in another order."""
+    known = {WAITS: "“{group}” has none, so it waits for {short}."}
+    monkeypatch.setattr(languages, "_translations", [])
+    languages.translate_with(lambda text: known.get(text, text), lambda one, many, number: many)
+
+
+def test_a_sentence_is_put_together_in_the_language_of_the_reader(backwards):
+    kept = KeptSentence(WAITS, {"short": {"cpu": 2000, "cuda": 1000}, "group": "lab"})
+
+    assert str(kept) == "“lab” has none, so it waits for 2 cores, 1 cuda."
+    assert languages.ngettext("{count} file", "{count} files", 1) == "{count} files"
+
+
+def test_without_translations_sentences_are_english(monkeypatch):
+    monkeypatch.setattr(languages, "_translations", [])
+
+    assert (
+        str(KeptSentence(WAITS, {"short": {"cpu": 1000}, "group": "lab"}))
+        == "Waits for 1 core: “lab” has none."
+    )
+    assert [languages.ngettext("one", "many", number) for number in (0, 1, 2)] == ["many", "one", "many"]
+
+
+def test_what_an_engine_said_is_quoted_as_it_is():
+    assert (
+        str(KeptSentence("It failed.", quote=one_line("no {room}\n left"))) == "It failed. (no {room} left)"
+    )
+    assert len(one_line("x" * 9999)) == LONGEST_QUOTE
+
+
+def test_text_of_people_is_no_pattern():
+    assert str(KeptSentence("On {agent}.", {"agent": "{agent.__class__}"})) == "On {agent.__class__}."
+    assert str(KeptSentence("Written before {this}.")) == "Written before {this}."
+
+
+def test_nothing_said_is_false_and_empty_and_keeps_nothing():
+    assert (bool(KeptSentence()), str(KeptSentence()), KeptSentence().to_json()) == (False, "", {})
