@@ -13,6 +13,7 @@ from django.contrib.auth.forms import BaseUserCreationForm
 from django.contrib.auth.models import Group
 from django.db import models
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from accounts import services
 from accounts.models import Domain, KeyPair, Membership, Project, User
@@ -23,8 +24,8 @@ from common.api import actor_of
 # Roles say what people may do; Django's groups would be a second answer.
 admin.site.unregister(Group)
 
-ROLE_CHOICES = [(role.value, title) for role, title in ROLE_TITLES.items()]
-PROJECT_ROLE_CHOICES = [(role.value, title) for role, title in PROJECT_ROLE_TITLES.items()]
+ROLE_CHOICES = [(role.value, gettext_lazy(title)) for role, title in ROLE_TITLES.items()]
+PROJECT_ROLE_CHOICES = [(role.value, gettext_lazy(title)) for role, title in PROJECT_ROLE_TITLES.items()]
 
 
 class PersonCreationForm(BaseUserCreationForm):
@@ -72,7 +73,7 @@ class PersonAdmin(UserAdmin):
     add_form_template = None
     fieldsets = (
         (None, {"fields": ("email", "name", "domain", "role", "is_active")}),
-        ("Dates", {"fields": ("created_at", "last_login")}),
+        (gettext_lazy("Dates"), {"fields": ("created_at", "last_login")}),
     )
     add_fieldsets = ((None, {"fields": ("email", "name", "domain", "role", "password1", "password2")}),)
     readonly_fields = ("created_at", "last_login")

@@ -8,13 +8,17 @@ from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models.functions import Lower
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.roles import PROJECT_ROLE_TITLES, ProjectRole, Role
 from common import clock
 
 name_validator = RegexValidator(
     r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$",
-    "Use lower-case letters, digits, dots, dashes and underscores; begin and end with a letter or digit.",
+    gettext_lazy(
+        "Use lower-case letters, digits, dots, dashes and underscores; begin and end with a letter or digit."
+    ),
 )
 
 
@@ -137,11 +141,13 @@ class Membership(models.Model):
 
     def clean(self) -> None:
         if self.user.domain_id != self.project.domain_id:
-            raise ValidationError(f"{self.user} belongs to another domain than the project.")
+            raise ValidationError(
+                _("{person} belongs to another domain than the project.").format(person=self.user)
+            )
 
     @property
     def role_title(self) -> str:
-        return PROJECT_ROLE_TITLES[ProjectRole(self.role)]
+        return _(PROJECT_ROLE_TITLES[ProjectRole(self.role)])
 
 
 class KeyPair(models.Model):

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from common.languages import gettext_noop
+
 
 class Role(StrEnum):
     """What a user is in the own domain; SUPERADMIN reaches across domains."""
@@ -18,8 +20,16 @@ class ProjectRole(StrEnum):
     ADMIN = "admin"
 
 
-ROLE_TITLES = {Role.USER: "User", Role.DOMAIN_ADMIN: "Domain admin", Role.SUPERADMIN: "Superadmin"}
-PROJECT_ROLE_TITLES = {ProjectRole.MEMBER: "Member", ProjectRole.ADMIN: "Project admin"}
+# Translated where they are shown.
+ROLE_TITLES = {
+    Role.USER: gettext_noop("User"),
+    Role.DOMAIN_ADMIN: gettext_noop("Domain admin"),
+    Role.SUPERADMIN: gettext_noop("Superadmin"),
+}
+PROJECT_ROLE_TITLES = {
+    ProjectRole.MEMBER: gettext_noop("Member"),
+    ProjectRole.ADMIN: gettext_noop("Project admin"),
+}
 
 # Object permissions, granted with guardian on a Project or a Domain; the bundle of each role stands here once.
 PROJECT_PERMISSIONS = {

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
 
 from accounts.models import KeyPair, Membership, Project, User
 from accounts.roles import ProjectRole, Role
@@ -27,7 +28,7 @@ def sees_everything(actor: Actor) -> bool:
 def require_superadmin(actor: Actor) -> None:
     """Raises PermissionDenied for everybody but superadmins and Berth itself."""
     if not sees_everything(actor):
-        raise PermissionDenied("Only a superadmin may do this.", hint="Ask a superadmin.")
+        raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
 
 
 def user_of(actor: Actor, *, is_locked: bool = False) -> User:
@@ -38,7 +39,7 @@ def user_of(actor: Actor, *, is_locked: bool = False) -> User:
         people = people.select_for_update(of=("self",), no_key=True)
     user = people.filter(pk=_key(actor.user_id), is_active=True).first()
     if user is None:
-        raise NotFound("This account does not exist any more.")
+        raise NotFound(_("This account does not exist any more."))
     return user
 
 
@@ -90,14 +91,18 @@ def access_usable_project(actor: Actor, name: str) -> Project:
         return project
     if visible_projects(actor).filter(name=name).exists():
         raise PermissionDenied(
-            f"You are not a member of the project {quoted(name, 64)}, so you cannot start sessions in it.",
-            hint="Ask an administrator of the domain to add you to the project.",
+            _("You are not a member of the project {name}, so you cannot start sessions in it.").format(
+                name=quoted(name, 64)
+            ),
+            hint=_("Ask an administrator of the domain to add you to the project."),
         )
     known = ", ".join(usable_projects(actor).values_list("name", flat=True)[:10])
-    sentence = f"There is no project {quoted(name, 64)} among yours."
+    sentence = _("There is no project {name} among yours.").format(name=quoted(name, 64))
     raise NotFound(
         sentence,
-        hint=f"Your projects: {known}." if known else "Ask an administrator to add you to a project.",
+        hint=_("Your projects: {projects}.").format(projects=known)
+        if known
+        else _("Ask an administrator to add you to a project."),
         fields={"project": [sentence]},
     )
 
@@ -118,7 +123,7 @@ def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:
 def access_keypair(actor: Actor, keypair_id: int) -> KeyPair:
     keypair = visible_keypairs(actor).filter(pk=keypair_id).first()
     if keypair is None:
-        raise NotFound("There is no such token among yours.")
+        raise NotFound(_("There is no such token among yours."))
     return keypair
 
 

@@ -6,6 +6,7 @@ from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils.translation import gettext as _
 from guardian.models import UserObjectPermission
 from guardian.shortcuts import assign_perm
 
@@ -76,12 +77,12 @@ def update_user(
     # All superadmins are locked, so that two of them cannot dismiss each other at the same moment.
     superadmins = User.objects.select_for_update().filter(role=Role.SUPERADMIN).order_by("pk")
     if not actor.is_system and actor.user_id not in {user.pk for user in superadmins}:
-        raise PermissionDenied("Only a superadmin may do this.", hint="Ask a superadmin.")
+        raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
     user = User.objects.select_for_update(of=("self",)).select_related("domain").get(pk=user_id)
     if user.pk == actor.user_id and (role is not Role.SUPERADMIN or not is_active):
         raise Conflict(
-            "You cannot take your own superadmin role or close your own account.",
-            hint="Ask another superadmin to do it.",
+            _("You cannot take your own superadmin role or close your own account."),
+            hint=_("Ask another superadmin to do it."),
         )
     has_new_email = user.email != email.lower()
     user.email, user.name, user.domain, user.role, user.is_active = email, name, domain, role.value, is_active
@@ -106,13 +107,15 @@ def add_member(
     require_superadmin(actor)
     if user.domain_id != project.domain_id:
         raise InvalidInput(
-            f"{user.email} belongs to another domain than the project “{project.name}”.",
-            hint="People can only be members of projects of their own domain.",
+            _("{person} belongs to another domain than the project “{project}”.").format(
+                person=user.email, project=project.name
+            ),
+            hint=_("People can only be members of projects of their own domain."),
         )
 
-    membership, _ = Membership.objects.update_or_create(
+    membership = Membership.objects.update_or_create(
         project=project, user=user, defaults={"role": role.value}
-    )
+    )[0]
     _grant_project_permissions(user)
     changes = {"user": user.email, "role": role.value}
     audit.record(actor=actor, action="accounts.add_member", target=project, changes=changes)
@@ -142,14 +145,15 @@ def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = Non
         raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
     if expires_at is not None and expires_at <= clock.now():
         raise InvalidInput(
-            "The token would have expired already.", fields={"expires_at": ["Is in the past."]}
+            _("The token would have expired already."), fields={"expires_at": [_("Is in the past.")]}
         )
     User.objects.select_for_update().get(pk=user.pk)
     maker = visible_keypairs(actor).filter(pk=actor.keypair_id or 0).first()
     ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
     if KeyPair.objects.filter(user=user).count() >= KEYPAIRS_PER_USER:
         raise LimitExceeded(
-            f"You have {KEYPAIRS_PER_USER} tokens, the most allowed.", hint="Delete one first."
+            _("You have {count} tokens, the most allowed.").format(count=KEYPAIRS_PER_USER),
+            hint=_("Delete one first."),
         )
     secret = tokens.new_secret()
 
@@ -191,8 +195,8 @@ def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
     link = links.select_for_update(of=("self",)).select_related("user__domain").first()
     if link is None or not link.user.is_active or not link.user.domain.is_active:
         raise NotFound(
-            "This sign-in link was used already or is too old.",
-            hint="Start Berth again for a fresh one, or sign in with e-mail and password.",
+            _("This sign-in link was used already or is too old."),
+            hint=_("Start Berth again for a fresh one, or sign in with e-mail and password."),
         )
     link.delete()
     audit.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)

@@ -8,6 +8,7 @@ import hashlib
 import re
 import secrets
 
+from common.languages import gettext as _
 from common.texts import check_text
 
 MAX_NAME_LENGTH = 60
@@ -18,7 +19,7 @@ def check_token_name(name: str) -> str:
     """`name` without spaces around it, if it may name a token. Raises ValueError with a sentence."""
     name = check_text(name, max_length=MAX_NAME_LENGTH).strip()
     if not name:
-        raise ValueError(f"Give the token a name of 1 to {MAX_NAME_LENGTH} characters.")
+        raise ValueError(_("Give the token a name of 1 to {most} characters.").format(most=MAX_NAME_LENGTH))
     return name
 
 

@@ -9,6 +9,8 @@ from django.conf import settings
 from django.core.exceptions import PermissionDenied as DjangoPermissionDenied
 from django.core.exceptions import RequestDataTooBig
 from django.http import Http404, HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop
 from rest_framework import exceptions, serializers
 from rest_framework.pagination import PageNumberPagination
 from rest_framework.response import Response
@@ -24,9 +26,9 @@ log = structlog.get_logger(__name__)
 
 DEFAULT_TEXT_LENGTH = 255
 HINTS = {
-    405: "The API reference lists what this address takes.",
-    406: "Answers are application/json; leave “Accept” out.",
-    415: "Send the body as “Content-Type: application/json”.",
+    405: gettext_noop("The API reference lists what this address takes."),
+    406: gettext_noop("Answers are application/json; leave “Accept” out."),
+    415: gettext_noop("Send the body as “Content-Type: application/json”."),
 }
 
 
@@ -34,7 +36,9 @@ def asked_once(request: Any, name: str) -> str:
     """What the query string says of `name`; "" if nothing. Raises InvalidInput if it says it twice."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
-        sentence = f"“{name}” is there {len(values)} times. Say which one you mean."
+        sentence = _("“{name}” is there {count} times. Say which one you mean.").format(
+            name=name, count=len(values)
+        )
         raise InvalidInput(sentence, fields={name: [sentence]})
     return str(values[0]) if values else ""
 
@@ -49,7 +53,9 @@ class StandardPagination(PageNumberPagination):
     def get_page_size(self, request: Any) -> int:
         asked = asked_once(request, self.page_size_query_param)
         if asked and (not asked.isascii() or not asked.isdecimal() or not asked.strip("0")):
-            sentence = f"{quoted(asked)} is no size of a page. Give a number from 1 to {self.max_page_size}."
+            sentence = _("{value} is no size of a page. Give a number from 1 to {most}.").format(
+                value=quoted(asked), most=self.max_page_size
+            )
             raise InvalidInput(sentence, fields={self.page_size_query_param: [sentence]})
         is_huge = len(asked) > len(str(self.max_page_size))
         return self.max_page_size if is_huge else min(int(asked or self.page_size), self.max_page_size)
@@ -60,14 +66,15 @@ class StandardPagination(PageNumberPagination):
             return super().paginate_queryset(queryset, request, view)
         except exceptions.NotFound as error:
             raise NotFound(
-                f"There is no page {quoted(asked)} in this list.", hint="Pages are numbered from 1."
+                _("There is no page {page} in this list.").format(page=quoted(asked)),
+                hint=_("Pages are numbered from 1."),
             ) from error
 
 
 class InputSerializer(serializers.Serializer[Any]):
     """Base of request bodies: a field that nobody knows is refused, so that a slip in its name is seen."""
 
-    default_error_messages = {"invalid": "Give an object of fields."}  # noqa: RUF012  the form that DRF wants
+    default_error_messages = {"invalid": gettext_lazy("Give an object of fields.")}  # noqa: RUF012  the form that DRF wants
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
@@ -84,9 +91,9 @@ class TextField(serializers.CharField):
     raises ValueError with the sentence that pages show too."""
 
     default_error_messages = {  # noqa: RUF012
-        "required": "Say something here.",
-        "null": "Give text, not null.",
-        "blank": "Say something here.",
+        "required": gettext_lazy("Say something here."),
+        "null": gettext_lazy("Give text, not null."),
+        "blank": gettext_lazy("Say something here."),
     }
 
     def __init__(
@@ -106,7 +113,7 @@ def is_wanted(request: Any, name: str) -> bool:
     """A switch in the query string: 1 or true, 0 or false; absent is off. Raises InvalidInput."""
     given = (asked_once(request, name) or "0").lower()
     if given not in {"0", "1", "false", "true"}:
-        sentence = f"{quoted(given)} is neither true nor false."
+        sentence = _("{value} is neither true nor false.").format(value=quoted(given))
         raise InvalidInput(sentence, fields={name: [sentence]})
     return given in {"1", "true"}
 
@@ -158,6 +165,11 @@ def _flat(detail: Any, prefix: str = "") -> dict[str, list[str]]:
     )
 
 
+def _hint(status: int) -> str:
+    """In the reader's language; the empty sentence has none."""
+    return _(HINTS[status]) if status in HINTS else ""
+
+
 def _as_berth_error(error: Exception) -> BerthError | None:
     if isinstance(error, BerthError):
         return error
@@ -165,24 +177,27 @@ def _as_berth_error(error: Exception) -> BerthError | None:
         log.warning("database.lost", error=str(error))
         return database_lost()
     if isinstance(error, Http404):
-        return NotFound("There is nothing at this address, or it is not yours to see.")
+        return NotFound(_("There is nothing at this address, or it is not yours to see."))
     if isinstance(error, DjangoPermissionDenied):
-        return PermissionDenied("You may not do this.")
+        return PermissionDenied(_("You may not do this."))
     if isinstance(error, RequestDataTooBig):
         limit = format_bytes(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-        return TooLarge(f"The body is larger than {limit}.", hint="Only files of folders may be larger.")
+        return TooLarge(
+            _("The body is larger than {limit}.").format(limit=limit),
+            hint=_("Only files of folders may be larger."),
+        )
     if isinstance(error, exceptions.ValidationError):
         fields = _flat(error.detail)
-        first = next(iter(fields.items()), ("", ["The request cannot be understood."]))
+        first = next(iter(fields.items()), ("", [_("The request cannot be understood.")]))
         return InvalidInput(f"{first[0]}: {first[1][0]}" if first[0] else first[1][0], fields=fields)
     if isinstance(error, (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)):
-        return NotAuthenticated(str(error.detail), hint="Send “Authorization: Bearer <token>”, or sign in.")
-    if isinstance(error, exceptions.ParseError):
-        return InvalidInput(str(error.detail), hint="Send one JSON object as UTF-8.")
-    if isinstance(error, exceptions.APIException):
-        plain = BerthError(
-            str(error.detail), code=str(error.default_code), hint=HINTS.get(error.status_code, "")
+        return NotAuthenticated(
+            str(error.detail), hint=_("Send “Authorization: Bearer <token>”, or sign in.")
         )
+    if isinstance(error, exceptions.ParseError):
+        return InvalidInput(str(error.detail), hint=_("Send one JSON object as UTF-8."))
+    if isinstance(error, exceptions.APIException):
+        plain = BerthError(str(error.detail), code=str(error.default_code), hint=_hint(error.status_code))
         plain.http_status = error.status_code  # type: ignore[misc]
         return plain
     return None

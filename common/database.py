@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 
 import psycopg
 from django.db import InterfaceError, OperationalError
+from django.utils.translation import gettext as _
 from psycopg.abc import PQGen
 
 from common.errors import Unavailable
@@ -37,7 +38,7 @@ class PatientConnection(psycopg.Connection):  # type: ignore[type-arg]
 def database_lost() -> Unavailable:
     """What people are told while it does not answer."""
     return Unavailable(
-        "The database of Berth does not answer.",
-        hint="What was just asked may have been done or not: look again in a minute.",
+        _("The database of Berth does not answer."),
+        hint=_("What was just asked may have been done or not: look again in a minute."),
         code="database_lost",
     )

@@ -9,6 +9,7 @@ from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooMany
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
+from django.utils.translation import gettext as _
 
 from common.database import LOST, database_lost
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
@@ -48,14 +49,16 @@ def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, TOO_LARGE):
         return error_page(
-            request, TooLarge("What was sent is larger than this address takes.", hint="Nothing was kept.")
+            request,
+            TooLarge(_("What was sent is larger than this address takes."), hint=_("Nothing was kept.")),
         )
-    return error_page(request, InvalidInput("The request cannot be understood."))
+    return error_page(request, InvalidInput(_("The request cannot be understood.")))
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return error_page(
-        request, PermissionDenied("You may not do this.", hint="Ask an administrator of your domain.")
+        request,
+        PermissionDenied(_("You may not do this."), hint=_("Ask an administrator of your domain.")),
     )
 
 
@@ -63,8 +66,8 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return error_page(
         request,
         NotFound(
-            "There is nothing at this address, or it is not yours to see.",
-            hint="Check the address, or search for it by name.",
+            _("There is nothing at this address, or it is not yours to see."),
+            hint=_("Check the address, or search for it by name."),
         ),
     )
 
@@ -72,8 +75,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 def not_allowed(request: HttpRequest, allow: str) -> HttpResponse:
     """For a method that the address does not take; `allow` names those that it does."""
     error = InvalidInput(
-        f"This address takes {allow}, not {request.method}. Nothing was done.",
-        hint="Go back and use the button or the form of the page.",
+        _("This address takes {allowed}, not {method}. Nothing was done.").format(
+            allowed=allow, method=request.method
+        ),
+        hint=_("Go back and use the button or the form of the page."),
     )
     response = HttpResponse(_with_menu(request, "405.html", _bare(request, error), error), status=405)
     response["Allow"] = allow
@@ -84,8 +89,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if isinstance(sys.exc_info()[1], LOST):
         return error_page(request, database_lost())
     error = BerthError(
-        "Berth made a mistake. It is in the log under the id below.",
-        hint="Try again; if it stays, tell an administrator the id.",
+        _("Berth made a mistake. It is in the log under the id below."),
+        hint=_("Try again; if it stays, tell an administrator the id."),
     )
     return error_page(request, error)
 
@@ -94,8 +99,8 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     return error_page(
         request,
         PermissionDenied(
-            "The form was sent without its protection token, so nothing was done.",
-            hint="Reload the page and send it again; cookies must be allowed for this address.",
+            _("The form was sent without its protection token, so nothing was done."),
+            hint=_("Reload the page and send it again; cookies must be allowed for this address."),
         ),
     )
 

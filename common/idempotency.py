@@ -15,6 +15,7 @@ from typing import Any
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -66,8 +67,8 @@ def takes_idempotency_key(post: Callable[..., Response]) -> Callable[..., Respon
             return post(view, request, *arguments, **named)
         if not _KEY.match(key):
             raise InvalidInput(
-                f"{HEADER} is not 1 to 255 printable ASCII characters.",
-                hint="A random UUID for each thing that is to be made serves well.",
+                _("{header} is not 1 to 255 printable ASCII characters.").format(header=HEADER),
+                hint=_("A random UUID for each thing that is to be made serves well."),
             )
         with transaction.atomic():
             kept = _kept_answer(actor_of(request), f"key:{key}", _hash_of(request.path, request.data))
@@ -122,7 +123,8 @@ def _kept_answer(actor: Actor, key: str, request_hash: str) -> KeptAnswer:
         wait_exclusive(f"answer:{actor_id}:{key_hash}", wait_s=WAIT_S)
     except LockTaken as error:
         raise StillAnswering(
-            "The first request with this key is still being worked on.", hint="Send it again in some seconds."
+            _("The first request with this key is still being worked on."),
+            hint=_("Send it again in some seconds."),
         ) from error
     kept = KeptAnswer.objects.filter(actor_id=actor_id, key_hash=key_hash).first()
     if kept is None or kept.created_at < clock.now() - LIFETIME:
@@ -131,8 +133,8 @@ def _kept_answer(actor: Actor, key: str, request_hash: str) -> KeptAnswer:
         )
     if kept.request_hash != request_hash:
         raise KeyUsedOtherwise(
-            f"This {HEADER} came before with another request.",
-            hint="Use a new key for each thing that is to be made.",
+            _("This {header} came before with another request.").format(header=HEADER),
+            hint=_("Use a new key for each thing that is to be made."),
         )
     return kept
 
@@ -151,8 +153,8 @@ def _keep(kept: KeptAnswer, response: HttpResponse, body: str) -> None:
 def _repeated(kept: KeptAnswer) -> Response:
     if not kept.body:
         raise AnswerNotKept(
-            "This was done already. Its answer held a secret, which is shown once and kept nowhere.",
-            hint="If the secret was lost, delete what was made, and make another with a new key.",
+            _("This was done already. Its answer held a secret, which is shown once and kept nowhere."),
+            hint=_("If the secret was lost, delete what was made, and make another with a new key."),
         )
     return Response(json.loads(kept.body), status=kept.status, headers={REPLAYED_HEADER: "true"})
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import structlog
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from common import clock
 from common.database import LOST, database_lost
@@ -56,7 +57,7 @@ class ErrorPageMiddleware:
         response = self.get_response(request)
         is_page = not request.path.startswith("/api/v1/")
         if response.status_code == 405 and is_page and not response.streaming and not response.content:
-            return not_allowed(request, response.headers.get("Allow", "other methods"))
+            return not_allowed(request, response.headers.get("Allow") or _("other methods"))
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:

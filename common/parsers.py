@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping
 from typing import IO, Any
 
+from django.utils.translation import gettext as _
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
@@ -27,7 +28,7 @@ class StrictJSONParser(JSONParser):
         try:
             text = stream.read().decode()
         except UnicodeDecodeError as error:
-            raise ParseError("The body is not UTF-8.") from error
+            raise ParseError(_("The body is not UTF-8.")) from error
         try:
             parsed = json.loads(
                 text,
@@ -38,28 +39,30 @@ class StrictJSONParser(JSONParser):
             )
             _check(parsed)
         except RecursionError as error:
-            raise ParseError("The JSON is nested too deeply.") from error
+            raise ParseError(_("The JSON is nested too deeply.")) from error
         except json.JSONDecodeError as error:
-            raise ParseError(f"The body is not JSON: {error}.") from error
+            raise ParseError(_("The body is not JSON: {problem}.").format(problem=error)) from error
         except ValueError as error:
             raise ParseError(str(error)) from error
         return parsed
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number of JSON.")
+    raise ValueError(_("{name} is not a number of JSON.").format(name=name))
 
 
 def _float(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{quoted(text)} is not a number of JSON that anybody could count to.")
+        raise ValueError(
+            _("{number} is not a number of JSON that anybody could count to.").format(number=quoted(text))
+        )
     return number
 
 
 def _int(text: str) -> int:
     if len(text) > MAX_DIGITS:
-        raise ValueError(f"A number has too many digits: {len(text):,}.")
+        raise ValueError(_("A number has too many digits: {count}.").format(count=f"{len(text):,}"))
     return int(text)
 
 
@@ -67,7 +70,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{quoted(name)} is there twice in one object. Say which one you mean.")
+            raise ValueError(
+                _("{name} is there twice in one object. Say which one you mean.").format(name=quoted(name))
+            )
         found[name] = value
     return found
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
+from common.languages import gettext as _
+from common.languages import ngettext
 from common.texts import quoted
 
 CPU = "cpu"
@@ -77,10 +79,12 @@ def parse_bytes(text: object) -> int:
     else:
         match = _BYTES.match(text.strip()) if isinstance(text, str) else None
         if match is None:
-            raise ValueError(f"{quoted(text)} is not an amount of memory. Write it like 512m or 4g.")
+            raise ValueError(
+                _("{value} is not an amount of memory. Write it like 512m or 4g.").format(value=quoted(text))
+            )
         amount = int(Decimal(match[1]) * _FACTORS[match[2].lower()])
     if amount > MAX_AMOUNT:
-        raise ValueError(f"{quoted(text)} is more memory than any machine has.")
+        raise ValueError(_("{value} is more memory than any machine has.").format(value=quoted(text)))
     return amount
 
 
@@ -88,9 +92,15 @@ def parse_milli(name: str, value: object) -> int:
     """Thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
     amount = _number(value)
     if amount is None or amount != amount.to_integral_value():
-        raise ValueError(f"{quoted(value)} is not an amount of {name}. Write a number like 1 or 0.5.")
+        raise ValueError(
+            _("{value} is not an amount of {resource}. Write a number like 1 or 0.5.").format(
+                value=quoted(value), resource=name
+            )
+        )
     if amount > MAX_AMOUNT:
-        raise ValueError(f"{quoted(value)} is more {name} than any machine has.")
+        raise ValueError(
+            _("{value} is more {resource} than any machine has.").format(value=quoted(value), resource=name)
+        )
     return int(amount)
 
 
@@ -109,7 +119,11 @@ def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
     amounts = {}
     for name, value in raw.items():
         if not _SLOT_NAME.match(name):
-            raise ValueError(f"{quoted(name)} is not the name of a resource. Use cpu, mem or a device name.")
+            raise ValueError(
+                _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
+                    name=quoted(name)
+                )
+            )
         amounts[name] = parse_bytes(value) if name == MEM else parse_milli(name, value)
     return ResourceSlots(amounts)
 
@@ -128,11 +142,12 @@ def format_amount(name: str, amount: int) -> str:
         return format_bytes(amount)
     number = f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
     if name == CPU:
-        return f"{number} core" if amount == MILLI else f"{number} cores"
+        is_one = amount == MILLI
+        return ngettext("{number} core", "{number} cores", 1 if is_one else 2).format(number=number)
     return f"{number} {name}"
 
 
 def format_slots(slots: Mapping[str, int]) -> str:
     """All slots for people, CPU and memory first: "1 core, 4 GiB"."""
     order = sorted(slots, key=lambda name: (name != CPU, name != MEM, name))
-    return ", ".join(format_amount(name, slots[name]) for name in order) or "nothing"
+    return ", ".join(format_amount(name, slots[name]) for name in order) or _("nothing")

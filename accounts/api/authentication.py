@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.exceptions import AuthenticationFailed
@@ -13,19 +14,18 @@ from accounts.models import KeyPair, User
 from common import clock
 
 NOTE_USE_EVERY = timedelta(minutes=1)
-_REFUSAL = "This token is unknown, revoked or expired."
 
 
 class KeyPairAuthentication(BaseAuthentication):
     """Bearer tokens of keypairs. One query, and one write a minute for "last used"."""
 
     def authenticate(self, request: Request) -> tuple[User, KeyPair] | None:
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
         keypair = keypair_of_token(token.strip())
         if keypair is None:
-            raise AuthenticationFailed(_REFUSAL)
+            raise AuthenticationFailed(_("This token is unknown, revoked or expired."))
         self._note_use(keypair)
         return keypair.user, keypair
 

@@ -5,6 +5,7 @@ from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -37,7 +38,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _profile_page(request, form, status=400)
     try:
-        _, token = services.create_keypair(actor=actor_of(request), name=form.cleaned_data["name"])
+        token = services.create_keypair(actor=actor_of(request), name=form.cleaned_data["name"])[1]
     except BerthError as refusal:
         form.add_error("name", f"{refusal.message} {refusal.hint}".strip())
         return _profile_page(request, form, status=refusal.http_status)
@@ -48,7 +49,7 @@ def create_token(request: HttpRequest) -> HttpResponse:
 @require_POST
 def delete_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
     services.delete_keypair(actor=actor_of(request), keypair_id=keypair_id)
-    messages.success(request, "The token is deleted and works no more.")
+    messages.success(request, _("The token is deleted and works no more."))
     return redirect("profile")
 
 
@@ -82,7 +83,7 @@ def _profile_page(
     actor = actor_of(request)
     context = {
         "person": request.user,
-        "role_title": ROLE_TITLES[Role(request.user.role)],  # type: ignore[union-attr]
+        "role_title": _(ROLE_TITLES[Role(request.user.role)]),  # type: ignore[union-attr]
         "memberships": selectors.own_memberships(actor),
         "keypairs": selectors.visible_keypairs(actor),
         "form": form,
