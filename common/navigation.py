@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 
 class Menu(StrEnum):
@@ -18,13 +20,13 @@ class Menu(StrEnum):
 class Section(StrEnum):
     """Groups of the menus, in the order in which they appear."""
 
-    WORKLOAD = "Workload"
-    STORAGE = "Storage"
-    METRICS = "Metrics"
-    OPERATIONS = "Operations"
-    PEOPLE = "People"
-    INFRASTRUCTURE = "Infrastructure"
-    SYSTEM = "System"
+    WORKLOAD = gettext_noop("Workload")
+    STORAGE = gettext_noop("Storage")
+    METRICS = gettext_noop("Metrics")
+    OPERATIONS = gettext_noop("Operations")
+    PEOPLE = gettext_noop("People")
+    INFRASTRUCTURE = gettext_noop("Infrastructure")
+    SYSTEM = gettext_noop("System")
 
     @property
     def menu(self) -> Menu:
@@ -34,7 +36,8 @@ class Section(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MenuItem:
-    """One link of the menu. `is_visible` gets the signed-in user; `purpose` is one line for lists of pages."""
+    """One link of the menu. `is_visible` gets the signed-in user; `purpose` is one line for lists of pages. `label` and
+    `purpose` are marked with gettext_noop; they are translated for each reader."""
 
     label: str
     url_name: str
@@ -85,12 +88,12 @@ def links_for(user: Any, path: str = "") -> list[Link]:
     return sorted(
         (
             Link(
-                label=item.label,
+                label=_(item.label),
                 url=url,
                 icon=item.icon,
                 section=item.section,
                 is_active=url == active,
-                purpose=item.purpose,
+                purpose=_(item.purpose) if item.purpose else "",
                 keys=_keys.get(item.url_name, ""),
             )
             for item, url in addresses
@@ -100,9 +103,10 @@ def links_for(user: Any, path: str = "") -> list[Link]:
 
 
 def sections_of(links: list[Link], menu: Menu) -> list[dict[str, Any]]:
-    """[{"label", "items": [Link]}] of one menu; sections without a link are left out."""
+    """[{"key", "label", "items": [Link]}] of one menu; sections without a link are left out. Keys are the same in every
+    language."""
     return [
-        {"label": section.value, "items": items}
+        {"key": section.name.lower(), "label": _(section.value), "items": items}
         for section in Section
         if section.menu is menu and (items := [link for link in links if link.section is section])
     ]

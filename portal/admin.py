@@ -5,12 +5,13 @@ from allauth.account.models import EmailAddress
 from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from common.models import AuditEntry
 from portal.models import Announcement
 
 admin.site.site_header = admin.site.site_title = "Berth"
-admin.site.index_title = "Administration"
+admin.site.index_title = gettext_lazy("Administration")
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 # The e-mail address of a person is in the account itself.
 admin.site.unregister(EmailAddress)

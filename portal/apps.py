@@ -7,10 +7,14 @@ class PortalConfig(AppConfig):
     def ready(self) -> None:
         import portal.celery  # noqa: F401  # tasks are sent through this application, from every process
         from common.error_pages import ask_for_helpers
+        from django.utils import translation
+
+        from common.languages import translate_with
         from portal.listeners import listen
         from portal.selectors import helpers_of
         from portal.web import menu
 
+        translate_with(translation.gettext, translation.ngettext)
         menu.register()
         listen()
         ask_for_helpers(helpers_of)

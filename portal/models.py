@@ -6,6 +6,9 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from common import clock
 from common.looks import Tone
@@ -41,18 +44,22 @@ class Notification(models.Model):
 class Announcement(models.Model):
     """A sentence of superadmins at the top of every page, from when until when."""
 
-    TONES: ClassVar[list[tuple[str, str]]] = [
-        (Tone.BUSY.value, "News"),
-        (Tone.GOOD.value, "Good news"),
-        (Tone.WARN.value, "Warning"),
-        (Tone.BAD.value, "Alarm"),
+    TONES: ClassVar[list[tuple[str, str | Promise]]] = [
+        (Tone.BUSY.value, gettext_lazy("News")),
+        (Tone.GOOD.value, gettext_lazy("Good news")),
+        (Tone.WARN.value, gettext_lazy("Warning")),
+        (Tone.BAD.value, gettext_lazy("Alarm")),
     ]
 
     text = models.CharField(max_length=500)
     tone = models.CharField(max_length=10, choices=TONES, default=Tone.BUSY.value)
-    starts_at = models.DateTimeField(default=clock.now, help_text="UTC.")
-    ends_at = models.DateTimeField(null=True, blank=True, help_text="UTC; empty: until it is deleted.")
-    is_dismissible = models.BooleanField(default=True, help_text="People can hide it for themselves.")
+    starts_at = models.DateTimeField(default=clock.now, help_text=gettext_lazy("UTC."))
+    ends_at = models.DateTimeField(
+        null=True, blank=True, help_text=gettext_lazy("UTC; empty: until it is deleted.")
+    )
+    is_dismissible = models.BooleanField(
+        default=True, help_text=gettext_lazy("People can hide it for themselves.")
+    )
 
     class Meta:
         ordering = ("-starts_at", "-id")
@@ -68,4 +75,4 @@ class Announcement(models.Model):
 
     def clean(self) -> None:
         if self.ends_at is not None and self.ends_at <= self.starts_at:
-            raise ValidationError({"ends_at": "It must end after it starts."})
+            raise ValidationError({"ends_at": _("It must end after it starts.")})

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
 from accounts.models import User
 from accounts.roles import Role
@@ -39,7 +40,7 @@ def unread_notifications(actor: Actor) -> QuerySet[Notification]:
 def access_notification(actor: Actor, notification_id: int) -> Notification:
     notification = own_notifications(actor).filter(pk=notification_id).first()
     if notification is None:
-        raise NotFound("There is no such notification among yours.")
+        raise NotFound(_("There is no such notification among yours."))
     return notification
 
 

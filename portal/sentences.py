@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from common.languages import gettext_noop
 from common.looks import Tone
 from sessions_app.states import Reason, Status
 
@@ -27,7 +28,8 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`text` takes the arguments {name}, {exit_code}, {image}; `more` says what to do."""
+    """`text` takes the arguments {name}, {exit_code}, {image}; `more` says what to do. Both are English, and translated
+    where they are shown."""
 
     text: str
     more: str
@@ -38,50 +40,68 @@ class Sentence:
 SENTENCES = MappingProxyType(
     {
         Code.COMMAND_FINISHED: Sentence(
-            "“{name}” has finished.", "Its log is kept.", "circle-check", Tone.GOOD
+            gettext_noop("“{name}” has finished."),
+            gettext_noop("Its log is kept."),
+            "circle-check",
+            Tone.GOOD,
         ),
         Code.COMMAND_FAILED: Sentence(
-            "“{name}” failed with exit code {exit_code}.", "The log says why.", "circle-x", Tone.BAD
+            gettext_noop("“{name}” failed with exit code {exit_code}."),
+            gettext_noop("The log says why."),
+            "circle-x",
+            Tone.BAD,
         ),
         Code.COMMAND_TIMED_OUT: Sentence(
-            "“{name}” was stopped at its time limit.",
-            "Start it again with a longer limit if it needs one.",
+            gettext_noop("“{name}” was stopped at its time limit."),
+            gettext_noop("Start it again with a longer limit if it needs one."),
             "clock",
             Tone.WARN,
         ),
         Code.CONTAINER_EXITED: Sentence(
-            "“{name}” ended by itself.", "The log may say why.", "player-stop", Tone.WARN
+            gettext_noop("“{name}” ended by itself."),
+            gettext_noop("The log may say why."),
+            "player-stop",
+            Tone.WARN,
         ),
         Code.OUT_OF_MEMORY: Sentence(
-            "“{name}” needed more memory than it had.", "Start it again with more.", "cpu", Tone.BAD
+            gettext_noop("“{name}” needed more memory than it had."),
+            gettext_noop("Start it again with more."),
+            "cpu",
+            Tone.BAD,
         ),
         Code.MACHINE_LOST: Sentence(
-            "“{name}” was lost with its machine.",
-            "What it had written into folders is kept. Start it again.",
+            gettext_noop("“{name}” was lost with its machine."),
+            gettext_noop("What it had written into folders is kept. Start it again."),
             "plug-connected-x",
             Tone.BAD,
         ),
         Code.PULL_FAILED: Sentence(
-            "“{name}” could not start: no image {image}.",
-            "Try again, or choose another image.",
+            gettext_noop("“{name}” could not start: no image {image}."),
+            gettext_noop("Try again, or choose another image."),
             "package",
             Tone.BAD,
         ),
         Code.STOPPED_BY_ADMIN: Sentence(
-            "An administrator stopped “{name}”.", "Its history says when.", "player-stop", Tone.WARN
+            gettext_noop("An administrator stopped “{name}”."),
+            gettext_noop("Its history says when."),
+            "player-stop",
+            Tone.WARN,
         ),
         Code.LIFETIME_OVER: Sentence(
-            "“{name}” reached its longest lifetime and was ended.",
-            "Start it again to go on.",
+            gettext_noop("“{name}” reached its longest lifetime and was ended."),
+            gettext_noop("Start it again to go on."),
             "clock",
             Tone.WARN,
         ),
         Code.NOT_STARTED: Sentence(
-            "“{name}” could not be started.", "Its history says why.", "alert-circle", Tone.BAD
+            gettext_noop("“{name}” could not be started."),
+            gettext_noop("Its history says why."),
+            "alert-circle",
+            Tone.BAD,
         ),
         Code.ENDS_SOON: Sentence(
-            "“{name}” ends soon: its time limit is near.",
-            "Save what you need into a folder.",
+            gettext_noop("“{name}” ends soon: its time limit is near."),
+            gettext_noop("Save what you need into a folder."),
             "hourglass",
             Tone.WARN,
         ),

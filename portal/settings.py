@@ -81,6 +81,7 @@ MIDDLEWARE = [
     "common.middleware.StreamWithoutDatabaseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "accounts.web.languages.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -190,10 +191,11 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Static files: bin/up builds var/assets, collectstatic gathers into var/static.
+# Static files: bin/up builds var/assets and var/languages, collectstatic gathers into var/static.
 STATIC_URL = "/static/"
 STATIC_ROOT = env.path("BERTH_STATIC_ROOT", default=str(ROOT / "var" / "static"))()
-STATICFILES_DIRS = [path for path in [ROOT / "var" / "assets"] if path.is_dir()]
+_built = [ROOT / "var" / "assets", ROOT / "var" / "languages" / "static"]
+STATICFILES_DIRS = [path for path in _built if path.is_dir()]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
@@ -205,7 +207,13 @@ FILE_UPLOAD_TEMP_DIR.mkdir(parents=True, exist_ok=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2**20 * 2
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 
+# Languages: what portal/locale says is compiled to here by manage.py build_languages.
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("ko", "한국어"), ("ja", "日本語")]
+LANGUAGES_BUILT = ROOT / "var" / "languages"
+LOCALE_PATHS = [LANGUAGES_BUILT]
+LANGUAGE_COOKIE_NAME = "berth_language"
+LANGUAGE_COOKIE_SECURE = IS_HTTPS
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -27,7 +28,7 @@ class NotificationOut(serializers.Serializer[Any]):
     read_at = serializers.DateTimeField(allow_null=True)
 
     def get_text(self, notification: Notification) -> str:
-        return SENTENCES[Code(notification.code)].text.format(**notification.arguments)
+        return _(SENTENCES[Code(notification.code)].text).format(**notification.arguments)
 
 
 class ReadOut(serializers.Serializer[Any]):

@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.http import HttpResponseBase, StreamingHttpResponse
+from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
@@ -81,7 +82,7 @@ class EventStreamView(APIView):
         login = login_of(request)
         listener = listeners_by_login([login]).get(login)
         if listener is None:
-            raise NotAuthenticated("This login has ended.", hint="Sign in again.")
+            raise NotAuthenticated(_("This login has ended."), hint=_("Sign in again."))
         last_id = valid_id(request.headers.get("Last-Event-ID", "")) or valid_id(asked_once(request, "after"))
         return StreamingHttpResponse(
             EventStream(login, listener, last_id),

@@ -21,9 +21,11 @@ def ensure_assets(layout: Layout, environment: Mapping[str, str], log: Say) -> N
     package = [checkout / "package.json", checkout / "package-lock.json"]
     # Of the style sheet only what these name is kept (static/build.mjs).
     naming = [checkout / "templates", checkout / "common" / "templatetags" / "berth.py"]
-    sources = [*package, checkout / "static", *naming, checkout / "requirements.txt"]
+    words = checkout / "portal" / "locale"
+    sources = [*package, checkout / "static", *naming, words, checkout / "requirements.txt"]
     wanted, stamp = content_hash(sources), layout.static / ".berth-sources"
-    if stamp.exists() and stamp.read_text() == wanted and layout.assets.is_dir():
+    built = (layout.assets, layout.languages)
+    if stamp.exists() and stamp.read_text() == wanted and all(path.is_dir() for path in built):
         return
     npm = find_npm(layout, log)
     path = f"{Path(npm[0]).parent}:{environment.get('PATH', '')}"
@@ -39,6 +41,8 @@ def ensure_assets(layout: Layout, environment: Mapping[str, str], log: Say) -> N
         environment=node_environment,
         directory=checkout,
     )
+    languages = [str(layout.python), "manage.py", "build_languages"]
+    run_step(languages, title="build_languages", fix=fix, log=log, environment=environment, directory=checkout)
     # Nothing is removed: names carry hashes, and another portal of this checkout may still serve the older ones.
     collect = [str(layout.python), "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
     run_step(collect, title="collectstatic", fix=fix, log=log, environment=environment, directory=checkout)

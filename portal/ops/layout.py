@@ -32,6 +32,10 @@ class Layout:
         return self.checkout / "var" / "assets"
 
     @property
+    def languages(self) -> Path:
+        return self.checkout / "var" / "languages"
+
+    @property
     def static(self) -> Path:
         return self.checkout / "var" / "static"
 

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext as _
 
 from accounts.chosen_project import chosen_project
 from accounts.selectors import usable_projects
@@ -58,15 +59,15 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 def other_menu(links: list[Link], menu: Menu) -> dict[str, str] | None:
     """Where the switch of the menu leads; None for people with one menu."""
     if menu is Menu.ADMINISTRATION:
-        return {"label": "Back to work", "url": reverse("start"), "icon": "arrow-left"}
+        return {"label": _("Back to work"), "url": reverse("start"), "icon": "arrow-left"}
     if sections_of(links, Menu.ADMINISTRATION):
-        return {"label": "Administration", "url": reverse("administration"), "icon": "shield-lock"}
+        return {"label": _("Administration"), "url": reverse("administration"), "icon": "shield-lock"}
     return None
 
 
 def keys_beside_the_menu() -> list[dict[str, str]]:
     """Keys of pages that are in no menu."""
     return [
-        {"label": "Notifications", "url": reverse("notifications"), "keys": KEYS["notifications"]},
-        {"label": "New session", "url": reverse("session-new"), "keys": KEYS["session-new"]},
+        {"label": _("Notifications"), "url": reverse("notifications"), "keys": KEYS["notifications"]},
+        {"label": _("New session"), "url": reverse("session-new"), "keys": KEYS["session-new"]},
     ]

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+from django.utils.translation import gettext_noop
+
 from common.navigation import MenuItem, Section, give_keys
 from common.navigation import register as add_to_menu
 
@@ -19,62 +21,86 @@ KEYS = {
 
 
 def register() -> None:
-    add_to_menu(MenuItem("Start", "start", "rocket", Section.WORKLOAD, order=10))
+    add_to_menu(MenuItem(gettext_noop("Start"), "start", "rocket", Section.WORKLOAD, order=10))
     for_superadmins = partial(MenuItem, is_visible=is_superadmin)
     lines: tuple[tuple[str, str, str, Section, str], ...] = (
-        ("Overview", "administration", "dashboard", Section.OPERATIONS, "Whether all parts are well."),
         (
-            "Announcements",
+            gettext_noop("Overview"),
+            "administration",
+            "dashboard",
+            Section.OPERATIONS,
+            gettext_noop("Whether all parts are well."),
+        ),
+        (
+            gettext_noop("Announcements"),
             "admin:portal_announcement_changelist",
             "speakerphone",
             Section.OPERATIONS,
-            "What every page shows at its top.",
+            gettext_noop("What every page shows at its top."),
         ),
         (
-            "Access log",
+            gettext_noop("Access log"),
             "admin:common_auditentry_changelist",
             "history",
             Section.OPERATIONS,
-            "Who did what, from where, with what outcome.",
+            gettext_noop("Who did what, from where, with what outcome."),
         ),
         (
-            "Users",
+            gettext_noop("Users"),
             "admin:accounts_user_changelist",
             "users",
             Section.PEOPLE,
-            "People, their roles and projects.",
+            gettext_noop("People, their roles and projects."),
         ),
         (
-            "Projects",
+            gettext_noop("Projects"),
             "admin:accounts_project_changelist",
             "folders",
             Section.PEOPLE,
-            "Groups that share folders.",
+            gettext_noop("Groups that share folders."),
         ),
-        ("Domains", "admin:accounts_domain_changelist", "building", Section.PEOPLE, "Tenants."),
         (
-            "Resource groups",
+            gettext_noop("Domains"),
+            "admin:accounts_domain_changelist",
+            "building",
+            Section.PEOPLE,
+            gettext_noop("Tenants."),
+        ),
+        (
+            gettext_noop("Resource groups"),
             "admin:agents_resourcegroup_changelist",
             "stack-2",
             Section.INFRASTRUCTURE,
-            "Sets of agents and who may use them.",
+            gettext_noop("Sets of agents and who may use them."),
         ),
         (
-            "Registries",
+            gettext_noop("Registries"),
             "admin:images_registry_changelist",
             "package",
             Section.INFRASTRUCTURE,
-            "Where images come from.",
+            gettext_noop("Where images come from."),
         ),
         (
-            "Storage hosts",
+            gettext_noop("Storage hosts"),
             "admin:vfolders_storagehost_changelist",
             "database",
             Section.INFRASTRUCTURE,
-            "Where folders are kept.",
+            gettext_noop("Where folders are kept."),
         ),
-        ("Admin site", "admin:index", "shield-lock", Section.SYSTEM, "Every row of every table."),
-        ("Style guide", "styleguide", "palette", Section.SYSTEM, "Every component of the pages."),
+        (
+            gettext_noop("Admin site"),
+            "admin:index",
+            "shield-lock",
+            Section.SYSTEM,
+            gettext_noop("Every row of every table."),
+        ),
+        (
+            gettext_noop("Style guide"),
+            "styleguide",
+            "palette",
+            Section.SYSTEM,
+            gettext_noop("Every component of the pages."),
+        ),
     )
     for order, (label, url_name, icon, section, purpose) in enumerate(lines, start=100):
         add_to_menu(for_superadmins(label, url_name, icon, section, order, purpose=purpose))

@@ -7,6 +7,7 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from common.api import actor_of
@@ -33,8 +34,8 @@ def notification_list(request: HttpRequest) -> HttpResponse:
         "rows": [presented(notification) for notification in page],
         "unread_count": unread_count,
         "chips": [
-            {"label": "All", "url": reverse("notifications"), "is_active": not is_unread},
-            {"label": "Unread", "url": "?show=unread", "count": unread_count, "is_active": is_unread},
+            {"label": _("All"), "url": reverse("notifications"), "is_active": not is_unread},
+            {"label": _("Unread"), "url": "?show=unread", "count": unread_count, "is_active": is_unread},
         ],
     }
     return render_page_or_fragment(
@@ -79,8 +80,8 @@ def presented(notification: Notification) -> dict[str, Any]:
     session_id = notification.session_id
     return {
         "id": notification.pk,
-        "text": sentence.text.format(**notification.arguments),
-        "more": sentence.more,
+        "text": _(sentence.text).format(**notification.arguments),
+        "more": _(sentence.more),
         "icon": sentence.icon,
         "tone": sentence.tone,
         "url": reverse("session-detail", args=[session_id]) if session_id else "",

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db.models import Count
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from accounts.models import User
 from agents.models import Agent
@@ -23,26 +24,26 @@ def overview_facts() -> list[dict[str, Any]]:
     has_redis = redis_answers()
     return [
         _fact(
-            "Running sessions",
+            _("Running sessions"),
             sessions.get(Status.RUNNING.value, 0),
             "terminal-2",
             url=reverse("session-list"),
         ),
-        _fact("Waiting sessions", waiting, "hourglass", tone=Tone.WARN if waiting else Tone.GOOD),
+        _fact(_("Waiting sessions"), waiting, "hourglass", tone=Tone.WARN if waiting else Tone.GOOD),
         _fact(
-            "Agents connected",
-            f"{connected}, {lost} lost" if lost else connected,
+            _("Agents connected"),
+            _("{connected}, {lost} lost").format(connected=connected, lost=lost) if lost else connected,
             "server",
             tone=Tone.BAD if lost else Tone.GOOD,
             url=reverse("agents"),
         ),
         _fact(
-            "People",
+            _("People"),
             User.objects.filter(is_active=True).count(),
             "users",
             url=reverse("admin:accounts_user_changelist"),
         ),
-        *([] if has_redis else [_fact("Redis", "does not answer", "server-off", tone=Tone.BAD)]),
+        *([] if has_redis else [_fact("Redis", _("does not answer"), "server-off", tone=Tone.BAD)]),
     ]
 
 

@@ -10,6 +10,7 @@ from django.db.models import F
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.chosen_project import choose_project
@@ -68,26 +69,30 @@ def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
     """Groups of hits; a verb asks for its own group alone."""
     verb, words = split(question)
     if verb == "stop":
-        return [("Stop a session", stops(actor, words))]
+        return [(_("Stop a session"), stops(actor, words))]
     if verb == "new":
-        return [("Start a session", [new_session(), *images(actor, words)])]
+        return [(_("Start a session"), [new_session(), *images(actor, words)])]
     if verb == "switch":
-        return [("Work in project", projects(actor, words))]
+        return [(_("Work in project"), projects(actor, words))]
     if verb == "go" or not words:
-        return [("Sessions", running(actor)), ("Pages", pages(user, words)), ("Actions", [new_session()])]
+        return [
+            (_("Sessions"), running(actor)),
+            (_("Pages"), pages(user, words)),
+            (_("Actions"), [new_session()]),
+        ]
     return [
-        ("Pages", pages(user, words)),
-        ("Sessions", sessions(actor, words)),
-        ("Folders", folders(actor, words)),
-        ("Start a session", images(actor, words)),
-        ("Stop a session", stops(actor, words)),
-        ("Work in project", projects(actor, words)),
+        (_("Pages"), pages(user, words)),
+        (_("Sessions"), sessions(actor, words)),
+        (_("Folders"), folders(actor, words)),
+        (_("Start a session"), images(actor, words)),
+        (_("Stop a session"), stops(actor, words)),
+        (_("Work in project"), projects(actor, words)),
     ]
 
 
 def split(question: str) -> tuple[str, str]:
     """("stop", "train") for “stop train”; ("", everything) where the first word is no verb."""
-    first, _, rest = question.partition(" ")
+    first, _space, rest = question.partition(" ")
     verb = VERBS.get(first.lower(), "")
     return (verb, rest.strip()) if verb else ("", question)
 
@@ -111,7 +116,7 @@ def pages(user: Any, words: str) -> list[Hit]:
 
 
 def new_session() -> Hit:
-    return Hit("New session", reverse("session-new"), "plus", keys="n")
+    return Hit(_("New session"), reverse("session-new"), "plus", keys="n")
 
 
 def running(actor: Actor) -> list[Hit]:
@@ -147,7 +152,7 @@ def images(actor: Actor, words: str) -> list[Hit]:
     found = visible_images(actor).filter(is_enabled=True, reference__icontains=words)[:MOST]
     return [
         Hit(
-            f"New session with {image.reference}",
+            _("New session with {image}").format(image=image.reference),
             f"{reverse('session-new')}?{urlencode({'image': image.reference})}",
             "rocket",
         )
@@ -159,7 +164,7 @@ def stops(actor: Actor, words: str) -> list[Hit]:
     found = own_sessions(actor).live().filter(name__icontains=words)[:MOST]
     return [
         Hit(
-            f"Stop “{session.name}”",
+            _("Stop “{name}”").format(name=session.name),
             reverse("session-stop", args=[session.pk]),
             "player-stop",
             note=look_of(session.status).word,
@@ -173,7 +178,7 @@ def projects(actor: Actor, words: str) -> list[Hit]:
     found = usable_projects(actor).filter(name__icontains=words).order_by("name")[:MOST]
     return [
         Hit(
-            f"Switch to {project.name}",
+            _("Switch to {project}").format(project=project.name),
             reverse("switch-project"),
             "switch-horizontal",
             fields={"project": project.name},

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
 from accounts.selectors import sees_everything, usable_projects
@@ -65,7 +66,7 @@ def quick_starts(images: Iterable[ContainerImage]) -> list[dict[str, Any]]:
 def styleguide(request: HttpRequest) -> HttpResponse:
     """Every component once; for superadmins and tests. What is posted does nothing but show a toast, or take it back."""
     if not sees_everything(actor_of(request)):
-        raise NotFound("There is nothing at this address, or it is not yours to see.")
+        raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     if request.method == "POST":
         if "sample" in request.POST:
             messages.info(request, "Taken back.")
@@ -80,7 +81,7 @@ def styleguide(request: HttpRequest) -> HttpResponse:
 def administration(request: HttpRequest) -> HttpResponse:
     """For superadmins: whether all parts are well, and where everything is set."""
     if not sees_everything(actor_of(request)):
-        raise NotFound("There is nothing at this address, or it is not yours to see.")
+        raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     return render(request, "portal/administration.html", {"facts": overview_facts()})
 
 

@@ -1,4 +1,5 @@
 // <button data-copy="#id"> copies the text of that element; its label says so for a moment.
+import { gettext } from "./words.js";
 
 export function startCopyFields() {
   document.addEventListener("click", async ({ target }) => {
@@ -6,9 +7,8 @@ export function startCopyFields() {
     if (!button) return;
     const source = document.querySelector(button.dataset.copy);
     const label = button.querySelector("[data-copy-label]");
-    const before = label.textContent;
-    label.textContent = (await copy(source)) ? "Copied" : "Press Ctrl-C";
-    setTimeout(() => (label.textContent = before === "Copied" ? "Copy" : before), 1600);
+    label.textContent = (await copy(source)) ? gettext("Copied") : gettext("Press Ctrl-C");
+    setTimeout(() => (label.textContent = gettext("Copy")), 1600);
   });
 }
 

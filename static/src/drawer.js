@@ -1,6 +1,7 @@
 // Links with data-drawer open beside the page instead of in its place (templates/includes/drawer.html). The address then
 // ends in ?open=<name>, so that it can be sent and goes with Back.
 import htmx from "htmx.org";
+import { gettext } from "./words.js";
 
 export function startDrawer() {
   const dialog = document.getElementById("drawer");
@@ -10,7 +11,7 @@ export function startDrawer() {
 
   const show = (link) => {
     page.href = link.href;
-    dialog.setAttribute("aria-label", link.getAttribute("aria-label") || link.textContent.trim() || "Details");
+    dialog.setAttribute("aria-label", link.getAttribute("aria-label") || link.textContent.trim() || gettext("Details"));
     body.replaceChildren();
     if (!dialog.open) dialog.showModal();
     htmx.ajax("GET", link.href, { target: body, swap: "innerHTML" });

@@ -2,6 +2,7 @@
 import htmx from "htmx.org";
 import { csrfToken, isSignInPage } from "./requests.js";
 import { say } from "./say.js";
+import { format, gettext } from "./words.js";
 
 Object.assign(htmx.config, {
   allowEval: false,
@@ -32,7 +33,7 @@ export function startHtmx() {
   });
   body.addEventListener("htmx:responseError", ({ detail }) => sayWhatFailed(detail));
   body.addEventListener("htmx:sendError", ({ detail }) => {
-    if (isAsked(detail)) say("The portal cannot be reached. Nothing was changed; try again in a moment.", "bad");
+    if (isAsked(detail)) say(gettext("The portal cannot be reached. Nothing was changed; try again in a moment."), "bad");
   });
 }
 
@@ -45,7 +46,7 @@ function isAsked({ requestConfig }) {
 function sayWhatFailed(detail) {
   if (!isAsked(detail)) return;
   const { status, responseText } = detail.xhr;
-  say(messageIn(responseText) || `The portal answered with status ${status}.`, "bad");
+  say(messageIn(responseText) || format(gettext("The portal answered with status {status}."), { status }), "bad");
 }
 
 /** From the JSON of the REST API, or from an error page (templates/error_page.html). */

@@ -1,6 +1,7 @@
 // The command palette: Ctrl-K or ⌘K opens it, the arrows choose, Enter goes there (with Ctrl or ⌘ in a new tab), Escape
 // closes it. The server says what fits (templates/includes/palette_options.html).
 import { csrfToken } from "./requests.js";
+import { format, gettext, ngettext } from "./words.js";
 
 const ASK_AFTER_MS = 90;
 
@@ -65,9 +66,10 @@ class Palette {
       this.list.innerHTML = await answer.text();
       this.chosen = -1;
       this.choose(0);
-      this.count.textContent = this.list.textContent.trim() && `${this.options.length} results`;
+      const count = this.options.length;
+      this.count.textContent = this.list.textContent.trim() && format(ngettext("{count} result", "{count} results", count), { count });
     } catch (error) {
-      if (error.name !== "AbortError") this.list.textContent = "The portal cannot be reached. Type again in a moment.";
+      if (error.name !== "AbortError") this.list.textContent = gettext("The portal cannot be reached. Type again in a moment.");
     }
   }
 

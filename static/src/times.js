@@ -1,8 +1,16 @@
 // <time data-elapsed datetime="…"> counts up ("4 min 10 s"), <time data-left …> counts down, <time data-ago …> says
 // "5 min ago"; the title has the instant in the reader's time zone. <time data-moment …> shows that zone's clock, with
 // the date where it is not today's. The server writes the same words, so the page reads well without this.
+import { format, gettext } from "./words.js";
 
 const SECOND_MS = 1000;
+const LANGUAGE = document.documentElement.lang || undefined;
+const UNITS = [
+  [gettext("{number} d"), 86400],
+  [gettext("{number} h"), 3600],
+  [gettext("{number} min"), 60],
+  [gettext("{number} s"), 1],
+];
 const WORDS = {
   elapsed: (past) => duration(past),
   left: (past) => duration(-past),
@@ -24,7 +32,7 @@ function refresh() {
     if (time.textContent !== text) time.textContent = text;
     if (!time.dataset.local) {
       time.dataset.local = "1";
-      time.title = new Date(time.dateTime).toLocaleString();
+      time.title = new Date(time.dateTime).toLocaleString(LANGUAGE);
     }
   }
 }
@@ -32,30 +40,34 @@ function refresh() {
 function localize(time) {
   const instant = new Date(time.dateTime);
   const isToday = instant.toDateString() === new Date().toDateString();
-  time.title = instant.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
+  time.title = instant.toLocaleString(LANGUAGE, { dateStyle: "full", timeStyle: "long" });
   time.textContent = isToday
-    ? instant.toLocaleTimeString(undefined, { timeStyle: "medium" })
-    : instant.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+    ? instant.toLocaleTimeString(LANGUAGE, { timeStyle: "medium" })
+    : instant.toLocaleString(LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
   delete time.dataset.moment;
 }
 
 /** The two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d 4 h". The same as the template filter. */
 export function duration(seconds) {
-  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
-  const first = units.findIndex(([, size]) => seconds >= size);
-  if (first === -1) return seconds > 0 ? "<1 s" : "0 s";
-  let rest = seconds;
-  const words = [];
-  for (const [unit, size] of units.slice(first, first + 2)) {
-    const amount = Math.floor(rest / size);
-    if (amount) words.push(`${amount} ${unit}`);
-    rest -= amount * size;
-  }
-  return words.join(" ");
+  if (seconds > 0 && seconds < 1) return gettext("<1 s");
+  const [larger_unit, smaller_unit] = unitWords(seconds);
+  return smaller_unit ? format(gettext("{larger_unit} {smaller_unit}"), { larger_unit, smaller_unit }) : larger_unit;
 }
 
 function ago(seconds) {
-  if (seconds < 5) return "just now";
-  const [largest] = duration(seconds).match(/^\d+ \S+/);
-  return `${largest} ago`;
+  if (seconds < 5) return gettext("just now");
+  return format(gettext("{duration} ago"), { duration: unitWords(seconds)[0] });
+}
+
+/** One or two units, the larger first; "0 s" for what is less than a second. */
+function unitWords(seconds) {
+  let rest = Math.max(Math.floor(seconds), 0);
+  const first = UNITS.findIndex(([, size]) => rest >= size);
+  const words = [];
+  for (const [unit, size] of UNITS.slice(first).slice(0, first === -1 ? 1 : 2)) {
+    const number = Math.floor(rest / size);
+    if (number || !words.length) words.push(format(unit, { number }));
+    rest -= number * size;
+  }
+  return words;
 }
