@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from hashlib import blake2b
 
+from common.languages import gettext as _
+
 BLOCK_BYTES = 512
 PIECE_BYTES = 2**16
 EXTENSION_BYTES = 2**16
@@ -67,7 +69,7 @@ async def read_archive(chunks: AsyncIterable[bytes]) -> AsyncGenerator[Part, Non
         if kind in b"xgLK":
             extensions += 1
             if size > EXTENSION_BYTES or extensions > EXTENSIONS_PER_HEAD:
-                raise ArchiveRefused("The archive has a head without end.")
+                raise ArchiveRefused(_("The archive has a head without end."))
             extras |= _extension(kind, await source.padded(size))
             continue
         head = _head(block, extras)
@@ -92,7 +94,7 @@ class _Source:
             return b""
         told = _number(block[148:156])
         if told != sum(block) - sum(block[148:156]) + 8 * 0x20:
-            raise ArchiveRefused("This is not a tar archive, or it is broken.")
+            raise ArchiveRefused(_("This is not a tar archive, or it is broken."))
         return block
 
     async def padded(self, size: int) -> bytes:
@@ -117,7 +119,7 @@ class _Source:
             if chunk is None:
                 if may_end and not length:
                     return b""
-                raise ArchiveRefused("The archive ends in the middle.")
+                raise ArchiveRefused(_("The archive ends in the middle."))
             kept.append(chunk)
             length += len(chunk)
         self._held, self._at = b"".join(kept), size
@@ -134,7 +136,7 @@ def _head(block: bytes, extras: dict[bytes, bytes]) -> Head:
     target = extras.get(b"linkpath") or _text(block[157:257])
     size = _decimal(extras[b"size"]) if b"size" in extras else _number(block[124:136])
     if kind is not Kind.FILE and size:
-        raise ArchiveRefused("The archive gives content to what is no file.")
+        raise ArchiveRefused(_("The archive gives content to what is no file."))
     return Head(
         name=clean_name(name),
         kind=kind,
@@ -161,14 +163,14 @@ def _extension(letter: bytes, body: bytes) -> dict[bytes, bytes]:
         return {_GNU_KEYS[letter]: body.rstrip(b"\0")}
     found = {}
     while body:
-        length_text, _, _ = body.partition(b" ")
+        length_text = body.partition(b" ")[0]
         length = _decimal(length_text)
         record, body = body[:length], body[length:]
         key, separator, value = record[len(length_text) + 1 : -1].partition(b"=")
         if len(record) != length or not record.endswith(b"\n") or not separator:
-            raise ArchiveRefused("This is not a tar archive, or it is broken.")
+            raise ArchiveRefused(_("This is not a tar archive, or it is broken."))
         if key.startswith(b"GNU.sparse"):
-            raise ArchiveRefused("The archive has sparse files; pack it without --sparse.")
+            raise ArchiveRefused(_("The archive has sparse files; pack it without --sparse."))
         found[key] = value
     return found
 
@@ -177,9 +179,11 @@ def clean_name(name: bytes) -> bytes:
     """The name without what means nothing in it. Raises ArchiveRefused for one that leads out or fits nowhere."""
     parts = [part for part in name.split(b"/") if part not in (b"", b".")]
     if name.startswith(b"/") or b".." in parts:
-        raise ArchiveRefused(f"The archive has a name that leads out of it: {_shown(name)}")
+        raise ArchiveRefused(
+            _("The archive has a name that leads out of it: {name}").format(name=_shown(name))
+        )
     if b"\0" in name or len(name) > PATH_BYTES or any(len(part) > NAME_BYTES for part in parts):
-        raise ArchiveRefused(f"The archive has a name that no disk takes: {_shown(name)}")
+        raise ArchiveRefused(_("The archive has a name that no disk takes: {name}").format(name=_shown(name)))
     return b"/".join(parts)
 
 
@@ -187,7 +191,9 @@ def _clean_target(target: bytes, kind: Kind) -> bytes:
     if kind is not Kind.SYMLINK:
         return b""
     if not target or b"\0" in target or len(target) > PATH_BYTES:
-        raise ArchiveRefused(f"The archive has a link that leads nowhere: {_shown(target)}")
+        raise ArchiveRefused(
+            _("The archive has a link that leads nowhere: {name}").format(name=_shown(target))
+        )
     return target
 
 
@@ -201,11 +207,11 @@ def _number(field_: bytes) -> int:
         return int.from_bytes(field_[1:], "big")
     digits = field_.strip(b" \0")
     if digits and not digits.isdigit():  # int() takes signs and underscores, too
-        raise ArchiveRefused("This is not a tar archive, or it is broken.")
+        raise ArchiveRefused(_("This is not a tar archive, or it is broken."))
     try:
         return int(digits, 8) if digits else 0
     except ValueError:
-        raise ArchiveRefused("This is not a tar archive, or it is broken.") from None
+        raise ArchiveRefused(_("This is not a tar archive, or it is broken.")) from None
 
 
 def _decimal(digits: bytes) -> int:
@@ -219,7 +225,7 @@ def _decimal(digits: bytes) -> int:
 def _refuse_number(digits: bytes) -> int:
     if digits.startswith(b"-"):
         return 0  # a time before 1970
-    raise ArchiveRefused("This is not a tar archive, or it is broken.")
+    raise ArchiveRefused(_("This is not a tar archive, or it is broken."))
 
 
 def _shown(name: bytes) -> str:
@@ -334,32 +340,42 @@ class IntoSession:
             return ()
         if head.kind is Kind.OTHER:
             raise ArchiveRefused(
-                f"Only files, directories and links may be sent; {_shown(head.name)} is neither."
+                _("Only files, directories and links may be sent; {name} is neither.").format(
+                    name=_shown(head.name)
+                )
             )
         if head.kind is Kind.HARDLINK and not head.target:
-            raise ArchiveRefused(f"The archive has a link that leads nowhere: {_shown(head.name)}")
+            raise ArchiveRefused(
+                _("The archive has a link that leads nowhere: {name}").format(name=_shown(head.name))
+            )
         for name in (head.name, head.target if head.kind is Kind.HARDLINK else b""):
             self._refuse_detour(name)
         self._count(head)
         if head.kind is Kind.SYMLINK:
             self._links.add(_digest(head.name))
         if len(self._links) > self.links_limit:
-            raise ArchiveRefused(f"The archive has more than {self.links_limit} symbolic links.")
+            raise ArchiveRefused(
+                _("The archive has more than {count} symbolic links.").format(count=self.links_limit)
+            )
         mode = head.mode | 0o700 if head.kind is Kind.DIRECTORY else head.mode
         return (replace(head, uid=0, gid=0, mode=mode),)
 
     def _refuse_detour(self, name: bytes) -> None:
         for part in (*_parents(name), name):
             if _digest(part) in self._links:
-                raise ArchiveRefused(f"The archive leads through a link of its own: {_shown(name)}")
+                raise ArchiveRefused(
+                    _("The archive leads through a link of its own: {name}").format(name=_shown(name))
+                )
 
     def _count(self, head: Head) -> None:
         self.entries += 1
         self.size_bytes += head.size_bytes
         if self.entries > self.entries_limit:
-            raise ArchiveRefused(f"The archive has more than {self.entries_limit} entries.")
+            raise ArchiveRefused(
+                _("The archive has more than {count} entries.").format(count=self.entries_limit)
+            )
         if self.size_bytes > self.bytes_limit:
-            raise ArchiveRefused(f"The archive has more than {self.bytes_limit} bytes.")
+            raise ArchiveRefused(_("The archive has more than {count} bytes.").format(count=self.bytes_limit))
 
 
 def out_of_session(head: Head) -> tuple[Head, ...]:

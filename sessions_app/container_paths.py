@@ -3,6 +3,8 @@
 Text is taken exactly as it comes; nothing is decoded, joined or looked up here. Who may go there is asked in the container.
 """
 
+from common.languages import gettext as _
+
 MAX_PATH_BYTES = 3072
 MAX_NAME_BYTES = 255
 
@@ -17,36 +19,37 @@ class UnfitPath(ValueError):
 def parse_container_path(text: str) -> str:
     """An absolute path without "", "." and "..", without a slash at its end. Raises UnfitPath."""
     if not text.startswith("/"):
-        raise UnfitPath("The path must be absolute, like /home/work/data.")
+        raise UnfitPath(_("The path must be absolute, like /home/work/data."))
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise UnfitPath("The path is not valid UTF-8.") from None
+        raise UnfitPath(_("The path is not valid UTF-8.")) from None
     if size > MAX_PATH_BYTES:
-        raise UnfitPath(f"The path is longer than {MAX_PATH_BYTES} bytes.")
+        raise UnfitPath(_("The path is longer than {count} bytes.").format(count=MAX_PATH_BYTES))
     if any(character < " " or character == "\x7f" for character in text):
-        raise UnfitPath("The path contains a control character.")
+        raise UnfitPath(_("The path contains a control character."))
     parts = [part for part in text.split("/") if part]
     if any(part in {".", ".."} for part in parts):
-        raise UnfitPath('The path must not contain "." or "..".')
+        raise UnfitPath(_('The path must not contain "." or "..".'))
     if any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
-        raise UnfitPath(f"A name in the path is longer than {MAX_NAME_BYTES} bytes.")
+        sentence = _("A name in the path is longer than {count} bytes.")
+        raise UnfitPath(sentence.format(count=MAX_NAME_BYTES))
     path = "/" + "/".join(parts)
     if any(path == place or path.startswith(f"{place}/") for place in _NO_FILES):
-        raise UnfitPath("What is below /proc, /sys and /dev are no files to copy.")
+        raise UnfitPath(_("What is below /proc, /sys and /dev are no files to copy."))
     return path
 
 
 def parse_file_path(text: str) -> tuple[str, str]:
     """(directory, name) of a path that is to be a file. Raises UnfitPath."""
     if text.endswith("/"):
-        raise UnfitPath("The path of a file does not end with a slash.")
-    directory, _, name = parse_container_path(text).rpartition("/")
+        raise UnfitPath(_("The path of a file does not end with a slash."))
+    directory, _slash, name = parse_container_path(text).rpartition("/")
     return directory or "/", name
 
 
 def parse_mode(text: str) -> int:
     """Permission bits from octal digits, like 0644. Raises UnfitPath."""
     if not text or len(text) > 4 or not set(text) <= set("01234567") or int(text, 8) > 0o777:
-        raise UnfitPath("The mode is octal digits for owner, group and others, like 0644.")
+        raise UnfitPath(_("The mode is octal digits for owner, group and others, like 0644."))
     return int(text, 8)

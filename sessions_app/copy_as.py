@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from common.languages import gettext as _
+from common.languages import gettext_noop
 from common.slots import CPU, MEM
 from sessions_app.requests import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
 from sessions_app.sizes import typed_amount
 
-LANGUAGES = (("cli", "Command line"), ("curl", "curl"), ("python", "Python"), ("yaml", "YAML"))
+LANGUAGES = (("cli", gettext_noop("Command line")), ("curl", "curl"), ("python", "Python"), ("yaml", "YAML"))
 PLACEHOLDER = "REPLACE-ME"
 FILE = "session.yaml"
 _PLAIN_YAML = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9_/-])?\Z|\d+[kmg]\Z")
@@ -34,13 +36,25 @@ class Way:
 
 def ways_to_ask(request: SessionRequest, portal_url: str) -> tuple[Way, ...]:
     """The request in each of LANGUAGES, in their order. `portal_url` has no slash at its end."""
-    shell = "Variables are taken from your shell. " if request.environment else ""
-    fill = f" Put the values of your variables in place of {PLACEHOLDER}." if request.environment else ""
+    shell, fill = [], []
+    if request.environment:
+        shell = [_("Variables are taken from your shell.")]
+        fill = [_("Put the values of your variables in place of {place}.").format(place=PLACEHOLDER)]
+    sign_in = _("Sign in once: {command}").format(command=f"berth login {portal_url}")
+    create = _("Save it as {file}, then: {command}").format(file=FILE, command=f"berth create -f {FILE}")
     return (
-        Way("cli", as_command(request), f"{shell}Sign in once: berth login {portal_url}"),
-        Way("curl", as_curl(request, portal_url), f"BERTH_TOKEN: a token of your profile page.{fill}"),
-        Way("python", as_python(request), f"{shell}With the package of the command line."),
-        Way("yaml", as_yaml(request), f"{shell}Save it as {FILE}, then: berth create -f {FILE}"),
+        Way("cli", as_command(request), " ".join([*shell, sign_in])),
+        Way(
+            "curl",
+            as_curl(request, portal_url),
+            " ".join([_("BERTH_TOKEN: a token of your profile page."), *fill]),
+        ),
+        Way(
+            "python",
+            as_python(request),
+            " ".join([*shell, _("With the package of the command line.")]),
+        ),
+        Way("yaml", as_yaml(request), " ".join([*shell, create])),
     )
 
 

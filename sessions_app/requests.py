@@ -7,6 +7,7 @@ from posixpath import normpath
 from typing import Any
 
 from common.errors import InvalidInput
+from common.languages import gettext as _
 from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
 from sessions_app.specs import HOME
@@ -62,7 +63,7 @@ class SessionRequest:
 def parse_request(raw: object) -> SessionRequest:
     """`raw` as the REST body has it. Raises InvalidInput that names every wrong field at once."""
     if not isinstance(raw, Mapping):
-        raise InvalidInput('A request for a session is an object of fields: {"name": "train", …}.')
+        raise InvalidInput(_('A request for a session is an object of fields: {"name": "train", …}.'))
     problems = {shown(name): [unknown_field(name, FIELDS)] for name in list(raw)[:100] if name not in FIELDS}
 
     def checked(field_name: str, check, value):  # type: ignore[no-untyped-def]
@@ -96,26 +97,30 @@ def parse_request(raw: object) -> SessionRequest:
 
 def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
     """Add to `problems` what is wrong with values that are legal one by one."""
-    for required in ("project", "image"):
-        if not request[required]:
-            problems.setdefault(required, [f"Say which {required} to use."])
+    if not request["project"]:
+        problems.setdefault("project", [_("Say which project to use.")])
+    if not request["image"]:
+        problems.setdefault("image", [_("Say which image to use.")])
     if request["type"] == "batch" and not request["command"]:
-        problems.setdefault("command", ["A batch session needs a command to run."])
+        problems.setdefault("command", [_("A batch session needs a command to run.")])
     if request["type"] == "interactive" and request["command"]:
-        problems["command"] = ["Only a batch session runs a command. Set the type to batch."]
+        problems["command"] = [_("Only a batch session runs a command. Set the type to batch.")]
     slots, shm_bytes = request["slots"], request["shm_bytes"]
     if slots and slots[MEM] and shm_bytes is not None and shm_bytes > slots[MEM]:
-        problems["resources.shm"] = ["Shared memory counts as memory, so it cannot be more than the memory."]
+        problems["resources.shm"] = [
+            _("Shared memory counts as memory, so it cannot be more than the memory.")
+        ]
 
 
 def check_name(value: object) -> str:
     if isinstance(value, str):
         check_unicode(value)
     if not isinstance(value, str) or not NAME.match(value):
-        given = f"{quoted(value)} cannot be a name. " if value else ""
-        raise ValueError(
-            f"{given}Use 1 to 64 letters, digits, dots, dashes and underscores; begin and end with a letter or digit."
+        rule = _(
+            "Use 1 to 64 letters, digits, dots, dashes and underscores; begin and end with a letter or digit."
         )
+        refusal = _("{name} cannot be a name. {rule}").format(name=quoted(value), rule=rule)
+        raise ValueError(refusal if value else rule)
     return value
 
 
@@ -123,7 +128,9 @@ def check_type(value: object) -> str:
     if value is None or value == "":
         return TYPES[0]
     if not isinstance(value, str) or value not in TYPES:
-        raise ValueError(f"{quoted(value)} is not a type of session. Use interactive or batch.")
+        raise ValueError(
+            _("{type} is not a type of session. Use interactive or batch.").format(type=quoted(value))
+        )
     return value
 
 
@@ -136,9 +143,13 @@ def check_resources(value: object) -> dict[str, object]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ValueError(f'Give amounts by name, like {{"cpu": 1, "mem": "1g"}}, not {quoted(value)}.')
+        raise ValueError(
+            _("Give amounts by name, like {example}, not {value}.").format(
+                example='{"cpu": 1, "mem": "1g"}', value=quoted(value)
+            )
+        )
     if len(value) > MAX_KINDS:
-        raise ValueError(f"Give at most {MAX_KINDS} kinds of resources.")
+        raise ValueError(_("Give at most {count} kinds of resources.").format(count=MAX_KINDS))
     return dict(value)
 
 
@@ -149,7 +160,8 @@ def check_slots(resources: Mapping[str, object], problems: dict[str, list[str]])
         try:
             amount = parse_slots({name: value})
             if amount[name] < MIN_SLOTS[name]:
-                raise ValueError(f"Ask for at least {format_amount(name, MIN_SLOTS[name])}.")
+                least = format_amount(name, MIN_SLOTS[name])
+                raise ValueError(_("Ask for at least {amount}.").format(amount=least))
             slots += amount
         except ValueError as error:
             problems[f"resources.{shown(name)}"] = [str(error)]
@@ -160,26 +172,28 @@ def check_environment(value: object) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or len(value) > MAX_VARIABLES:
-        raise ValueError(f"Give at most {MAX_VARIABLES} variables as an object of names and texts.")
+        sentence = _("Give at most {count} variables as an object of names and texts.")
+        raise ValueError(sentence.format(count=MAX_VARIABLES))
     for name, text in value.items():
         if not isinstance(name, str) or not VARIABLE.match(name):
-            raise ValueError(
-                f"{quoted(name)} is not the name of a variable. Use letters, digits and underscores."
-            )
+            sentence = _("{name} is not the name of a variable. Use letters, digits and underscores.")
+            raise ValueError(sentence.format(name=quoted(name)))
         if name.startswith(RESERVED_PREFIXES) or name in RESERVED_VARIABLES:
-            raise ValueError(f"{quoted(name)} is set by Berth and cannot be replaced.")
+            raise ValueError(_("{name} is set by Berth and cannot be replaced.").format(name=quoted(name)))
         if not isinstance(text, str) or "\0" in text:
-            raise ValueError(f"The value of {quoted(name)} must be text without NUL.")
+            raise ValueError(_("The value of {name} must be text without NUL.").format(name=quoted(name)))
         check_unicode(text)
     if sum(len(name.encode()) + len(text.encode()) for name, text in value.items()) > MAX_ENVIRONMENT_BYTES:
-        raise ValueError(f"All variables together may have {MAX_ENVIRONMENT_BYTES // 1024} KiB.")
+        sentence = _("All variables together may have {size} KiB.")
+        raise ValueError(sentence.format(size=MAX_ENVIRONMENT_BYTES // 1024))
     return dict(value)
 
 
 def check_command(value: object) -> str:
     text = "" if value is None else check_unicode(value)
     if "\0" in text or len(text.encode()) > MAX_COMMAND_BYTES:
-        raise ValueError(f"The command must be text of at most {MAX_COMMAND_BYTES // 1024} KiB without NUL.")
+        sentence = _("The command must be text of at most {size} KiB without NUL.")
+        raise ValueError(sentence.format(size=MAX_COMMAND_BYTES // 1024))
     return text.strip()
 
 
@@ -190,7 +204,8 @@ def check_timeout(value: object) -> int | None:
     if isinstance(value, str) and _WHOLE.match(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_TIMEOUT_S:
-        raise ValueError(f"{quoted(value)} is no time limit. Give whole seconds from 1 to {MAX_TIMEOUT_S}.")
+        sentence = _("{value} is no time limit. Give whole seconds from 1 to {most}.")
+        raise ValueError(sentence.format(value=quoted(value), most=MAX_TIMEOUT_S))
     return value
 
 
@@ -199,7 +214,8 @@ def check_mounts(value: object, problems: dict[str, list[str]]) -> tuple[FolderR
     if value is None:
         return ()
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MAX_MOUNTS:
-        problems["mounts"] = [f'Give a list of at most {MAX_MOUNTS} folders, like [{{"folder": "data"}}].']
+        sentence = _("Give a list of at most {count} folders, like {example}.")
+        problems["mounts"] = [sentence.format(count=MAX_MOUNTS, example='[{"folder": "data"}]')]
         return ()
     mounts = []
     for index, item in enumerate(value):
@@ -223,19 +239,20 @@ class _WrongField(ValueError):
 
 def check_mount(item: object) -> FolderRequest:
     if not isinstance(item, Mapping):
-        raise _WrongField("", 'Each entry needs a folder: {"folder": "data"}.')
+        raise _WrongField("", _('Each entry needs a folder: {"folder": "data"}.'))
     for name in item:
         if name not in MOUNT_FIELDS:
             raise _WrongField(shown(name), unknown_field(name, MOUNT_FIELDS))
     is_readonly = item.get("readonly", False)
     if not isinstance(is_readonly, bool):
-        raise _WrongField("readonly", f"Give true or false, not {quoted(is_readonly)}.")
+        sentence = _("Give true or false, not {value}.").format(value=quoted(is_readonly))
+        raise _WrongField("readonly", sentence)
     try:
         folder = check_reference(item.get("folder"))
     except ValueError as error:
         raise _WrongField("folder", str(error)) from error
     if not folder:
-        raise _WrongField("folder", 'Each entry needs a folder: {"folder": "data"}.')
+        raise _WrongField("folder", _('Each entry needs a folder: {"folder": "data"}.'))
     try:
         path = check_mount_path(item["path"]) if item.get("path") else ""
     except ValueError as error:
@@ -247,11 +264,10 @@ def check_mount_path(path: object) -> str:
     """An absolute path strictly below the home directory, in its shortest form."""
     text = check_text(path, max_length=MAX_PATH_BYTES)
     if len(text.encode()) > MAX_PATH_BYTES:
-        raise ValueError(f"A mount path has at most {MAX_PATH_BYTES} bytes.")
+        raise ValueError(_("A mount path has at most {count} bytes.").format(count=MAX_PATH_BYTES))
     if normpath(text) != text or not text.startswith(f"{HOME}/"):
-        raise ValueError(
-            f"{quoted(text, 80)} is not a place for a folder. Use a path below {HOME}/ without “..”."
-        )
+        sentence = _("{path} is not a place for a folder. Use a path below {home}/ without “..”.")
+        raise ValueError(sentence.format(path=quoted(text, 80), home=HOME))
     return text
 
 
@@ -264,4 +280,7 @@ def clashing_path(paths: Sequence[str]) -> str:
 
 
 def clash_sentence(path: str) -> str:
-    return f"Two folders cannot share the place {path}: give each a path of its own, none inside another."
+    sentence = _(
+        "Two folders cannot share the place {path}: give each a path of its own, none inside another."
+    )
+    return sentence.format(path=path)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from common.languages import gettext_noop
 from common.slots import CPU, MEM, MILLI, ResourceSlots, parse_slots
 
 KIB = 1024
@@ -12,7 +13,7 @@ CUSTOM = "custom"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size by name; `cpu` and `mem` as a person types them."""
+    """A size by name, which is translated where it is shown; `cpu` and `mem` as a person types them."""
 
     key: str
     title: str
@@ -25,10 +26,10 @@ class Size:
 
 
 SIZES = (
-    Size("small", "Small", "1", "2g"),
-    Size("medium", "Medium", "2", "4g"),
-    Size("large", "Large", "4", "16g"),
-    Size("huge", "Extra large", "8", "32g"),
+    Size("small", gettext_noop("Small"), "1", "2g"),
+    Size("medium", gettext_noop("Medium"), "2", "4g"),
+    Size("large", gettext_noop("Large"), "4", "16g"),
+    Size("huge", gettext_noop("Extra large"), "8", "32g"),
 )
 BY_KEY: Mapping[str, Size] = {size.key: size for size in SIZES}
 

@@ -4,6 +4,7 @@ a shell: NAME=$'one\\ntwo'. Pure."""
 import re
 from collections.abc import Mapping
 
+from common.languages import gettext as _
 from common.texts import quoted
 
 _ESCAPED = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r"}
@@ -16,7 +17,7 @@ def parse_variables(text: str) -> dict[str, str]:
     for line in filter(str.strip, text.replace("\r\n", "\n").split("\n")):
         name, equals, value = line.partition("=")
         if not equals:
-            raise ValueError(f"{quoted(line)} has no “=”. Write NAME=value.")
+            raise ValueError(_("{line} has no “=”. Write NAME=value.").format(line=quoted(line)))
         pairs[name.strip()] = _read(value)
     return pairs
 

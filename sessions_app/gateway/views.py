@@ -101,6 +101,6 @@ def _send_to(request: HttpRequest, location: str, *, is_port: bool = False) -> H
         "title": _("Opening the app"),
         "location": location,
         "links": links,
-        "nonce": request.csp_nonce,
-    }  # type: ignore[attr-defined]
+        "nonce": request.csp_nonce,  # type: ignore[attr-defined]
+    }
     return render(request, "sessions_app/gateway/page.html", context)

@@ -8,6 +8,7 @@ from typing import Any
 from django import template
 from django.conf import settings
 from django.template import RequestContext
+from django.utils.translation import gettext as _
 
 from common.errors import InvalidInput
 from sessions_app.copy_as import LANGUAGES, Way, ways_to_ask
@@ -45,7 +46,7 @@ def copy_as(session: ComputeSession) -> dict[str, Any]:
 @register.simple_tag
 def languages_of_ways() -> Sequence[tuple[str, str]]:
     """(key, title) of each language of includes/copy_as.html."""
-    return LANGUAGES
+    return [(key, _(title)) for key, title in LANGUAGES]
 
 
 @register.filter

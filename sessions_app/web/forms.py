@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from accounts.selectors import usable_projects
 from agents.selectors import SlotRoom, rooms_by_group, visible_resource_groups
@@ -24,37 +26,58 @@ DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
 class LauncherForm(forms.Form):
     """Fields carry the names of the REST body, so that refusals find their place. 6 queries, all when it is made."""
 
-    type = TypedChoice(choices=SessionType.choices, initial="interactive", required=False)
-    name = TypedField(max_length=64, help_text="Letters, digits, dots, dashes and underscores.")
-    project = TypedChoice()
-    image = TypedChoice(label="Environment")
-    resource_group = TypedChoice(required=False, label="Resource group", help_text="Whose machines to use.")
+    type = TypedChoice(
+        choices=SessionType.choices, initial="interactive", required=False, label=gettext_lazy("Type")
+    )
+    name = TypedField(
+        max_length=64,
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("Letters, digits, dots, dashes and underscores."),
+    )
+    project = TypedChoice(label=gettext_lazy("Project"))
+    image = TypedChoice(label=gettext_lazy("Environment"))
+    resource_group = TypedChoice(
+        required=False, label=gettext_lazy("Resource group"), help_text=gettext_lazy("Whose machines to use.")
+    )
     size = TypedChoice(
-        choices=[*((size.key, size.title) for size in SIZES), (CUSTOM, "Custom")], required=False
+        choices=[*((size.key, gettext_lazy(size.title)) for size in SIZES), (CUSTOM, gettext_lazy("Custom"))],
+        required=False,
+        label=gettext_lazy("Size"),
     )
-    cpu = TypedField(initial="1", max_length=12, label="CPU cores", help_text="Like 2 or 0.5.")
-    mem = TypedField(initial="2g", max_length=12, label="Memory", help_text="Like 512m or 4g.")
+    cpu = TypedField(
+        initial="1", max_length=12, label=gettext_lazy("CPU cores"), help_text=gettext_lazy("Like 2 or 0.5.")
+    )
+    mem = TypedField(
+        initial="2g", max_length=12, label=gettext_lazy("Memory"), help_text=gettext_lazy("Like 512m or 4g.")
+    )
     shm = TypedField(
-        initial="64m", max_length=12, label="Shared memory", required=False, help_text="Part of the memory."
+        initial="64m",
+        max_length=12,
+        label=gettext_lazy("Shared memory"),
+        required=False,
+        help_text=gettext_lazy("Part of the memory."),
     )
-    folders = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple)
-    readonly = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple)
+    folders = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Folders"))
+    readonly = TypedChoices(
+        required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Read only")
+    )
     command = TypedField(
         required=False,
+        label=gettext_lazy("Command"),
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
-        help_text="Goes to a shell in /home/work; its output becomes the log.",
+        help_text=gettext_lazy("Goes to a shell in /home/work; its output becomes the log."),
     )
     timeout_s = TypedField(
         required=False,
-        label="Time limit in seconds",
+        label=gettext_lazy("Time limit in seconds"),
         widget=forms.NumberInput(attrs={"min": "1"}),
-        help_text="It is stopped after this time.",
+        help_text=gettext_lazy("It is stopped after this time."),
     )
     environment = TypedField(
         required=False,
-        label="Environment variables",
+        label=gettext_lazy("Environment variables"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocomplete": "off"}),
-        help_text="One NAME=value a line. They are kept out of the address of this page.",
+        help_text=gettext_lazy("One NAME=value a line. They are kept out of the address of this page."),
     )
 
     like = TypedField(required=False, widget=forms.HiddenInput)
@@ -119,12 +142,12 @@ class LauncherForm(forms.Form):
         """Why a size cannot be had from this image and group; "" if it can."""
         minimum = self.chosen_image.min_slots if self.chosen_image else {}
         if any(slots.get(name, 0) < minimum.get(name, 0) for name in (CPU, MEM)):
-            return "Too small for this environment"
+            return _("Too small for this environment")
         room = self.room
         if not room:
-            return "No machine"
+            return _("No machine")
         if any(slots[name] > room[name].largest for name in slots if name in room):
-            return "No machine is that large"
+            return _("No machine is that large")
         return ""
 
     def choose_own_folder(self, actor: Actor) -> None:

@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from common.actors import Actor
 from common.errors import BerthError
@@ -21,13 +23,13 @@ from sessions_app.variables import format_variables
 from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
 
 TYPE_WORDS = {
-    SessionType.INTERACTIVE: ("notebook", "Notebook and terminal, until you stop it."),
-    SessionType.BATCH: ("terminal-2", "One command; ends when that has finished."),
+    SessionType.INTERACTIVE: ("notebook", gettext_noop("Notebook and terminal, until you stop it.")),
+    SessionType.BATCH: ("terminal-2", gettext_noop("One command; ends when that has finished.")),
 }
 MOST_IMAGE_CARDS = 6
 MIB = 2**20
 STEPS = {CPU: 500, MEM: 256 * MIB}
-LABELS = {CPU: "CPU", MEM: "Memory"}
+LABELS = {CPU: "CPU", MEM: gettext_noop("Memory")}
 
 
 def parts(form: LauncherForm) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def type_cards(form: LauncherForm) -> list[dict[str, Any]]:
             "value": kind.value,
             "label": kind.label,
             "icon": icon,
-            "words": words,
+            "words": _(words),
             "is_chosen": kind.value == chosen,
         }
         for kind, (icon, words) in TYPE_WORDS.items()
@@ -72,11 +74,12 @@ def image_cards(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
-    """Usual sizes: [{"size", "words", "objection", "is_chosen"}]."""
+    """Usual sizes: [{"size", "title", "words", "objection", "is_chosen"}]."""
     chosen = form["size"].value() or CUSTOM
     return [
         {
             "size": size,
+            "title": _(size.title),
             "words": format_slots(size.slots),
             "objection": form.objection_to(size.slots),
             "is_chosen": size.key == chosen,
@@ -90,7 +93,7 @@ def slider(form: LauncherForm, name: str) -> dict[str, Any]:
     return {
         "field": form[name],
         "slot": name,
-        "label": LABELS[name],
+        "label": _(LABELS[name]),
         "room": room_facts(form)["slots"].get(name),
     }
 
@@ -98,9 +101,10 @@ def slider(form: LauncherForm, name: str) -> dict[str, Any]:
 def device_row(form: LauncherForm, name: str) -> dict[str, Any]:
     room = form.room.get(name)
     if room is None:
-        return {"field": form[DEVICE_PREFIX + name], "words": "None in this resource group"}
+        return {"field": form[DEVICE_PREFIX + name], "words": _("None in this resource group")}
     free, most = format_amount(name, room.most_free), format_amount(name, room.largest)
-    return {"field": form[DEVICE_PREFIX + name], "words": f"{free} free on one machine, {most} at most"}
+    words = _("{free} free on one machine, {most} at most").format(free=free, most=most)
+    return {"field": form[DEVICE_PREFIX + name], "words": words}
 
 
 def room_facts(form: LauncherForm) -> dict[str, Any]:
@@ -122,9 +126,11 @@ def room_facts(form: LauncherForm) -> dict[str, Any]:
 
 def _room_words(name: str, minimum: int, most_free: int, largest: int) -> dict[str, str]:
     return {
-        "min": f"{format_amount(name, minimum)} needed by the environment" if minimum else "",
-        "left": f"{format_amount(name, most_free)} free on one machine now",
-        "most": f"{format_amount(name, largest)} on the largest machine",
+        "min": _("{amount} needed by the environment").format(amount=format_amount(name, minimum))
+        if minimum
+        else "",
+        "left": _("{amount} free on one machine now").format(amount=format_amount(name, most_free)),
+        "most": _("{amount} on the largest machine").format(amount=format_amount(name, largest)),
     }
 
 
@@ -198,10 +204,10 @@ def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
 
 def _of_forecast(forecast: Forecast) -> dict[str, Any]:
     outlook = forecast.outlook
-    place = f" It would be number {outlook.position} in the queue." if outlook.position else ""
+    place = _("It would be number {position} in the queue.").format(position=outlook.position)
     return {
         "verdict": "now" if outlook.starts_now else "wait",
-        "sentence": f"{outlook.sentence}{place}",
+        "sentence": f"{outlook.sentence} {place}" if outlook.position else str(outlook.sentence),
         "nearest": None if outlook.starts_now else _nearest(forecast),
         "live_sessions": forecast.live_sessions,
         "live_limit": forecast.live_limit,
@@ -233,7 +239,7 @@ def _round_down(name: str, amount: int) -> int:
 def _meters(form: LauncherForm) -> list[dict[str, Any]]:
     """What of the group is in use: [{"label", "slot", "used", "limit"}]."""
     return [
-        {"label": LABELS.get(name, name), "slot": name, "used": room.occupied, "limit": room.capacity}
+        {"label": _(LABELS.get(name, name)), "slot": name, "used": room.occupied, "limit": room.capacity}
         for name, room in sorted(form.room.items(), key=lambda pair: (pair[0] not in STEPS, pair[0]))
     ]
 

@@ -1,8 +1,10 @@
 """The links of this room in the menu."""
 
+from django.utils.translation import gettext_noop
+
 from common.navigation import MenuItem, Section
 from common.navigation import register as add_to_menu
 
 
 def register() -> None:
-    add_to_menu(MenuItem("Sessions", "session-list", "terminal-2", Section.WORKLOAD, order=20))
+    add_to_menu(MenuItem(gettext_noop("Sessions"), "session-list", "terminal-2", Section.WORKLOAD, order=20))
