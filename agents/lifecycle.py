@@ -2,6 +2,7 @@
 
 import structlog
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from agents.events import AgentLost, CapacityChanged
 from agents.models import Agent
@@ -10,6 +11,7 @@ from common import audit, clock
 from common.actors import Actor
 from common.errors import Conflict
 from common.events import announce
+from common.looks import look_of
 from common.push import Audience, push_on_commit
 
 log = structlog.get_logger(__name__)
@@ -32,7 +34,9 @@ def transition(agent_id: int, *, to: AgentState, actor: Actor) -> Agent:
     if current is to:
         return agent
     if not is_legal(current, to):
-        raise IllegalTransition(f"Agent “{agent.name}” is {current} and cannot become {to}.")
+        sentence = _("Agent “{agent}” is {state} and cannot become {wanted}.")
+        words = {"state": look_of(current).word.lower(), "wanted": look_of(to).word.lower()}
+        raise IllegalTransition(sentence.format(agent=agent.name, **words))
 
     if to is AgentState.LOST:
         agent.state_before_loss = current.value

@@ -4,6 +4,7 @@ from typing import ClassVar, Self
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy
 
 from accounts.models import name_validator
 from agents.runtime.base import TlsMaterial
@@ -15,14 +16,14 @@ from common.slots import ResourceSlots
 class Strategy(models.TextChoices):
     """Which of the agents that have room gets the session: the fullest, or the emptiest."""
 
-    CONCENTRATED = "concentrated", "Concentrated"
-    DISPERSED = "dispersed", "Dispersed"
+    CONCENTRATED = "concentrated", gettext_lazy("Concentrated")
+    DISPERSED = "dispersed", gettext_lazy("Dispersed")
 
 
 class Scheduler(models.TextChoices):
     """Who is next."""
 
-    FIFO = "fifo", "First in, first out"
+    FIFO = "fifo", gettext_lazy("First in, first out")
 
 
 class ResourceGroup(models.Model):
@@ -43,7 +44,7 @@ class ResourceGroup(models.Model):
                 fields=("is_default",),
                 condition=Q(is_default=True),
                 name="one_default_resource_group",
-                violation_error_message="There is a default resource group already.",
+                violation_error_message=gettext_lazy("There is a default resource group already."),
             ),
             models.CheckConstraint(
                 condition=Q(strategy__in=Strategy.values), name="resource_group_strategy_is_known"
@@ -82,7 +83,7 @@ class Agent(models.Model):
     resource_group = models.ForeignKey(ResourceGroup, on_delete=models.PROTECT, related_name="agents")
     state = models.CharField(
         max_length=20,
-        choices=[(state.value, title) for state, title in STATE_TITLES.items()],
+        choices=[(state.value, gettext_lazy(title)) for state, title in STATE_TITLES.items()],
         default=AgentState.CONNECTED.value,
         editable=False,
     )
@@ -108,13 +109,13 @@ class Agent(models.Model):
                 fields=("address",),
                 condition=~Q(state=AgentState.RETIRED.value),
                 name="agent_address_once",
-                violation_error_message="Another agent has this address.",
+                violation_error_message=gettext_lazy("Another agent has this address."),
             ),
             models.UniqueConstraint(
                 fields=("engine_id",),
                 condition=~Q(state=AgentState.RETIRED.value),
                 name="agent_engine_once",
-                violation_error_message="The engine at this address belongs to another agent already.",
+                violation_error_message=gettext_lazy("The engine at this address belongs to another agent already."),
             ),
         )
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.utils.translation import gettext as _
 
 from accounts.selectors import sees_everything
 from agents.models import Agent, AgentImage, AgentQuerySet, AgentSlot, ResourceGroup
@@ -31,7 +32,7 @@ def visible_agents(actor: Actor) -> AgentQuerySet:
 def access_agent(actor: Actor, agent_id: int) -> Agent:
     agent: Agent | None = visible_agents(actor).with_parts().filter(pk=agent_id).first()
     if agent is None:
-        raise NotFound("There is no such agent, or it is not yours to see.")
+        raise NotFound(_("There is no such agent, or it is not yours to see."))
     return agent
 
 
@@ -50,13 +51,15 @@ def access_resource_group(actor: Actor, name: str = "") -> ResourceGroup:
     if group is None:
         known = ", ".join(groups.values_list("name", flat=True)[:10])
         sentence = (
-            f"There is no resource group {quoted(name, 64)} for you."
+            _("There is no resource group {name} for you.").format(name=quoted(name, 64))
             if name
-            else "There is no resource group yet."
+            else _("There is no resource group yet.")
         )
         raise NotFound(
             sentence,
-            hint=f"Your resource groups: {known}." if known else "Ask an administrator to add one.",
+            hint=_("Your resource groups: {names}.").format(names=known)
+            if known
+            else _("Ask an administrator to add one."),
             fields={"resource_group": [sentence]},
         )
     return group
@@ -72,7 +75,7 @@ def capacities_by_group(actor: Actor) -> dict[str, list[ResourceSlots]]:
     ):
         amounts.setdefault((group, agent_id), {})[slot_name] = capacity
     capacities: dict[str, list[ResourceSlots]] = {}
-    for (group, _), slots in amounts.items():
+    for (group, _agent_id), slots in amounts.items():
         capacities.setdefault(group, []).append(ResourceSlots(slots))
     return capacities
 

@@ -7,6 +7,7 @@ import structlog
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
 from agents import lifecycle
@@ -22,6 +23,7 @@ from common.actors import SYSTEM, Actor
 from common.errors import InvalidInput, Unavailable
 from common.events import announce
 from common.slots import MILLI, ResourceSlots
+from common.texts import quoted
 
 log = structlog.get_logger(__name__)
 
@@ -63,9 +65,9 @@ def register_agent(
     require_superadmin(actor)
     if not ADDRESS.match(address):
         raise InvalidInput(
-            f"“{address[:80]}” is not the address of an engine.",
-            hint="Write unix:///var/run/docker.sock, or tcp://host:2376 with certificates.",
-            fields={"address": ["Not the address of an engine."]},
+            _("{address} is not the address of an engine.").format(address=quoted(address, 80)),
+            hint=_("Write unix:///var/run/docker.sock, or tcp://host:2376 with certificates."),
+            fields={"address": [_("Not the address of an engine.")]},
         )
     agent = Agent.objects.filter(name=name).first() or Agent(name=name)
     agent.address, agent.tls_directory = address, tls_directory
@@ -148,8 +150,8 @@ def _observe(agent: Agent) -> Observation:
         return observe(runtime_of(agent), agent.address)
     except RuntimeFault as fault:
         raise Unavailable(
-            f"The engine of agent “{agent.name}” cannot be used: {fault}",
-            hint="Check that the engine runs and that its address and certificates are right.",
+            _("The engine of agent “{agent}” cannot be used: {error}").format(agent=agent.name, error=fault),
+            hint=_("Check that the engine runs and that its address and certificates are right."),
         ) from fault
 
 

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from common.languages import gettext_noop
+
 
 class AgentState(StrEnum):
     """CONNECTED alone takes new sessions; in CONNECTED and DRAINING the engine answers and is looked
@@ -34,11 +36,11 @@ TRANSITIONS: dict[AgentState, frozenset[AgentState]] = {
 }
 
 STATE_TITLES = {
-    AgentState.CONNECTED: "Connected",
-    AgentState.LOST: "Lost",
-    AgentState.DRAINING: "Draining",
-    AgentState.MAINTENANCE: "Maintenance",
-    AgentState.RETIRED: "Retired",
+    AgentState.CONNECTED: gettext_noop("Connected"),
+    AgentState.LOST: gettext_noop("Lost"),
+    AgentState.DRAINING: gettext_noop("Draining"),
+    AgentState.MAINTENANCE: gettext_noop("Maintenance"),
+    AgentState.RETIRED: gettext_noop("Retired"),
 }
 
 

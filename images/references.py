@@ -3,6 +3,9 @@
 import re
 from dataclasses import dataclass
 
+from common.languages import gettext as _
+from common.texts import quoted
+
 MAX_REFERENCE = 255
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
@@ -39,9 +42,8 @@ def parse_reference(text: str) -> ImageReference:
 
     `parse_reference(str(reference)) == reference`. Raises ValueError with a sentence that quotes the text.
     """
-    refusal = ValueError(
-        f"“{text[:80]}” is not the name of an image. Write it like python:3.12 or host/group/name:tag."
-    )
+    sentence = _("{text} is not the name of an image. Write it like python:3.12 or host/group/name:tag.")
+    refusal = ValueError(sentence.format(text=quoted(text, 80)))
     if not text or len(text) > MAX_REFERENCE:
         raise refusal
     rest, at, digest = text.partition("@")

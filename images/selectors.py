@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from django.db.models import Q
+from django.utils.translation import gettext as _
 
 from common.actors import Actor
 from common.errors import NotFound
@@ -32,10 +33,9 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
     if image is None and ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
         image = newest_image(actor, wanted)
     if image is None:
-        sentence = f"There is no image {quoted(wanted, 80)} to start from."
-        raise NotFound(
-            sentence, hint="GET /api/v1/images/ lists those that are.", fields={"image": [sentence]}
-        )
+        sentence = _("There is no image {name} to start from.").format(name=quoted(wanted, 80))
+        hint = _("GET /api/v1/images/ lists those that are.")
+        raise NotFound(sentence, hint=hint, fields={"image": [sentence]})
     return image
 
 

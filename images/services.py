@@ -7,6 +7,7 @@ from typing import Protocol
 
 import structlog
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
 from common import audit
@@ -105,7 +106,7 @@ def set_image_enabled(*, actor: Actor, image_id: int, is_enabled: bool) -> Conta
     require_superadmin(actor)
     image = ContainerImage.objects.select_for_update().filter(pk=image_id).first()
     if image is None:
-        raise NotFound("There is no such image.")
+        raise NotFound(_("There is no such image."))
 
     image.is_enabled = is_enabled
     image.save(update_fields=["is_enabled"])

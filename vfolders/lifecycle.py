@@ -4,9 +4,11 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from common.actors import Actor
 from common.errors import Conflict
+from common.looks import look_of
 from common.push import Audience, push_on_commit
 from vfolders.models import VFolder
 from vfolders.states import FolderState, is_legal
@@ -31,7 +33,9 @@ def transition(folder_id: UUID, *, to: FolderState, actor: Actor) -> VFolder:
     if current is to:
         return folder
     if not is_legal(current, to):
-        raise IllegalTransition(f"The folder “{folder.name}” is {current} and cannot become {to}.")
+        words = {"state": look_of(current).word.lower(), "wanted": look_of(to).word.lower()}
+        sentence = _("The folder “{folder}” is {state} and cannot become {wanted}.")
+        raise IllegalTransition(sentence.format(folder=folder.name, **words))
     folder.state = to.value
     folder.save(update_fields=["state"])
     log.info("folder.transition", folder_id=str(folder_id), frm=current, to=to, actor=actor.label)

@@ -8,6 +8,8 @@ cannot mean one thing to the check and another to the disk.
 import re
 import unicodedata
 
+from common.languages import gettext as _
+
 EntryPath = tuple[str, ...]
 ROOT: EntryPath = ()
 
@@ -31,18 +33,18 @@ class UnsafePath(ValueError):
 def parse_path(text: str) -> EntryPath:
     """Components of the file or directory that `text` names, at least one. Raises UnsafePath."""
     if not text:
-        raise UnsafePath("The path is empty.")
+        raise UnsafePath(_("The path is empty."))
     if text.startswith("/"):
-        raise UnsafePath("The path must be relative to the folder, without a leading slash.")
+        raise UnsafePath(_("The path must be relative to the folder, without a leading slash."))
     if len(text) > MAX_PATH_BYTES:
-        raise UnsafePath(f"The path is longer than {MAX_PATH_BYTES} bytes.")
+        raise UnsafePath(_("The path is longer than {count} bytes.").format(count=MAX_PATH_BYTES))
 
     components = tuple(parse_name(part) for part in text.split("/"))
 
     if len(components) > MAX_DEPTH:
-        raise UnsafePath(f"The path has more than {MAX_DEPTH} levels.")
+        raise UnsafePath(_("The path has more than {count} levels.").format(count=MAX_DEPTH))
     if len(text.encode()) > MAX_PATH_BYTES:
-        raise UnsafePath(f"The path is longer than {MAX_PATH_BYTES} bytes.")
+        raise UnsafePath(_("The path is longer than {count} bytes.").format(count=MAX_PATH_BYTES))
     return components
 
 
@@ -56,15 +58,15 @@ def parse_directory(text: str) -> EntryPath:
 def parse_name(text: str) -> str:
     """`text` if it is one safe component. Raises UnsafePath."""
     if not text:
-        raise UnsafePath("The path has an empty part: a doubled or trailing slash, or no name at all.")
+        raise UnsafePath(_("The path has an empty part: a doubled or trailing slash, or no name at all."))
     if text in {".", ".."}:
-        raise UnsafePath(f'The path must not contain "{text}".')
+        raise UnsafePath(_('The path must not contain "{part}".').format(part=text))
     if "/" in text:
-        raise UnsafePath("A name must not contain a slash.")
+        raise UnsafePath(_("A name must not contain a slash."))
     if any(map(_is_unsafe, text)):
-        raise UnsafePath("The path contains a control character, or is not valid UTF-8.")
+        raise UnsafePath(_("The path contains a control character, or is not valid UTF-8."))
     if len(text.encode()) > MAX_NAME_BYTES:
-        raise UnsafePath(f"A name in the path is longer than {MAX_NAME_BYTES} bytes.")
+        raise UnsafePath(_("A name in the path is longer than {count} bytes.").format(count=MAX_NAME_BYTES))
     return text
 
 
@@ -86,9 +88,12 @@ def parse_folder_name(text: str) -> str:
     """`text` if it may name a folder: it appears as `/home/work/<name>` in sessions. Raises UnsafePath."""
     name = parse_name(text)
     if len(name) > MAX_FOLDER_NAME_LENGTH:
-        raise UnsafePath(f"The name is longer than {MAX_FOLDER_NAME_LENGTH} characters.")
+        sentence = _("The name is longer than {count} characters.")
+        raise UnsafePath(sentence.format(count=MAX_FOLDER_NAME_LENGTH))
     if not _FOLDER_NAME.fullmatch(name):
-        raise UnsafePath("Use letters, digits, dots, dashes and underscores; begin with a letter or digit.")
+        raise UnsafePath(
+            _("Use letters, digits, dots, dashes and underscores; begin with a letter or digit.")
+        )
     return name
 
 

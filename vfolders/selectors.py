@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from accounts.models import Membership
 from accounts.roles import ProjectRole
@@ -61,11 +63,11 @@ def access_folder(actor: Actor, folder_id: UUID, action: Action) -> VFolder:
 
 def _allowed(actor: Actor, folder: VFolder | None, action: Action) -> VFolder:
     if folder is None:
-        raise NotFound("There is no such folder among yours.")
+        raise NotFound(_("There is no such folder among yours."))
     if action not in actions_on(actor, folder):
         raise PermissionDenied(
-            f"You may not {_VERBS[action]} the folder “{folder.name}”.",
-            hint="Ask an administrator of its project." if folder.project else "Ask its owner.",
+            _(_REFUSALS[action]).format(folder=folder.name),
+            hint=_("Ask an administrator of its project.") if folder.project else _("Ask its owner."),
         )
     return folder
 
@@ -94,13 +96,14 @@ def access_mountable_folder(
     named = [each for each in candidates if each.name == reference and _is_own(actor, each)]
     if not named:
         raise NotFound(
-            f"There is no folder {quoted(reference, 64)} among yours.",
-            hint="Make it on the page Data, or check its name.",
+            _("There is no folder {name} among yours.").format(name=quoted(reference, 64)),
+            hint=_("Make it on the page Data, or check its name."),
         )
     if len(named) > 1 and named[0].owner_id is None:
+        ids = ", ".join(str(folder.pk) for folder in named)
         raise Conflict(
-            f"Several of your projects have a folder “{named[0].name}”.",
-            hint=f"Give its id instead of its name: {' or '.join(str(folder.pk) for folder in named)}.",
+            _("Several of your projects have a folder “{folder}”.").format(folder=named[0].name),
+            hint=_("Give its id instead of its name, one of: {ids}.").format(ids=ids),
         )
     return _allowed(actor, named[0], action)
 
@@ -124,7 +127,7 @@ def storage_of(folder: VFolder) -> StorageBackend:
 def mount_source(folder: VFolder) -> str:
     """Absolute path for a bind mount. Raises StorageUnavailable where the folder is being deleted or not there."""
     if folder.state != FolderState.READY:
-        raise StorageUnavailable(f"The folder “{folder.name}” is being deleted.")
+        raise StorageUnavailable(_("The folder “{folder}” is being deleted.").format(folder=folder.name))
     return storage_of(folder).mount_source(folder.pk)
 
 
@@ -134,9 +137,11 @@ def access_storage_host(name: str) -> StorageHost:
     host = hosts.filter(name=name).first() if name else hosts.filter(is_default=True).first()
     if host is None:
         sentence = (
-            f"There is no storage host {quoted(name, 64)}." if name else "There is no storage host yet."
+            _("There is no storage host {name}.").format(name=quoted(name, 64))
+            if name
+            else _("There is no storage host yet.")
         )
-        raise NotFound(sentence, hint="Ask an administrator.", fields={"host": [sentence]})
+        raise NotFound(sentence, hint=_("Ask an administrator."), fields={"host": [sentence]})
     return host
 
 
@@ -154,11 +159,11 @@ def _relations(actor: Actor, folder: VFolder) -> Iterator[Relation]:
         yield Relation.GOVERNOR
 
 
-_VERBS = {
-    Action.VIEW: "see",
-    Action.READ: "read",
-    Action.WRITE: "change",
-    Action.MOUNT_READONLY: "mount",
-    Action.MOUNT: "mount",
-    Action.DELETE: "delete",
+_REFUSALS = {
+    Action.VIEW: gettext_noop("You may not see the folder “{folder}”."),
+    Action.READ: gettext_noop("You may not read the folder “{folder}”."),
+    Action.WRITE: gettext_noop("You may not change the folder “{folder}”."),
+    Action.MOUNT_READONLY: gettext_noop("You may not mount the folder “{folder}”."),
+    Action.MOUNT: gettext_noop("You may not mount the folder “{folder}”."),
+    Action.DELETE: gettext_noop("You may not delete the folder “{folder}”."),
 }

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import structlog
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import Project
 from accounts.selectors import access_usable_project, user_of
@@ -54,12 +55,7 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
         storage_of(folder).delete_folder(folder.pk)
         if "folder_name_of" not in str(error):
             raise
-        whose = f"The project “{found_project.name}” has" if found_project else "You have"
-        raise Conflict(
-            f"{whose} a folder called “{folder.name}” already.",
-            hint="Choose another name.",
-            fields={"name": ["This name is taken."]},
-        ) from error
+        raise _name_is_taken(folder) from error
     return folder
 
 
@@ -74,7 +70,8 @@ def delete_folder(*, actor: Actor, folder_id: UUID) -> None:
         # FOR UPDATE: waits for those who hold the folder for a mount, and they for us.
         VFolder.objects.select_for_update().get(pk=folder_id)
         if objection := objection_to_deletion(folder_id):
-            raise Conflict(f"The folder “{folder.name}” is in use. {objection}", code="folder_in_use")
+            sentence = _("The folder “{folder}” is in use. {why}")
+            raise Conflict(sentence.format(folder=folder.name, why=objection), code="folder_in_use")
         lifecycle.transition(folder_id, to=FolderState.DELETING, actor=actor)
         audit.record(actor=actor, action="vfolders.delete_folder", target=folder)
         enqueue_on_commit(TaskName.PURGE_FOLDERS)
@@ -89,7 +86,9 @@ def hold_folders(folder_ids: Iterable[UUID]) -> None:
     rows = VFolder.objects.filter(pk__in=wanted, state=FolderState.READY.value).order_by("pk")
     held = set(rows.select_for_update(no_key=True).values_list("pk", flat=True))
     if wanted - held:
-        raise Conflict("A folder was deleted just now.", hint="Choose the folders again.", code="folder_gone")
+        raise Conflict(
+            _("A folder was deleted just now."), hint=_("Choose the folders again."), code="folder_gone"
+        )
 
 
 def purge_folders() -> int:
@@ -120,6 +119,19 @@ def _new_folder(actor: Actor, name: str, project: Project | None, host: StorageH
         project=project,
         host=host,
         creator=user,
+    )
+
+
+def _name_is_taken(folder: VFolder) -> Conflict:
+    sentence = (
+        _("The project “{project}” has a folder called “{folder}” already.")
+        if folder.project
+        else _("You have a folder called “{folder}” already.")
+    )
+    return Conflict(
+        sentence.format(project=folder.project, folder=folder.name),
+        hint=_("Choose another name."),
+        fields={"name": [_("This name is taken.")]},
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.texts import quoted
 from images.references import MAX_REFERENCE, ImageReference, parse_reference
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -44,7 +45,7 @@ def test_a_reference_is_read_as_engines_read_it(text: str, reference: ImageRefer
 def test_what_is_no_reference_is_refused_with_the_text(text: str) -> None:
     with pytest.raises(ValueError, match="is not the name of an image") as refusal:
         parse_reference(text)
-    assert text[:80] in str(refusal.value)
+    assert quoted(text, 80) in str(refusal.value)
 
 
 @given(host=st.just("") | hosts, repository=repositories, tag=tags, digest=st.just("") | digests)

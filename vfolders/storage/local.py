@@ -13,6 +13,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from common.errors import BerthError, InvalidInput, PermissionDenied
 from vfolders.paths import MAX_DEPTH, ROOT, EntryPath, display_name
 from vfolders.storage import descriptors
@@ -114,9 +117,8 @@ class LocalStorage(StorageBackend):
         try:
             root = descriptors.open_root(self._root)
         except OSError as error:
-            raise StorageUnavailable(
-                f"The storage host does not answer: {error.strerror}.", hint="Ask an administrator."
-            ) from error
+            sentence = _("The storage host does not answer: {error}.").format(error=error.strerror)
+            raise StorageUnavailable(sentence, hint=_("Ask an administrator.")) from error
         with closing(root):
             yield root
 
@@ -127,8 +129,10 @@ class LocalStorage(StorageBackend):
                 folder = descriptors.open_directory(root, folder_id.hex)
             except OSError as error:
                 raise StorageUnavailable(
-                    f"The folder's files are not on its storage host: {error.strerror}.",
-                    hint="Ask an administrator whether the host is mounted.",
+                    _("The folder's files are not on its storage host: {error}.").format(
+                        error=error.strerror
+                    ),
+                    hint=_("Ask an administrator whether the host is mounted."),
                 ) from error
             with closing(folder):
                 yield folder
@@ -232,33 +236,36 @@ def _statuses(folder: int, path: EntryPath) -> Iterator[tuple[str, os.stat_resul
 
 
 _ERRORS: dict[int | None, tuple[type[BerthError], str]] = {
-    errno.ENOENT: (EntryMissing, "There is no {name} in this folder."),
-    errno.ENOTDIR: (WrongKind, "A part of {name} is not a directory; links are not followed here."),
-    errno.ELOOP: (WrongKind, "{name} is a link; links are not followed here."),
-    errno.EISDIR: (WrongKind, "{name} is a directory."),
-    errno.EEXIST: (EntryExists, "There is already an entry named {name}."),
-    errno.ENOTEMPTY: (EntryBusy, "{name} is changing just now. Try again."),
-    errno.ENOSPC: (StorageFull, "The storage host has no room left for {name}."),
-    errno.EDQUOT: (StorageFull, "The storage quota leaves no room for {name}."),
-    errno.EFBIG: (StorageFull, "{name} is larger than the storage host can hold."),
-    errno.ENAMETOOLONG: (InvalidInput, "{name} is too long for the storage host."),
-    errno.EACCES: (PermissionDenied, "The permissions set on {name} forbid this."),
-    errno.EPERM: (PermissionDenied, "The permissions set on {name} forbid this."),
+    errno.ENOENT: (EntryMissing, gettext_noop("There is no {name} in this folder.")),
+    errno.ENOTDIR: (
+        WrongKind,
+        gettext_noop("A part of {name} is not a directory; links are not followed here."),
+    ),
+    errno.ELOOP: (WrongKind, gettext_noop("{name} is a link; links are not followed here.")),
+    errno.EISDIR: (WrongKind, gettext_noop("{name} is a directory.")),
+    errno.EEXIST: (EntryExists, gettext_noop("There is already an entry named {name}.")),
+    errno.ENOTEMPTY: (EntryBusy, gettext_noop("{name} is changing just now. Try again.")),
+    errno.ENOSPC: (StorageFull, gettext_noop("The storage host has no room left for {name}.")),
+    errno.EDQUOT: (StorageFull, gettext_noop("The storage quota leaves no room for {name}.")),
+    errno.EFBIG: (StorageFull, gettext_noop("{name} is larger than the storage host can hold.")),
+    errno.ENAMETOOLONG: (InvalidInput, gettext_noop("{name} is too long for the storage host.")),
+    errno.EACCES: (PermissionDenied, gettext_noop("The permissions set on {name} forbid this.")),
+    errno.EPERM: (PermissionDenied, gettext_noop("The permissions set on {name} forbid this.")),
 }
+_OTHER_ERROR = (StorageUnavailable, gettext_noop("The storage host failed: {error}."))
 
 
 @contextmanager
 def _translated(path: EntryPath) -> Iterator[None]:
     """Turn what the kernel says of `path` into our own errors."""
-    name = f"“{display_name('/'.join(path))}”" if path else "the folder"
+    name = f"“{display_name('/'.join(path))}”" if path else _("the folder")
     try:
         yield
     except descriptors.NotARegularFile as error:
-        raise WrongKind(f"{name} is a link or a device, not a file.") from error
+        raise WrongKind(_("{name} is a link or a device, not a file.").format(name=name)) from error
     except descriptors.StillChanging as error:
-        raise EntryBusy(f"{name} is large or still changing. Deleting again goes on.") from error
+        sentence = _("{name} is large or still changing. Deleting again goes on.")
+        raise EntryBusy(sentence.format(name=name)) from error
     except OSError as error:
-        kind, sentence = _ERRORS.get(
-            error.errno, (StorageUnavailable, f"The storage host failed: {error.strerror}.")
-        )
-        raise kind(sentence.format(name=name)) from error
+        kind, sentence = _ERRORS.get(error.errno, _OTHER_ERROR)
+        raise kind(_(sentence).format(name=name, error=error.strerror)) from error
