@@ -5,6 +5,10 @@ class AccountsConfig(AppConfig):
     name = "accounts"
 
     def ready(self) -> None:
+        from django.contrib.auth.signals import user_logged_in
+
         from accounts import revocations
+        from accounts.web.languages import bring_language
 
         revocations.connect()
+        user_logged_in.connect(bring_language)

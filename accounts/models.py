@@ -80,6 +80,9 @@ class User(AbstractBaseUser, PermissionsMixin):
         max_length=20, choices=[(role.value, role.value) for role in Role], default=Role.USER.value
     )
     is_active = models.BooleanField(default=True)
+    language = models.CharField(
+        max_length=10, blank=True, help_text="Of the pages; empty: as the browser asks."
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     USERNAME_FIELD = "email"

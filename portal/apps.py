@@ -5,10 +5,10 @@ class PortalConfig(AppConfig):
     name = "portal"
 
     def ready(self) -> None:
-        import portal.celery  # noqa: F401  # tasks are sent through this application, from every process
-        from common.error_pages import ask_for_helpers
         from django.utils import translation
 
+        import portal.celery  # noqa: F401  # tasks are sent through this application, from every process
+        from common.error_pages import ask_for_helpers
         from common.languages import translate_with
         from portal.listeners import listen
         from portal.selectors import helpers_of

@@ -42,7 +42,9 @@ def ensure_assets(layout: Layout, environment: Mapping[str, str], log: Say) -> N
         directory=checkout,
     )
     languages = [str(layout.python), "manage.py", "build_languages"]
-    run_step(languages, title="build_languages", fix=fix, log=log, environment=environment, directory=checkout)
+    run_step(
+        languages, title="build_languages", fix=fix, log=log, environment=environment, directory=checkout
+    )
     # Nothing is removed: names carry hashes, and another portal of this checkout may still serve the older ones.
     collect = [str(layout.python), "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
     run_step(collect, title="collectstatic", fix=fix, log=log, environment=environment, directory=checkout)

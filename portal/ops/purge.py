@@ -52,7 +52,7 @@ def purge_data(layout: Layout, log: Say) -> None:
     was_only_tried = layout.data.is_dir() and {entry.name for entry in layout.data.iterdir()} == {"up.lock"}
     if not (layout.env_file.exists() or was_only_tried):
         return
-    not_data = {layout.assets, layout.static, layout.checkout / "var" / "test"}
+    not_data = {layout.assets, layout.languages, layout.static, layout.checkout / "var" / "test"}
     for entry in set(layout.data.iterdir()) - not_data:
         remove_tree(entry, log)
     if not any(layout.data.iterdir()):
@@ -65,6 +65,7 @@ def purge_checkout(layout: Layout, log: Say) -> None:
         layout.venv: layout.venv / "berth-requirements",
         layout.node_modules: layout.node_modules / ".berth-lock",
         layout.assets: layout.static / ".berth-sources",
+        layout.languages: layout.static / ".berth-sources",
         layout.static: layout.static / ".berth-sources",
     }
     for directory in [directory for directory, stamp in built.items() if stamp.exists()]:

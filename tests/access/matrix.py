@@ -35,6 +35,7 @@ GET    administration                      in         404        404        404 
 GET    profile                             in         200        200        200        200        200        200        200
 POST   create-token                        in         201        201        201        201        201        201        201  name
 POST   delete-token                        in         404        404        404        302        404        404        404
+POST   choose-language                     302        302        302        302        302        302        302        302  language
 POST   choose-columns                      in         302        302        302        302        302        302        302  columns
 GET    sign-in-once                        200        200        200        200        200        200        200        200
 POST   sign-in-once                        404        404        404        404        404        404        404        404

@@ -109,6 +109,7 @@ class World:
             "own-folder": {"name": f"new-{next(_numbers)}", "project": "-"},
             "directory": {"path": f"new-{next(_numbers)}"},
             "upload": {"chosen": SimpleUploadedFile("b.txt", b"x")},
+            "language": {"language": "ko", "back": "/sessions/"},
             "columns": {"table": "sessions", "column": ["status"], "back": "/sessions/"},
             "sessions": {"session": [str(self.session.pk)], "confirmed": "yes"},
             "folders": {"folder": [str(self.folder.pk)], "confirm": "delete 1"},
