@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy
 
 from accounts.models import Domain, KeyPair, Project
 from agents.models import Agent, ResourceGroup
@@ -28,8 +29,8 @@ _KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at
 
 
 class SessionType(models.TextChoices):
-    INTERACTIVE = "interactive"
-    BATCH = "batch"
+    INTERACTIVE = "interactive", gettext_lazy("Interactive")
+    BATCH = "batch", gettext_lazy("Batch")
 
 
 class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):

@@ -10,6 +10,7 @@ from uuid import UUID
 import redis
 from django.core.cache import cache
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import Project, User
 from accounts.selectors import access_usable_project, user_of
@@ -22,7 +23,9 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from common.events import announce
 from common.kept_sentences import KeptSentence
+from common.looks import look_of
 from common.slots import ResourceSlots, format_slots
+from common.texts import quoted
 from images.labels import AppHint
 from images.models import ContainerImage
 from images.selectors import access_image
@@ -89,16 +92,16 @@ def demand_room_for_one_more(actor: Actor) -> User:
 
 def too_many_sessions() -> LimitExceeded:
     return LimitExceeded(
-        f"You have {LIVE_SESSIONS_PER_USER} live sessions, the most allowed.",
-        hint="Stop one first, or wait until one ends.",
+        _("You have {count} live sessions, the most allowed.").format(count=LIVE_SESSIONS_PER_USER),
+        hint=_("Stop one first, or wait until one ends."),
     )
 
 
 def name_is_used(name: str) -> Conflict:
     return Conflict(
-        f"You have a live session called “{name}” already.",
-        hint="Choose another name, or stop that session first.",
-        fields={"name": ["Used by a live session of yours."]},
+        _("You have a live session called “{name}” already.").format(name=name),
+        hint=_("Choose another name, or stop that session first."),
+        fields={"name": [_("Used by a live session of yours.")]},
     )
 
 
@@ -133,26 +136,34 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
     minimum = ResourceSlots(resolved.image.min_slots)
     if not minimum.fits_in(asked):
         raise InvalidInput(
-            f"The image {resolved.image} needs at least {format_slots(minimum)}; you asked for {format_slots(asked)}.",
-            fields={"resources": [f"At least {format_slots(minimum)}."]},
+            _("The image {image} needs at least {least}; you asked for {asked}.").format(
+                image=resolved.image, least=format_slots(minimum), asked=format_slots(asked)
+            ),
+            fields={"resources": [_("At least {amounts}.").format(amounts=format_slots(minimum))]},
         )
     capacities = capacities_by_group(actor)
     here = capacities.get(resolved.group.name, [])
     if any(asked.fits_in(capacity) for capacity in here):
         return
     roomy = [name for name in sorted(capacities) if any(asked.fits_in(each) for each in capacities[name])]
-    elsewhere = f" The resource group “{roomy[0]}” has a machine that is large enough." if roomy else ""
+    elsewhere = [
+        _("The resource group “{group}” has a machine that is large enough.").format(group=name)
+        for name in roomy[:1]
+    ]
     if not here:
+        other = _("Choose another resource group, or ask an administrator to add a machine.")
         raise LimitExceeded(
-            f"The resource group “{resolved.group.name}” has no machine.",
-            hint=elsewhere.strip()
-            or "Choose another resource group, or ask an administrator to add a machine.",
+            _("The resource group “{group}” has no machine.").format(group=resolved.group.name),
+            hint=" ".join(elsewhere) or other,
         )
     largest = max(
         here, key=lambda capacity: sum(min(asked[name], capacity[name]) / asked[name] for name in asked)
     )
-    sentence = f"No machine of “{resolved.group.name}” has {format_slots(asked)}."
-    hint = f"The largest that fits is {format_slots(largest)}.{elsewhere}"
+    sentence = _("No machine of “{group}” has {amounts}.").format(
+        group=resolved.group.name, amounts=format_slots(asked)
+    )
+    fits = _("The largest that fits is {amounts}.").format(amounts=format_slots(largest))
+    hint = " ".join([fits, *elsewhere])
     raise LimitExceeded(sentence, hint=hint, fields={"resources": [f"{sentence} {hint}"]})
 
 
@@ -250,7 +261,8 @@ def start_app(session_id: UUID, app_name: str) -> None:
     run, Unavailable if the engine does not answer."""
     session = ComputeSession.objects.with_parts().get(pk=session_id)
     if not session.is_running:
-        raise Conflict(f"The session “{session.name}” is {session.status}, not RUNNING.")
+        sentence = _("The session “{session}” is {status}; this needs a running one.")
+        raise Conflict(sentence.format(session=session.name, status=look_of(session.status).word.lower()))
     app = declared_app(session, app_name)
     kernel = kernel_named(session)
     if not app.command or not _is_first_ask(session_id, app_name):
@@ -261,7 +273,8 @@ def start_app(session_id: UUID, app_name: str) -> None:
             kernel.container_name, argv, environment={"BERTH_APP_TOKEN": session.app_token}
         )
     except RuntimeFault as error:
-        raise Unavailable(f"The machine of “{session.name}” did not start {app.title}: {error}") from error
+        sentence = _("The machine of “{session}” did not start {app}: {error}")
+        raise Unavailable(sentence.format(session=session.name, app=app.title, error=error)) from error
 
 
 def _is_first_ask(session_id: UUID, app_name: str) -> bool:
@@ -284,11 +297,14 @@ def declared_app(session: ComputeSession, app_name: str) -> AppHint:
     for app in apps:
         if app.name == app_name:
             return app
-    known = ", ".join(app.name for app in apps) or "none"
-    raise NotFound(
-        f"The image of “{session.name}” has no app called “{app_name[:20]}”.",
-        hint=f"Its apps: {known}. Any port answers as p<number>.",
+    known = ", ".join(app.name for app in apps)
+    hint = (
+        _("Its apps: {apps}. Any port answers as p<number>.").format(apps=known)
+        if known
+        else _("Any port answers as p<number>.")
     )
+    sentence = _("The image of “{session}” has no app called {app}.")
+    raise NotFound(sentence.format(session=session.name, app=quoted(app_name, 20)), hint=hint)
 
 
 def suggest_name(actor: Actor, stem: str) -> str:
