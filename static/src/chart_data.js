@@ -1,4 +1,5 @@
 // What the charts of a session draw: which series, in which units, and how REST's lists become uPlot's.
+import { format, gettext, ngettext } from "./words.js";
 
 const GAP_STEPS = 3;
 const TOLD_ROWS = 12;
@@ -14,42 +15,42 @@ export const CHARTS = [
     least: 0.05,
     limit: "cpu_milli",
     series: [
-      { key: "cpu_milli", label: "Used", tone: "busy", isFilled: true },
-      { key: "cpu_milli_max", label: "Most", tone: "busy", isDashed: true, ofSpans: true },
+      { key: "cpu_milli", label: gettext("Used"), tone: "busy", isFilled: true },
+      { key: "cpu_milli_max", label: gettext("Most"), tone: "busy", isDashed: true, ofSpans: true },
     ],
   },
   {
     key: "memory",
-    title: "Memory",
+    title: gettext("Memory"),
     unit: "bytes",
     divisor: 1,
     least: 2 ** 20,
     limit: "mem_bytes",
     series: [
-      { key: "mem_bytes", label: "Used", tone: "good", isFilled: true },
-      { key: "mem_bytes_max", label: "Most", tone: "good", isDashed: true, ofSpans: true },
+      { key: "mem_bytes", label: gettext("Used"), tone: "good", isFilled: true },
+      { key: "mem_bytes_max", label: gettext("Most"), tone: "good", isDashed: true, ofSpans: true },
     ],
   },
   {
     key: "network",
-    title: "Network",
+    title: gettext("Network"),
     unit: "bytes/s",
     divisor: 1,
     least: 2 ** 10,
     series: [
-      { key: "net_received", label: "In", word: "in", tone: "busy", isFilled: true },
-      { key: "net_sent", label: "Out", word: "out", tone: "warn" },
+      { key: "net_received", label: gettext("In"), words: gettext("{amount} in"), tone: "busy", isFilled: true },
+      { key: "net_sent", label: gettext("Out"), words: gettext("{amount} out"), tone: "warn" },
     ],
   },
   {
     key: "disk",
-    title: "Disk",
+    title: gettext("Disk"),
     unit: "bytes/s",
     divisor: 1,
     least: 2 ** 10,
     series: [
-      { key: "disk_read", label: "Read", word: "read", tone: "good", isFilled: true },
-      { key: "disk_written", label: "Written", word: "written", tone: "warn" },
+      { key: "disk_read", label: gettext("Read"), words: gettext("{amount} read"), tone: "good", isFilled: true },
+      { key: "disk_written", label: gettext("Written"), words: gettext("{amount} written"), tone: "warn" },
     ],
   },
 ];
@@ -69,7 +70,7 @@ export function aligned(kernel, series, limit, stepS) {
 
 /** "0.25 cores", "1.5 GiB", "20 KiB/s". */
 export function amount(unit, value) {
-  if (unit === "cores") return `${Number(value.toFixed(value < 0.1 ? 3 : 2))} ${value === 1 ? "core" : "cores"}`;
+  if (unit === "cores") return format(ngettext("{count} core", "{count} cores", value), { count: Number(value.toFixed(value < 0.1 ? 3 : 2)) });
   const ending = unit === "bytes" ? "" : "/s";
   const [name, size] = UNITS.find(([, each]) => value >= each) ?? ["B", 1];
   return `${Number((value / size).toFixed(1))} ${name}${ending}`;

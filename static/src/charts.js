@@ -3,9 +3,11 @@
 import uPlot from "uplot";
 import { attach } from "./features.js";
 import { CHARTS, aligned, amount, chosenRows } from "./chart_data.js";
+import { format, gettext } from "./words.js";
 
 const ASK_EVERY_MS = 10_000;
 const HEIGHT_PX = 190;
+const LANGUAGE = document.documentElement.lang || undefined;
 
 class Charts {
   constructor(frame) {
@@ -19,7 +21,7 @@ class Charts {
     this.sizes.observe(this.place);
     this.leaving = new AbortController();
     document.addEventListener("visibilitychange", () => !document.hidden && this.ask(), { signal: this.leaving.signal });
-    this.say("Reading what it used…");
+    this.say(gettext("Reading what it used…"));
     this.ask();
   }
 
@@ -34,14 +36,14 @@ class Charts {
       else this.say(told.message);
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.say("The portal cannot be reached. What is drawn here may be old.");
+      this.say(gettext("The portal cannot be reached. What is drawn here may be old."));
     }
     if ("isLive" in this.frame.dataset) this.timer = setTimeout(() => this.ask(), ASK_EVERY_MS);
   }
 
   show(told) {
     const kernels = told.kernels.filter((kernel) => kernel.at.length);
-    this.say(kernels.length ? "" : "Nothing was measured in this time. A session is measured every ten seconds while it runs.");
+    this.say(kernels.length ? "" : gettext("Nothing was measured in this time. A session is measured every ten seconds while it runs."));
     for (const kernel of kernels) {
       for (const chart of CHARTS) {
         const key = `${kernel.name} ${chart.key}`;
@@ -55,7 +57,7 @@ class Charts {
     const card = document.createElement("section");
     card.className = "card chart-card";
     const head = Object.assign(document.createElement("div"), { className: "card-header chart-head" });
-    const title = Object.assign(document.createElement("h2"), { className: "card-title", textContent: [chart.title, kernelName].filter(Boolean).join(" of ") });
+    const title = Object.assign(document.createElement("h2"), { className: "card-title", textContent: kernelName ? format(gettext("{chart} of {container}"), { chart: chart.title, container: kernelName }) : chart.title });
     const now = Object.assign(document.createElement("span"), { className: "chart-now" });
     head.append(title, now);
     const body = Object.assign(document.createElement("div"), { className: "chart-body" });
@@ -120,7 +122,7 @@ function options(chart, series, width) {
     points: { show: false },
     value: (plot, value) => (value === null ? "" : amount(chart.unit, value)),
   }));
-  if (chart.limit) drawn.push({ label: "Limit", stroke: colour("--berth-bad-strong"), width: 1.25, dash: [6, 4], points: { show: false }, value: (plot, value) => (value === null ? "" : amount(chart.unit, value)) });
+  if (chart.limit) drawn.push({ label: gettext("Limit"), stroke: colour("--berth-bad-strong"), width: 1.25, dash: [6, 4], points: { show: false }, value: (plot, value) => (value === null ? "" : amount(chart.unit, value)) });
   return {
     width,
     height: HEIGHT_PX,
@@ -132,7 +134,7 @@ function options(chart, series, width) {
       { ...lines, size: 34, space: 90, values: (plot, instants) => instants.map((at) => clockWords(at, plot)) },
       { ...lines, size: chart.unit === "cores" ? 48 : 80, splits: (plot, axis, low, high) => ticks(chart.unit, high), values: (plot, values) => values.map((value) => (chart.unit === "cores" ? String(Number(value.toFixed(3))) : amount(chart.unit, value))) },
     ],
-    series: [{ label: "", value: (plot, at) => (at === null ? "" : new Date(at * 1000).toLocaleString(undefined, { timeStyle: "medium", dateStyle: "short" })) }, ...drawn],
+    series: [{ label: "", value: (plot, at) => (at === null ? "" : new Date(at * 1000).toLocaleString(LANGUAGE, { timeStyle: "medium", dateStyle: "short" })) }, ...drawn],
   };
 }
 
@@ -147,9 +149,9 @@ function ticks(unit, high) {
 function clockWords(at, plot) {
   const { min, max } = plot.scales.x;
   const instant = new Date(at * 1000);
-  if (max - min < 600) return instant.toLocaleTimeString(undefined, { timeStyle: "medium" });
-  if (max - min > 86_400) return instant.toLocaleDateString(undefined, { month: "short", day: "numeric" });
-  return instant.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  if (max - min < 600) return instant.toLocaleTimeString(LANGUAGE, { timeStyle: "medium" });
+  if (max - min > 86_400) return instant.toLocaleDateString(LANGUAGE, { month: "short", day: "numeric" });
+  return instant.toLocaleTimeString(LANGUAGE, { hour: "2-digit", minute: "2-digit" });
 }
 
 /** light-dark() and the like as a canvas understands them. */
@@ -167,12 +169,14 @@ function faint(colour) {
 
 function presentWords(kernel, chart) {
   const last = (name) => kernel[name].findLast((value) => value !== null);
-  const words = chart.series.filter((each) => !each.ofSpans).map(({ key, word }) => {
+  const told = chart.series.filter((each) => !each.ofSpans).map(({ key, words }) => {
     const value = last(key);
-    return value === undefined ? "" : `${amount(chart.unit, value / chart.divisor)}${word ? ` ${word}` : ""}`;
+    return value === undefined ? "" : format(words ?? "{amount}", { amount: amount(chart.unit, value / chart.divisor) });
   });
-  const limit = chart.limit ? ` of ${amount(chart.unit, kernel.limits[chart.limit] / chart.divisor)}` : "";
-  return words.some(Boolean) ? words.filter(Boolean).join(", ") + limit : "not known";
+  const used = told.filter(Boolean).join(", ");
+  if (!used) return gettext("not known");
+  const limit = chart.limit && amount(chart.unit, kernel.limits[chart.limit] / chart.divisor);
+  return limit ? format(gettext("{used} of {limit}"), { used, limit }) : used;
 }
 
 /** At most a dozen rows: what matters of a chart can be heard. */
@@ -186,12 +190,12 @@ function fillTable(table, chart, kernel) {
   };
   const rows = chosenRows(kernel.at.length).map((index) =>
     row([
-      cell("th", new Date(kernel.at[index] * 1000).toLocaleTimeString()),
-      ...series.map(({ key }) => cell("td", kernel[key][index] === null ? "not known" : amount(chart.unit, kernel[key][index] / chart.divisor))),
+      cell("th", new Date(kernel.at[index] * 1000).toLocaleTimeString(LANGUAGE)),
+      ...series.map(({ key }) => cell("td", kernel[key][index] === null ? gettext("not known") : amount(chart.unit, kernel[key][index] / chart.divisor))),
     ]),
   );
   const head = document.createElement("thead");
-  head.append(row([cell("th", "Time"), ...series.map(({ label }) => cell("th", label))]));
+  head.append(row([cell("th", gettext("Time")), ...series.map(({ label }) => cell("th", label))]));
   const body = document.createElement("tbody");
   body.append(...rows);
   table.replaceChildren(cell("caption", chart.title), head, body);

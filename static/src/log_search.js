@@ -1,5 +1,6 @@
 // Search in a live log: how often, next and previous, without touching its text (CSS highlights).
 import { rangeIn } from "./log_text.js";
+import { format, gettext } from "./words.js";
 
 const MOST = 5000;
 const MOST_MARKED = 1000;
@@ -65,7 +66,8 @@ export class LogSearch {
 
   mark() {
     const total = this.found.length === MOST ? `${MOST}+` : this.found.length;
-    this.count.textContent = this.input.value ? (this.found.length ? `${this.at + 1} of ${total}` : "Not found") : "";
+    const told = this.found.length ? format(gettext("{number} of {total}"), { number: this.at + 1, total }) : gettext("Not found");
+    this.count.textContent = this.input.value ? told : "";
     for (const button of this.steps) button.disabled = !this.found.length;
     const from = Math.max(0, Math.min(this.at - MOST_MARKED / 2, this.found.length - MOST_MARKED));
     const near = this.found.slice(from, from + MOST_MARKED).map((_, index) => this.rangeAt(from + index));

@@ -4,11 +4,11 @@ import { attach } from "./features.js";
 import { LogSearch, highlight } from "./log_search.js";
 import { LogText } from "./log_text.js";
 import { backOff } from "./requests.js";
+import { format, gettext } from "./words.js";
 
 const MAX_LINES = 10_000;
 const LEAVE_HIDDEN_MS = 10_000;
 const NEAR_END_PX = 24;
-const NO_OUTPUT = "No output yet.";
 const LINE = /^#L(\d{1,9})$/;
 
 class LiveLog {
@@ -24,7 +24,7 @@ class LiveLog {
     this.isFollowing = true;
     this.attempt = 0;
     this.text = new LogText(MAX_LINES);
-    this.empty.textContent = NO_OUTPUT;
+    this.empty.textContent = gettext("No output yet.");
     if (matchMedia("(max-width: 767.98px)").matches) this.wrap(frame.querySelector("[data-log-wrap]"));
     this.listen();
     this.aim();
@@ -56,14 +56,14 @@ class LiveLog {
     const reading = new AbortController();
     this.reading = reading;
     this.hasEnded = false;
-    this.show("waiting", "Connecting…");
+    this.show("waiting", gettext("Connecting…"));
     try {
       const response = await fetch(this.frame.dataset.logUrl, { signal: reading.signal, headers: { Accept: "text/plain" } });
       if (response.ok) await this.pour(response, reading);
       else this.ended(await refusalOf(response));
     } catch (error) {
       if (error.name === "AbortError" || this.reading !== reading) return;
-      this.show("waiting", "Connection lost, trying again…");
+      this.show("waiting", gettext("Connection lost, trying again…"));
       this.retry = setTimeout(() => this.read(), backOff(this.attempt++));
     }
   }
@@ -73,7 +73,7 @@ class LiveLog {
     this.text = new LogText(MAX_LINES);
     this.text.wanted = this.target;
     this.draw();
-    this.show("live", "Live");
+    this.show("live", gettext("Live"));
     const stream = response.body.pipeThrough(new TextDecoderStream());
     for (const reader = stream.getReader(); ; ) {
       const { value, done } = await reader.read();
@@ -85,15 +85,15 @@ class LiveLog {
     }
     this.hasEnded = true;
     this.draw();
-    this.ended("End of the log");
+    this.ended(gettext("End of the log"));
   }
 
   /** Whoever reads what was written is not overrun: the stream waits, and with it the memory. */
   async untilFollowed() {
-    this.show("waiting", "Paused");
+    this.show("waiting", gettext("Paused"));
     await new Promise((resolve) => (this.goOn = resolve));
     this.goOn = null;
-    this.show("live", "Live");
+    this.show("live", gettext("Live"));
   }
 
   draw() {
@@ -101,7 +101,7 @@ class LiveLog {
     this.drawing = null;
     this.text.drawInto(this.lines, this.numbers);
     this.empty.hidden = !this.text.isEmpty;
-    this.empty.textContent = this.hasEnded ? "Nothing was written." : NO_OUTPUT;
+    this.empty.textContent = this.hasEnded ? gettext("Nothing was written.") : gettext("No output yet.");
     this.search.again();
     if (this.target) this.showTarget();
     if (this.isFollowing) this.goToEnd();
@@ -147,8 +147,8 @@ class LiveLog {
 
   tellNews() {
     const count = this.isFollowing ? 0 : this.text.lastLine - (this.seenLine ?? this.text.lastLine);
-    const words = count > 0 ? `${count} new` : "";
-    this.news.textContent = this.target ? `Going to line ${this.target}` : words;
+    const words = count > 0 ? format(gettext("{count} new"), { count }) : "";
+    this.news.textContent = this.target ? format(gettext("Going to line {line}"), { line: this.target }) : words;
   }
 
   reveal(range) {
@@ -231,7 +231,7 @@ async function refusalOf(response) {
     const { message } = await response.json();
     return message;
   } catch {
-    return `The log cannot be read (status ${response.status}).`;
+    return format(gettext("The log cannot be read (status {status})."), { status: response.status });
   }
 }
 

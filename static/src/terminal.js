@@ -8,6 +8,7 @@ import { Terminal } from "@xterm/xterm";
 import { attach } from "./features.js";
 import { backOff } from "./requests.js";
 import { TerminalTabs } from "./terminal_tabs.js";
+import { format, gettext } from "./words.js";
 
 const ACK_BYTES = 64 * 1024;
 const MAX_ATTEMPTS = 8;
@@ -47,6 +48,8 @@ const KEYS = {
   ArrowLeft: arrow("D"),
 };
 
+Terminal.strings.promptLabel = gettext("Terminal input");
+
 class Shell {
   constructor(frame) {
     this.frame = frame;
@@ -85,7 +88,7 @@ class Shell {
     this.refusal = "";
     this.hasEnded = false;
     this.undrawn = 0;
-    this.show("waiting", "Connecting…");
+    this.show("waiting", gettext("Connecting…"));
     const url = new URL(this.frame.dataset.terminalUrl, location.href);
     url.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(url);
@@ -100,7 +103,7 @@ class Shell {
     this.attempt = 0;
     this.fitToFrame();
     this.tell({ type: "resize", columns: this.terminal.cols, rows: this.terminal.rows });
-    this.show("live", "Connected");
+    this.show("live", gettext("Connected"));
     if (this.frame.checkVisibility()) this.focus();
   }
 
@@ -117,8 +120,8 @@ class Shell {
   hear(message) {
     if (message.type === "exit") {
       this.hasEnded = true;
-      const code = message.code === null || message.code === undefined ? "" : ` with code ${message.code}`;
-      this.stop(`The shell has ended${code}.`);
+      const { code } = message;
+      this.stop(code === null || code === undefined ? gettext("The shell has ended.") : format(gettext("The shell has ended with code {code}."), { code }));
     } else if (message.type === "error") {
       this.refusal = message.message;
     }
@@ -127,11 +130,11 @@ class Shell {
   closed({ code, reason }) {
     if (this.hasEnded) return;
     if (this.refusal || code >= REFUSED) {
-      this.stop(this.refusal || reason || "The portal has closed this terminal.");
+      this.stop(this.refusal || reason || gettext("The portal has closed this terminal."));
     } else if (code === NORMAL) {
-      this.stop("The shell has ended.");
+      this.stop(gettext("The shell has ended."));
     } else if (this.attempt >= MAX_ATTEMPTS) {
-      this.stop("The terminal cannot be reached.");
+      this.stop(gettext("The terminal cannot be reached."));
     } else {
       this.retryLater();
     }
@@ -139,7 +142,7 @@ class Shell {
 
   retryLater() {
     const wait = backOff(this.attempt++);
-    this.show("waiting", `Connection lost; a new shell in ${Math.ceil(wait / 1000)} s`);
+    this.show("waiting", format(gettext("Connection lost; a new shell in {seconds} s"), { seconds: Math.ceil(wait / 1000) }));
     this.retry = setTimeout(() => this.reconnect(), wait);
   }
 
@@ -150,7 +153,7 @@ class Shell {
 
   stop(words) {
     this.show("ended", words);
-    this.terminal.write(`\r\n\x1b[2m${words} Press Enter for a new shell.\x1b[0m\r\n`);
+    this.terminal.write(`\r\n\x1b[2m${words} ${gettext("Press Enter for a new shell.")}\x1b[0m\r\n`);
   }
 
   type(bytes) {

@@ -1,5 +1,6 @@
 // Several shells in one page: [data-terminals] holds frames (templates/includes/terminal.html), of which one is shown,
 // and a tab for each. A new frame is a copy of the first as the server wrote it.
+import { format, gettext } from "./words.js";
 
 export class TerminalTabs {
   /** `blank` is a frame without a shell, `shells` what attach() gave for the frames. */
@@ -21,7 +22,7 @@ export class TerminalTabs {
 
   add(frame) {
     this.made += 1;
-    const name = `Shell ${this.made}`;
+    const name = format(gettext("Shell {number}"), { number: this.made });
     const tab = Object.assign(document.createElement("button"), { type: "button", id: `tab-${this.made}`, textContent: name });
     tab.setAttribute("role", "tab");
     frame.id = `shell-${this.made}`;

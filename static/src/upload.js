@@ -2,6 +2,7 @@
 // Without this file the form posts them as an ordinary form does.
 import { attach } from "./features.js";
 import { csrfToken } from "./requests.js";
+import { format, gettext } from "./words.js";
 
 class UploadForm {
   constructor(form) {
@@ -28,7 +29,7 @@ class UploadForm {
     this.over(event, false);
     const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
     const isDirectory = (item) => item.webkitGetAsEntry?.()?.isDirectory;
-    for (const item of items.filter(isDirectory)) this.row(item.webkitGetAsEntry().name).fail("Drop files; a whole directory cannot be uploaded yet.");
+    for (const item of items.filter(isDirectory)) this.row(item.webkitGetAsEntry().name).fail(gettext("Drop files; a whole directory cannot be uploaded yet."));
     this.accept(items.filter((item) => !isDirectory(item)).map((item) => item.getAsFile()));
   }
 
@@ -50,7 +51,7 @@ class UploadForm {
       request.setRequestHeader("Content-Type", "application/octet-stream");
       request.upload.onprogress = ({ loaded, total }) => row.progress(loaded, total);
       request.onload = () => (request.status < 300 ? row.done() : row.fail(refusalIn(request)));
-      request.onerror = () => row.fail("The connection broke. Nothing was kept of this file; upload it again.");
+      request.onerror = () => row.fail(gettext("The connection broke. Nothing was kept of this file; upload it again."));
       request.onloadend = resolve;
       request.send(file);
     });
@@ -63,23 +64,23 @@ class UploadForm {
   row(name) {
     const item = document.createElement("li");
     const label = Object.assign(document.createElement("span"), { className: "upload-name", textContent: name });
-    const words = Object.assign(document.createElement("span"), { className: "text-secondary number", textContent: "waiting" });
+    const words = Object.assign(document.createElement("span"), { className: "text-secondary number", textContent: gettext("waiting") });
     const bar = Object.assign(document.createElement("progress"), { max: 1, value: 0 });
-    bar.setAttribute("aria-label", `Upload of ${name}`);
+    bar.setAttribute("aria-label", format(gettext("Upload of {file}"), { file: name }));
     item.append(label, words, bar);
     this.list.append(item);
     return {
       progress: (loaded, total) => {
         bar.value = total ? loaded / total : 1;
-        words.textContent = loaded === total ? "storing…" : `${Math.floor(bar.value * 100)} %`;
+        words.textContent = loaded === total ? gettext("storing…") : `${Math.floor(bar.value * 100)} %`;
       },
       done: () => {
         bar.remove();
-        words.textContent = "done";
+        words.textContent = gettext("done");
       },
       fail: (message) => {
         bar.remove();
-        words.textContent = "not uploaded";
+        words.textContent = gettext("not uploaded");
         item.append(Object.assign(document.createElement("span"), { className: "is-bad", textContent: message }));
       },
     };
@@ -95,7 +96,7 @@ function refusalIn(request) {
     const { message, hint } = JSON.parse(request.responseText);
     return [message, hint].filter(Boolean).join(" ");
   } catch {
-    return `The portal answered with status ${request.status}.`;
+    return format(gettext("The portal answered with status {status}."), { status: request.status });
   }
 }
 
