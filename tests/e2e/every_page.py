@@ -4,6 +4,7 @@ from typing import Any
 
 PAGES = (
     "/",
+    "/dashboard/",
     "/sessions/",
     "/sessions/?tab=ended",
     "/sessions/new/",
@@ -18,7 +19,16 @@ PAGES = (
 )
 OF_A_SESSION = ("", "terminal/")
 TABS_OF_A_SESSION = ("terminal", "log", "charts", "folders", "history")
-OF_SUPERADMINS = ("/", "/sessions/", "/images/", "/agents/", "/administration/", "/styleguide/")
+OF_DOMAIN_ADMINS = ("/", "/sessions/", "/data/", "/agents/")
+OF_SUPERADMINS = (
+    "/",
+    "/dashboard/",
+    "/sessions/",
+    "/images/",
+    "/agents/",
+    "/administration/",
+    "/styleguide/",
+)
 
 
 def pages_of_session(session: dict[str, Any]) -> tuple[str, ...]:

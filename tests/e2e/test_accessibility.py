@@ -1,35 +1,42 @@
-"""axe-core finds nothing serious on any page, in light and dark; no page is wider than a telephone."""
+"""axe-core finds nothing serious on any page, for any role, in light and dark, narrow and wide; no page is wider than its
+window."""
 
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Page, ViewportSize
+from playwright.sync_api import Page
 
 from tests.e2e.conftest import Browse
-from tests.e2e.every_page import OF_SUPERADMINS, PAGES, pages_of_session
+from tests.e2e.every_page import OF_DOMAIN_ADMINS, OF_SUPERADMINS, PAGES, pages_of_session
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-TELEPHONE: ViewportSize = {"width": 360, "height": 780}
+WIDTHS = (360, 768, 1440)
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+HEIGHT = 800
 
 
-def faults_on(page: Page, addresses: Iterable[str]) -> dict[str, list[str]]:
-    """By address, what axe finds serious there, and pages that are wider than the window."""
+def faults_on(page: Page, addresses: Iterable[str], widths: Iterable[int] = WIDTHS) -> dict[str, list[str]]:
+    """By address, width and theme, what axe finds serious there, and pages that are wider than the window."""
     found = {}
     for address in addresses:
         page.goto(address)
-        if faults := [*serious_faults(page), *width_faults(page)]:
-            found[address] = faults
+        page.add_script_tag(path=AXE)
+        for width, theme in product(widths, THEMES):
+            page.set_viewport_size({"width": width, "height": HEIGHT})
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            if faults := [*serious_faults(page), *width_faults(page)]:
+                found[f"{address} {width} px {theme}"] = faults
     return found
 
 
 def serious_faults(page: Page) -> list[str]:
-    page.add_script_tag(path=AXE)
     found = page.evaluate("axe.run().then(({ violations }) => violations)")
     return [
         f"{fault['id']}: {node['target']}"
@@ -44,25 +51,19 @@ def width_faults(page: Page) -> list[str]:
     return [f"{width} px wide, on {window}"] if width > window else []
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_has_a_serious_fault(
-    browse: Browse, user: Person, shared_session: dict[str, Any], theme: str
-) -> None:
-    page = browse(user, bypass_csp=True, color_scheme=theme)
-    assert faults_on(page, (*PAGES, *pages_of_session(shared_session))) == {}
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_of_an_administrator_has_a_serious_fault(
-    browse: Browse, portal: RunningPortal, shared_session: dict[str, Any], theme: str
-) -> None:
-    page = browse(portal.person("superadmin"), bypass_csp=True, color_scheme=theme)
-    assert faults_on(page, OF_SUPERADMINS) == {}
-
-
-def test_pages_fit_a_telephone_and_have_no_serious_fault_there(
-    browse: Browse, user: Person, shared_session: dict[str, Any]
-) -> None:
+def test_no_page_has_a_serious_fault(browse: Browse, user: Person, shared_session: dict[str, Any]) -> None:
     page = browse(user, bypass_csp=True)
-    page.set_viewport_size(TELEPHONE)
     assert faults_on(page, (*PAGES, *pages_of_session(shared_session))) == {}
+
+
+@pytest.mark.parametrize("role", ["domain_admin", "superadmin"])
+def test_no_page_of_an_administrator_has_a_serious_fault(
+    browse: Browse, portal: RunningPortal, shared_session: dict[str, Any], role: str
+) -> None:
+    page = browse(portal.person(role), bypass_csp=True)
+    pages = OF_SUPERADMINS if role == "superadmin" else OF_DOMAIN_ADMINS
+    assert faults_on(page, (*pages, f"/sessions/{shared_session['id']}/")) == {}
+
+
+def test_what_people_see_before_they_sign_in_has_no_serious_fault(browse: Browse) -> None:
+    assert faults_on(browse(bypass_csp=True), ("/account/login/",)) == {}
