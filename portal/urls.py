@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
 from portal.web import notifications, search
+from portal.web.dashboard import dashboard
 from portal.web.views import administration, api_reference, start, styleguide
 
 api_v1: list[URLPattern | URLResolver] = [
@@ -19,6 +20,7 @@ api_v1: list[URLPattern | URLResolver] = [
 
 urlpatterns = [
     path("", start, name="start"),
+    path("dashboard/", dashboard, name="dashboard"),
     path("search/", search.search, name="search"),
     path("project/", search.switch_project, name="switch-project"),
     path("administration/", administration, name="administration"),

@@ -118,6 +118,7 @@ def take_for_documents(browser: Browser, portal: RunningPortal, stage: Stage, di
     training = f"/sessions/{stage.training['id']}/"
     pictures = (
         ("start", "/", "light"),
+        ("dashboard", "/dashboard/", "light"),
         ("launcher", "/sessions/new/", "light"),
         ("session", training, "light"),
         ("charts", f"{training}?tab=charts", "dark"),

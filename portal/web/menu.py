@@ -10,6 +10,7 @@ from common.navigation import register as add_to_menu
 
 KEYS = {
     "start": "g h",
+    "dashboard": "g o",
     "session-list": "g s",
     "session-new": "n",
     "images": "g i",
@@ -22,6 +23,7 @@ KEYS = {
 
 def register() -> None:
     add_to_menu(MenuItem(gettext_noop("Start"), "start", "rocket", Section.WORKLOAD, order=10))
+    add_to_menu(MenuItem(gettext_noop("Dashboard"), "dashboard", "dashboard", Section.WORKLOAD, order=15))
     for_superadmins = partial(MenuItem, is_visible=is_superadmin)
     lines: tuple[tuple[str, str, str, Section, str], ...] = (
         (

@@ -26,6 +26,9 @@ export function startHtmx() {
   body.addEventListener("htmx:configRequest", ({ detail }) => {
     if (detail.verb !== "get") detail.headers["X-CSRFToken"] = csrfToken();
   });
+  body.addEventListener("htmx:beforeRequest", (event) => {
+    if (document.hidden && isTimed(event.detail)) event.preventDefault();
+  });
   body.addEventListener("htmx:beforeSwap", (event) => {
     if (!isSignInPage(event.detail.xhr.responseURL)) return;
     event.detail.shouldSwap = false;
@@ -40,7 +43,12 @@ export function startHtmx() {
 /** A fragment that refreshes by itself fails silently: the connection banner says what is wrong. */
 function isAsked({ requestConfig }) {
   const cause = requestConfig.triggeringEvent?.type ?? "";
-  return !cause.startsWith("berth:") && cause !== "load";
+  return !cause.startsWith("berth:") && cause !== "load" && !isTimed({ requestConfig });
+}
+
+/** A fragment that asks again every few seconds; nobody looks at it while the page is hidden. */
+function isTimed({ requestConfig }) {
+  return !requestConfig.triggeringEvent && requestConfig.elt.matches('[hx-trigger*="every "]');
 }
 
 function sayWhatFailed(detail) {

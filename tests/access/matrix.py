@@ -22,6 +22,7 @@ OPEN = "open"
 
 PAGES = """
 GET    start                               in         200        200        200        200        200        200        200
+GET    dashboard                           in         200        200        200        200        200        200        200
 GET    styleguide                          in         404        404        404        404        404        404        200
 POST   styleguide                          in         404        404        404        404        404        404        302
 GET    notifications                       in         200        200        200        200        200        200        200

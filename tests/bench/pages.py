@@ -30,6 +30,7 @@ from tests.bench.own_django import own_database
 from tests.ws.stage import sign_in
 
 LISTS = (
+    "/dashboard/",
     "/sessions/",
     "/sessions/?tab=ended",
     "/sessions/?tab=ended&page=150",
@@ -64,7 +65,7 @@ def bench(options: Options) -> list[Row]:
             for path in LISTS
         ]
         browser = cleanup.enter_context(chromium(port))
-        for path in ("/sessions/", "/agents/", "/data/?tab=all", "/images/"):
+        for path in ("/dashboard/", "/sessions/", "/agents/", "/data/?tab=all", "/images/"):
             seen = Seen(browser, path, cookie)
             paint, load = never_above(PAINT_LIMIT_MS), never_above(LOAD_LIMIT_KB)
             measures.append(Measure(f"{path} first paint", "ms", seen.first_paint_ms, target=paint))

@@ -1,0 +1,146 @@
+"""The Dashboard: what I have and use, how much room my resource groups have, and for superadmins their machines."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Case, Count, IntegerField, Value, When
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from django.views.decorators.http import require_GET
+
+from accounts.selectors import sees_everything
+from agents.group_rooms import GroupRoom, group_rooms
+from agents.models import Agent
+from agents.states import AgentState
+from common.api import actor_of
+from common.looks import Tone, look_of
+from common.pages import render_page_or_fragment
+from common.slots import CPU, MEM, ResourceSlots, format_slots
+from sessions_app import presenters
+from sessions_app.models import ComputeSession
+from sessions_app.own_use import held_by_group, own_live_sessions, use_of
+from sessions_app.queues import Queue, queues
+from sessions_app.services import LIVE_SESSIONS_PER_USER
+from sessions_app.states import LAUNCHING, Status
+
+SHOWN_SESSIONS = 6
+SHOWN_AGENTS = 6
+SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
+NEARLY_ALL_PERCENT = 85
+# Those that want to be looked at, first.
+UNWELL = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
+
+
+@require_GET
+@login_required
+def dashboard(request: HttpRequest) -> HttpResponse:
+    """The same view answers the fragment that follows changes. At most seven queries beside the frame's, nine for
+    superadmins, however much there is."""
+    actor = actor_of(request)
+    sessions = own_live_sessions(actor)
+    use, own, waiting = use_of(sessions), held_by_group(sessions), queues(actor)
+    context = {
+        "tiles": tiles(sessions),
+        "rows": [presenters.row(actor, session) for session in running_first(sessions)[:SHOWN_SESSIONS]],
+        "more_sessions": max(0, len(sessions) - SHOWN_SESSIONS),
+        "live": share_of_limit(len(sessions), LIVE_SESSIONS_PER_USER),
+        "use": use,
+        "used": meters(use.used, use.measured, only=(CPU, MEM)),
+        "held": format_slots(use.held) if use.held else "",
+        "groups": [
+            group_card(room, own.get(room.id, ResourceSlots()), waiting.get(room.id))
+            for room in group_rooms(actor)
+        ],
+        "agents": agents_at_work() if sees_everything(actor) else None,
+    }
+    return render_page_or_fragment(request, "portal/dashboard.html", "portal/_dashboard.html", context)
+
+
+def tiles(sessions: Iterable[ComputeSession]) -> list[dict[str, Any]]:
+    """How many of one's sessions are in which state, as links to them."""
+    counts = dict.fromkeys(Status, 0)
+    for session in sessions:
+        counts[Status(session.status)] += 1
+    lists = reverse("session-list")
+    return [
+        _tile(_("Running"), counts[Status.RUNNING], "player-play", Tone.GOOD, f"{lists}?status=running"),
+        _tile(_("Starting"), sum(counts[status] for status in LAUNCHING), "rocket", Tone.BUSY, lists),
+        _tile(_("Waiting"), counts[Status.PENDING], "hourglass", Tone.WARN, f"{lists}?status=pending"),
+        _tile(
+            _("Ending"), counts[Status.TERMINATING], "player-stop", Tone.QUIET, f"{lists}?status=terminating"
+        ),
+    ]
+
+
+def _tile(label: str, count: int, icon: str, tone: Tone, url: str) -> dict[str, Any]:
+    return {"label": label, "value": count, "icon": icon, "tone": tone if count else Tone.QUIET, "url": url}
+
+
+def running_first(sessions: Iterable[ComputeSession]) -> list[ComputeSession]:
+    """Those that can be opened, then the others, those that wait as they stand in the queue."""
+    return sorted(sessions, key=lambda session: (not session.is_running, session.queue_position or 0))
+
+
+def share_of_limit(used: int, limit: int) -> dict[str, Any]:
+    """How many of how many, as includes/meter.html shows them."""
+    percent = min(100, round(100 * used / limit))
+    tone = Tone.BAD if used >= limit else Tone.WARN if percent >= NEARLY_ALL_PERCENT else Tone.BUSY
+    return {"used": used, "limit": limit, "percent": percent, "tone": tone}
+
+
+def meters(
+    used: ResourceSlots, limit: ResourceSlots, own: ResourceSlots | None = None, *, only: Iterable[str] = ()
+) -> list[dict[str, Any]]:
+    """[{"label", "slot", "used", "limit", "own"}] of each slot that `limit` has: cores, memory, then devices."""
+    names = sorted(limit, key=lambda name: (name != CPU, name != MEM, name))
+    return [
+        {
+            "label": _(SLOT_TITLES[name]) if name in SLOT_TITLES else name,
+            "slot": name,
+            "used": used[name],
+            "limit": limit[name],
+            "own": min(own[name], used[name]) if own else 0,
+        }
+        for name in names
+        if not only or name in only
+    ]
+
+
+def group_card(room: GroupRoom, own: ResourceSlots, queue: Queue | None) -> dict[str, Any]:
+    """A resource group as the page shows it."""
+    return {
+        "name": room.name,
+        "agents": room.agents,
+        "idle_agents": room.idle_agents,
+        "meters": meters(room.occupied, room.capacity, own),
+        "free": format_slots(room.free),
+        "widest": format_slots(room.widest) if room.widest_agent else "",
+        "widest_agent": room.widest_agent,
+        "queue": queue,
+        "tone": Tone.BAD if not room.agents else Tone.WARN if queue else Tone.GOOD,
+    }
+
+
+def agents_at_work() -> Mapping[str, Any]:
+    """{"tiles", "unwell": the machines that want to be looked at}. 2 queries."""
+    counts = dict(Agent.objects.order_by().values_list("state").annotate(Count("pk")))
+    lists = reverse("agents")
+    states = [AgentState.CONNECTED, *UNWELL]
+    worst_first = Case(
+        *(When(state=state.value, then=Value(order)) for order, state in enumerate(UNWELL)),
+        output_field=IntegerField(),
+    )
+    unwell = Agent.objects.in_state(*UNWELL).select_related("resource_group").order_by(worst_first, "name")
+    return {
+        "tiles": [_agent_tile(state, counts.get(state.value, 0), lists) for state in states],
+        "unwell": list(unwell[:SHOWN_AGENTS]),
+        "more": max(0, sum(counts.get(state.value, 0) for state in UNWELL) - SHOWN_AGENTS),
+    }
+
+
+def _agent_tile(state: AgentState, count: int, lists: str) -> dict[str, Any]:
+    look = look_of(state.value)
+    return _tile(look.word, count, look.icon, look.tone, f"{lists}?state={state.value}")
