@@ -1,7 +1,10 @@
 """How each state looks: icon, word, tone. Pure presentation; what the states mean stands with their owners."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from common.languages import gettext as _
+from common.languages import gettext_noop
 
 
 class Tone(StrEnum):
@@ -26,31 +29,33 @@ class Look:
 
 _LOOKS = {
     # compute sessions
-    "pending": Look("hourglass", "Pending", Tone.WARN),
-    "scheduled": Look("clock-play", "Scheduled", Tone.BUSY),
-    "preparing": Look("loader-2", "Preparing", Tone.BUSY, turns=True),
-    "starting": Look("loader-2", "Starting", Tone.BUSY, turns=True),
-    "running": Look("circle-check", "Running", Tone.GOOD),
-    "terminating": Look("loader-2", "Terminating", Tone.QUIET, turns=True),
-    "terminated": Look("player-stop", "Terminated", Tone.QUIET),
-    "cancelled": Look("ban", "Cancelled", Tone.QUIET),
-    "error": Look("alert-circle", "Error", Tone.BAD),
+    "pending": Look("hourglass", gettext_noop("Pending"), Tone.WARN),
+    "scheduled": Look("clock-play", gettext_noop("Scheduled"), Tone.BUSY),
+    "preparing": Look("loader-2", gettext_noop("Preparing"), Tone.BUSY, turns=True),
+    "starting": Look("loader-2", gettext_noop("Starting"), Tone.BUSY, turns=True),
+    "running": Look("circle-check", gettext_noop("Running"), Tone.GOOD),
+    "terminating": Look("loader-2", gettext_noop("Terminating"), Tone.QUIET, turns=True),
+    "terminated": Look("player-stop", gettext_noop("Terminated"), Tone.QUIET),
+    "cancelled": Look("ban", gettext_noop("Cancelled"), Tone.QUIET),
+    "error": Look("alert-circle", gettext_noop("Error"), Tone.BAD),
     # agents
-    "connected": Look("plug-connected", "Connected", Tone.GOOD),
-    "lost": Look("plug-connected-x", "Lost", Tone.BAD),
-    "draining": Look("player-pause", "Draining", Tone.WARN),
-    "maintenance": Look("tool", "Maintenance", Tone.WARN),
-    "retired": Look("archive", "Retired", Tone.QUIET),
+    "connected": Look("plug-connected", gettext_noop("Connected"), Tone.GOOD),
+    "lost": Look("plug-connected-x", gettext_noop("Lost"), Tone.BAD),
+    "draining": Look("player-pause", gettext_noop("Draining"), Tone.WARN),
+    "maintenance": Look("tool", gettext_noop("Maintenance"), Tone.WARN),
+    "retired": Look("archive", gettext_noop("Retired"), Tone.QUIET),
     # folders, apps
-    "ready": Look("circle-check", "Ready", Tone.GOOD),
-    "deleting": Look("loader-2", "Deleting", Tone.QUIET, turns=True),
-    "deleted": Look("trash", "Deleted", Tone.QUIET),
-    "failed": Look("circle-x", "Failed", Tone.BAD),
+    "ready": Look("circle-check", gettext_noop("Ready"), Tone.GOOD),
+    "deleting": Look("loader-2", gettext_noop("Deleting"), Tone.QUIET, turns=True),
+    "deleted": Look("trash", gettext_noop("Deleted"), Tone.QUIET),
+    "failed": Look("circle-x", gettext_noop("Failed"), Tone.BAD),
 }
 
 
 def look_of(state: str) -> Look:
-    """The look of a state's name in any case; a name that is not known looks quiet and reads as it is."""
-    return _LOOKS.get(state.lower()) or Look(
-        "circle-dashed", state.replace("_", " ").capitalize(), Tone.QUIET
-    )
+    """The look of a state's name in any case, its word in the reader's language; a name that is not known looks quiet and
+    reads as it is."""
+    look = _LOOKS.get(state.lower())
+    if look is None:
+        return Look("circle-dashed", state.replace("_", " ").capitalize(), Tone.QUIET)
+    return replace(look, word=_(look.word))
