@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from accounts.models import User
@@ -41,7 +42,10 @@ def choose_language(request: HttpRequest) -> HttpResponse:
     language = request.POST.get("language", "")
     if language not in dict(settings.LANGUAGES):
         known = ", ".join(dict(settings.LANGUAGES))
-        raise InvalidInput(f"{quoted(language)} is no language of these pages.", hint=f"There are: {known}.")
+        raise InvalidInput(
+            _("{language} is no language of these pages.").format(language=quoted(language)),
+            hint=_("There are: {languages}.").format(languages=known),
+        )
     request.chosen_language = language  # type: ignore[attr-defined]
     if request.user.is_authenticated:
         User.objects.filter(pk=request.user.pk).update(language=language)
