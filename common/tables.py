@@ -13,6 +13,8 @@ from typing import Any
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, F, Func, OrderBy, Q, QuerySet
 from django.http import QueryDict
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from common.errors import NotFound
 from common.texts import quoted
@@ -86,11 +88,23 @@ def table_named(name: str) -> Table:
 
 
 class Head(list[dict[str, Any]]):
-    """The columns that are shown, as includes/table_head.html takes them; `shown` has their names, for the rows."""
+    """The columns that are shown, as includes/table_head.html takes them; rows show the same by `{% cell "name" %}`."""
 
-    @property
-    def shown(self) -> set[str]:
-        return {column["name"] for column in self}
+    @cached_property
+    def cells(self) -> tuple[tuple[str, SafeString], ...]:
+        """How the cells of each column begin: ((name of the column, HTML), …)."""
+        return tuple((column["name"], _opening(**column)) for column in self)
+
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        return frozenset(column["name"] for column in self)
+
+
+def _opening(*, name: str, label: str, is_number: bool = False, **_others: object) -> SafeString:
+    css_class = f"col-{name} is-number" if is_number else f"col-{name}"
+    if not label:
+        return format_html('<td class="{}">', css_class)
+    return format_html('<td class="{}" data-label="{}">', css_class, label)
 
 
 class CountedPaginator(Paginator[Any]):

@@ -1,5 +1,6 @@
 """What kernels used, for charts: a series of points over a window, any life of a session in at most 360 of them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -87,6 +88,25 @@ def present_use(session: ComputeSession) -> dict[str, Any]:
     kernel = next(iter(session.kernels.all()))
     samples = KernelMetric.objects.filter(kernel_id=kernel.pk, span_s=SAMPLE_S, at__gte=since)
     return samples.order_by("-at").values("at", *SERIES).first() or {}
+
+
+@dataclass(frozen=True, slots=True)
+class PresentUse:
+    """None: not known."""
+
+    cpu_milli: int | None
+    mem_bytes: int | None
+
+
+def present_use_of(kernel_ids: Collection[UUID]) -> dict[UUID, PresentUse]:
+    """What each of these kernels used when it was last measured; those that were not for a minute are absent. One query."""
+    since = clock.now() - timedelta(seconds=PRESENT_S)
+    samples = KernelMetric.objects.filter(kernel_id__in=kernel_ids, span_s=SAMPLE_S, at__gte=since)
+    newest = samples.order_by("kernel_id", "-at").distinct("kernel_id")
+    return {
+        kernel_id: PresentUse(*amounts)
+        for kernel_id, *amounts in newest.values_list("kernel_id", "cpu_milli", "mem_bytes")
+    }
 
 
 def _points(kernel_ids: list[UUID], grid: Grid) -> dict[UUID, list[tuple[Any, ...]]]:

@@ -1,7 +1,5 @@
 """The Agents page, and taking machines out of use and back."""
 
-from collections.abc import Mapping
-
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import F, OuterRef, Q, Subquery
@@ -17,6 +15,7 @@ from agents.models import Agent, AgentQuerySet, AgentSlot
 from agents.selectors import visible_agents, visible_resource_groups
 from agents.services import change_agent_state
 from agents.states import STATE_TITLES, AgentState
+from agents.web.rows import agent_row
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import Conflict, InvalidInput
@@ -25,8 +24,6 @@ from common.pages import is_fragment, own_address, render_page_or_fragment
 from common.slots import CPU, MEM, MILLI
 from common.tables import Column, Filter, Listing, Tab, Table, declare
 from common.toasts import offer_undo
-
-IMAGES_SHOWN = 3
 
 
 def _share(slot_name: str) -> Coalesce:
@@ -91,7 +88,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
         "listing": listing,
         "page": page,
         "columns": listing.columns,
-        "rows": [row_of(agent, actor) for agent in page],
+        "rows": [agent_row(agent, actor, listing.columns.shown) for agent in page],
         "is_admin": sees_everything(actor),
     }
     return render_page_or_fragment(request, "agents/list.html", "agents/_list.html", context)
@@ -126,37 +123,6 @@ def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
     other = next(state for state in MOVES if state is not to)
     offer_undo(request, sentence, reverse("agent-state", args=[agent_id]), {"to": other.value, "back": back})
     return redirect(back)
-
-
-def row_of(agent: Agent, actor: Actor) -> dict[str, object]:
-    """One agent for the page. Where its engine is, and what it last complained of, is for superadmins."""
-    capacity, occupied = agent.capacity, agent.occupied
-    is_admin = sees_everything(actor)
-    images = [image.reference for image in agent.images.all()]
-    return {
-        "id": agent.pk,
-        "name": agent.name,
-        "group": agent.resource_group.name,
-        "state": agent.state,
-        "architecture": agent.architecture,
-        "slots": [_meter(name, occupied, capacity) for name in capacity if name not in (CPU, MEM)],
-        "cpu": {"used": occupied[CPU], "limit": capacity[CPU]},
-        "mem": {"used": occupied[MEM], "limit": capacity[MEM]},
-        "images": images[:IMAGES_SHOWN],
-        "more_images": len(images[IMAGES_SHOWN:]),
-        "devices": agent.data.get("devices", []),
-        "engine_version": agent.engine_version,
-        "heartbeat_at": agent.heartbeat_at,
-        "address": agent.address if is_admin else "",
-        "last_error": agent.last_error if is_admin else "",
-        "walls_error": agent.data.get("walls", {}).get("error", "") if is_admin else "",
-        "can_drain": is_admin and agent.state == AgentState.CONNECTED,
-        "can_resume": is_admin and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
-    }
-
-
-def _meter(name: str, occupied: Mapping[str, int], capacity: Mapping[str, int]) -> dict[str, object]:
-    return {"name": name, "used": occupied[name], "limit": capacity[name]}
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:

@@ -19,6 +19,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from common import clock
+from common.drawing import drawn
 from common.idempotency import FORM_FIELD
 from common.looks import Tone, look_of
 from common.slots import format_amount, format_bytes, format_slots
@@ -87,14 +88,14 @@ def as_toast(message: Message) -> dict[str, Any] | None:
     return toast_of(message)
 
 
-@register.inclusion_tag("includes/status_badge.html")
-def status_badge(status: str, note: str = "") -> dict[str, Any]:
+@register.simple_tag
+def status_badge(status: str, note: str = "") -> SafeString:
     """`{% status_badge session.status %}`; `note` follows the word ("62 %")."""
-    return {"look": look_of(str(status)), "note": note}
+    return drawn("includes/status_badge.html", look=look_of(str(status)), note=note)
 
 
-@register.inclusion_tag("includes/meter.html")
-def meter(label: str, used: int, limit: int | None, slot: str = "mem", own: int = 0) -> dict[str, Any]:
+@register.simple_tag
+def meter(label: str, used: int, limit: int | None, slot: str = "mem", own: int = 0) -> SafeString:
     """`{% meter "Memory" used=agent.used limit=agent.capacity slot="mem" own=mine %}`, amounts in base units.
 
     `own` is the part of `used` that belongs to the reader; `limit=None` means that there is no limit.
@@ -102,15 +103,16 @@ def meter(label: str, used: int, limit: int | None, slot: str = "mem", own: int 
     percent = min(FULL_PERCENT, round(FULL_PERCENT * used / limit)) if limit else 0
     own_percent = min(percent, round(FULL_PERCENT * own / limit)) if limit else 0
     tone = Tone.BAD if percent >= FULL_PERCENT else Tone.WARN if percent >= NEARLY_FULL_PERCENT else Tone.BUSY
-    return {
-        "label": label,
-        "used": format_amount(slot, used),
-        "limit": None if limit is None else format_amount(slot, limit),
-        "own": format_amount(slot, own) if own else "",
-        "percent": percent,
-        "own_percent": own_percent,
-        "tone": tone,
-    }
+    return drawn(
+        "includes/meter.html",
+        label=label,
+        used=format_amount(slot, used),
+        limit=None if limit is None else format_amount(slot, limit),
+        own=format_amount(slot, own) if own else "",
+        percent=percent,
+        own_percent=own_percent,
+        tone=tone,
+    )
 
 
 @register.filter(name="bytes")

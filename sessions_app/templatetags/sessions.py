@@ -22,8 +22,9 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def app_url(context: RequestContext, session: ComputeSession, app: str) -> str:
-    """Where the reader of this page opens an app of a session, by the name under which the portal was opened."""
-    return app_link(context["request"], session, app)
+    """Where the reader of this page opens an app of a session, or of its row, by the name under which the portal was opened;
+    "" for no app."""
+    return app_link(context["request"], session, app) if app else ""
 
 
 @register.inclusion_tag("includes/copy_as.html")

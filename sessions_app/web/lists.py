@@ -28,6 +28,7 @@ from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionT
 from sessions_app.selectors import visible_sessions
 from sessions_app.services import terminate_session
 from sessions_app.states import LIVE, TERMINAL, Status
+from sessions_app.web.rows import session_rows
 
 TABLE = declare(
     Table(
@@ -75,12 +76,12 @@ def session_list(request: HttpRequest) -> HttpResponse:
     listing = _listing(request, actor)
     if not is_fragment(request):
         listing.choices = _choices(actor)
-    page = listing.page(visible_sessions(actor), ComputeSessionQuerySet.with_parts)
+    page = listing.page(visible_sessions(actor), ComputeSessionQuerySet.for_rows)
     context = {
         "listing": listing,
         "columns": listing.columns,
         "page": page,
-        "rows": [presenters.row(actor, session) for session in page],
+        "rows": session_rows(actor, page, listing.columns.shown),
         "has_picks": any(session.is_live for session in page),
     }
     return render_page_or_fragment(request, "sessions_app/list.html", "sessions_app/_list.html", context)
@@ -137,7 +138,7 @@ def _choices(actor: Actor) -> dict[str, Choices]:
     """What each filter offers. 3 queries."""
     return {
         "status": [(status.value.lower(), look_of(status.value).word) for status in Status],
-        "type": [(kind.value, kind.label) for kind in SessionType],
+        "type": [(kind.value, str(kind.label)) for kind in SessionType],
         "project": [(project.name, str(project)) for project in visible_projects(actor)],
         "image": [(image.reference, image.reference) for image in visible_images(actor)],
         "group": [(group.name, group.name) for group in visible_resource_groups(actor)],

@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -11,7 +12,9 @@ from django.test import Client
 
 from accounts.models import User
 from accounts.roles import Role
-from sessions_app.models import ComputeSession
+from common import clock
+from sessions_app.metrics import SAMPLE_S
+from sessions_app.models import ComputeSession, KernelMetric
 from sessions_app.states import Reason, Status
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
@@ -127,6 +130,59 @@ def test_only_who_looks_after_others_filters_by_owner(
 
     assert 'name="owner"' not in text_of(browser)
     assert names_in(text_of(browser, "?owner=nobody")) == ["theirs"]
+
+
+# What rows show
+
+
+def measured(session: ComputeSession, *, ago_s: float, cpu_milli: int | None, mem_bytes: int | None) -> None:
+    KernelMetric.objects.create(
+        kernel=session.kernels.get(),
+        span_s=SAMPLE_S,
+        at=clock.now() - timedelta(seconds=ago_s),
+        cpu_milli=cpu_milli,
+        mem_bytes=mem_bytes,
+    )
+
+
+def amounts_in(page: str) -> list[str]:
+    return re.findall(r'class="meter-amount">([^<]+)<', page)
+
+
+def test_rows_of_running_sessions_say_what_they_use_now(place: Place, browser: Client) -> None:
+    session = place.run(resources={"cpu": 2, "mem": "1g"})
+    measured(session, ago_s=20, cpu_milli=100, mem_bytes=2**20)
+    measured(session, ago_s=9, cpu_milli=500, mem_bytes=2**29)
+
+    assert amounts_in(text_of(browser)) == ["0.5 cores of 2 cores", "512 MiB of 1 GiB"]
+    place.end(session)
+    assert amounts_in(text_of(browser, "?tab=ended")) == []
+
+
+def test_what_was_not_measured_is_not_said(place: Place, browser: Client) -> None:
+    measured(place.run(name="long-ago"), ago_s=90, cpu_milli=1, mem_bytes=1)
+    assert amounts_in(text_of(browser)) == []
+    measured(place.run(name="just-begun"), ago_s=1, cpu_milli=None, mem_bytes=2**29)
+
+    assert amounts_in(text_of(browser)) == ["512 MiB of 1 GiB"]
+
+
+def test_a_row_is_drawn_for_its_reader_and_for_how_it_is_now(
+    place: Place, browser: Client, browser_of: BrowserOf
+) -> None:
+    session = place.run(name="train")
+    stop, terminal = f'formaction="/sessions/{session.pk}/stop/"', f'href="/sessions/{session.pk}/terminal/"'
+    of_admin = browser_of(make_user(admin_of=place.project))
+
+    for _ in range(2):
+        assert stop in text_of(browser)
+        assert terminal in text_of(browser)
+        assert stop in text_of(of_admin)
+        assert terminal not in text_of(of_admin)
+
+    browser.post(f"/sessions/{session.pk}/stop/")
+    assert stop not in text_of(browser)
+    assert "It will be stopped in a moment." in text_of(browser)
 
 
 # Columns

@@ -1,0 +1,80 @@
+"""Rows of the page Agents: all that their template depends on, so that it draws a row again only where something changed."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from accounts.selectors import sees_everything
+from agents.models import Agent
+from agents.states import AgentState
+from common.actors import Actor
+from common.slots import CPU, MEM, format_bytes
+from common.templatetags.berth import ago
+
+IMAGES_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Occupied:
+    """Of one slot, in base units."""
+
+    name: str
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRow:
+    """One machine, ready to print. Where its engine is, and what it last complained of, is "" but for superadmins."""
+
+    id: int
+    name: str
+    details: str
+    address: str
+    state: str
+    last_error: str
+    walls_error: str
+    group: str
+    cpu: Occupied
+    mem: Occupied
+    devices_held: tuple[Occupied, ...]
+    images: tuple[str, ...]
+    more_images: int
+    engine_version: str
+    architecture: str
+    devices: tuple[str, ...]
+    seen: str
+    can_drain: bool
+    can_resume: bool
+
+
+def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
+    """No query for one that came `with_parts`. `shown` are the columns that there are."""
+    is_admin = sees_everything(actor)
+    images = [image.reference for image in agent.images.all()]
+    capacity, occupied = agent.capacity, agent.occupied
+    held = {name: Occupied(name, occupied[name], limit) for name, limit in capacity.items()}
+    cpu, mem = (held.pop(name, Occupied(name, 0, 0)) for name in (CPU, MEM))
+    return AgentRow(
+        id=agent.pk,
+        name=agent.name,
+        details="" if "group" in shown else agent.resource_group.name,
+        address=agent.address if is_admin else "",
+        state=agent.state,
+        last_error=agent.last_error if is_admin else "",
+        walls_error=agent.data.get("walls", {}).get("error", "") if is_admin else "",
+        group=agent.resource_group.name,
+        cpu=cpu,
+        mem=mem,
+        devices_held=tuple(held.values()),
+        images=tuple(images[:IMAGES_SHOWN]),
+        more_images=len(images[IMAGES_SHOWN:]),
+        engine_version=agent.engine_version,
+        architecture=agent.architecture,
+        devices=tuple(
+            f"{device['model']}, {format_bytes(device['mem_bytes'])}"
+            for device in agent.data.get("devices", [])
+        ),
+        seen=ago(agent.heartbeat_at),
+        can_drain=is_admin and agent.state == AgentState.CONNECTED,
+        can_resume=is_admin and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
+    )

@@ -1,0 +1,126 @@
+"""Rows of the page Sessions: all that their template depends on, so that it draws a row again only where something changed."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from common.actors import Actor
+from common.slots import CPU, MEM, format_slots
+from common.templatetags.berth import ago
+from sessions_app.links import apps_of
+from sessions_app.metrics_history import PresentUse, present_use_of
+from sessions_app.models import ComputeSession
+from sessions_app.presenters import short_explanation
+from sessions_app.selectors import Action, may
+from sessions_app.states import Reason, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a running session uses of what it has, in base units; None: not known."""
+
+    cpu: int | None
+    cpu_limit: int
+    mem: int | None
+    mem_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One session, ready to print. `details` stand under its name: what has no column of its own. `exit_code` is that of a
+    command that failed. `app` is the name of what can be opened, or ""; the tag app_url leads there."""
+
+    pk: UUID
+    host_label: str
+    name: str
+    details: str
+    status: str
+    exit_code: int | None
+    note: str
+    type: str
+    project: str
+    owner: str
+    image: str
+    slots: str
+    use: Use | None
+    group: str
+    machines: str
+    started: str
+    ended: str
+    app: str
+    app_title: str
+    can_stop: bool
+    can_open_terminal: bool
+    can_start_again: bool
+
+
+def session_rows(
+    actor: Actor, sessions: Iterable[ComputeSession], shown: Collection[str]
+) -> list[SessionRow]:
+    """The rows of sessions that came `for_rows`, where the columns `shown` are. One query, for what running ones use now."""
+    found = list(sessions)
+    running = [kernel.pk for session in found if session.is_running for kernel in session.kernels.all()]
+    uses = present_use_of(running) if "resources" in shown and running else {}
+    return [_row(actor, session, shown, uses) for session in found]
+
+
+def _row(
+    actor: Actor,
+    session: ComputeSession,
+    shown: Collection[str],
+    uses: dict[UUID, PresentUse],
+) -> SessionRow:
+    is_own = session.owner_id == actor.user_id
+    can_stop = session.is_live and session.status != Status.TERMINATING and not session.stops_at
+    apps = apps_of(session) if may(actor, session, Action.OPEN_APP) else []
+    has_failed = session.status_reason == Reason.COMMAND_FAILED
+    return SessionRow(
+        pk=session.pk,
+        host_label=session.host_label,
+        name=session.name,
+        details=" · ".join(_details(session, is_own, shown)),
+        status=session.status,
+        exit_code=session.exit_code if has_failed else None,
+        note=short_explanation(session),
+        type=str(session.get_type_display()),
+        project=session.project.name,
+        owner=session.owner.email,
+        image=session.image_reference,
+        slots=format_slots(session.requested_slots),
+        use=_use(session, uses),
+        group=session.resource_group.name,
+        machines=", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
+        started=ago(session.created_at),
+        ended=ago(session.ended_at),
+        app=str(apps[0]["name"]) if apps else "",
+        app_title=str(apps[0]["title"]) if apps else "",
+        can_stop=can_stop,
+        can_open_terminal=session.is_running and may(actor, session, Action.OPEN_TERMINAL),
+        can_start_again=is_own and not session.is_live,
+    )
+
+
+def _details(session: ComputeSession, is_own: bool, shown: Collection[str]) -> Sequence[str]:
+    owner = [] if is_own or "owner" in shown else [session.owner.email]
+    project = [] if "project" in shown else [session.project.name]
+    return [*owner, *project, str(session.image)]
+
+
+def _use(session: ComputeSession, uses: dict[UUID, PresentUse]) -> Use | None:
+    """Of all its containers together; None where none was measured lately."""
+    kernels = session.kernels.all()
+    measured = [use for kernel in kernels if (use := uses.get(kernel.pk))]
+    if not measured or not session.is_running:
+        return None
+    limits = session.slots * len(kernels)
+    return Use(
+        cpu=_sum(use.cpu_milli for use in measured),
+        cpu_limit=limits[CPU],
+        mem=_sum(use.mem_bytes for use in measured),
+        mem_limit=limits[MEM],
+    )
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None
