@@ -1,9 +1,10 @@
 """How much room each resource group has: all its machines that take sessions together, and the one with the most left."""
 
+import json
 from dataclasses import dataclass
 
-from django.db.models import Aggregate, Count, F, FloatField, JSONField, Max, Q, Sum, Window
-from django.db.models.functions import Cast, Coalesce, RowNumber
+from django.db import connection
+from django.db.models import Count, Q
 
 from agents.models import Agent, AgentSlot
 from agents.selectors import visible_resource_groups
@@ -12,6 +13,27 @@ from common.actors import Actor
 from common.slots import CPU, MEM, ResourceSlots
 
 IDLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
+
+_AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
+_ASKED = {"state": AgentState.CONNECTED.value, "cpu": CPU, "mem": MEM}
+AMOUNTS = f"""
+    SELECT agent.resource_group_id, slot.slot_name, sum(slot.capacity), sum(slot.occupied)
+    FROM {_SLOT} slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
+    WHERE agent.state = %(state)s GROUP BY 1, 2
+"""
+WIDEST = f"""
+    WITH machine AS (
+        SELECT agent.resource_group_id AS group_id, agent.name,
+            jsonb_object_agg(slot.slot_name, slot.capacity - slot.occupied)::text AS free,
+            sum(slot.capacity - slot.occupied) FILTER (WHERE slot.slot_name NOT IN (%(cpu)s, %(mem)s)) AS devices,
+            max(slot.capacity - slot.occupied) FILTER (WHERE slot.slot_name = %(cpu)s) AS cpu,
+            max(slot.capacity - slot.occupied) FILTER (WHERE slot.slot_name = %(mem)s) AS mem
+        FROM {_SLOT} slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
+        WHERE agent.state = %(state)s GROUP BY agent.id
+    )
+    SELECT DISTINCT ON (group_id) group_id, name, free FROM machine WHERE cpu > 0 AND mem > 0
+    ORDER BY group_id, coalesce(devices, 0) DESC, cpu::float * mem DESC, name
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,39 +85,18 @@ def group_rooms(actor: Actor) -> list[GroupRoom]:
 
 def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int]]]:
     """{group: (what its machines have, what is held of it)}."""
-    rows = AgentSlot.objects.filter(agent__state=AgentState.CONNECTED).order_by()
-    sums = rows.values_list("agent__resource_group_id", "slot_name").annotate(
-        Sum("capacity"), Sum("occupied")
-    )
     found: dict[int, tuple[dict[str, int], dict[str, int]]] = {}
-    for group_id, slot_name, capacity, occupied in sums:
-        in_all, held = found.setdefault(group_id, ({}, {}))
-        in_all[slot_name], held[slot_name] = int(capacity), int(occupied)
+    with connection.cursor() as cursor:
+        cursor.execute(AMOUNTS, _ASKED)
+        for group_id, slot_name, capacity, occupied in cursor.fetchall():
+            in_all, held = found.setdefault(group_id, ({}, {}))
+            in_all[slot_name], held[slot_name] = int(capacity), int(occupied)
     return found
 
 
 def _widest() -> dict[int, tuple[str, dict[str, int]]]:
     """{group: (machine, what it has free)}: the one with the most devices free, then the most cores times memory, of
     those that have some of both."""
-    free = F("slots__capacity") - F("slots__occupied")
-    devices = Coalesce(Sum(free, filter=~Q(slots__slot_name__in=(CPU, MEM))), 0)
-    machines = (
-        Agent.objects.in_state(AgentState.CONNECTED)
-        .order_by()
-        .values("resource_group_id", "name")
-        .annotate(
-            cpu=Max(free, filter=Q(slots__slot_name=CPU)),
-            mem=Max(free, filter=Q(slots__slot_name=MEM)),
-            devices=devices,
-            free=Aggregate(
-                F("slots__slot_name"), free, function="jsonb_object_agg", output_field=JSONField()
-            ),
-        )
-        .filter(cpu__gt=0, mem__gt=0)
-    )
-    size = Cast("cpu", FloatField()) * Cast("mem", FloatField())
-    order = [F("devices").desc(), size.desc(), F("name").asc()]
-    placed = machines.annotate(
-        place=Window(RowNumber(), partition_by=[F("resource_group_id")], order_by=order)
-    ).filter(place=1)
-    return {row["resource_group_id"]: (row["name"], row["free"]) for row in placed}
+    with connection.cursor() as cursor:
+        cursor.execute(WIDEST, _ASKED)
+        return {group_id: (name, json.loads(free)) for group_id, name, free in cursor.fetchall()}

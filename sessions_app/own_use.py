@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import OuterRef, Prefetch, Subquery
+from django.db.models.functions import JSONObject
 
 from agents.states import AgentState
 from common import clock
@@ -33,11 +34,8 @@ def own_live_sessions(actor: Actor) -> list[ComputeSession]:
     fresh = KernelMetric.objects.filter(
         kernel_id=OuterRef("pk"), span_s=SAMPLE_S, at__gte=clock.now() - timedelta(seconds=PRESENT_S)
     ).order_by("-at")
-    kernels = Kernel.objects.select_related("agent").annotate(
-        used_cpu=Subquery(fresh.values("cpu_milli")[:1]),
-        used_mem=Subquery(fresh.values("mem_bytes")[:1]),
-        measured_at=Subquery(fresh.values("at")[:1]),
-    )
+    told = fresh.values(told=JSONObject(cpu="cpu_milli", mem="mem_bytes", at="at"))[:1]
+    kernels = Kernel.objects.select_related("agent").annotate(sample=Subquery(told))
     sessions = own_sessions(actor).live().for_rows().prefetch_related(None)
     return list(sessions.prefetch_related(Prefetch("kernels", kernels)))
 
@@ -52,10 +50,10 @@ def use_of(sessions: Iterable[ComputeSession]) -> Use:
             if kernel.agent is None:
                 continue
             held += session.slots
-            if kernel.measured_at is not None:
+            if kernel.sample is not None:
                 measured += session.slots
-                used += ResourceSlots({CPU: kernel.used_cpu or 0, MEM: kernel.used_mem or 0})
-                instants.append(kernel.measured_at)
+                used += ResourceSlots({CPU: kernel.sample["cpu"] or 0, MEM: kernel.sample["mem"] or 0})
+                instants.append(datetime.fromisoformat(kernel.sample["at"]))
     return Use(held, measured, used, min(instants, default=None))
 
 
