@@ -126,7 +126,7 @@ function options(chart, series, width) {
   return {
     width,
     height: HEIGHT_PX,
-    padding: [12, 28, 0, 0],
+    padding: [12, 40, 0, 0],
     cursor: { sync: { key: "session" }, drag: { x: false, y: false }, points: { size: 7 } },
     legend: { live: true },
     scales: { y: { range: (plot, low, high) => [0, Math.max(high * 1.08, chart.least)] } },
