@@ -6,6 +6,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from portal.web import notifications, search
 from portal.web.dashboard import dashboard
+from portal.web.drains import ask_to_drain
 from portal.web.views import administration, api_reference, start, styleguide
 
 api_v1: list[URLPattern | URLResolver] = [
@@ -41,6 +42,7 @@ urlpatterns = [
     path("apps/", include("sessions_app.gateway.urls")),
     path("data/", include("vfolders.web.urls")),
     path("images/", include("images.web.urls")),
+    path("agents/<int:agent_id>/drain/", ask_to_drain, name="agent-drain"),
     path("agents/", include("agents.web.urls")),
     path("account/", include("allauth.urls")),
     path("admin/", admin.site.urls),

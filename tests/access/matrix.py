@@ -69,6 +69,7 @@ POST   folder-delete                       in         404        404        404 
 GET    images                              in         200        200        200        200        200        200        200
 GET    agents                              in         200        200        200        200        200        200        200
 GET    agents-export                       in         200        200        200        200        200        200        200
+GET    agent-drain                         in         403        403        403        403        403        403        200
 POST   agent-state                         in         403        403        403        403        403        403        302  drain
 GET    api-reference                       in         200        200        200        200        200        200        200
 """

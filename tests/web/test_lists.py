@@ -131,6 +131,7 @@ def test_others_see_machines_without_addresses_buttons_and_retired_ones(
     assert strong_in(page) == ["here"]
     assert agent.address not in page
     assert "Drain" not in page.replace("Draining", "")
+    assert browser.get(f"/agents/{agent.pk}/drain/").status_code == 403
     assert browser.post(f"/agents/{agent.pk}/state/", {"to": "draining"}).status_code == 403
 
 
