@@ -7,7 +7,7 @@ from drf_spectacular.views import SpectacularAPIView
 from portal.web import notifications, search
 from portal.web.dashboard import dashboard
 from portal.web.drains import ask_to_drain
-from portal.web.views import administration, api_reference, start, styleguide
+from portal.web.views import administration, api_reference, start, styleguide, styleguide_metrics
 
 api_v1: list[URLPattern | URLResolver] = [
     path("", include("portal.api.urls")),
@@ -37,6 +37,7 @@ urlpatterns = [
         name="dismiss-announcement",
     ),
     path("styleguide/", styleguide, name="styleguide"),
+    path("styleguide/metrics/", styleguide_metrics, name="styleguide-metrics"),
     path("", include("accounts.web.urls")),
     path("sessions/", include("sessions_app.web.urls")),
     path("apps/", include("sessions_app.gateway.urls")),

@@ -1,9 +1,11 @@
 """Sample data for every component: the context of the style guide."""
 
+import math
 from datetime import timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.core.paginator import Paginator
 
 from agents.states import AgentState
@@ -11,9 +13,13 @@ from common import clock
 from common.looks import Tone
 from common.slots import CPU, MEM, ResourceSlots
 from portal.models import Announcement
+from sessions_app.copy_as import Way, ways_to_ask
+from sessions_app.metrics import SAMPLE_S, SERIES
+from sessions_app.requests import parse_request
 from sessions_app.states import Status
 
 GIB = 2**30
+SAMPLES = 90
 
 
 class SampleForm(forms.Form):
@@ -66,8 +72,43 @@ def sample_context(page_number: str) -> dict[str, Any]:
         ],
         "page": Paginator(_rows(), 8).get_page(page_number),
         "form": SampleForm({"name": "train", "memory": "lots", "kind": "batch"}),
+        "ways": _ways(),
         "affected": ["12 files, 3.4 GiB", "1 session that mounts it: train"],
     }
+
+
+def sample_metrics() -> dict[str, Any]:
+    """A quarter of an hour of one kernel, as `metrics_history.metrics_of` tells it."""
+    until = int(clock.now().timestamp())
+    until -= until % SAMPLE_S
+    waves = [math.sin(index / 7) for index in range(SAMPLES)]
+    traffic = [round((1 + wave) * 2**20) for wave in waves]
+    series = {
+        "cpu_milli": [round(900 + 700 * wave) for wave in waves],
+        "mem_bytes": [round(GIB + index * 2**23) for index in range(SAMPLES)],
+        **dict.fromkeys(SERIES[2:], traffic),
+    }
+    kernel = {
+        "name": "main1",
+        "limits": {"cpu_milli": 2000, "mem_bytes": 2 * GIB},
+        "at": [until - SAMPLE_S * (SAMPLES - 1 - index) for index in range(SAMPLES)],
+        **series,
+        **{f"{name}_max": values for name, values in series.items()},
+    }
+    return {"window": "15m", "step_s": SAMPLE_S, "kernels": [kernel]}
+
+
+def _ways() -> tuple[Way, ...]:
+    asked = {
+        "name": "train",
+        "project": "vision",
+        "image": "berth/python:1.0",
+        "type": "batch",
+        "resources": {"cpu": 2, "mem": "4g"},
+        "environment": {"WANDB_KEY": "never shown"},
+        "command": "python train.py",
+    }
+    return ways_to_ask(parse_request(asked), settings.BERTH_URL)
 
 
 def _steps() -> list[dict[str, Any]]:

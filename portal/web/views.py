@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
@@ -21,7 +21,7 @@ from images.models import ContainerImage
 from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
 from portal.web.overview import overview_facts
-from portal.web.style_samples import sample_context
+from portal.web.style_samples import sample_context, sample_metrics
 from sessions_app import presenters
 from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER, quick_slots
@@ -74,6 +74,15 @@ def styleguide(request: HttpRequest) -> HttpResponse:
             offer_undo(request, "Session “train” is stopped.", request.path, {"sample": "1"})
         return redirect("styleguide")
     return render(request, "styleguide.html", sample_context(request.GET.get("page", "1")))
+
+
+@require_GET
+@login_required
+def styleguide_metrics(request: HttpRequest) -> JsonResponse:
+    """What the charts of the style guide draw."""
+    if not sees_everything(actor_of(request)):
+        raise NotFound(_("There is nothing at this address, or it is not yours to see."))
+    return JsonResponse(sample_metrics())
 
 
 @require_GET

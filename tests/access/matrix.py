@@ -25,6 +25,7 @@ GET    start                               in         200        200        200 
 GET    dashboard                           in         200        200        200        200        200        200        200
 GET    styleguide                          in         404        404        404        404        404        404        200
 POST   styleguide                          in         404        404        404        404        404        404        302
+GET    styleguide-metrics                  in         404        404        404        404        404        404        200
 GET    notifications                       in         200        200        200        200        200        200        200
 GET    notifications-bell                  in         200        200        200        200        200        200        200
 POST   read-notifications                  in         302        302        302        302        302        302        302
