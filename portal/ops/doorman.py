@@ -4,7 +4,6 @@ Between its leaving and the first answer of the portal, connections are refused 
 """
 
 import contextlib
-import html
 import http.server
 import json
 import secrets
@@ -13,14 +12,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+from portal.ops.doorman_words import WORDS, language_for
+
 ASKED_EVERY_MS = 1000
 PAGE = """<!doctype html>
-<html lang="en">
+<html lang="{language}">
 <head>
   <meta charset="utf-8">
   <meta name="viewport" content="width=device-width, initial-scale=1">
   <meta name="color-scheme" content="light dark">
-  <title>Berth is starting</title>
+  <title>{title}</title>
   <link rel="icon" href="data:,">
   <noscript><meta http-equiv="refresh" content="3"></noscript>
   <style nonce="{nonce}">
@@ -38,8 +39,8 @@ PAGE = """<!doctype html>
 <body>
   <main role="status">
     <div class="wait" aria-hidden="true"></div>
-    <h1>Berth is starting</h1>
-    <p>This page opens by itself as soon as Berth answers. Running sessions go on meanwhile.</p>
+    <h1>{title}</h1>
+    <p>{promise}</p>
     <p>{stage}</p>
   </main>
   <script nonce="{nonce}">
@@ -105,8 +106,7 @@ def answer_starting(request: http.server.BaseHTTPRequestHandler, waited_s: float
     if is_program:
         body = json.dumps(FOR_PROGRAMS).encode()
     else:
-        stage = html.escape(f"It has been starting for {waited_s:.0f} s; the first time takes some minutes.")
-        body = PAGE.format(nonce=nonce, stage=stage, asked_every_ms=ASKED_EVERY_MS).encode()
+        body = page_for(request, nonce, waited_s).encode()
     request.send_response(http.HTTPStatus.SERVICE_UNAVAILABLE)
     request.send_header("Content-Type", "application/json" if is_program else "text/html; charset=utf-8")
     request.send_header("Content-Length", str(len(body)))
@@ -118,6 +118,19 @@ def answer_starting(request: http.server.BaseHTTPRequestHandler, waited_s: float
     request.end_headers()
     if request.command != "HEAD":
         request.wfile.write(body)
+
+
+def page_for(request: http.server.BaseHTTPRequestHandler, nonce: str, waited_s: float) -> str:
+    language = language_for(request.headers.get("Cookie", ""), request.headers.get("Accept-Language", ""))
+    words = WORDS[language]
+    return PAGE.format(
+        language=language,
+        title=words.title,
+        promise=words.promise,
+        stage=words.stage.format(seconds=round(waited_s)),
+        nonce=nonce,
+        asked_every_ms=ASKED_EVERY_MS,
+    )
 
 
 @contextlib.contextmanager

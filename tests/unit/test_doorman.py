@@ -4,15 +4,18 @@ import http.client
 import json
 import socket
 
+import pytest
+
 from portal.ops.doorman import at_the_door
+from portal.ops.doorman_words import WORDS, language_for
 from portal.ops.envfile import free_port
 
 HOST = "127.0.0.1"
 
 
-def ask(port: int, method: str, path: str) -> tuple[http.client.HTTPResponse, str]:
+def ask(port: int, method: str, path: str, **headers: str) -> tuple[http.client.HTTPResponse, str]:
     connection = http.client.HTTPConnection(HOST, port, timeout=30)
-    connection.request(method, path)
+    connection.request(method, path, headers=headers)
     answer = connection.getresponse()
     text = answer.read().decode()
     connection.close()
@@ -31,6 +34,31 @@ def test_people_get_a_page_that_goes_on_by_itself() -> None:
     assert "Berth is starting" in text
     assert "location.reload()" in text
     assert nothing == ""
+
+
+def test_the_page_is_in_the_language_of_the_reader() -> None:
+    port = free_port()
+    with at_the_door(HOST, port):
+        japanese = ask(port, "GET", "/", **{"Accept-Language": "fr, ja-JP;q=0.8, en;q=0.5"})[1]
+        chosen = ask(port, "GET", "/", **{"Accept-Language": "ja", "Cookie": "a=1; berth_language=ko"})[1]
+
+    assert '<html lang="ja">' in japanese
+    assert WORDS["ja"].title in japanese
+    assert '<html lang="ko">' in chosen
+
+
+@pytest.mark.parametrize(
+    ("cookie", "accepted", "language"),
+    [
+        ("", "", "en"),
+        ("", "xx", "en"),
+        ("berth_language=xx", "ko", "ko"),
+        ("=\x00;;", "ja", "ja"),
+        ("", "EN-us,ko", "en"),
+    ],
+)
+def test_the_language_is_a_known_one(cookie: str, accepted: str, language: str) -> None:
+    assert language_for(cookie, accepted) == language
 
 
 def test_programs_get_an_error_that_says_when_to_ask_again() -> None:
