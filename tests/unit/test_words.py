@@ -45,19 +45,23 @@ def test_an_unknown_state_reads_as_it_is() -> None:
 def test_a_meter_shows_how_much_is_used_and_how_much_is_mine() -> None:
     shown = berth.meter("CPU", used=6000, limit=16000, slot="cpu", own=2000)
 
-    assert (shown["used"], shown["limit"], shown["own"]) == ("6 cores", "16 cores", "2 cores")
-    assert (shown["percent"], shown["own_percent"]) == (38, 12)
+    assert "6 cores of 16 cores, 2 cores yours" in shown
+    assert 'aria-label="CPU: 38 % used"' in shown
+    assert '<rect class="meter-own" width="12%">' in shown
 
 
 @pytest.mark.parametrize(
     ("used", "tone"), [(10, Tone.BUSY), (85, Tone.WARN), (100, Tone.BAD), (120, Tone.BAD)]
 )
 def test_a_meter_warns_before_it_is_full(used: int, tone: Tone) -> None:
-    assert berth.meter("Memory", used=used, limit=100)["tone"] is tone
+    assert f"meter {tone}" in berth.meter("Memory", used=used, limit=100)
 
 
 def test_a_meter_without_limit_is_never_full() -> None:
-    assert berth.meter("Memory", used=2**40, limit=None)["tone"] is Tone.BUSY
+    shown = berth.meter("Memory", used=2**40, limit=None)
+
+    assert f"meter {Tone.BUSY}" in shown
+    assert " of " not in shown
 
 
 def test_an_image_may_bring_the_name_of_any_icon() -> None:
