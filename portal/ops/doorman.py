@@ -103,10 +103,7 @@ def answer_starting(request: http.server.BaseHTTPRequestHandler, waited_s: float
     """503 as a page, or as JSON for programs."""
     nonce = secrets.token_urlsafe(12)
     is_program = request.path.startswith("/api/")
-    if is_program:
-        body = json.dumps(FOR_PROGRAMS).encode()
-    else:
-        body = page_for(request, nonce, waited_s).encode()
+    body = (json.dumps(FOR_PROGRAMS) if is_program else page_for(request, nonce, waited_s)).encode()
     request.send_response(http.HTTPStatus.SERVICE_UNAVAILABLE)
     request.send_header("Content-Type", "application/json" if is_program else "text/html; charset=utf-8")
     request.send_header("Content-Length", str(len(body)))
