@@ -27,7 +27,7 @@ class Person:
         body = {
             "name": f"s{next(self._numbers)}",
             "project": "demo",
-            "image": self._get("images/")["results"][0]["reference"],
+            "image": self.images()[0]["reference"],
             "resources": SMALL,
             **request,
         }
@@ -38,6 +38,10 @@ class Person:
 
     def start_running_session(self, **request: Any) -> dict[str, Any]:
         return self.wait_for_status(self.start_session(**request), "RUNNING")
+
+    def images(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._get("images/")["results"]
+        return found
 
     def session(self, session_id: str) -> dict[str, Any]:
         return self._get(f"sessions/{session_id}/")

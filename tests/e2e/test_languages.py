@@ -1,0 +1,84 @@
+"""In Korean and Japanese no page has an English sentence left, and pages are as wide and as clear as in English."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.e2e.conftest import Browse
+from tests.e2e.every_page import OF_SUPERADMINS, PAGES, pages_of_session
+from tests.e2e.person import Person
+from tests.e2e.portal import RunningPortal
+from tests.e2e.test_accessibility import faults_on
+
+pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
+
+# Three words and more, the second and third in lower case: names of people, images and commands are not like that.
+SENTENCE = re.compile(r"\b[A-Za-z’']{2,} [a-z’']{2,} [a-z’']{2,}\b")
+# What is not said by us, or to be typed as it is.
+OF_OTHERS = "pre, code, kbd, textarea, .xterm, [data-log], [lang=en], #berth-styleguide"
+SEEN_TEXT = """(others) => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const said = [];
+  while (walker.nextNode()) {
+    const { parentElement, data } = walker.currentNode;
+    if (data.trim() && !parentElement.closest(`script, style, template, ${others}`)) said.push(data.trim());
+  }
+  for (const element of document.querySelectorAll("[aria-label], [title], [placeholder]")) {
+    if (element.closest(others)) continue;
+    for (const name of ["aria-label", "title", "placeholder"]) said.push(element.getAttribute(name) ?? "");
+  }
+  return said;
+}"""
+
+
+def english_on(page: Page, reader: Person, addresses: tuple[str, ...], language: str) -> dict[str, list[str]]:
+    """By address, what is still said in English, less what images say of themselves."""
+    found = {}
+    of_images = {image["description"] for image in reader.images()}
+    for address in addresses:
+        page.goto(address)
+        assert page.locator("html").get_attribute("lang") == language
+        said = set(page.evaluate(SEEN_TEXT, OF_OTHERS)) - of_images
+        if left := sorted(text for text in said if SENTENCE.search(text)):
+            found[address] = left
+    return found
+
+
+@pytest.mark.parametrize(("locale", "language"), [("ko-KR", "ko"), ("ja-JP", "ja")])
+def test_no_english_is_left(
+    browse: Browse, user: Person, shared_session: dict[str, Any], locale: str, language: str
+) -> None:
+    page = browse(user, locale=locale)
+    assert english_on(page, user, (*PAGES, *pages_of_session(shared_session)), language) == {}
+
+
+def test_no_english_is_left_for_administrators(browse: Browse, portal: RunningPortal) -> None:
+    superadmin = portal.person("superadmin")
+    page = browse(superadmin, locale="ko-KR")
+    pages = tuple(page for page in OF_SUPERADMINS if page != "/styleguide/")  # for developers, in English
+    assert english_on(page, superadmin, pages, "ko") == {}
+
+
+@pytest.mark.parametrize("locale", ["ko-KR", "ja-JP"])
+def test_pages_of_other_languages_fit_a_telephone(
+    browse: Browse, user: Person, shared_session: dict[str, Any], locale: str
+) -> None:
+    page = browse(user, bypass_csp=True, locale=locale)
+    assert faults_on(page, (*PAGES, *pages_of_session(shared_session)), widths=[360]) == {}
+
+
+def test_who_chooses_a_language_keeps_it(browse: Browse, user: Person) -> None:
+    page = browse(user)
+    page.goto("/")
+
+    page.locator(f'summary[aria-label*="{user.email}"]').click()
+    page.get_by_role("button", name="日本語").click()
+
+    page.wait_for_selector('html[lang="ja"]')
+    page.goto("/data/")
+    assert page.locator("html").get_attribute("lang") == "ja"
+    page.locator(f'summary[aria-label*="{user.email}"]').click()
+    page.get_by_role("button", name="English").click()
+    page.wait_for_selector('html[lang="en"]')
