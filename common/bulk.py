@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.http import QueryDict
+from django.utils.translation import gettext as _
 
 from common.errors import BerthError, InvalidInput
 
@@ -27,11 +28,12 @@ def chosen_ids(posted: QueryDict, name: str) -> list[UUID]:
         ids = list(dict.fromkeys(UUID(value) for value in posted.getlist(name)))
     except ValueError as error:
         raise InvalidInput(
-            "One of the chosen things has no id.", hint="Reload the list and choose again."
+            _("One of the chosen things has no id."), hint=_("Reload the list and choose again.")
         ) from error
     if len(ids) > MOST_AT_ONCE:
         raise InvalidInput(
-            f"You chose {len(ids)}; at most {MOST_AT_ONCE} at once.", hint="Choose fewer of them."
+            _("You chose {count}; at most {most} at once.").format(count=len(ids), most=MOST_AT_ONCE),
+            hint=_("Choose fewer of them."),
         )
     return ids
 

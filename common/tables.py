@@ -2,7 +2,8 @@
 
 A list is declared once as a `Table`. A `Listing` is that table as one query string wants it: tab, search, filters, sort and
 page are all in the address, so that each of them is a link and works without scripts. Values that nobody offers choose
-nothing; unknown tabs, sorts and pages fall back to the usual ones.
+nothing; unknown tabs, sorts and pages fall back to the usual ones. Labels are declared in English, marked by gettext_noop; a
+listing has them in the reader's language.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,8 @@ from django.db.models import Count, F, Func, OrderBy, Q, QuerySet
 from django.http import QueryDict
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from common.errors import NotFound
 from common.texts import quoted
@@ -54,7 +57,7 @@ class Tab:
     condition: Q
 
 
-ALL = Tab("all", "All", Q())
+ALL = Tab("all", gettext_noop("All"), Q())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def declare(table: Table) -> Table:
 def table_named(name: str) -> Table:
     """Raises NotFound."""
     if name not in _tables:
-        raise NotFound(f"There is no list called {quoted(name, 40)}.")
+        raise NotFound(_("There is no list called {name}.").format(name=quoted(name, 40)))
     return _tables[name]
 
 
@@ -172,13 +175,21 @@ class Listing:
     # What the templates show
 
     @property
+    def noun(self) -> str:
+        return _(self.table.noun)
+
+    @property
+    def search_label(self) -> str:
+        return _(self.table.search_label)
+
+    @property
     def tabs(self) -> list[dict[str, Any]]:
         """As includes/tabs.html takes them; none where there is only one. After `page`."""
         if len(self._tabs) == 1:
             return []
         return [
             {
-                "label": tab.label,
+                "label": _(tab.label),
                 "url": self.address(tab=tab.name),
                 "count": self._counts[f"tab_{tab.name}"],
                 "is_active": tab is self.tab,
@@ -192,7 +203,7 @@ class Listing:
         return Head(
             {
                 "name": each.name,
-                "label": each.label,
+                "label": each.label and _(each.label),
                 "is_number": each.is_number,
                 "url": self._sort_address(each) if each.order else "",
                 "direction": ("descending" if is_descending else "ascending") if each is column else "",
@@ -205,7 +216,7 @@ class Listing:
     def column_choices(self) -> list[dict[str, Any]]:
         """What can be shown and hidden: [{"name", "label", "is_shown"}]."""
         return [
-            {"name": each.name, "label": each.label, "is_shown": self._is_shown(each)}
+            {"name": each.name, "label": _(each.label), "is_shown": self._is_shown(each)}
             for each in self._columns
             if not each.is_fixed
         ]
@@ -217,7 +228,7 @@ class Listing:
         return [
             {
                 "name": each.name,
-                "label": each.label,
+                "label": _(each.label),
                 "value": self.values.get(each.name, ""),
                 "choices": self._offered(each),
                 "is_typed": each.is_typed,
@@ -231,7 +242,7 @@ class Listing:
         """What narrows the list now, each with the address without it: [{"label", "value", "url"}]."""
         chips = [
             {
-                "label": each.label,
+                "label": _(each.label),
                 "value": dict(self.choices.get(each.name, ())).get(value, value),
                 "url": self.address(**{each.name: ""}),
             }
@@ -239,7 +250,7 @@ class Listing:
             if (value := self.values.get(each.name))
         ]
         if self.search:
-            chips.insert(0, {"label": "Search", "value": self.search, "url": self.address(q="")})
+            chips.insert(0, {"label": _("Search"), "value": self.search, "url": self.address(q="")})
         return chips
 
     @property

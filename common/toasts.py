@@ -12,11 +12,16 @@ _MARK = "undo "
 
 
 def offer_undo(
-    request: HttpRequest, text: str, undo_url: str, fields: Mapping[str, str] | None = None
+    request: HttpRequest, text: str, undo_url: str, fields: Mapping[str, str | list[str]] | None = None
 ) -> None:
     """Show `text` on the next page for ten seconds, longer while somebody points at it, with a button that posts
-    `fields` to `undo_url`. Whether it can still be undone is for that address to decide."""
-    way_back = _MARK + json.dumps({"undo_url": undo_url, "undo_fields": dict(fields or {})})
+    `fields` to `undo_url`, one of many values as often as it has values. Whether it can still be undone is for that address to decide."""
+    pairs = [
+        (name, value)
+        for name, values in (fields or {}).items()
+        for value in ([values] if isinstance(values, str) else values)
+    ]
+    way_back = _MARK + json.dumps({"undo_url": undo_url, "undo_fields": pairs})
     messages.success(request, text, extra_tags=way_back)
 
 

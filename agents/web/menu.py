@@ -1,8 +1,10 @@
 """The links of this app in the menu."""
 
+from django.utils.translation import gettext_noop
+
 from common.navigation import MenuItem, Section
 from common.navigation import register as register_item
 
 
 def register() -> None:
-    register_item(MenuItem("Agents", "agents", "server", Section.METRICS, order=60))
+    register_item(MenuItem(gettext_noop("Agents"), "agents", "server", Section.METRICS, order=60))

@@ -7,6 +7,8 @@ from django.db.models.functions import Coalesce, NullIf
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.preferences import column_choice
@@ -14,12 +16,13 @@ from accounts.selectors import sees_everything
 from agents.models import Agent, AgentQuerySet, AgentSlot
 from agents.selectors import visible_agents, visible_resource_groups
 from agents.services import change_agent_state
-from agents.states import STATE_TITLES, AgentState
+from agents.states import AgentState
 from agents.web.rows import agent_row
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import Conflict, InvalidInput
 from common.exports import csv_response
+from common.looks import look_of
 from common.pages import is_fragment, own_address, render_page_or_fragment
 from common.slots import CPU, MEM, MILLI
 from common.tables import Column, Filter, Listing, Tab, Table, declare
@@ -35,36 +38,36 @@ def _share(slot_name: str) -> Coalesce:
 TABLE = declare(
     Table(
         name="agents",
-        noun="agents",
+        noun=gettext_noop("agents"),
         sort="name",
         search=lambda text: Q(name__icontains=text),
-        search_label="Search by name",
+        search_label=gettext_noop("Search by name"),
         columns=(
-            Column("name", "Agent", ("name",), is_fixed=True),
-            Column("state", "State", ("state", "name")),
-            Column("group", "Group", ("resource_group__name", "name"), is_usual=False),
-            Column("cpu", "CPU", (_share(CPU),)),
-            Column("memory", "Memory", (_share(MEM),)),
-            Column("images", "Images"),
-            Column("engine", "Engine", ("engine_version", "name")),
-            Column("seen", "Seen", ("heartbeat_at",), is_number=True),
+            Column("name", gettext_noop("Agent"), ("name",), is_fixed=True),
+            Column("state", gettext_noop("State"), ("state", "name")),
+            Column("group", gettext_noop("Group"), ("resource_group__name", "name"), is_usual=False),
+            Column("cpu", gettext_noop("CPU"), (_share(CPU),)),
+            Column("memory", gettext_noop("Memory"), (_share(MEM),)),
+            Column("images", gettext_noop("Images")),
+            Column("engine", gettext_noop("Engine"), ("engine_version", "name")),
+            Column("seen", gettext_noop("Seen"), ("heartbeat_at",), is_number=True),
             Column("actions", "", is_fixed=True),
         ),
         filters=(
-            Filter("state", "State", lambda name: Q(state=name)),
-            Filter("group", "Resource group", lambda name: Q(resource_group__name=name)),
-            Filter("image", "Image", lambda reference: Q(images__reference=reference)),
+            Filter("state", gettext_noop("State"), lambda name: Q(state=name)),
+            Filter("group", gettext_noop("Resource group"), lambda name: Q(resource_group__name=name)),
+            Filter("image", gettext_noop("Image"), lambda reference: Q(images__reference=reference)),
         ),
         tabs=(
-            Tab("used", "In use", ~Q(state=AgentState.RETIRED.value)),
-            Tab("retired", "Retired", Q(state=AgentState.RETIRED.value)),
+            Tab("used", gettext_noop("In use"), ~Q(state=AgentState.RETIRED.value)),
+            Tab("retired", gettext_noop("Retired"), Q(state=AgentState.RETIRED.value)),
         ),
     )
 )
 # What an administrator does with a machine on its row; the rest is for Django admin.
 MOVES = {
-    AgentState.DRAINING: "“{name}” takes no new sessions; those that run there go on.",
-    AgentState.CONNECTED: "“{name}” takes sessions again.",
+    AgentState.DRAINING: gettext_noop("“{name}” takes no new sessions; those that run there go on."),
+    AgentState.CONNECTED: gettext_noop("“{name}” takes sessions again."),
 }
 EXPORTED = (
     "name", "state", "resource group", "architecture", "engine", "cores", "cores occupied", "memory bytes",
@@ -80,7 +83,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
     listing = _listing(request, actor)
     if not is_fragment(request):
         listing.choices = {
-            "state": [(state.value, title) for state, title in STATE_TITLES.items()],
+            "state": [(state.value, look_of(state.value).word) for state in AgentState],
             "group": [(group.name, group.name) for group in visible_resource_groups(actor)],
         }
     page = listing.page(visible_agents(actor), AgentQuerySet.with_parts)
@@ -110,7 +113,7 @@ def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
     wanted = request.POST.get("to", "")
     if wanted not in MOVES:
         raise InvalidInput(
-            "There is no such state to bring a machine into.", hint="Write draining or connected."
+            _("There is no such state to bring a machine into."), hint=_("Write draining or connected.")
         )
     to = AgentState(wanted)
     back = own_address(request, request.POST.get("back") or reverse("agents"))
@@ -119,7 +122,7 @@ def change_state(request: HttpRequest, agent_id: int) -> HttpResponse:
     except Conflict as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect(back)
-    sentence = MOVES[to].format(name=agent.name)
+    sentence = _(MOVES[to]).format(name=agent.name)
     other = next(state for state in MOVES if state is not to)
     offer_undo(request, sentence, reverse("agent-state", args=[agent_id]), {"to": other.value, "back": back})
     return redirect(back)

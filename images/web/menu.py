@@ -1,8 +1,10 @@
 """The link of this room in the menu."""
 
+from django.utils.translation import gettext_noop
+
 from common.navigation import MenuItem, Section
 from common.navigation import register as add_to_menu
 
 
 def register() -> None:
-    add_to_menu(MenuItem("Images", "images", "box", Section.WORKLOAD, order=30))
+    add_to_menu(MenuItem(gettext_noop("Images"), "images", "box", Section.WORKLOAD, order=30))

@@ -3,6 +3,8 @@
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
 from accounts.preferences import column_choice
@@ -18,26 +20,26 @@ from images.selectors import visible_images
 TABLE = declare(
     Table(
         name="images",
-        noun="images",
+        noun=gettext_noop("images"),
         sort="name",
         search=lambda text: (
             Q(title__icontains=text) | Q(reference__icontains=text) | Q(description__icontains=text)
         ),
-        search_label="Search by name or description",
+        search_label=gettext_noop("Search by name or description"),
         columns=(
-            Column("name", "Image", ("title", "reference"), is_fixed=True),
-            Column("apps", "Apps"),
-            Column("minimum", "At least"),
-            Column("size", "Size", ("size_bytes",), is_number=True),
-            Column("architecture", "Architecture", ("architecture",), is_usual=False),
-            Column("registry", "Registry", ("registry__name",)),
-            Column("machines", "Machines", is_number=True),
-            Column("added", "Added", ("created_at",), is_number=True),
+            Column("name", gettext_noop("Image"), ("title", "reference"), is_fixed=True),
+            Column("apps", gettext_noop("Apps")),
+            Column("minimum", gettext_noop("At least")),
+            Column("size", gettext_noop("Size"), ("size_bytes",), is_number=True),
+            Column("architecture", gettext_noop("Architecture"), ("architecture",), is_usual=False),
+            Column("registry", gettext_noop("Registry"), ("registry__name",)),
+            Column("machines", gettext_noop("Machines"), is_number=True),
+            Column("added", gettext_noop("Added"), ("created_at",), is_number=True),
             Column("actions", "", is_fixed=True),
         ),
         filters=(
-            Filter("registry", "Registry", lambda name: Q(registry__name=name)),
-            Filter("architecture", "Architecture", lambda name: Q(architecture=name)),
+            Filter("registry", gettext_noop("Registry"), lambda name: Q(registry__name=name)),
+            Filter("architecture", gettext_noop("Architecture"), lambda name: Q(architecture=name)),
         ),
     )
 )
@@ -67,7 +69,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
         "rows": [
             {
                 "image": image,
-                "apps": ", ".join(app.title for app in image.app_hints),
+                "apps": ", ".join(app.title for app in image.app_hints) or _("Terminal"),
                 "minimum": format_slots(image.min_slots) if image.min_slots else "",
                 "machine_count": counts.get(image.reference, 0),
             }

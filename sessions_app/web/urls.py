@@ -1,11 +1,12 @@
 from django.urls import path
 
-from sessions_app.web import detail, launcher, lists
+from sessions_app.web import bulk, detail, launcher, lists
 
 urlpatterns = [
     path("", lists.session_list, name="session-list"),
     path("export/", lists.session_export, name="session-export"),
-    path("stop/", lists.stop_many, name="session-stop-many"),
+    path("stop/", bulk.stop_many, name="session-stop-many"),
+    path("keep/", bulk.keep_many, name="session-keep-many"),
     path("new/", launcher.launcher, name="session-new"),
     path("new/summary/", launcher.launch_summary, name="session-summary"),
     path("quick-start/", launcher.quick_start, name="session-quick-start"),

@@ -1,6 +1,7 @@
 // Lists: tick all rows of the page and see how many are ticked; ticks outlive the refresh of the rows. Empty fields of a
 // filter form stay out of the address.
 import { attach } from "./features.js";
+import { format, ngettext } from "./words.js";
 
 class Picks {
   constructor(bar) {
@@ -40,7 +41,7 @@ class Picks {
     const boxes = this.boxes;
     const size = this.picked.size;
     this.bar.hidden = size === 0;
-    this.count.textContent = `${size} chosen`;
+    this.count.textContent = format(ngettext("{count} chosen", "{count} chosen", size), { count: size });
     const all = document.querySelector("[data-pick-all]");
     if (!all) return;
     all.hidden = boxes.length === 0;

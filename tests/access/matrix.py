@@ -43,7 +43,8 @@ GET    sign-in-once                        200        200        200        200 
 POST   sign-in-once                        404        404        404        404        404        404        404        404
 GET    session-list                        in         200        200        200        200        200        200        200
 GET    session-export                      in         200        200        200        200        200        200        200
-POST   session-stop-many                   in         200        200        200        200        200        200        200  sessions
+POST   session-stop-many                   in         200        200        200        302        302        302        302  sessions
+POST   session-keep-many                   in         200        200        200        302        302        302        302  sessions
 GET    session-new                         in         200        200        200        200        200        200        200
 POST   session-new                         in         422        422        302        302        302        422        422  launcher
 POST   session-summary                     in         200        200        200        200        200        200        200  launcher

@@ -111,7 +111,7 @@ class World:
             "upload": {"chosen": SimpleUploadedFile("b.txt", b"x")},
             "language": {"language": "ko", "back": "/sessions/"},
             "columns": {"table": "sessions", "column": ["status"], "back": "/sessions/"},
-            "sessions": {"session": [str(self.session.pk)], "confirmed": "yes"},
+            "sessions": {"session": [str(self.session.pk)]},
             "folders": {"folder": [str(self.folder.pk)], "confirm": "delete 1"},
             "drain": {"to": "draining"},
             "confirm": {"confirm": self.folder.name},

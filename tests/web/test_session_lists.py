@@ -15,7 +15,6 @@ from accounts.roles import Role
 from common import clock
 from sessions_app.metrics import SAMPLE_S
 from sessions_app.models import ComputeSession, KernelMetric
-from sessions_app.states import Reason, Status
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
 
@@ -265,37 +264,55 @@ def test_nobody_exports_what_they_do_not_see(place: Place, browser_of: BrowserOf
 # Many at once
 
 
-def test_stopping_many_asks_first_and_says_what_came_of_each(place: Place, browser: Client) -> None:
-    ended, running, waiting = place.end(place.run(name="c")), place.run(name="a"), place.enqueue(name="b")
-    chosen = [str(session.pk) for session in (running, waiting, ended)] + [str(uuid4())]
+def test_many_are_stopped_in_ten_seconds_unless_somebody_takes_it_back(place: Place, browser: Client) -> None:
+    running, waiting = place.run(name="a"), place.enqueue(name="b")
+    chosen = [str(session.pk) for session in (running, waiting)]
 
-    asked = browser.post("/sessions/stop/", {"session": chosen, "back": "q=a"}).content.decode()
-    assert "Stop 2 sessions?" in asked
-    assert 'href="/sessions/?q=a"' in asked
-    assert place.fresh(running).status == Status.RUNNING
+    stopped = browser.post("/sessions/stop/", {"session": chosen, "back": "q=a"}, follow=True)
 
-    done = browser.post("/sessions/stop/", {"session": chosen, "confirmed": "yes"}).content.decode()
-    assert "3 of 4 stopped" in done
+    assert stopped.redirect_chain == [("/sessions/?q=a", 302)]
+    page = stopped.content.decode()
+    assert "2 sessions are being stopped." in page
+    assert 'action="/sessions/keep/"' in page
+    assert all(f'<input type="hidden" name="session" value="{each}">' in page for each in chosen)
+    assert all(place.fresh(session).stops_at for session in (running, waiting))
+
+    kept = browser.post("/sessions/keep/", {"session": chosen, "back": "q=a"}, follow=True)
+
+    assert kept.redirect_chain == [("/sessions/?q=a", 302)]
+    assert "2 sessions go on." in kept.content.decode()
+    assert not any(place.fresh(session).stops_at for session in (running, waiting))
+
+
+def test_a_refusal_among_many_is_told_and_stops_none_of_the_others(place: Place, browser: Client) -> None:
+    ended, running = place.end(place.run(name="c")), place.run(name="a")
+    chosen = [str(session.pk) for session in (running, ended)] + [str(uuid4())]
+
+    told = browser.post("/sessions/stop/", {"session": chosen}).content.decode()
+
+    assert "2 of 3 done" in told
     for sentence in (
-        "Is being stopped.",
-        "Taken out of the queue.",
+        "It will be stopped in a moment.",
         "Had ended before.",
         "no such session among yours",
+        "1 session is being stopped.",
     ):
-        assert sentence in done
-    assert place.fresh(running).status_reason == Reason.USER_REQUESTED
-    assert place.fresh(waiting).status == Status.CANCELLED
+        assert sentence in told
+    assert place.fresh(running).stops_at
+    late = browser.post("/sessions/keep/", {"session": chosen[:2]}).content.decode()
+    assert "1 of 2 done" in late
+    assert "too late" in late
 
 
 def test_nobody_stops_sessions_of_others_among_many(place: Place, browser_of: BrowserOf) -> None:
     session = place.run(name="theirs")
     browser = browser_of(make_user(member_of=place.project))
 
-    page = browser.post("/sessions/stop/", {"session": str(session.pk), "confirmed": "yes"}).content.decode()
+    page = browser.post("/sessions/stop/", {"session": str(session.pk)}).content.decode()
 
-    assert "0 of 1 stopped" in page
+    assert "0 of 1 done" in page
     assert "theirs" not in page
-    assert place.fresh(session).status == Status.RUNNING
+    assert place.fresh(session).stops_at is None
 
 
 def test_odd_choices_are_said(place: Place, browser: Client) -> None:
@@ -306,8 +323,6 @@ def test_odd_choices_are_said(place: Place, browser: Client) -> None:
     assert "Choose the sessions first" in none.content.decode()
     assert browser.post("/sessions/stop/", {"session": "x"}).status_code == 400
     assert browser.post("/sessions/stop/", {"session": many}).status_code == 400
-    gone = browser.post("/sessions/stop/", {"session": many[:1]}).content.decode()
-    assert "They have ended meanwhile" in gone
     assert ComputeSession.objects.count() == 0
 
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from common.forms import TypedChoice, TypedField
 from vfolders.paths import MAX_FOLDER_NAME_LENGTH, MAX_NAME_BYTES
@@ -13,20 +15,20 @@ _OWN = "-"  # is no project's name
 class FolderForm(forms.Form):
     name = TypedField(
         max_length=MAX_FOLDER_NAME_LENGTH,
-        label="Name",
+        label=gettext_lazy("Name"),
         widget=forms.TextInput(
             attrs={"placeholder": "datasets", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
-    project = TypedChoice(label="Whose")
+    project = TypedChoice(label=gettext_lazy("Whose"))
 
     def __init__(self, *arguments: Any, projects: list[str], **options: Any) -> None:
         """`projects` are names of projects in which the person may make shared folders."""
         super().__init__(*arguments, **options)
-        shared = [(name, f"Everybody’s in {name}") for name in projects]
+        shared = [(name, _("Everybody’s in {project}").format(project=name)) for name in projects]
         field = self.fields["project"]
         assert isinstance(field, forms.ChoiceField)
-        field.choices = [(_OWN, "My own"), *shared]
+        field.choices = [(_OWN, _("My own")), *shared]
 
     def clean_project(self) -> str:
         """ "" for an own folder."""
@@ -38,7 +40,7 @@ class DirectoryForm(forms.Form):
     name = forms.CharField(
         max_length=MAX_NAME_BYTES,
         strip=False,
-        label="New directory",
+        label=gettext_lazy("New directory"),
         widget=forms.TextInput(attrs={"placeholder": "images", "autocomplete": "off", "spellcheck": "false"}),
     )
 
@@ -48,4 +50,4 @@ class ManyFilesInput(forms.ClearableFileInput):
 
 
 class UploadForm(forms.Form):
-    chosen = forms.FileField(label="Files", widget=ManyFilesInput(attrs={"multiple": True}))
+    chosen = forms.FileField(label=gettext_lazy("Files"), widget=ManyFilesInput(attrs={"multiple": True}))

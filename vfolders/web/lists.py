@@ -9,6 +9,8 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.preferences import column_choice
@@ -27,19 +29,21 @@ from vfolders.selectors import NOBODY, actions_on, visible_folders
 TABLE = declare(
     Table(
         name="folders",
-        noun="folders",
+        noun=gettext_noop("folders"),
         sort="name",
         search=lambda text: Q(name__icontains=text),
-        search_label="Search by name",
+        search_label=gettext_noop("Search by name"),
         columns=(
-            Column("name", "Folder", ("name",), is_fixed=True),
-            Column("whose", "Whose", ("project__name", "owner__email")),
-            Column("host", "Stored on", ("host__name",)),
-            Column("created", "Created", ("created_at",), is_number=True),
+            Column("name", gettext_noop("Folder"), ("name",), is_fixed=True),
+            Column("whose", gettext_noop("Whose"), ("project__name", "owner__email")),
+            Column("host", gettext_noop("Stored on"), ("host__name",)),
+            Column("created", gettext_noop("Created"), ("created_at",), is_number=True),
         ),
         filters=(
-            Filter("project", "Project", lambda name: Q(project__name=name)),
-            Filter("owner", "Owner", lambda text: Q(owner__email__icontains=text), is_typed=True),
+            Filter("project", gettext_noop("Project"), lambda name: Q(project__name=name)),
+            Filter(
+                "owner", gettext_noop("Owner"), lambda text: Q(owner__email__icontains=text), is_typed=True
+            ),
         ),
     )
 )
@@ -81,13 +85,13 @@ def delete_many(request: HttpRequest) -> HttpResponse:
     back = f"{reverse('data')}?{request.POST.get('back', '')}"
     folders = {folder.pk: folder for folder in visible_folders(actor).filter(pk__in=ids)}
     if not ids:
-        messages.info(request, "Choose the folders first: tick them in the list.")
+        messages.info(request, _("Choose the folders first: tick them in the list."))
         return redirect(back)
     context: dict[str, Any] = {"back": back, "query": request.POST.get("back", "")}
     typed, word = request.POST.get("confirm"), _word(len(ids))
     if typed != word:
         context |= {"folders": [folders[pk] for pk in ids if pk in folders], "ids": ids, "word": word}
-        context["error"] = "" if typed is None else "These are not the words, so nothing was deleted."
+        context["error"] = "" if typed is None else _("These are not the words, so nothing was deleted.")
         return render(request, "vfolders/delete_many.html", context, status=422 if context["error"] else 200)
     outcomes = do_each(
         ids,
@@ -101,19 +105,19 @@ def delete_many(request: HttpRequest) -> HttpResponse:
 
 def _word(count: int) -> str:
     """What to type."""
-    return f"delete {count}"
+    return _("delete {count}").format(count=count)
 
 
 def _delete(actor: Actor, folder_id: UUID) -> str:
     services.delete_folder(actor=actor, folder_id=folder_id)
-    return "Its files are being removed."
+    return _("Its files are being removed.")
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
     """Own folders first; a second tab for whoever looks after more."""
     is_admin = looks_after_others(actor)
-    own = Tab("mine", "Mine", Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
-    everything = Tab("all", "All that I look after", Q())
+    own = Tab("mine", gettext_noop("Mine"), Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
+    everything = Tab("all", gettext_noop("All that I look after"), Q())
     return Listing(
         TABLE,
         request.GET,

@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from vfolders.paths import EntryPath, display_name, is_addressable
 from vfolders.storage.base import Entry, EntryKind
@@ -17,8 +19,8 @@ _ICONS = {
     EntryKind.OTHER: "plug-connected",
 }
 _NOTES = {
-    EntryKind.LINK: "A link. It works in sessions; here it is not followed.",
-    EntryKind.OTHER: "A device, pipe or socket of a session.",
+    EntryKind.LINK: gettext_noop("A link. It works in sessions; here it is not followed."),
+    EntryKind.OTHER: gettext_noop("A device, pipe or socket of a session."),
 }
 
 
@@ -55,13 +57,19 @@ def entry_row(folder_id: UUID, directory: EntryPath, entry: Entry) -> EntryRow:
     return EntryRow(
         name=display_name(entry.name),
         icon=_ICONS[entry.kind],
-        note=_NOTES.get(entry.kind, "" if can_name else "Its name cannot be shown; rename it in a session."),
+        note=_note(entry, can_name),
         is_file=entry.kind is EntryKind.FILE,
         size_bytes=entry.size_bytes,
         modified_at=entry.modified_at,
         open_url=page_url(opens_by, folder_id, path) if can_name and opens_by else "",
         delete_url=page_url("folder-delete-entry", folder_id, path) if can_name else "",
     )
+
+
+def _note(entry: Entry, can_name: bool) -> str:
+    if entry.kind in _NOTES:
+        return _(_NOTES[entry.kind])
+    return "" if can_name else _("Its name cannot be shown; rename it in a session.")
 
 
 def crumbs(folder_id: UUID, folder_name: str, path: EntryPath) -> list[Crumb]:

@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from accounts.selectors import usable_projects
@@ -45,7 +47,12 @@ def data(request: HttpRequest) -> HttpResponse:
     except BerthError as refusal:
         _mark(form, refusal)
         return _data_page(request, form, status=422)
-    messages.success(request, f"The folder “{folder.name}” is ready. Put files in, or mount it in a session.")
+    messages.success(
+        request,
+        _("The folder “{folder}” is ready. Put files in, or mount it in a session.").format(
+            folder=folder.name
+        ),
+    )
     return redirect("folder", folder.pk)
 
 
@@ -100,8 +107,8 @@ def upload_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
     else:
-        noun = "file" if len(sent) == 1 else "files"
-        messages.success(request, f"Uploaded {len(sent)} {noun}." if sent else "Choose a file first.")
+        uploaded = ngettext("Uploaded {count} file.", "Uploaded {count} files.", len(sent))
+        messages.success(request, uploaded.format(count=len(sent)) if sent else _("Choose a file first."))
     return redirect(page_url("folder", folder_id, directory))
 
 
@@ -128,7 +135,7 @@ def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     text, directory_url = "/".join(path), page_url("folder", folder_id, path[:-1])
     if request.method == "POST":
         files.delete_entry(actor=actor, folder_id=folder_id, path=text)
-        messages.success(request, f"“{path[-1]}” is deleted.")
+        messages.success(request, _("“{name}” is deleted.").format(name=path[-1]))
         return redirect(directory_url)
     context = {
         "folder": folder,
@@ -150,7 +157,7 @@ def delete_folder(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect("folder", folder_id)
-    messages.success(request, f"The folder “{folder.name}” is deleted.")
+    messages.success(request, _("The folder “{folder}” is deleted.").format(folder=folder.name))
     return redirect("data")
 
 
@@ -175,7 +182,7 @@ def _mark(form: FolderForm, refusal: BerthError) -> None:
 
 def _check_confirmed(request: HttpRequest, folder: VFolder) -> None:
     if request.POST.get("confirm", "") != folder.name:
-        raise InvalidInput("The name that was typed is not the folder’s, so nothing was deleted.")
+        raise InvalidInput(_("The name that was typed is not the folder’s, so nothing was deleted."))
 
 
 def _path_of(request: HttpRequest) -> EntryPath:

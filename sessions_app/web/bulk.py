@@ -1,0 +1,94 @@
+"""Stopping many sessions at once, with one way back for all of them."""
+
+from collections.abc import Callable, Collection
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST
+
+from common.actors import Actor
+from common.api import actor_of
+from common.bulk import Outcome, chosen_ids, do_each, done_count
+from common.toasts import offer_undo
+from sessions_app.selectors import visible_sessions
+from sessions_app.stops import keep_session, stop_soon
+
+
+@require_POST
+@login_required
+def stop_many(request: HttpRequest) -> HttpResponse:
+    """Stop the chosen sessions in ten seconds, with a way back until then. Where one is refused, the answer says for each
+    what came of it."""
+    actor = actor_of(request)
+    ids = chosen_ids(request.POST, "session")
+    if not ids:
+        messages.info(request, _("Choose the sessions first: tick them in the list."))
+        return redirect(_list_of(request))
+    stopping: list[UUID] = []
+
+    def stop(session_id: UUID) -> str:
+        session = stop_soon(actor=actor, session_id=session_id)
+        if session.stops_at is None or not session.is_live:
+            return _("Had ended before.")
+        stopping.append(session_id)
+        return _("It will be stopped in a moment.")
+
+    outcomes = _outcomes(actor, ids, stop)
+    if stopping:
+        sentence = ngettext(
+            "{count} session is being stopped.", "{count} sessions are being stopped.", len(stopping)
+        )
+        way_back: dict[str, str | list[str]] = {
+            "session": [str(each) for each in stopping],
+            "back": request.POST.get("back", ""),
+        }
+        offer_undo(request, sentence.format(count=len(stopping)), reverse("session-keep-many"), way_back)
+    return _answer(request, outcomes, is_worth_telling=len(stopping) < len(ids))
+
+
+@require_POST
+@login_required
+def keep_many(request: HttpRequest) -> HttpResponse:
+    """Take the stops of these sessions back. Where it is too late for one, the answer says for each what came of it."""
+    actor = actor_of(request)
+    ids = chosen_ids(request.POST, "session")
+
+    def keep(session_id: UUID) -> str:
+        session = keep_session(actor=actor, session_id=session_id)
+        return _("“{session}” goes on.").format(session=session.name)
+
+    outcomes = _outcomes(actor, ids, keep)
+    done = done_count(outcomes)
+    if done == len(ids):
+        sentence = ngettext("{count} session goes on.", "{count} sessions go on.", done)
+        messages.success(request, sentence.format(count=done))
+    return _answer(request, outcomes, is_worth_telling=done < len(ids))
+
+
+def _outcomes(actor: Actor, ids: Collection[UUID], act: Callable[[UUID], str]) -> list[Outcome]:
+    names = dict(visible_sessions(actor).filter(pk__in=ids).values_list("pk", "name"))
+    return do_each(
+        ids,
+        act,
+        name_of=lambda pk: names.get(pk, str(pk)),
+        url_of=lambda pk: reverse("session-detail", args=[pk]) if pk in names else "",
+    )
+
+
+def _answer(request: HttpRequest, outcomes: list[Outcome], *, is_worth_telling: bool) -> HttpResponse:
+    back = _list_of(request)
+    if not is_worth_telling:
+        return redirect(back)
+    context = {"outcomes": outcomes, "done_count": done_count(outcomes), "back": back}
+    return render(request, "sessions_app/many_done.html", context)
+
+
+def _list_of(request: HttpRequest) -> str:
+    """The list as it was."""
+    return f"{reverse('session-list')}?{request.POST.get('back', '')}"
