@@ -1,14 +1,15 @@
 """Lists for people: what an address asks of one, and what its tabs, filters, head and foot then show.
 
 A list is declared once as a `Table`. A `Listing` is that table as one query string wants it: tab, search, filters, sort and
-page are all in the address, so that each of them is a link and works without scripts. Values that nobody offers choose
-nothing; unknown tabs, sorts and pages fall back to the usual ones. Labels are declared in English, marked by gettext_noop; a
+page are all in the address, so that each of them is a link and works without scripts. A filter lets through what fits any of
+its values; what is shown fits all filters. Values that nobody offers choose nothing; unknown tabs, sorts and pages fall back to the usual ones. Labels are declared in English, marked by gettext_noop; a
 listing has them in the reader's language.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any
 
 from django.core.paginator import Page, Paginator
@@ -23,6 +24,8 @@ from common.errors import NotFound
 from common.texts import quoted
 
 MAX_VALUE_LENGTH = 100
+MOST_VALUES = 20
+ANY = "*"  # in an address: not even what the filter would hold by itself
 ROWS_PER_PAGE = 50
 Choices = Sequence[tuple[str, str]]
 
@@ -129,9 +132,10 @@ class Listing:
         chosen: Mapping[str, bool] | None = None,
         without: Iterable[str] = (),
         tabs: Sequence[Tab] = (),
+        usual: Mapping[str, str] | None = None,
     ) -> None:
         """`without` names columns and filters that are not for this person; `tabs` replace the table's where what they hold
-        depends on who asks."""
+        depends on who asks; `usual` are {filter: value} where the address says nothing of that filter."""
         left_out = set(without)
         self.table = table
         self._asked = asked
@@ -139,8 +143,9 @@ class Listing:
         self._filters = [each for each in table.filters if each.name not in left_out]
         self._chosen = chosen or {}
         self.search = _text(asked, "q")
-        values = {each.name: _text(asked, each.name) for each in self._filters}
-        self.values = {name: value for name, value in values.items() if value}
+        self._usual = {name: value for name, value in (usual or {}).items() if value}
+        values = {each.name: self._values_of(each) for each in self._filters}
+        self.values = {name: given for name, given in values.items() if given}
         wanted = asked.get("tab", "")
         self._tabs = tabs or table.tabs
         self.tab = next((tab for tab in self._tabs if tab.name == wanted), self._tabs[0])
@@ -152,7 +157,7 @@ class Listing:
         """Those that search and filters let through, of all tabs."""
         for each in self._filters:
             if each.name in self.values:
-                rows = rows.filter(each.condition(self.values[each.name]))
+                rows = rows.filter(reduce(or_, map(each.condition, self.values[each.name])))
         return rows.filter(self.table.search(self.search)) if self.search else rows
 
     def of_tab(self, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -223,15 +228,16 @@ class Listing:
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        """The filters as fields: [{"name", "label", "value", "choices", "is_typed"}]. A value that is not offered (any more)
-        is offered nevertheless, so that the form keeps it."""
+        """The filters as fields: [{"name", "label", "value", "choices": [(value, label, is_chosen)], "is_typed", "has_usual"}].
+        A value that is not offered (any more) is offered nevertheless, so that the form keeps it."""
         return [
             {
                 "name": each.name,
                 "label": _(each.label),
-                "value": self.values.get(each.name, ""),
+                "value": next(iter(self.values.get(each.name, ())), ""),
                 "choices": self._offered(each),
                 "is_typed": each.is_typed,
+                "has_usual": each.name in self._usual,
             }
             for each in self._filters
             if each.is_typed or self.choices.get(each.name) or each.name in self.values
@@ -244,10 +250,11 @@ class Listing:
             {
                 "label": _(each.label),
                 "value": dict(self.choices.get(each.name, ())).get(value, value),
-                "url": self.address(**{each.name: ""}),
+                "url": self.address(**{each.name: [other for other in given if other != value]}),
             }
             for each in self._filters
-            if (value := self.values.get(each.name))
+            for given in (self.values.get(each.name, ()),)
+            for value in given
         ]
         if self.search:
             chips.insert(0, {"label": _("Search"), "value": self.search, "url": self.address(q="")})
@@ -260,7 +267,7 @@ class Listing:
     @property
     def clear_url(self) -> str:
         """The same tab and order, without search and filters."""
-        return self.address(q="", **{each.name: "" for each in self._filters})
+        return self.address(q="", **{each.name: [] for each in self._filters})
 
     @property
     def kept(self) -> dict[str, str]:
@@ -272,14 +279,18 @@ class Listing:
         """The query string of what is shown, without the page; for exports and for the way back."""
         return self.address().removeprefix("?")
 
-    def address(self, **changes: str) -> str:
-        """This list with other parameters, on its first page; "" takes one away."""
+    def address(self, **changes: str | Sequence[str]) -> str:
+        """This list with other parameters, on its first page; "" or no value takes one away."""
         asked = QueryDict(mutable=True)
-        known = {"tab", "sort", "q", *(each.name for each in self._filters)}
-        for name in [*(name for name in self._asked if name in known), *changes]:
-            if value := changes.get(name, self._asked.get(name, "")):
-                asked[name] = value
-        return f"?{asked.urlencode()}"
+        now: dict[str, str | Sequence[str]] = {**self.kept, "q": self.search, **self.values}
+        order = dict.fromkeys((*self._asked, *now, *changes))
+        for name in (name for name in order if name in now or name in changes):
+            values = changes.get(name, now.get(name, ()))
+            given = [values] if isinstance(values, str) else list(values)
+            if name in self._usual and not any(given):
+                given = [ANY]
+            asked.setlist(name, [value for value in given if value])
+        return f"?{asked.urlencode(safe=ANY)}"
 
     # Inside
 
@@ -307,13 +318,22 @@ class Listing:
     def _is_shown(self, column: Column) -> bool:
         return column.is_fixed or self._chosen.get(column.name, column.is_usual)
 
-    def _offered(self, each: Filter) -> list[tuple[str, str]]:
-        offered = list(self.choices.get(each.name, ()))
-        value = self.values.get(each.name, "")
-        if value and not each.is_typed and value not in dict(offered):
-            offered.append((value, value))
-        return offered
+    def _offered(self, each: Filter) -> list[tuple[str, str, bool]]:
+        chosen = self.values.get(each.name, ())
+        offered = {**dict(zip(chosen, chosen, strict=True)), **dict(self.choices.get(each.name, ()))}
+        return [(value, label, value in chosen) for value, label in offered.items()]
+
+    def _values_of(self, each: Filter) -> tuple[str, ...]:
+        if each.name not in self._asked and each.name in self._usual:
+            return (self._usual[each.name],)
+        given = [_cleaned(value) for value in self._asked.getlist(each.name)[:MOST_VALUES]]
+        values = tuple(dict.fromkeys(value for value in given if value and value != ANY))
+        return values[:1] if each.is_typed else values
 
 
 def _text(asked: QueryDict, name: str) -> str:
-    return asked.get(name, "").replace("\0", "").strip()[:MAX_VALUE_LENGTH]
+    return _cleaned(asked.get(name, ""))
+
+
+def _cleaned(value: str) -> str:
+    return value.replace("\0", "").strip()[:MAX_VALUE_LENGTH]

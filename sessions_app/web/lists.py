@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
+from accounts.chosen_project import chosen_project
 from accounts.preferences import column_choice
 from accounts.selectors import looks_after_others, visible_projects
 from agents.selectors import visible_resource_groups
@@ -97,7 +98,13 @@ def session_export(request: HttpRequest) -> StreamingHttpResponse:
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
     without = () if looks_after_others(actor) else ("owner",)
-    return Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name), without=without)
+    return Listing(
+        TABLE,
+        request.GET,
+        chosen=column_choice(actor, TABLE.name),
+        without=without,
+        usual={"project": chosen_project(request)},
+    )
 
 
 def _choices(actor: Actor) -> dict[str, Choices]:

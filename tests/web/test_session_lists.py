@@ -10,12 +10,13 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
+from accounts import services
 from accounts.models import User
 from accounts.roles import Role
 from common import clock
 from sessions_app.metrics import SAMPLE_S
 from sessions_app.models import ComputeSession, KernelMetric
-from tests.factories import make_user
+from tests.factories import SYSTEM, make_project, make_user
 from tests.factories_sessions import Place, make_place
 
 pytestmark = [
@@ -74,6 +75,9 @@ def test_each_filter_narrows_the_list_and_the_counts_of_the_tabs(place: Place, b
         f"?image={place.image.reference}&q=o": ["job", "book"],
         f"?group={place.group.name}": ["waits", "job", "book"],
         "?project=elsewhere": [],
+        "?status=running&status=pending": ["waits", "job", "book"],
+        "?status=pending&type=batch": [],
+        "?status=running&status=pending&type=batch&type=": ["job"],
         "?status=nonsense": [],
     }.items():
         page = text_of(browser, query)
@@ -94,8 +98,40 @@ def test_a_filter_in_use_is_a_chip_that_takes_it_away(place: Place, browser: Cli
     assert "No session matches" in page
 
 
+def test_each_value_of_a_filter_is_a_chip(place: Place, browser: Client) -> None:
+    page = text_of(browser, "?status=running&status=error&type=batch")
+
+    chips = dict(re.findall(r'<a href="([^"]*)" title="Remove this filter">.*?</span> (.*?)<span', page))
+    assert chips == {
+        "?status=error&amp;type=batch": "Running",
+        "?status=running&amp;type=batch": "Error",
+        "?status=running&amp;status=error": "Batch",
+    }
+    assert page.count('name="status" value="running" checked') == 1
+    assert 'name="status" value="pending">' in page
+
+
 def test_a_value_that_is_not_offered_stays_in_the_form(browser: Client) -> None:
-    assert '<option value="gone" selected>gone</option>' in text_of(browser, "?image=gone")
+    assert 'type="checkbox" name="image" value="gone" checked>' in text_of(browser, "?image=gone")
+
+
+def test_the_project_that_was_chosen_in_the_bar_narrows_the_list_until_it_is_taken_away(
+    place: Place, browser: Client
+) -> None:
+    other = make_project(place.project.domain)
+    services.add_member(actor=SYSTEM, project=other, user=place.owner)
+    place.run(name="here")
+    place.enqueue(name="there", project=other.name)
+    browser.post("/project/", {"project": place.project.name})
+
+    page = text_of(browser)
+
+    assert names_in(page) == ["here"]
+    assert 'href="?project=*" title="Remove this filter"' in page
+    assert f'href="?project={place.project.name}&amp;sort=name"' in page
+    assert names_in(text_of(browser, "?project=*")) == ["there", "here"]
+    assert names_in(text_of(browser, f"?project=*&project={other.name}")) == ["there"]
+    assert "Remove this filter" not in text_of(browser, "?project=*")
 
 
 def test_heads_sort_by_their_column_and_back(place: Place, browser: Client) -> None:
