@@ -153,6 +153,7 @@ def take(page: Page, address: str, file: Path, *, is_whole: bool = False) -> Non
     page.wait_for_timeout(DRAWN_S * 1000)
     page.screenshot(path=file, full_page=is_whole, animations="disabled")
     sys.stdout.write(f"{file}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
