@@ -17,12 +17,14 @@ from sessions_app.states import Reason, Status
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a running session uses of what it has, in base units; None: not known."""
+    """What a running session uses of what it has, in base units; None: not known. To a tenth of a core, which is what people
+    read, and leaves rows alone that hardly change. `devices` is what it has besides, in words."""
 
     cpu: int | None
     cpu_limit: int
     mem: int | None
     mem_limit: int
+    devices: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,14 @@ def _use(session: ComputeSession, uses: dict[UUID, PresentUse]) -> Use | None:
     if not measured or not session.is_running:
         return None
     limits = session.slots * len(kernels)
+    cpu = _sum(use.cpu_milli for use in measured)
+    devices = {name: amount for name, amount in limits.items() if name not in (CPU, MEM)}
     return Use(
-        cpu=_sum(use.cpu_milli for use in measured),
+        cpu=None if cpu is None else round(cpu, -2),
         cpu_limit=limits[CPU],
         mem=_sum(use.mem_bytes for use in measured),
         mem_limit=limits[MEM],
+        devices=format_slots(devices) if devices else "",
     )
 
 
