@@ -18,9 +18,9 @@ from django.conf import settings
 from common.server import TrustedProxies, protocol_class
 from portal.asgi import app_proxy, application
 from portal.ops.envfile import LOOPBACK
+from portal.ops.listening import listen
 from sessions_app.gateway import doors
 
-BACKLOG = 2048
 DESCRIPTORS = 65_536
 GARBAGE_THRESHOLD = 10_000
 # For the portal's own websockets; those of apps are passed on as they come.
@@ -30,7 +30,7 @@ MAX_MESSAGE_BYTES = 8 * 2**20
 def main() -> None:
     options = parse_options()
     raise_descriptor_limit()
-    sockets = [listen(options.host, options.port)]
+    sockets = [listen(options.host, options.port) if options.fd is None else socket.socket(fileno=options.fd)]
     if options.host not in LOOPBACK:
         of_apps = listen_where_free(options.host, settings.BERTH_APPS_PORTS)
         doors.open_ports(listener.getsockname()[1] for listener in of_apps)
@@ -43,6 +43,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="portal.web_server", description=__doc__)
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--fd", type=int, help="a socket that listens there already, of whoever starts us")
     parser.add_argument(
         "--proxy-headers", action="store_true", help="believe X-Forwarded-* of FORWARDED_ALLOW_IPS"
     )
@@ -83,21 +84,6 @@ def raise_descriptor_limit() -> None:
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises OSError."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind, protocol)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    listener.setblocking(False)
-    return listener
 
 
 def listen_where_free(host: str, ports: Iterable[int]) -> list[socket.socket]:

@@ -4,12 +4,14 @@ import asyncio
 import http.client
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Mapping
 
 from portal.ops.console import speaker
 from portal.ops.envfile import ANY_ADDRESS, server_address_of
 from portal.ops.layout import Layout
+from portal.ops.listening import listen
 from portal.ops.postgres import EmbeddedPostgres
 from portal.ops.quarters import take_quarters
 from portal.ops.redis import EmbeddedRedis
@@ -38,6 +40,8 @@ class Portal:
         self._port = port
         self._image = image
         self._supervisor = Supervisor()
+        # Ours, not the web process's: who comes while that starts anew waits for a moment instead of being refused.
+        self._listener: socket.socket | None = None
 
     async def run(
         self, *, has_demo: bool, began_at: float, before_web: Callable[[], None] = lambda: None
@@ -58,6 +62,8 @@ class Portal:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
             say("stopping; sessions and the engine keep running")
+            if self._listener:
+                self._listener.close()
             await self._supervisor.stop_together(FRONT)
             await self._supervisor.stop()
 
@@ -69,6 +75,7 @@ class Portal:
         await self._manage("migrate", "--noinput", "--verbosity", "0")
         await self._manage(*self._first_run(has_demo))
         await asyncio.to_thread(before_web)
+        self._listener = listen(self._host, self._port)
         for service in self.front():
             await self._supervisor.start(service)
         link = await self._manage("sign_in_link", is_quiet=True)
@@ -96,6 +103,8 @@ class Portal:
             "on",
         )
         web = ["-m", "portal.web_server", "--host", self._host, "--port", str(self._port)]
+        if self._listener:
+            web += ["--fd", str(self._listener.fileno())]
         if is_behind_proxy:
             web.append("--proxy-headers")
         # Launches wait for pulls and slow engines; what looks after all sessions must not wait behind them. Ends wait for
@@ -118,6 +127,7 @@ class Portal:
             environment=self._environment,
             directory=self._layout.checkout,
             is_ready=self._web_answers if name == "web" else lambda: True,
+            descriptors=(self._listener.fileno(),) if name == "web" and self._listener else (),
         )
 
     def _web_answers(self) -> bool:

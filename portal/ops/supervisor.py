@@ -37,6 +37,8 @@ class Service:
     is_ready: Callable[[], bool] = lambda: True
     before_start: Callable[[], None] = lambda: None
     account: Account | None = None
+    # Of ours that it inherits under the same numbers.
+    descriptors: tuple[int, ...] = ()
     stop_signal: signal.Signals = signal.SIGTERM
     # Sent by the kernel when we die without a chance to stop it; the next bin/up must find its port free.
     orphan_signal: signal.Signals = signal.SIGKILL
@@ -151,6 +153,7 @@ async def spawn(service: Service) -> asyncio.subprocess.Process:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
+        pass_fds=service.descriptors,
     )
 
 

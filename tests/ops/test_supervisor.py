@@ -3,12 +3,14 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from portal.ops.listening import listen
 from portal.ops.processes import is_alive
 from portal.ops.supervisor import Service, ServiceFailed, Supervisor, run_once
 from tests.waiting import wait_until
@@ -24,6 +26,17 @@ import pathlib, os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 pathlib.Path("pid").write_text(str(os.getpid()))
 time.sleep(60)
+"""
+
+SERVES_AN_INHERITED_SOCKET = """
+import os, pathlib, socket, sys
+pathlib.Path("pid").write_text(str(os.getpid()))
+listener = socket.socket(fileno={descriptor})
+listener.setblocking(True)
+while True:
+    connection, _ = listener.accept()
+    connection.sendall(str(os.getpid()).encode())
+    connection.close()
 """
 
 
@@ -89,3 +102,25 @@ async def test_a_failed_command_of_the_set_up_says_why(tmp_path: Path) -> None:
     command = (sys.executable, "-c", "raise SystemExit('the table is gone')")
     with pytest.raises(ServiceFailed, match="step failed with exit code 1: the table is gone"):
         await run_once("step", command, environment=dict(os.environ), directory=tmp_path)
+
+
+async def test_who_comes_while_a_server_starts_anew_waits_and_is_served(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    with listen("127.0.0.1", 0) as listener:
+        descriptor = listener.fileno()
+        code = SERVES_AN_INHERITED_SOCKET.format(descriptor=descriptor)
+        await supervisor.start(service(tmp_path, code, descriptors=(descriptor,)))
+        killed = pid_in(tmp_path)
+        os.kill(killed, signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: not is_alive(killed))
+
+        answers = await asyncio.to_thread(lambda: [said_by(listener) for _ in range(20)])
+
+    assert len(set(answers)) == 1
+    assert answers[0] != str(killed)
+
+
+def said_by(listener: socket.socket) -> str:
+    with socket.create_connection(listener.getsockname(), timeout=60) as connection:
+        return connection.recv(100).decode()

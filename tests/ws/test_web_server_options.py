@@ -1,5 +1,6 @@
 """How the process that faces browsers is started: its options, its sockets, and whom it believes."""
 
+import os
 import resource
 import socket
 import sys
@@ -102,3 +103,24 @@ def test_ports_of_apps_are_opened_beyond_the_loopback(
         listener.close()
     assert opened == ports[1:]
     assert len(opened) == (2 if has_ports else 0)
+
+
+def test_a_socket_that_is_handed_over_is_the_portals(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[socket.socket] = []
+
+    class Server:
+        def __init__(self, config: object) -> None:
+            pass
+
+        def run(self, sockets: list[socket.socket]) -> None:
+            served.extend(sockets)
+
+    with web_server.listen("127.0.0.1", 0) as ours:
+        handed = str(os.dup(ours.fileno()))
+        monkeypatch.setattr(sys, "argv", ["web_server", "--host", "127.0.0.1", "--port", "1", "--fd", handed])
+        monkeypatch.setattr(web_server.uvicorn, "Server", Server)
+        monkeypatch.setattr(web_server, "raise_descriptor_limit", lambda: None)
+        monkeypatch.setattr(web_server, "leave_startup_to_rest", lambda: None)
+        web_server.main()
+        with served[0]:
+            assert served[0].getsockname() == ours.getsockname()
