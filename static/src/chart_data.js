@@ -70,7 +70,10 @@ export function aligned(kernel, series, limit, stepS) {
 
 /** "0.25 cores", "1.5 GiB", "20 KiB/s". */
 export function amount(unit, value) {
-  if (unit === "cores") return format(ngettext("{count} core", "{count} cores", value), { count: Number(value.toFixed(value < 0.1 ? 3 : 2)) });
+  if (unit === "cores") {
+    const count = Number(value.toFixed(value < 0.1 ? 3 : 2));
+    return format(ngettext("{count} core", "{count} cores", count), { count });
+  }
   const ending = unit === "bytes" ? "" : "/s";
   const [name, size] = UNITS.find(([, each]) => value >= each) ?? ["B", 1];
   return `${Number((value / size).toFixed(1))} ${name}${ending}`;
