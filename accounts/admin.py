@@ -15,7 +15,7 @@ from django.db import models
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
-from accounts import services
+from accounts import offboarding, services
 from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
 from common import audit
@@ -94,8 +94,10 @@ class PersonAdmin(UserAdmin):
                 name=obj.name,
                 domain=obj.domain,
                 role=role,
-                is_active=obj.is_active,
             )
+            if "is_active" in form.changed_data:
+                act = offboarding.reopen_user if obj.is_active else offboarding.close_user
+                act(actor=actor, user_id=obj.pk)
             return
         password = form.cleaned_data["password1"]
         person = services.create_user(

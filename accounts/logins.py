@@ -68,6 +68,20 @@ def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]
     return set(memberships.values_list("user_id", "project_id"))
 
 
+def end_logins(user_id: int) -> int:
+    """Forget every browser in which this person is signed in, so that no later change of the account brings one back; how
+    many they were. Reads all logins that there are."""
+    sessions = Session.objects.filter(expire_date__gt=clock.now())
+    keys = [
+        each.session_key
+        for each in sessions.iterator()
+        if each.get_decoded().get(SESSION_KEY) == str(user_id)
+    ]
+    for ended in Session.objects.filter(session_key__in=keys):
+        ended.delete()
+    return len(keys)
+
+
 def _session_users(keys: Collection[str]) -> dict[str, tuple[int | None, str]]:
     """{session key: (user id, hash of the password at sign-in)} of sessions that have not ended."""
     found = {}

@@ -84,6 +84,9 @@ class User(AbstractBaseUser, PermissionsMixin):
         max_length=10, blank=True, help_text="Of the pages; empty: as the browser asks."
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)
+    purged_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="Since then a nameless row that history refers to."
+    )
 
     USERNAME_FIELD = "email"
     EMAIL_FIELD = "email"
@@ -96,6 +99,9 @@ class User(AbstractBaseUser, PermissionsMixin):
             models.CheckConstraint(condition=models.Q(email=Lower("email")), name="user_email_is_lower_case"),
             models.CheckConstraint(
                 condition=models.Q(role__in=[role.value for role in Role]), name="user_role_is_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(purged_at=None) | models.Q(is_active=False), name="user_purged_is_closed"
             ),
         )
 
@@ -195,3 +201,34 @@ class SignInLink(models.Model):
 
     def __str__(self) -> str:
         return f"sign-in link for {self.user}"
+
+
+class OffBoarding(models.Model):
+    """The end of a person's work here: what of theirs is let go of, and what came of each item (`accounts.offboarding`).
+
+    `items` is a list of {"step", "id", "name", "is_done", "text", "arguments"}; the last two are a kept sentence.
+    """
+
+    class Folders(models.TextChoices):
+        KEEP = "keep"
+        HAND_OVER = "hand_over"
+        DELETE = "delete"
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="offboardings")
+    asked_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    asked_at = models.DateTimeField(default=clock.now, editable=False)
+    folders = models.CharField(max_length=20, choices=Folders)
+    heir = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    items = models.JSONField(default=list)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ("-asked_at", "-id")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("user",), condition=models.Q(finished_at=None), name="one_offboarding_at_a_time"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"off-boarding of {self.user}"

@@ -3,10 +3,12 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
-from accounts.models import KeyPair, Membership, Project, User
+from accounts import authority
+from accounts.authority import Action, Actions, Standing
+from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.roles import ProjectRole, Role
 from common import clock
 from common.actors import Actor
@@ -72,6 +74,158 @@ def visible_projects(actor: Actor) -> QuerySet[Project]:
     if administered_domain_id(actor) is not None:
         return own
     return own.filter(pk__in=Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id"))
+
+
+def standing_of(actor: Actor) -> Standing:
+    """What the actor is now, whatever the request still believed. 2 queries; none for Berth itself."""
+    if actor.is_system:
+        return Standing(role=Role.SUPERADMIN)
+    people = User.objects.filter(pk=_key(actor.user_id), is_active=True, domain__is_active=True)
+    found = people.values_list("role", "domain_id").first()
+    if found is None:
+        return Standing()
+    role, domain_id = found
+    memberships = Membership.objects.filter(user_id=_key(actor.user_id), project__domain_id=domain_id)
+    rows = list(memberships.values_list("project_id", "role"))
+    return Standing(
+        user_id=_key(actor.user_id),
+        role=Role(role),
+        domain_id=domain_id,
+        project_ids=frozenset(project_id for project_id, _role in rows),
+        administered_ids=frozenset(project_id for project_id, its in rows if its == ProjectRole.ADMIN),
+    )
+
+
+def visible_domains(actor: Actor) -> QuerySet[Domain]:
+    """The own one; all, the closed ones too, for superadmins."""
+    domains = Domain.objects.all()
+    return domains if sees_everything(actor) else domains.filter(pk=_key(actor.domain_id))
+
+
+def manageable_projects(actor: Actor) -> QuerySet[Project]:
+    """Those whose members the actor may manage, archived ones too."""
+    projects = Project.objects.select_related("domain")
+    if sees_everything(actor):
+        return projects
+    is_governed = Q(domain_id=administered_domain_id(actor)) | Q(pk__in=administered_project_ids(actor))
+    return projects.filter(is_governed, domain_id=_key(actor.domain_id))
+
+
+def known_projects(actor: Actor) -> QuerySet[Project]:
+    """Those that are visible, and those that the actor manages."""
+    is_known = Q(pk__in=manageable_projects(actor).values("pk")) | Q(
+        pk__in=visible_projects(actor).values("pk")
+    )
+    return Project.objects.select_related("domain").filter(is_known)
+
+
+def visible_users(actor: Actor) -> QuerySet[User]:
+    """Oneself and the members of administered projects; all of the domain for its admin; all for superadmins. Nobody
+    sees those who are purged."""
+    people = User.objects.select_related("domain").filter(purged_at=None)
+    if sees_everything(actor):
+        return people
+    members = Membership.objects.filter(project_id__in=administered_project_ids(actor)).values("user_id")
+    is_seen = Q(pk=_key(actor.user_id)) | Q(pk__in=members) | Q(domain_id=administered_domain_id(actor))
+    return people.filter(is_seen, domain_id=_key(actor.domain_id))
+
+
+def with_projects(people: QuerySet[User]) -> QuerySet[User]:
+    """With the memberships and their projects, in 1 query more."""
+    memberships = Membership.objects.select_related("project").order_by("project__name")
+    return people.prefetch_related(Prefetch("memberships", memberships))
+
+
+def actions_on_user(standing: Standing, user: User) -> Actions:
+    """One query where only a project in common could say more."""
+    is_distant = standing.domain_id == user.domain_id and standing.role is Role.USER
+    ids = user.memberships.values_list("project_id", flat=True) if is_distant else ()
+    return authority.on_person(
+        standing, user_id=user.pk, role=Role(user.role), domain_id=user.domain_id, project_ids=set(ids)
+    )
+
+
+def actions_on_project(standing: Standing, project: Project) -> Actions:
+    return authority.on_project(standing, project_id=project.pk, domain_id=project.domain_id)
+
+
+def access_user(actor: Actor, user_id: int, action: Action) -> User:
+    """Raises NotFound (absent, hidden, purged), PermissionDenied (seen, not allowed)."""
+    user = visible_users(actor).filter(pk=user_id).first()
+    if user is None:
+        raise NotFound(_("There is no such person among those whom you may see."))
+    if action not in actions_on_user(standing_of(actor), user):
+        raise refusal_about(_("You may not do this to the account of {name}."), user.email)
+    return user
+
+
+def access_project(actor: Actor, project_id: int, action: Action) -> Project:
+    """An archived one too, for who manages it. Raises NotFound, PermissionDenied."""
+    project = known_projects(actor).filter(pk=project_id).first()
+    if project is None:
+        raise NotFound(_("There is no such project among those that you may see."))
+    if action not in actions_on_project(standing_of(actor), project):
+        raise refusal_about(_("You may not do this to the project “{name}”."), project.name)
+    return project
+
+
+def access_member(actor: Actor, project_id: int, user_id: int) -> Membership:
+    """For whoever manages members. Raises NotFound, PermissionDenied."""
+    project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
+    membership = project.memberships.select_related("project__domain", "user").filter(user_id=user_id).first()
+    if membership is None:
+        raise NotFound(_("There is no such person in the project “{name}”.").format(name=project.name))
+    return membership
+
+
+def access_domain(actor: Actor, domain_id: int, action: Action) -> Domain:
+    """Raises NotFound, PermissionDenied."""
+    domain = visible_domains(actor).filter(pk=domain_id).first()
+    if domain is None:
+        raise NotFound(_("There is no such domain among those that you may see."))
+    if action not in authority.on_domain(standing_of(actor), domain.pk):
+        raise refusal_about(_("You may not do this to the domain “{name}”."), domain.name)
+    return domain
+
+
+def domain_named(actor: Actor, name: str) -> Domain:
+    """The visible one of this name; the own one for "". Raises NotFound."""
+    domains = visible_domains(actor)
+    domain = (domains.filter(name=name) if name else domains.filter(pk=_key(actor.domain_id))).first()
+    if domain is None:
+        sentence = _("There is no domain {name} among those that you may see.").format(name=quoted(name, 64))
+        raise NotFound(sentence, fields={"domain": [sentence]})
+    return domain
+
+
+def person_with_address(actor: Actor, email: str, *, field: str) -> User:
+    """The visible person with this address. Raises NotFound, which marks `field`."""
+    user = visible_users(actor).filter(email=email.strip().lower()).first()
+    if user is None:
+        sentence = _("There is nobody with the address {email} among those whom you may see.").format(
+            email=quoted(email, 80)
+        )
+        raise NotFound(sentence, fields={field: [sentence]})
+    return user
+
+
+def person_of_domain(project: Project, email: str) -> User:
+    """The person with this address, for whoever manages members of `project`: with an account of its domain that is
+    open. Raises NotFound."""
+    people = User.objects.select_related("domain").filter(domain_id=project.domain_id, is_active=True)
+    user = people.filter(email=email.strip().lower()).first()
+    if user is None:
+        sentence = _("Nobody with the address {email} has an open account in this domain.").format(
+            email=quoted(email, 80)
+        )
+        raise NotFound(sentence, hint=_("A domain admin can add the person."), fields={"email": [sentence]})
+    return user
+
+
+def refusal_about(sentence: str, name: str) -> PermissionDenied:
+    return PermissionDenied(
+        sentence.format(name=name), hint=_("Ask an administrator of the domain, or a superadmin.")
+    )
 
 
 def usable_projects(actor: Actor) -> QuerySet[Project]:

@@ -1,19 +1,32 @@
 """Writes of people."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import Q
 from django.utils.translation import gettext as _
 from guardian.models import UserObjectPermission
 from guardian.shortcuts import assign_perm
 
-from accounts import tokens
+from accounts import authority, tokens
+from accounts.authority import Action
+from accounts.holdings import tied_by
 from accounts.models import Domain, KeyPair, Membership, Project, SignInLink, User
-from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ProjectRole, Role
-from accounts.selectors import access_keypair, require_superadmin, user_of, visible_keypairs
+from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ROLE_TITLES, ProjectRole, Role
+from accounts.selectors import (
+    access_keypair,
+    access_project,
+    access_user,
+    refusal_about,
+    require_superadmin,
+    standing_of,
+    user_of,
+    visible_keypairs,
+)
 from common import audit, clock
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
@@ -24,9 +37,10 @@ SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
 
 @transaction.atomic
 def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
-    require_superadmin(actor)
+    if Action.CREATE not in authority.on_domain(standing_of(actor), 0):
+        raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
     domain = Domain(name=name, title=title)
-    _clean(domain)
+    clean(domain)
 
     domain.save()
     audit.record(actor=actor, action="accounts.create_domain", target=domain)
@@ -35,9 +49,10 @@ def create_domain(*, actor: Actor, name: str, title: str = "") -> Domain:
 
 @transaction.atomic
 def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") -> Project:
-    require_superadmin(actor)
+    if Action.CREATE not in authority.on_project(standing_of(actor), project_id=0, domain_id=domain.pk):
+        raise refusal_about(_("You may not make projects in the domain “{name}”."), domain.name)
     project = Project(domain=domain, name=name, title=title)
-    _clean(project)
+    clean(project)
 
     project.save()
     audit.record(actor=actor, action="accounts.create_project", target=project)
@@ -46,17 +61,17 @@ def create_project(*, actor: Actor, domain: Domain, name: str, title: str = "") 
 
 @transaction.atomic
 def create_user(
-    *, actor: Actor, email: str, password: str, domain: Domain, role: Role, name: str = ""
+    *, actor: Actor, email: str, password: str | None, domain: Domain, role: Role, name: str = ""
 ) -> User:
-    """A person who can sign in at once. Raises InvalidInput for a weak password or a taken address."""
-    require_superadmin(actor)
+    """A person who can sign in at once; without a password, by a link (`create_sign_in_link`). Raises InvalidInput for a
+    weak password or a taken address, PermissionDenied for a role above the actor's own."""
+    lock_people(actor)
+    standing = standing_of(actor)
+    if Action.CREATE not in authority.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
+        raise _refused_role(role) if standing.role is Role.DOMAIN_ADMIN else _refused_person(domain)
     user = User(email=email.lower(), name=name, domain=domain, role=role.value)
-    try:
-        validate_password(password, user)
-    except ValidationError as error:
-        raise InvalidInput(error.messages[0], fields={"password": error.messages}) from error
-    user.set_password(password)
-    _clean(user)
+    _set_password(user, password)
+    clean(user)
 
     user.save()
     _grant_domain_permissions(user)
@@ -66,35 +81,39 @@ def create_user(
 
 @transaction.atomic
 def update_user(
-    *, actor: Actor, user_id: int, email: str, name: str, domain: Domain, role: Role, is_active: bool
+    *,
+    actor: Actor,
+    user_id: int,
+    email: str | None = None,
+    name: str | None = None,
+    domain: Domain | None = None,
+    role: Role | None = None,
 ) -> User:
-    """Another address, domain or role; closing an account ends its logins and tokens at the next request.
+    """Another address, name, domain or role; None leaves it.
 
-    In a new domain the person is in none of the old one's projects. Raises InvalidInput, and Conflict if
-    superadmins would take role or account from themselves: so one always stays.
+    Raises NotFound, PermissionDenied, InvalidInput, and Conflict for a role of one's own, the last superadmin, and a person
+    who is still tied to the old domain.
     """
-    require_superadmin(actor)
-    # All superadmins are locked, so that two of them cannot dismiss each other at the same moment.
-    superadmins = User.objects.select_for_update().filter(role=Role.SUPERADMIN).order_by("pk")
-    if not actor.is_system and actor.user_id not in {user.pk for user in superadmins}:
-        raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
-    user = User.objects.select_for_update(of=("self",)).select_related("domain").get(pk=user_id)
-    if user.pk == actor.user_id and (role is not Role.SUPERADMIN or not is_active):
-        raise Conflict(
-            _("You cannot take your own superadmin role or close your own account."),
-            hint=_("Ask another superadmin to do it."),
-        )
-    has_new_email = user.email != email.lower()
-    user.email, user.name, user.domain, user.role, user.is_active = email, name, domain, role.value, is_active
-    _clean(user)
+    people = lock_people(actor, user_id)
+    user = access_user(actor, user_id, Action.EDIT)
+    before = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
+    if role is not None and role != user.role:
+        _check_new_role(actor, user, role, people)
+        user.role = role.value
+    if domain is not None and domain != user.domain:
+        access_user(actor, user_id, Action.MOVE)
+        _check_can_move(user)
+        user.domain = domain
+    user.email = user.email if email is None else email
+    user.name = user.name if name is None else name
+    clean(user)
 
-    user.save(update_fields=["email", "name", "domain", "role", "is_active"])
-    if has_new_email:
+    user.save(update_fields=["email", "name", "domain", "role"])
+    if user.email != before["email"]:
         EmailAddress.objects.filter(user=user).delete()
-    user.memberships.exclude(project__domain=domain).delete()
     _grant_domain_permissions(user)
-    _grant_project_permissions(user)
-    changes = {"email": user.email, "domain": domain.name, "role": role.value, "is_active": is_active}
+    after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
+    changes = {field: value for field, value in after.items() if value != before[field]}
     audit.record(actor=actor, action="accounts.update_user", target=user, changes=changes)
     return user
 
@@ -104,19 +123,25 @@ def add_member(
     *, actor: Actor, project: Project, user: User, role: ProjectRole = ProjectRole.MEMBER
 ) -> Membership:
     """Put `user` into `project` of the same domain; again with another role changes the role."""
-    require_superadmin(actor)
-    if user.domain_id != project.domain_id:
+    access_project(actor, project.pk, Action.MANAGE_MEMBERS)
+    # Whoever closes the account waits, or is waited for: a closed one is in no project.
+    fresh = User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    if fresh.domain_id != project.domain_id:
         raise InvalidInput(
             _("{person} belongs to another domain than the project “{project}”.").format(
                 person=user.email, project=project.name
             ),
             hint=_("People can only be members of projects of their own domain."),
         )
+    if not fresh.is_active:
+        raise Conflict(
+            _("The account of {name} is closed.").format(name=user.email), hint=_("Open it again first.")
+        )
 
     membership = Membership.objects.update_or_create(
         project=project, user=user, defaults={"role": role.value}
     )[0]
-    _grant_project_permissions(user)
+    grant_project_permissions(user)
     changes = {"user": user.email, "role": role.value}
     audit.record(actor=actor, action="accounts.add_member", target=project, changes=changes)
     return membership
@@ -125,11 +150,72 @@ def add_member(
 @transaction.atomic
 def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     """Take `user` out of `project`; one who is not in it stays out."""
-    require_superadmin(actor)
+    access_project(actor, project.pk, Action.MANAGE_MEMBERS)
 
-    Membership.objects.filter(project=project, user=user).delete()
-    _grant_project_permissions(user)
+    for membership in Membership.objects.filter(project=project, user=user):
+        membership.delete()
+    grant_project_permissions(user)
     audit.record(actor=actor, action="accounts.remove_member", target=project, changes={"user": user.email})
+
+
+def lock_people(actor: Actor, *user_ids: int) -> dict[int, User]:
+    """The actor, these people and all superadmins, so that nobody else changes one of them until the transaction ends; all
+    in one order, so that nobody waits for each other. By id, as they are now."""
+    wanted = Q(role=Role.SUPERADMIN) | Q(pk=actor.user_id or 0)
+    for user_id in user_ids:
+        wanted |= Q(pk=user_id)
+    people = User.objects.select_for_update(of=("self",), no_key=True).select_related("domain")
+    return {user.pk: user for user in people.filter(wanted).order_by("pk")}
+
+
+def demand_another_superadmin(people: Mapping[int, User], leaving: User) -> None:
+    """Of people who are locked, one but `leaving` is a superadmin who can sign in. Raises Conflict."""
+    others = (user for user in people.values() if user.pk != leaving.pk)
+    if not any(user.is_superuser and user.domain.is_active for user in others):
+        raise Conflict(
+            _("{name} is the last superadmin; Berth cannot be without one.").format(name=leaving.email),
+            hint=_("Make somebody else a superadmin first."),
+        )
+
+
+def _check_new_role(actor: Actor, user: User, role: Role, people: Mapping[int, User]) -> None:
+    if role not in authority.roles_to_give(standing_of(actor)):
+        raise _refused_role(role)
+    if user.pk == actor.user_id:
+        raise Conflict(_("You cannot change your own role."), hint=_("Ask another administrator to do it."))
+    if user.role == Role.SUPERADMIN and user.is_active:
+        demand_another_superadmin(people, user)
+
+
+def _check_can_move(user: User) -> None:
+    if ties := tied_by(user):
+        raise Conflict(
+            _("{name} still has something in the domain “{domain}”: {what}.").format(
+                name=user.email, domain=user.domain.name, what=ties
+            ),
+            hint=_("Sessions must have ended, folders be handed over and memberships be removed first."),
+            fields={"domain": [_("The person is still tied to the old one.")]},
+        )
+
+
+def _set_password(user: User, password: str | None) -> None:
+    try:
+        if password is not None:
+            validate_password(password, user)
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields={"password": error.messages}) from error
+    user.set_password(password)
+
+
+def _refused_role(role: Role) -> PermissionDenied:
+    sentence = _("You may not give anybody the role “{role}”.").format(role=_(ROLE_TITLES[role]))
+    return PermissionDenied(
+        sentence, hint=_("Nobody gives a role above their own."), fields={"role": [sentence]}
+    )
+
+
+def _refused_person(domain: Domain) -> PermissionDenied:
+    return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
 
 
 @transaction.atomic
@@ -177,8 +263,11 @@ def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
 
 @transaction.atomic
 def create_sign_in_link(*, actor: Actor, user: User) -> str:
-    """The one-time code of a link that signs `user` in within a day."""
-    require_superadmin(actor)
+    """The one-time code of a link that signs `user` in within a day. Who may edit an account that has no password yet makes
+    one for it; for any other account only superadmins do, because whoever has the link is that person."""
+    if user.has_usable_password():
+        require_superadmin(actor)
+    access_user(actor, user.pk, Action.EDIT)
     code = tokens.new_secret()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
     SignInLink.objects.create(
@@ -212,7 +301,7 @@ def _grant_domain_permissions(user: User) -> None:
         assign_perm(f"accounts.{permission}", user, user.domain)
 
 
-def _grant_project_permissions(user: User) -> None:
+def grant_project_permissions(user: User) -> None:
     """The same for projects, from the memberships."""
     UserObjectPermission.objects.filter(
         user=user, content_type__app_label="accounts", content_type__model="project"
@@ -222,7 +311,8 @@ def _grant_project_permissions(user: User) -> None:
             assign_perm(f"accounts.{permission}", user, membership.project)
 
 
-def _clean(instance: Domain | Project | User) -> None:
+def clean(instance: Domain | Project | User) -> None:
+    """Raises InvalidInput with what is wrong at each field."""
     try:
         instance.full_clean(exclude=["password"])
     except ValidationError as error:

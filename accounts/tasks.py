@@ -3,6 +3,7 @@
 from celery import shared_task
 from django.contrib.sessions.models import Session
 
+from accounts import offboarding
 from accounts.models import SignInLink
 from common import clock
 from common.dispatch import TaskName
@@ -13,3 +14,9 @@ def purge_sign_ins() -> None:
     """Remove logins and one-time links whose time is over; nobody could use them any more."""
     Session.objects.filter(expire_date__lt=clock.now()).delete()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
+
+
+@shared_task(name=TaskName.CONTINUE_OFFBOARDINGS, soft_time_limit=300, time_limit=360)
+def continue_offboardings() -> None:
+    """Go on with letting go of what people who left had here."""
+    offboarding.continue_offboardings()

@@ -28,6 +28,7 @@ class TaskName(StrEnum):
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
+    CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
     PURGE_ANSWERS = "common.purge_answers"
     NOTIFY_PEOPLE = "portal.notify_people"
 
@@ -44,6 +45,7 @@ QUEUE_OF = {
     TaskName.PURGE_EXPIRED: "maintenance",
     TaskName.PURGE_FOLDERS: "maintenance",
     TaskName.PURGE_SIGN_INS: "maintenance",
+    TaskName.CONTINUE_OFFBOARDINGS: "maintenance",
     TaskName.PURGE_ANSWERS: "maintenance",
     TaskName.NOTIFY_PEOPLE: "maintenance",
 }

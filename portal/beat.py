@@ -28,6 +28,7 @@ PERIODS_S = {
     TaskName.PURGE_EXPIRED: 60,
     TaskName.PURGE_FOLDERS: 300,
     TaskName.PURGE_SIGN_INS: 3600,
+    TaskName.CONTINUE_OFFBOARDINGS: 5,
     TaskName.PURGE_ANSWERS: 3600,
     TaskName.NOTIFY_PEOPLE: 60,
 }

@@ -240,7 +240,10 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {},
+    "ENUM_NAME_OVERRIDES": {
+        "RoleEnum": "accounts.api.people_serializers.ROLES",
+        "ProjectRoleEnum": "accounts.api.people_serializers.PROJECT_ROLES",
+    },
 }
 
 CACHES = {

@@ -9,6 +9,7 @@ import coverage
 
 WHOLE = 95.0
 FULLY_COVERED = (
+    "accounts/authority.py",
     "accounts/roles.py",
     "accounts/tokens.py",
     "agents/lifecycle.py",

@@ -8,4 +8,7 @@ class VFoldersConfig(AppConfig):
     verbose_name = "Folders"
 
     def ready(self) -> None:
+        from vfolders import leaving
+
+        leaving.register()
         register(MenuItem(label="Data", url_name="data", icon="folder", section=Section.STORAGE, order=10))

@@ -22,13 +22,6 @@ class MeOut(serializers.Serializer[Any]):
     domain = DomainOut()
 
 
-class ProjectOut(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
-    name = serializers.CharField()
-    title = serializers.CharField()
-    domain = serializers.CharField(source="domain.name")
-
-
 class KeyPairOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()

@@ -2,11 +2,28 @@
 
 from django.urls import path
 
-from accounts.api.views import KeyPairListView, KeyPairView, MeView, ProjectListView
+from accounts.api.people import UserClosingView, UserListView, UserView
+from accounts.api.projects import (
+    DomainListView,
+    DomainView,
+    MemberListView,
+    MemberView,
+    ProjectListView,
+    ProjectView,
+)
+from accounts.api.views import KeyPairListView, KeyPairView, MeView
 
 urlpatterns = [
     path("me/", MeView.as_view(), name="api-me"),
+    path("users/", UserListView.as_view(), name="api-users"),
+    path("users/<int:user_id>/", UserView.as_view(), name="api-user"),
+    path("users/<int:user_id>/closing/", UserClosingView.as_view(), name="api-user-closing"),
     path("projects/", ProjectListView.as_view(), name="api-projects"),
+    path("projects/<int:project_id>/", ProjectView.as_view(), name="api-project"),
+    path("projects/<int:project_id>/members/", MemberListView.as_view(), name="api-members"),
+    path("projects/<int:project_id>/members/<int:user_id>/", MemberView.as_view(), name="api-member"),
+    path("domains/", DomainListView.as_view(), name="api-domains"),
+    path("domains/<int:domain_id>/", DomainView.as_view(), name="api-domain"),
     path("keypairs/", KeyPairListView.as_view(), name="api-keypairs"),
     path("keypairs/<int:keypair_id>/", KeyPairView.as_view(), name="api-keypair"),
 ]

@@ -1,4 +1,4 @@
-"""REST about oneself: who am I, my projects, my keypairs."""
+"""REST about oneself: who am I, my keypairs."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts import selectors, services
-from accounts.api.serializers import KeyPairCreatedOut, KeyPairCreateInput, KeyPairOut, MeOut, ProjectOut
-from accounts.models import KeyPair, Project
+from accounts.api.serializers import KeyPairCreatedOut, KeyPairCreateInput, KeyPairOut, MeOut
+from accounts.models import KeyPair
 from common.api import ErrorOut, actor_of
 from common.idempotency import takes_idempotency_key
 
@@ -21,19 +21,6 @@ class MeView(APIView):
     def get(self, request: Request) -> Response:
         """The person whom the token or the login belongs to."""
         return Response(MeOut(request.user).data)
-
-
-@extend_schema_view(
-    get=extend_schema(operation_id="list_projects", responses={200: ProjectOut, 401: ErrorOut})
-)
-class ProjectListView(ListAPIView[Project]):
-    """Projects that you can see: your own; administrators see those of their domain."""
-
-    serializer_class = ProjectOut
-    queryset = Project.objects.none()
-
-    def get_queryset(self) -> QuerySet[Project]:
-        return selectors.visible_projects(actor_of(self.request))
 
 
 @extend_schema_view(

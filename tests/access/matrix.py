@@ -84,6 +84,26 @@ POST   api-notifications-read              401        200        200        200 
 POST   api-notification-read               401        404        404        404        200        404        404        404
 GET    api-me                              401        200        200        200        200        200        200        200
 GET    api-projects                        401        200        200        200        200        200        200        200
+POST   api-projects                        401        201        403        403        403        403        201        201  name
+GET    api-project                         401        404        404        200        200        200        200        200
+PATCH  api-project                         401        404        404        403        403        403        200        200  title
+DELETE api-project                         401        404        404        403        403        403        409        409
+GET    api-members                         401        404        404        403        403        200        200        200
+POST   api-members                         401        404        404        403        403        201        201        201  new-member
+DELETE api-member                          401        404        404        403        403        204        204        204
+GET    api-users                           401        200        200        200        200        200        200        200
+POST   api-users                           401        201        403        403        403        403        201        201  person
+GET    api-user                            401        404        404        404        200        200        200        200
+PATCH  api-user                            401        404        404        404        403        403        200        200  name
+DELETE api-user                            401        404        404        404        403        403        409        409
+GET    api-user-closing                    401        404        404        404        403        403        200        200
+POST   api-user-closing                    401        404        404        404        403        403        202        202
+DELETE api-user-closing                    401        404        404        404        403        403        200        200
+GET    api-domains                         401        200        200        200        200        200        200        200
+POST   api-domains                         401        403        403        403        403        403        403        201  name
+GET    api-domain                          401        404        200        200        200        200        200        200
+PATCH  api-domain                          401        404        403        403        403        403        403        200  title
+DELETE api-domain                          401        404        403        403        403        403        403        409
 GET    api-keypairs                        401        200        200        200        200        200        200        200
 POST   api-keypairs                        401        201        201        201        201        201        201        201  name
 DELETE api-keypair                         401        404        404        404        204        404        404        404

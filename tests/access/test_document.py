@@ -84,7 +84,14 @@ def test_rest_answers_as_its_document_says(world: World, operations: list[APIOpe
 
 def things_of(world: World, operation: APIOperation) -> dict[str, str]:
     """What the operation is about, of what there is."""
-    there = {"folder_id": world.folder.pk, "session_id": world.session.pk, "keypair_id": world.keypair.pk}
+    there = {
+        "folder_id": world.folder.pk,
+        "session_id": world.session.pk,
+        "keypair_id": world.keypair.pk,
+        "user_id": world.people["member"].pk,
+        "project_id": world.place.project.pk,
+        "domain_id": world.place.project.domain_id,
+    }
     names = {parameter.name for parameter in operation.path_parameters} & set(there)
     return {name: str(there[name]) for name in names}
 

@@ -60,9 +60,14 @@ def test_me_tells_who_the_token_belongs_to(people: People) -> None:
 def test_projects_are_listed_in_pages(people: People) -> None:
     body = api_client(people.member).get("/api/v1/projects/").json()
     assert body["count"] == 1
-    assert body["results"] == [
-        {"id": people.project.pk, "name": people.project.name, "title": "", "domain": people.domain.name}
-    ]
+    shown = {key: body["results"][0][key] for key in ("id", "name", "title", "domain", "is_active")}
+    assert shown == {
+        "id": people.project.pk,
+        "name": people.project.name,
+        "title": "",
+        "domain": people.domain.name,
+        "is_active": True,
+    }
     assert api_client(people.stranger).get("/api/v1/projects/").json()["results"] == []
 
 

@@ -1,0 +1,139 @@
+"""REST of people: reading, adding, changing, closing, purging."""
+
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import holdings, joining, offboarding, services
+from accounts.api.people_serializers import (
+    CloseInput,
+    ClosingOut,
+    UserChangeInput,
+    UserCreatedOut,
+    UserCreateInput,
+    UserOut,
+)
+from accounts.authority import Action
+from accounts.models import Membership, OffBoarding, User
+from accounts.roles import Role
+from accounts.selectors import access_user, domain_named, person_with_address, visible_users, with_projects
+from common.actors import Actor
+from common.api import ErrorOut, actor_of
+from common.idempotency import takes_idempotency_key
+
+STATES = (("open", "open"), ("closed", "closed"))
+
+
+class UserFilter(filters.FilterSet):
+    q = filters.CharFilter(method="narrow", label="Part of the address or the name.", max_length=100)
+    role = filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
+    domain = filters.CharFilter(field_name="domain__name", max_length=64)
+    project = filters.CharFilter(method="of_project", label="Name of a project.", max_length=64)
+    state = filters.ChoiceFilter(choices=STATES, method="in_state")
+
+    class Meta:
+        model = User
+        fields = ("q", "role", "domain", "project", "state")
+
+    def narrow(self, people: QuerySet[User], name: str, text: str) -> QuerySet[User]:
+        return people.filter(Q(email__icontains=text) | Q(name__icontains=text))
+
+    def of_project(self, people: QuerySet[User], name: str, project: str) -> QuerySet[User]:
+        return people.filter(pk__in=Membership.objects.filter(project__name=project).values("user_id"))
+
+    def in_state(self, people: QuerySet[User], name: str, state: str) -> QuerySet[User]:
+        return people.filter(is_active=state == "open")
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_users"))
+class UserListView(ListAPIView[User]):
+    """People whom you may see: yourself, the members of projects that you administer, and all of the domain for its
+    administrator."""
+
+    serializer_class = UserOut
+    filterset_class = UserFilter
+    queryset = User.objects.none()
+
+    def get_queryset(self) -> QuerySet[User]:
+        return with_projects(visible_users(actor_of(self.request)))
+
+    @extend_schema(operation_id="create_user", request=UserCreateInput, responses={201: UserCreatedOut})
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Add a person, as an administrator of the domain. Without a password the answer has a link for the first sign-in."""
+        asked = UserCreateInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        wanted = {**asked.validated_data, "role": Role(asked.validated_data["role"])}
+        user, url = joining.add_person(actor=actor_of(request), **wanted)
+        return Response(
+            {**UserOut(user).data, "sign_in_url": url}, status=201, headers={"Cache-Control": "no-store"}
+        )
+
+
+class UserView(APIView):
+    @extend_schema(operation_id="read_user", responses={200: UserOut})
+    def get(self, request: Request, user_id: int) -> Response:
+        """One person."""
+        return Response(UserOut(access_user(actor_of(request), user_id, Action.VIEW)).data)
+
+    @extend_schema(operation_id="change_user", request=UserChangeInput, responses={200: UserOut})
+    def patch(self, request: Request, user_id: int) -> Response:
+        """Change address, name, role or domain of a person. Nobody gives a role above their own, or changes the own one; who
+        is tied to a domain by sessions, folders or memberships is not moved."""
+        actor = actor_of(request)
+        access_user(actor, user_id, Action.EDIT)
+        asked = UserChangeInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        changes: dict[str, Any] = dict(asked.validated_data)
+        if "domain" in changes:
+            changes["domain"] = domain_named(actor, changes["domain"])
+        if "role" in changes:
+            changes["role"] = Role(changes["role"])
+        return Response(UserOut(services.update_user(actor=actor, user_id=user_id, **changes)).data)
+
+    @extend_schema(operation_id="purge_user", responses={204: None})
+    def delete(self, request: Request, user_id: int) -> Response:
+        """Purge a closed account that has no folders any more. Where history refers to it, a nameless row stays."""
+        offboarding.purge_user(actor=actor_of(request), user_id=user_id)
+        return Response(status=204)
+
+
+class UserClosingView(APIView):
+    @extend_schema(operation_id="read_user_closing", responses={200: ClosingOut, 403: ErrorOut})
+    def get(self, request: Request, user_id: int) -> Response:
+        """What closing the account would let go of, and the report of the last time."""
+        return Response(_closing(actor_of(request), user_id))
+
+    @extend_schema(operation_id="close_user", request=CloseInput, responses={202: ClosingOut})
+    def post(self, request: Request, user_id: int) -> Response:
+        """Close an account: logins, tokens and memberships end at once, sessions are stopped, and folders are kept, handed
+        over or deleted. The report fills while that is done."""
+        actor = actor_of(request)
+        access_user(actor, user_id, Action.CLOSE)
+        asked = CloseInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        folders, email = OffBoarding.Folders(asked.validated_data["folders"]), asked.validated_data["heir"]
+        heir = person_with_address(actor, email, field="heir") if email else None
+        offboarding.close_user(actor=actor, user_id=user_id, folders=folders, heir=heir)
+        return Response(_closing(actor, user_id), status=202)
+
+    @extend_schema(operation_id="reopen_user", responses={200: UserOut})
+    def delete(self, request: Request, user_id: int) -> Response:
+        """Open the account again. Tokens and memberships do not come back."""
+        return Response(UserOut(offboarding.reopen_user(actor=actor_of(request), user_id=user_id)).data)
+
+
+def _closing(actor: Actor, user_id: int) -> dict[str, Any]:
+    user = access_user(actor, user_id, Action.CLOSE)
+    case = user.offboardings.select_related("heir").first()
+    affected = [holdings.label_of(step.name, item.name) for step, item in holdings.items_of(user)]
+    if case is not None:
+        case.report = offboarding.report_of(case)  # type: ignore[attr-defined]
+    found = {"is_active": user.is_active, "affected": affected, "offboarding": case}
+    return dict(ClosingOut(found).data)

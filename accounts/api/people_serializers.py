@@ -1,0 +1,144 @@
+"""What goes over the wire about the people, projects and domains that one administers."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.models import OffBoarding
+from accounts.roles import ProjectRole, Role
+from common.api import InputSerializer, TextField
+
+ROLES = [role.value for role in Role]
+PROJECT_ROLES = [role.value for role in ProjectRole]
+MOST_PROJECTS = 50
+
+
+class UserProjectOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="project_id")
+    name = serializers.CharField(source="project.name")
+    role = serializers.ChoiceField(choices=PROJECT_ROLES)
+
+
+class UserOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    email = serializers.EmailField()
+    name = serializers.CharField()
+    role = serializers.ChoiceField(choices=ROLES)
+    domain = serializers.CharField(source="domain.name")
+    is_active = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+    last_login = serializers.DateTimeField(allow_null=True)
+    projects = UserProjectOut(source="memberships", many=True)
+
+
+class UserCreateInput(InputSerializer):
+    email = TextField(max_length=254)
+    name = TextField(max_length=120, required=False, default="", allow_blank=True)
+    domain = TextField(
+        max_length=64, required=False, default="", allow_blank=True, help_text="Yours if absent."
+    )
+    role = serializers.ChoiceField(choices=ROLES, required=False, default=Role.USER.value)
+    password = TextField(
+        max_length=128,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Without one, the answer has a link that signs the person in once.",
+    )
+    projects = serializers.ListField(
+        child=TextField(max_length=64), required=False, default=list, max_length=MOST_PROJECTS
+    )
+
+
+class UserCreatedOut(UserOut):
+    sign_in_url = serializers.CharField(help_text="Shown this once, works once, within a day; may be empty.")
+
+
+class UserChangeInput(InputSerializer):
+    email = TextField(max_length=254, required=False)
+    name = TextField(max_length=120, required=False, allow_blank=True)
+    domain = TextField(max_length=64, required=False)
+    role = serializers.ChoiceField(choices=ROLES, required=False)
+
+
+class ReportLineOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    is_done = serializers.BooleanField()
+    sentence = serializers.CharField()
+
+
+class OffBoardingOut(serializers.Serializer[Any]):
+    asked_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+    folders = serializers.ChoiceField(choices=OffBoarding.Folders.values)
+    heir = serializers.CharField(source="heir.email", default="")
+    report = ReportLineOut(many=True)
+
+
+class ClosingOut(serializers.Serializer[Any]):
+    is_active = serializers.BooleanField()
+    affected = serializers.ListField(child=serializers.CharField())
+    offboarding = OffBoardingOut(allow_null=True)
+
+
+class CloseInput(InputSerializer):
+    folders = serializers.ChoiceField(
+        choices=OffBoarding.Folders.values, required=False, default=OffBoarding.Folders.KEEP.value
+    )
+    heir = TextField(
+        max_length=254,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="E-mail of who gets the folders.",
+    )
+
+
+class ManagedProjectOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    title = serializers.CharField()
+    domain = serializers.CharField(source="domain.name")
+    is_active = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+
+
+class ProjectCreateInput(InputSerializer):
+    name = TextField(max_length=64)
+    title = TextField(max_length=120, required=False, default="", allow_blank=True)
+    domain = TextField(
+        max_length=64, required=False, default="", allow_blank=True, help_text="Yours if absent."
+    )
+
+
+class DomainCreateInput(InputSerializer):
+    name = TextField(max_length=64)
+    title = TextField(max_length=120, required=False, default="", allow_blank=True)
+
+
+class NamedChangeInput(InputSerializer):
+    """Of a project or a domain."""
+
+    name = TextField(max_length=64, required=False)
+    title = TextField(max_length=120, required=False, allow_blank=True)
+    is_active = serializers.BooleanField(required=False, help_text="false: archived, or closed.")
+
+
+class ManagedDomainOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    title = serializers.CharField()
+    is_active = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+
+
+class MemberOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="user_id")
+    email = serializers.EmailField(source="user.email")
+    name = serializers.CharField(source="user.name")
+    role = serializers.ChoiceField(choices=PROJECT_ROLES)
+
+
+class MemberInput(InputSerializer):
+    email = TextField(max_length=254)
+    role = serializers.ChoiceField(choices=PROJECT_ROLES, required=False, default=ProjectRole.MEMBER.value)

@@ -1,0 +1,197 @@
+"""REST of projects with their members, and of domains."""
+
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import closing, services
+from accounts.api.people import STATES
+from accounts.api.people_serializers import (
+    DomainCreateInput,
+    ManagedDomainOut,
+    ManagedProjectOut,
+    MemberInput,
+    MemberOut,
+    NamedChangeInput,
+    ProjectCreateInput,
+)
+from accounts.authority import Action
+from accounts.models import Domain, Membership, Project
+from accounts.roles import ProjectRole
+from accounts.selectors import (
+    access_domain,
+    access_member,
+    access_project,
+    domain_named,
+    known_projects,
+    person_of_domain,
+    visible_domains,
+)
+from common.api import ErrorOut, actor_of
+from common.idempotency import takes_idempotency_key
+
+
+class NamedFilter(filters.FilterSet):
+    q = filters.CharFilter(method="narrow", label="Part of the name or the title.", max_length=100)
+    state = filters.ChoiceFilter(choices=STATES, method="in_state")
+
+    def narrow(self, rows: QuerySet[Any], name: str, text: str) -> QuerySet[Any]:
+        return rows.filter(Q(name__icontains=text) | Q(title__icontains=text))
+
+    def in_state(self, rows: QuerySet[Any], name: str, state: str) -> QuerySet[Any]:
+        return rows.filter(is_active=state == "open")
+
+
+class ProjectFilter(NamedFilter):
+    domain = filters.CharFilter(field_name="domain__name", max_length=64)
+
+    class Meta:
+        model = Project
+        fields = ("q", "state", "domain")
+
+
+class DomainFilter(NamedFilter):
+    class Meta:
+        model = Domain
+        fields = ("q", "state")
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_projects"))
+class ProjectListView(ListAPIView[Project]):
+    """Projects that you can see: your own; administrators see those that they manage, archived ones too."""
+
+    serializer_class = ManagedProjectOut
+    filterset_class = ProjectFilter
+    queryset = Project.objects.none()
+
+    def get_queryset(self) -> QuerySet[Project]:
+        return known_projects(actor_of(self.request))
+
+    @extend_schema(
+        operation_id="create_project", request=ProjectCreateInput, responses={201: ManagedProjectOut}
+    )
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Make a project, as an administrator of the domain."""
+        asked = ProjectCreateInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor, wanted = actor_of(request), dict(asked.validated_data)
+        domain = domain_named(actor, wanted.pop("domain"))
+        project = services.create_project(actor=actor, domain=domain, **wanted)
+        return Response(ManagedProjectOut(project).data, status=201)
+
+
+class ProjectView(APIView):
+    @extend_schema(operation_id="read_project", responses={200: ManagedProjectOut})
+    def get(self, request: Request, project_id: int) -> Response:
+        """One project."""
+        return Response(ManagedProjectOut(access_project(actor_of(request), project_id, Action.VIEW)).data)
+
+    @extend_schema(
+        operation_id="change_project", request=NamedChangeInput, responses={200: ManagedProjectOut}
+    )
+    def patch(self, request: Request, project_id: int) -> Response:
+        """Change a project, archive it (`is_active` false) or take it into use again. Live sessions must end before."""
+        actor = actor_of(request)
+        access_project(actor, project_id, Action.EDIT)
+        asked = NamedChangeInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        project = closing.update_project(actor=actor, project_id=project_id, **asked.validated_data)
+        return Response(ManagedProjectOut(project).data)
+
+    @extend_schema(operation_id="purge_project", responses={204: None})
+    def delete(self, request: Request, project_id: int) -> Response:
+        """Purge an archived project that has neither folders nor sessions in its history."""
+        closing.purge_project(actor=actor_of(request), project_id=project_id)
+        return Response(status=204)
+
+
+@extend_schema_view(
+    get=extend_schema(operation_id="list_members", responses={200: MemberOut(many=True), 403: ErrorOut})
+)
+class MemberListView(ListAPIView[Membership]):
+    """Who is in a project that you manage."""
+
+    serializer_class = MemberOut
+    filterset_fields = ("role",)
+    queryset = Membership.objects.none()
+
+    def get_queryset(self) -> QuerySet[Membership]:
+        if getattr(self, "swagger_fake_view", False):
+            return Membership.objects.none()
+        project_id = self.kwargs["project_id"]
+        project = access_project(actor_of(self.request), project_id, Action.MANAGE_MEMBERS)
+        return project.memberships.select_related("user").order_by("user__email")
+
+    @extend_schema(operation_id="add_member", request=MemberInput, responses={201: MemberOut})
+    @takes_idempotency_key
+    def post(self, request: Request, project_id: int) -> Response:
+        """Take a person of the domain into the project; again with another role, it changes the role."""
+        actor = actor_of(request)
+        project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
+        asked = MemberInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        user = person_of_domain(project, asked.validated_data["email"])
+        role = ProjectRole(asked.validated_data["role"])
+        membership = services.add_member(actor=actor, project=project, user=user, role=role)
+        return Response(MemberOut(membership).data, status=201)
+
+
+class MemberView(APIView):
+    @extend_schema(operation_id="remove_member", responses={204: None})
+    def delete(self, request: Request, project_id: int, user_id: int) -> Response:
+        """Take a person out of the project. Their sessions in it are not stopped; they can enter them no more."""
+        actor = actor_of(request)
+        membership = access_member(actor, project_id, user_id)
+        services.remove_member(actor=actor, project=membership.project, user=membership.user)
+        return Response(status=204)
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_domains"))
+class DomainListView(ListAPIView[Domain]):
+    """Your domain; superadmins see all."""
+
+    serializer_class = ManagedDomainOut
+    filterset_class = DomainFilter
+    queryset = Domain.objects.none()
+
+    def get_queryset(self) -> QuerySet[Domain]:
+        return visible_domains(actor_of(self.request))
+
+    @extend_schema(operation_id="create_domain", request=DomainCreateInput, responses={201: ManagedDomainOut})
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Make a domain, as a superadmin."""
+        asked = DomainCreateInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        domain = services.create_domain(actor=actor_of(request), **asked.validated_data)
+        return Response(ManagedDomainOut(domain).data, status=201)
+
+
+class DomainView(APIView):
+    @extend_schema(operation_id="read_domain", responses={200: ManagedDomainOut})
+    def get(self, request: Request, domain_id: int) -> Response:
+        """One domain."""
+        return Response(ManagedDomainOut(access_domain(actor_of(request), domain_id, Action.VIEW)).data)
+
+    @extend_schema(operation_id="change_domain", request=NamedChangeInput, responses={200: ManagedDomainOut})
+    def patch(self, request: Request, domain_id: int) -> Response:
+        """Change a domain, close it (`is_active` false) or open it again, as a superadmin."""
+        actor = actor_of(request)
+        access_domain(actor, domain_id, Action.EDIT)
+        asked = NamedChangeInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        domain = closing.update_domain(actor=actor, domain_id=domain_id, **asked.validated_data)
+        return Response(ManagedDomainOut(domain).data)
+
+    @extend_schema(operation_id="purge_domain", responses={204: None})
+    def delete(self, request: Request, domain_id: int) -> Response:
+        """Purge a closed domain without people, projects and history."""
+        closing.purge_domain(actor=actor_of(request), domain_id=domain_id)
+        return Response(status=204)

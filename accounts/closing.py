@@ -1,0 +1,136 @@
+"""Changing, archiving and purging projects and domains."""
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+from guardian.models import UserObjectPermission
+
+from accounts import holdings
+from accounts.authority import Action
+from accounts.models import Domain, Project
+from accounts.selectors import access_domain, access_project
+from accounts.services import clean, lock_people
+from common import audit
+from common.actors import Actor
+from common.errors import Conflict
+
+
+@transaction.atomic
+def update_project(
+    *,
+    actor: Actor,
+    project_id: int,
+    name: str | None = None,
+    title: str | None = None,
+    is_active: bool | None = None,
+) -> Project:
+    """Another name or title, None leaves it; `is_active` False archives it: nobody works in it any more, and everything
+    stays. Raises NotFound, PermissionDenied, InvalidInput, Conflict (sessions are live in it)."""
+    Project.objects.select_for_update().filter(pk=project_id).first()
+    project = access_project(actor, project_id, Action.EDIT)
+    if is_active is not None and is_active != project.is_active:
+        access_project(actor, project_id, Action.CLOSE)
+        _check_can_close(project, is_active=is_active)
+    changes = _apply(project, name=name, title=title, is_active=is_active)
+    audit.record(actor=actor, action="accounts.update_project", target=project, changes=changes)
+    return project
+
+
+@transaction.atomic
+def purge_project(*, actor: Actor, project_id: int) -> None:
+    """Remove an archived project that nothing refers to. Raises NotFound, PermissionDenied, Conflict."""
+    Project.objects.select_for_update().filter(pk=project_id).first()
+    project = access_project(actor, project_id, Action.PURGE)
+    if project.is_active:
+        raise Conflict(
+            _("The project “{name}” is in use.").format(name=project.name), hint=_("Archive it first.")
+        )
+    if remains := holdings.history_of(project):
+        raise _still_needed(project.name, remains)
+
+    audit.record(actor=actor, action="accounts.purge_project", target=project)
+    _forget_permissions("project", project.pk)
+    project.delete()
+
+
+@transaction.atomic
+def update_domain(
+    *,
+    actor: Actor,
+    domain_id: int,
+    name: str | None = None,
+    title: str | None = None,
+    is_active: bool | None = None,
+) -> Domain:
+    """The same for a domain. Closed, its people cannot sign in, and everything stays."""
+    superadmins = lock_people(actor).values()
+    Domain.objects.select_for_update().filter(pk=domain_id).first()
+    domain = access_domain(actor, domain_id, Action.EDIT)
+    if is_active is not None and is_active != domain.is_active:
+        access_domain(actor, domain_id, Action.CLOSE)
+        _check_can_close(domain, is_active=is_active)
+    elsewhere = (user for user in superadmins if user.domain_id != domain_id and user.domain.is_active)
+    if domain.is_active and is_active is False and not any(user.is_superuser for user in elsewhere):
+        raise Conflict(
+            _("All superadmins are of the domain “{name}”; closed, nobody could open it again.").format(
+                name=domain.name
+            ),
+            hint=_("Make somebody of another domain a superadmin first."),
+        )
+    changes = _apply(domain, name=name, title=title, is_active=is_active)
+    audit.record(actor=actor, action="accounts.update_domain", target=domain, changes=changes)
+    return domain
+
+
+@transaction.atomic
+def purge_domain(*, actor: Actor, domain_id: int) -> None:
+    """Remove a closed domain without people, projects and history. Raises NotFound, PermissionDenied, Conflict."""
+    Domain.objects.select_for_update().filter(pk=domain_id).first()
+    domain = access_domain(actor, domain_id, Action.PURGE)
+    if domain.is_active:
+        raise Conflict(_("The domain “{name}” is open.").format(name=domain.name), hint=_("Close it first."))
+    remains = holdings.history_of(domain)
+    if people := domain.users.count():
+        remains.append(_("people: {count}").format(count=people))
+    if projects := domain.projects.count():
+        remains.append(_("projects: {count}").format(count=projects))
+    if remains:
+        raise _still_needed(domain.name, remains)
+
+    audit.record(actor=actor, action="accounts.purge_domain", target=domain)
+    _forget_permissions("domain", domain.pk)
+    domain.delete()
+
+
+def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, str | bool]:
+    """Write what was given; what of it is new."""
+    changes = {
+        field: value
+        for field, value in wanted.items()
+        if value is not None and value != getattr(owner, field)
+    }
+    for field, value in changes.items():
+        setattr(owner, field, value)
+    clean(owner)
+    if changes:
+        owner.save(update_fields=list(changes))
+    return changes
+
+
+def _check_can_close(owner: Project | Domain, *, is_active: bool) -> None:
+    objections = [] if is_active else holdings.objections_to_closing(owner)
+    if objections:
+        raise Conflict(" ".join(objections), hint=_("Stop what runs there, or wait until it ends."))
+
+
+def _still_needed(name: str, remains: list[str]) -> Conflict:
+    return Conflict(
+        _("“{name}” cannot be purged, because it still has {what}.").format(
+            name=name, what=", ".join(remains)
+        ),
+        hint=_("What is closed harms nobody: leave it closed."),
+    )
+
+
+def _forget_permissions(model: str, object_id: int) -> None:
+    granted = UserObjectPermission.objects.filter(object_pk=str(object_id))
+    granted.filter(content_type__app_label="accounts", content_type__model=model).delete()

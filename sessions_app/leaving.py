@@ -1,0 +1,61 @@
+"""What becomes of sessions when their person leaves, and why a project or a domain cannot be closed while some are live."""
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.utils.translation import gettext_noop, ngettext
+
+from accounts import holdings
+from accounts.holdings import Item, Owner
+from accounts.models import Domain, OffBoarding, Project, User
+from common.actors import Actor
+from common.kept_sentences import KeptSentence
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet
+from sessions_app.services import end_asked
+
+SHOWN = 3
+
+
+def register() -> None:
+    """Sessions first: a folder that one of them mounts cannot be deleted."""
+    label = gettext_noop("session “{name}”")
+    holdings.register(holdings.Step("sessions", label, 10, live_items, end_session, objection, history))
+
+
+def live_items(user: User) -> Sequence[Item]:
+    rows = ComputeSession.objects.live().filter(owner=user).order_by("created_at")
+    return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
+
+
+def end_session(case: OffBoarding, session_id: str, actor: Actor) -> KeptSentence | None:
+    with transaction.atomic():
+        session = ComputeSession.objects.select_for_update().get(pk=session_id)
+        if session.is_live:
+            session = end_asked(session, actor=actor)
+    return None if session.is_live else KeptSentence(gettext_noop("Has ended."))
+
+
+def objection(owner: Project | Domain) -> str:
+    live = _sessions_of(owner).live()
+    names = ", ".join(
+        f"“{name}”" for name in live.order_by("created_at").values_list("name", flat=True)[:SHOWN]
+    )
+    count = live.count() if names else 0
+    return (
+        ngettext(
+            "{count} session is live there: {names}.", "{count} sessions are live there: {names}.", count
+        ).format(count=count, names=names + (" …" if count > SHOWN else ""))
+        if count
+        else ""
+    )
+
+
+def history(owner: Owner) -> str:
+    count = _sessions_of(owner).count()
+    return ngettext("{count} session", "{count} sessions", count).format(count=count) if count else ""
+
+
+def _sessions_of(owner: Owner) -> ComputeSessionQuerySet:
+    field = {User: "owner", Project: "project", Domain: "domain"}[type(owner)]
+    sessions: ComputeSessionQuerySet = ComputeSession.objects.filter(**{field: owner})
+    return sessions

@@ -1,0 +1,106 @@
+"""What becomes of folders when their person leaves: they stay, go to somebody else, or are deleted."""
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+
+from accounts import holdings
+from accounts.holdings import Item, Owner
+from accounts.models import Domain, OffBoarding, Project, User
+from common import audit
+from common.actors import Actor
+from common.errors import Conflict, NotFound
+from common.kept_sentences import KeptSentence
+from vfolders import lifecycle, services
+from vfolders.models import VFolder
+from vfolders.states import FolderState
+
+MOST_TRIES = 100
+LONGEST_STEM = 48
+KEPT = KeptSentence(gettext_noop("Stays with the closed account."))
+DELETED = KeptSentence(gettext_noop("Is deleted."))
+
+
+def register() -> None:
+    label = gettext_noop("folder “{name}”")
+    holdings.register(holdings.Step("folders", label, 20, items, settle, lambda owner: "", history))
+
+
+def items(user: User) -> Sequence[Item]:
+    rows = VFolder.objects.filter(owner=user, state=FolderState.READY.value).order_by("name")
+    return [Item(str(pk), name) for pk, name in rows.values_list("pk", "name")]
+
+
+def settle(case: OffBoarding, folder_id: str, actor: Actor) -> KeptSentence | None:
+    """Raises BerthError for what can be tried again."""
+    if case.folders == OffBoarding.Folders.DELETE:
+        return _delete(UUID(folder_id), actor)
+    if case.folders == OffBoarding.Folders.HAND_OVER:
+        if case.heir is None or not case.heir.is_active:
+            return KeptSentence(
+                gettext_noop("Stays with the closed account: who should get it has left, too.")
+            )
+        return hand_over(folder_id=UUID(folder_id), heir=case.heir, actor=actor)
+    return KEPT
+
+
+def hand_over(*, folder_id: UUID, heir: User, actor: Actor) -> KeptSentence:
+    """Make `heir` the owner; where they have a folder of that name, it gets another. Done again, it changes nothing."""
+    with transaction.atomic():
+        folder = (
+            VFolder.objects.select_for_update(of=("self",))
+            .select_related("owner")
+            .filter(pk=folder_id)
+            .first()
+        )
+        if folder is None or folder.state != FolderState.READY:
+            return DELETED
+        if folder.owner_id != heir.pk:
+            folder.owner, before = heir, folder.owner
+            folder.name = _save_under_free_name(folder, before)
+            changes = {"from": str(before), "to": heir.email, "name": folder.name}
+            audit.record(actor=actor, action="vfolders.hand_over_folder", target=folder, changes=changes)
+            lifecycle.push_folder_change(folder)
+    arguments = {"heir": heir.email, "name": folder.name}
+    return KeptSentence(gettext_noop("Belongs to {heir} now, as “{name}”."), arguments)
+
+
+def history(owner: Owner) -> str:
+    """Folders that are being deleted count, too: their rows are there."""
+    field = {User: "owner", Project: "project", Domain: "domain"}[type(owner)]
+    count = VFolder.objects.filter(**{field: owner}).count()
+    return ngettext("{count} folder", "{count} folders", count).format(count=count) if count else ""
+
+
+def _delete(folder_id: UUID, actor: Actor) -> KeptSentence | None:
+    try:
+        services.delete_folder(actor=actor, folder_id=folder_id)
+    except NotFound:
+        pass
+    except Conflict:
+        return None  # a session that mounts it is being stopped
+    return DELETED
+
+
+def _save_under_free_name(folder: VFolder, before: User | None) -> str:
+    """The database says which name is free."""
+    for name in _names(folder.name, before):
+        try:
+            with transaction.atomic():
+                folder.name = name
+                folder.save(update_fields=["owner", "name"])
+            return name
+        except IntegrityError as error:
+            if "folder_name_of_owner" not in str(error):
+                raise
+    raise Conflict(_("There is no free name for the folder “{name}”.").format(name=folder.name))
+
+
+def _names(name: str, before: User | None) -> Iterator[str]:
+    yield name
+    stem = f"{name[:LONGEST_STEM]}-{before.pk if before else 0}"
+    yield stem
+    yield from (f"{stem}-{number}" for number in range(2, MOST_TRIES))
