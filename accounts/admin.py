@@ -16,6 +16,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy
 
 from accounts import offboarding, services
+from accounts.admin_policies import LimitedAdmin
+from accounts.limits import assign_policy
 from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
 from common import audit
@@ -41,7 +43,7 @@ class PersonChangeForm(forms.ModelForm):
 
     class Meta:
         model = User
-        fields = ("email", "name", "domain", "role", "is_active")
+        fields = ("email", "name", "domain", "role", "is_active", "policy")
 
 
 class MembershipForm(forms.ModelForm):
@@ -72,7 +74,7 @@ class PersonAdmin(UserAdmin):
     add_form = PersonCreationForm
     add_form_template = None
     fieldsets = (
-        (None, {"fields": ("email", "name", "domain", "role", "is_active")}),
+        (None, {"fields": ("email", "name", "domain", "role", "is_active", "policy")}),
         (gettext_lazy("Dates"), {"fields": ("created_at", "last_login")}),
     )
     add_fieldsets = ((None, {"fields": ("email", "name", "domain", "role", "password1", "password2")}),)
@@ -98,6 +100,7 @@ class PersonAdmin(UserAdmin):
             if "is_active" in form.changed_data:
                 act = offboarding.reopen_user if obj.is_active else offboarding.close_user
                 act(actor=actor, user_id=obj.pk)
+            assign_policy(actor=actor, target=User.objects.get(pk=obj.pk), policy=obj.policy)
             return
         password = form.cleaned_data["password1"]
         person = services.create_user(
@@ -117,8 +120,8 @@ class MembershipInline(admin.TabularInline):
 
 
 @admin.register(Project)
-class ProjectAdmin(KeptAdmin):
-    fields = ("domain", "name", "title", "is_active")
+class ProjectAdmin(LimitedAdmin, KeptAdmin):
+    fields = ("domain", "name", "title", "is_active", "policy")
     list_display = ("name", "title", "domain", "is_active")
     list_filter = ("is_active", "domain")
     list_select_related = ("domain",)
@@ -144,25 +147,23 @@ class ProjectAdmin(KeptAdmin):
 
 
 @admin.register(Domain)
-class DomainAdmin(KeptAdmin):
-    fields = ("name", "title", "is_active")
+class DomainAdmin(LimitedAdmin, KeptAdmin):
+    fields = ("name", "title", "is_active", "policy")
     list_display = ("name", "title", "is_active")
     search_fields = ("name", "title")
 
 
 @admin.register(KeyPair)
-class KeyPairAdmin(admin.ModelAdmin):
-    """To see who has tokens and to revoke them; nobody makes one for another."""
+class KeyPairAdmin(LimitedAdmin):
+    """To see who has tokens, to limit and to revoke them; nobody makes one for another."""
 
-    fields = readonly_fields = ("user", "name", "access_key", "created_at", "expires_at", "last_used_at")
+    readonly_fields = ("user", "name", "access_key", "created_at", "expires_at", "last_used_at")
+    fields = (*readonly_fields, "policy")
     list_display = ("access_key", "name", "user", "created_at", "expires_at", "last_used_at")
     list_select_related = ("user",)
     search_fields = ("access_key", "name", "user__email")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: KeyPair | None = None) -> bool:
         return False
 
     def delete_model(self, request: HttpRequest, obj: KeyPair) -> None:

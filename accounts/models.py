@@ -11,6 +11,7 @@ from django.db.models.functions import Lower
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.policies import ResourcePolicy
 from accounts.roles import PROJECT_ROLE_TITLES, ProjectRole, Role
 from common import clock
 
@@ -28,6 +29,9 @@ class Domain(models.Model):
     name = models.CharField(max_length=64, unique=True, validators=[name_validator])
     title = models.CharField(max_length=120, blank=True)
     is_active = models.BooleanField(default=True)
+    policy = models.ForeignKey(
+        ResourcePolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="domains"
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -45,6 +49,9 @@ class Project(models.Model):
     name = models.CharField(max_length=64, validators=[name_validator])
     title = models.CharField(max_length=120, blank=True)
     is_active = models.BooleanField(default=True)
+    policy = models.ForeignKey(
+        ResourcePolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="projects"
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     members: models.ManyToManyField["User", "Membership"] = models.ManyToManyField(
         "User", through="Membership", related_name="projects"
@@ -80,6 +87,9 @@ class User(AbstractBaseUser, PermissionsMixin):
         max_length=20, choices=[(role.value, role.value) for role in Role], default=Role.USER.value
     )
     is_active = models.BooleanField(default=True)
+    policy = models.ForeignKey(
+        ResourcePolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="users"
+    )
     language = models.CharField(
         max_length=10, blank=True, help_text="Of the pages; empty: as the browser asks."
     )
@@ -167,6 +177,9 @@ class KeyPair(models.Model):
     access_key = models.CharField(max_length=24, unique=True)
     secret_hash = models.CharField(max_length=64)
     is_active = models.BooleanField(default=True)
+    policy = models.ForeignKey(
+        ResourcePolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="keypairs"
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)

@@ -15,7 +15,9 @@ from guardian.shortcuts import assign_perm
 from accounts import authority, tokens
 from accounts.authority import Action
 from accounts.holdings import tied_by
+from accounts.limits import default_policy, demand_room, own_scope
 from accounts.models import Domain, KeyPair, Membership, Project, SignInLink, User
+from accounts.quota import Limit, hits
 from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ROLE_TITLES, ProjectRole, Role
 from accounts.selectors import (
     access_keypair,
@@ -29,9 +31,8 @@ from accounts.selectors import (
 )
 from common import audit, clock
 from common.actors import Actor
-from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 
-KEYPAIRS_PER_USER = 50
 SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
 
 
@@ -69,7 +70,7 @@ def create_user(
     standing = standing_of(actor)
     if Action.CREATE not in authority.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
         raise _refused_role(role) if standing.role is Role.DOMAIN_ADMIN else _refused_person(domain)
-    user = User(email=email.lower(), name=name, domain=domain, role=role.value)
+    user = User(email=email.lower(), name=name, domain=domain, role=role.value, policy=default_policy())
     _set_password(user, password)
     clean(user)
 
@@ -236,11 +237,7 @@ def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = Non
     User.objects.select_for_update().get(pk=user.pk)
     maker = visible_keypairs(actor).filter(pk=actor.keypair_id or 0).first()
     ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
-    if KeyPair.objects.filter(user=user).count() >= KEYPAIRS_PER_USER:
-        raise LimitExceeded(
-            _("You have {count} tokens, the most allowed.").format(count=KEYPAIRS_PER_USER),
-            hint=_("Delete one first."),
-        )
+    demand_room(hits(own_scope(actor), {Limit.KEYPAIRS.value: 1}))
     secret = tokens.new_secret()
 
     keypair = KeyPair.objects.create(

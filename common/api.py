@@ -127,6 +127,28 @@ class ErrorOut(serializers.Serializer[Any]):
     fields = serializers.DictField(child=serializers.ListField(child=serializers.CharField()))  # type: ignore[assignment]
 
 
+class LimitOut(serializers.Serializer[Any]):
+    """A limit and how far it is used, in base units: cpu in millicores, devices in thousandths, bytes, seconds."""
+
+    limit = serializers.CharField(help_text="Like sessions, lifetime_s or, of one slot, slots.cpu.")
+    level = serializers.CharField(help_text="Where it stands: domain, project, user or keypair.")
+    scope = serializers.CharField(help_text="Name of that domain or project, e-mail, or name of the token.")
+    policy = serializers.CharField(help_text="The resource policy that says so.")
+    value = serializers.IntegerField()
+    used = serializers.IntegerField()
+    left = serializers.IntegerField()
+
+
+class LimitHitOut(LimitOut):
+    asked = serializers.IntegerField(help_text="What the request needs of it.")
+
+
+class LimitErrorOut(ErrorOut):
+    """A refusal for limits names all that are hit."""
+
+    limits = LimitHitOut(many=True, required=False)
+
+
 def actor_of(request: Any) -> Actor:
     """Who acts in this request (of Django or of DRF); ANONYMOUS if nobody is signed in."""
     user = request.user

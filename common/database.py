@@ -7,7 +7,7 @@ thread that asks it would wait for ever.
 from typing import ClassVar, TypeVar
 
 import psycopg
-from django.db import InterfaceError, OperationalError
+from django.db import IntegrityError, InterfaceError, OperationalError
 from django.utils.translation import gettext as _
 from psycopg.abc import PQGen
 
@@ -42,3 +42,9 @@ def database_lost() -> Unavailable:
         hint=_("What was just asked may have been done or not: look again in a minute."),
         code="database_lost",
     )
+
+
+def constraint_of(error: IntegrityError) -> str:
+    """The name of the constraint, or of our own rule, that refused a row; "" where it is not known."""
+    cause = error.__cause__
+    return (cause.diag.constraint_name or "") if isinstance(cause, psycopg.Error) else ""

@@ -3,6 +3,7 @@
 Text = what failed, the value, what to do. Raise the class that says what kind of refusal it is.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 
@@ -74,10 +75,24 @@ class TooLarge(BerthError):
 
 
 class LimitExceeded(BerthError):
-    """A limit or the size of the machines forbids it; the message names limit, use and request."""
+    """Limits or the size of the machines forbid it; the message names limit, use and request, `limits` has their numbers."""
 
     default_code = "limit_exceeded"
     http_status = 422
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        fields: dict[str, list[str]] | None = None,
+        limits: Sequence[Mapping[str, object]] = (),
+    ) -> None:
+        super().__init__(message, hint=hint, fields=fields)
+        self.limits = limits
+
+    def to_json(self) -> dict[str, object]:
+        return {**super().to_json(), "limits": list(self.limits)}
 
 
 class TooManyRequests(BerthError):

@@ -7,7 +7,8 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.negotiation import DefaultContentNegotiation
 
-from common.api import ErrorOut
+from common.api import ErrorOut, LimitErrorOut
+from common.errors import LimitExceeded
 from common.idempotency import HEADER
 
 REFUSALS = {
@@ -53,7 +54,8 @@ class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
     def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         for status in self._refusals():
-            answer = OpenApiResponse(ErrorOut, REFUSALS[status])
+            body = LimitErrorOut if status == LimitExceeded.http_status else ErrorOut
+            answer = OpenApiResponse(body, REFUSALS[status])
             bodies[str(status)] = self._get_response_for_code(  # type: ignore[no-untyped-call]
                 answer, str(status), ["application/json"]
             )

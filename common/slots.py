@@ -69,6 +69,10 @@ class ResourceSlots(Mapping[str, int]):
         return dict(self._amounts)
 
 
+def is_slot_name(text: str) -> bool:
+    return _SLOT_NAME.match(text) is not None
+
+
 def parse_bytes(text: object) -> int:
     """Bytes of "512m", "4g", "1.5 GiB" or a plain number of bytes; k, m, g, t, p are powers of 1024.
 
@@ -118,7 +122,7 @@ def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
     """What a person wrote ({"cpu": 1, "mem": "4g", "cuda": 1}) in base units. Raises ValueError."""
     amounts = {}
     for name, value in raw.items():
-        if not _SLOT_NAME.match(name):
+        if not is_slot_name(name):
             raise ValueError(
                 _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
                     name=quoted(name)

@@ -38,16 +38,17 @@ def commit_plan(plan: Plan) -> list[UUID]:
 
     Sessions that were cancelled since the snapshot are left out. Each placed session has its allocation rows,
     its kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the one global
-    order: group, sessions by id, agents by id, their slots. Raises GroupBusy, StalePlan; then nothing was
+    order: group, sessions by id, agents by id, their slots, what limits count. Raises GroupBusy, StalePlan; then nothing was
     written.
     """
     try:
         with transaction.atomic():
             _lock_group(plan)
-            placed = _place(plan.placements)
             _write_down(plan)
+            placed = _place(plan.placements)
     except IntegrityError as error:
-        # The database's own check of what an agent holds: unreachable while everybody takes the locks.
+        # The database's own checks: of what an agent holds, unreachable while everybody takes the locks; of what
+        # policies allow, where the tick of another group was faster.
         raise StalePlan(f"The database refused the plan of {plan.group_name}: {error}") from error
     return placed
 

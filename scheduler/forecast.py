@@ -1,8 +1,10 @@
 """What the next tick would do with one more session: the engine is asked, on the picture that a tick would have."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from uuid import uuid4
 
+from accounts.quota import Level
 from agents.models import Agent
 from common import clock
 from common.kept_sentences import KeptSentence
@@ -10,18 +12,24 @@ from common.languages import gettext_noop
 from common.slots import ResourceSlots
 from scheduler.engine import KernelRequest, PendingSession, plan
 from scheduler.reasons import sentence_for
-from scheduler.snapshot import read_snapshot
+from scheduler.snapshot import read_snapshot, scope_key
 from sessions_app.forecast import STARTS_NOW, Outlook
 
 STARTS = gettext_noop("Starts now on {agent}.")
 
 
-def foresee(group_id: int, architecture: str, slots: ResourceSlots) -> Outlook:
-    """The outlook of a session that would be enqueued now, behind all that wait. At most 5 queries. Nothing is kept
-    free for it: whoever asks first gets the room."""
-    snapshot, now = read_snapshot(group_id), clock.now()
+def foresee(
+    group_id: int, architecture: str, slots: ResourceSlots, scopes: Collection[tuple[Level, int]]
+) -> Outlook:
+    """The outlook of a session of these scopes that would be enqueued now, behind all that wait. At most 6 queries.
+    Nothing is kept free for it: whoever asks first gets the room."""
+    snapshot, now = read_snapshot(group_id, also=scopes), clock.now()
     asked = PendingSession(
-        id=uuid4(), enqueued_at=now, architecture=architecture, kernels=(KernelRequest(uuid4(), slots),)
+        id=uuid4(),
+        enqueued_at=now,
+        architecture=architecture,
+        kernels=(KernelRequest(uuid4(), slots),),
+        scopes=tuple(scope_key(*key) for key in scopes),
     )
     planned = plan(replace(snapshot, pending=(*snapshot.pending, asked)), now)
     for placement in planned.placements:
@@ -30,4 +38,5 @@ def foresee(group_id: int, architecture: str, slots: ResourceSlots) -> Outlook:
             return Outlook(agent, STARTS_NOW, KeptSentence(STARTS, {"agent": agent}))
     (deferral,) = (each for each in planned.deferrals if each.session_id == asked.id)
     sentence = sentence_for(deferral, snapshot.group_name)
-    return Outlook("", deferral.reason.value, sentence, deferral.position, deferral.best_agent)
+    room = ResourceSlots() if deferral.excess else deferral.best_agent
+    return Outlook("", deferral.reason.value, sentence, deferral.position, room)

@@ -81,6 +81,50 @@ def _fragmented(deferral: Deferral) -> _Said:
     return text, {"count": deferral.kernel_count, "each": each.to_json(), "in_all": in_all}
 
 
+# By level: what its sessions hold of what they may, and that one session asks for more than all may hold.
+_HELD = {
+    "domain": gettext_noop(
+        "Waits for {short}: sessions of the domain “{name}” hold {held}, and may hold {most}. It starts when some of"
+        " them end."
+    ),
+    "project": gettext_noop(
+        "Waits for {short}: sessions of the project “{name}” hold {held}, and may hold {most}. It starts when some of"
+        " them end."
+    ),
+    "user": gettext_noop(
+        "Waits for {short}: sessions of {name} hold {held}, and may hold {most}. It starts when some of them end."
+    ),
+    "keypair": gettext_noop(
+        "Waits for {short}: sessions of the token “{name}” hold {held}, and may hold {most}. It starts when some of"
+        " them end."
+    ),
+}
+_NEVER = {
+    "domain": gettext_noop(
+        "Asks for {short}, but all sessions of the domain “{name}” may hold only {most}: cancel it and ask for less."
+    ),
+    "project": gettext_noop(
+        "Asks for {short}, but all sessions of the project “{name}” may hold only {most}: cancel it and ask for less."
+    ),
+    "user": gettext_noop(
+        "Asks for {short}, but all sessions of {name} may hold only {most}: cancel it and ask for less."
+    ),
+    "keypair": gettext_noop(
+        "Asks for {short}, but all sessions of the token “{name}” may hold only {most}: cancel it and ask for less."
+    ),
+}
+
+
+def _limit_reached(deferral: Deferral) -> _Said:
+    excess = deferral.excess
+    if excess is None:
+        raise ValueError(f"The deferral of {deferral.session_id} names no limit.")
+    can_start = all(amount <= excess.limit[name] for name, amount in excess.asked.items())
+    text = (_HELD if can_start else _NEVER)[excess.allowance.level]
+    amounts = {"short": excess.asked, "held": excess.held, "most": excess.limit}
+    return text, {"name": excess.allowance.name, **amounts}
+
+
 def _short(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
     return {name: amount for name, amount in asked.items() if amount > room[name]}
 
@@ -95,5 +139,6 @@ SENTENCES: dict[ReasonCode, Callable[[Deferral], _Said]] = {
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
     ReasonCode.NEVER_FITS: _never_fits,
     ReasonCode.NO_CAPACITY: _no_capacity,
+    ReasonCode.LIMIT_REACHED: _limit_reached,
     ReasonCode.FRAGMENTED: _fragmented,
 }

@@ -1,32 +1,40 @@
 """Reads one resource group into the engine's picture of it."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 from operator import itemgetter
 
+from accounts.limits import ScopeIds, scopes_of
+from accounts.quota import Level, Limit, kind_of, slot_of
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.slots import ResourceSlots
-from scheduler.engine import AgentView, KernelRequest, PendingSession, Policy, Snapshot, Strategy
+from scheduler.engine import AgentView, Allowance, KernelRequest, PendingSession, Policy, Snapshot, Strategy
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.states import Status
 
+ScopeKey = tuple[Level, int]
 
-def read_snapshot(group_id: int) -> Snapshot:
-    """The group's agents and pending sessions. 4 queries, any number of rows.
 
-    The epoch is read first: whatever another tick commits during the reads makes the plan stale, and the
+def read_snapshot(group_id: int, also: Collection[ScopeKey] = ()) -> Snapshot:
+    """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold. 5 queries, any
+    number of rows; 4 where nothing waits.
+
+    The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
     commit finds that out. Raises ResourceGroup.DoesNotExist.
     """
     group = ResourceGroup.objects.only("name", "epoch", "strategy", "scheduler").get(pk=group_id)
+    scopes: set[ScopeKey] = set(also)
+    agents, pending = tuple(_agents(group_id)), tuple(_pending(group_id, scopes))
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
         epoch=group.epoch,
-        agents=tuple(_agents(group_id)),
-        pending=tuple(_pending(group_id)),
+        agents=agents,
+        pending=pending,
         strategy=Strategy(group.strategy),
         policy=Policy(group.scheduler),
+        allowances=tuple(_allowances(scopes)) if scopes else (),
     )
 
 
@@ -56,7 +64,21 @@ def _agents(group_id: int) -> Iterator[AgentView]:
         )
 
 
-def _pending(group_id: int) -> Iterator[PendingSession]:
+def scope_key(level: Level, scope_id: int) -> str:
+    """What the engine calls a scope."""
+    return f"{level}:{scope_id}"
+
+
+def _allowances(scopes: Collection[ScopeKey]) -> Iterator[Allowance]:
+    for scope in scopes_of(scopes):
+        limit = {slot_of(name): value for name, value in scope.limits.items() if kind_of(name) is Limit.SLOTS}
+        held = {slot_of(name): used for name, used in scope.used.items() if kind_of(name) is Limit.SLOTS}
+        if limit:
+            yield Allowance(scope_key(scope.level, scope.id), scope.level.value, scope.name, limit, held)
+
+
+def _pending(group_id: int, scopes: set[ScopeKey]) -> Iterator[PendingSession]:
+    """Adds to `scopes` those of the sessions."""
     kernels = (
         Kernel.objects.filter(
             session__resource_group_id=group_id, session__status=Status.PENDING.value, session__stops_at=None
@@ -69,16 +91,28 @@ def _pending(group_id: int) -> Iterator[PendingSession]:
             "session__priority",
             "session__requested_slots",
             "session__image__architecture",
+            "session__domain_id",
+            "session__project_id",
+            "session__owner_id",
+            "session__keypair_id",
         )
     )
     for session_id, rows in groupby(kernels.iterator(), key=itemgetter("session_id")):
         same_session = list(rows)  # each row repeats the columns of its session
         session = same_session[0]
         slots = ResourceSlots(session["session__requested_slots"])
+        keys = ScopeIds(
+            session["session__domain_id"],
+            session["session__project_id"],
+            session["session__owner_id"],
+            session["session__keypair_id"],
+        ).keys()
+        scopes.update(keys)
         yield PendingSession(
             id=session_id,
             enqueued_at=session["session__created_at"],
             architecture=session["session__image__architecture"],
             kernels=tuple(KernelRequest(row["pk"], slots) for row in same_session),
             priority=session["session__priority"],
+            scopes=tuple(scope_key(*key) for key in keys),
         )

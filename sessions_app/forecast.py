@@ -4,24 +4,20 @@ Nothing is written.
 Who decides lives a floor above: the scheduler registers a foreseer here, which asks its engine.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from accounts.limits import scope_ids
+from accounts.quota import Level
 from accounts.selectors import user_of
 from agents.selectors import SlotRoom, rooms
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
+from sessions_app.limits import demand_within_limits, own_session_limit
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
-from sessions_app.services import (
-    LIVE_SESSIONS_PER_USER,
-    ResolvedRequest,
-    check_fits_somewhere,
-    name_is_used,
-    resolve_request,
-    too_many_sessions,
-)
+from sessions_app.services import ResolvedRequest, check_fits_somewhere, name_is_used, resolve_request
 
 STARTS_NOW = "starts_now"
 
@@ -42,8 +38,8 @@ class Outlook:
         return bool(self.agent)
 
 
-# (id of the resource group, architecture, slots of the one kernel)
-Foreseer = Callable[[int, str, ResourceSlots], Outlook]
+# (id of the resource group, architecture, slots of the one kernel, scopes whose limits hold)
+Foreseer = Callable[[int, str, ResourceSlots, Collection[tuple[Level, int]]], Outlook]
 
 _foreseers: list[Foreseer] = []
 
@@ -55,7 +51,7 @@ class Forecast:
     resolved: ResolvedRequest
     outlook: Outlook
     live_sessions: int
-    live_limit: int
+    live_limit: int | None
     rooms: Mapping[str, SlotRoom]
 
 
@@ -65,21 +61,25 @@ def register(foreseer: Foreseer) -> None:
 
 
 def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
-    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 16 queries, any number of
+    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 17 queries, any number of
     folders, machines and waiting sessions."""
     resolved = resolve_request(actor, request)
     check_fits_somewhere(actor, resolved)
     user_of(actor)
+    scopes = demand_within_limits(actor, resolved.project, request)
     live_names = list(own_sessions(actor).live().values_list("name", flat=True))
-    if len(live_names) >= LIVE_SESSIONS_PER_USER:
-        raise too_many_sessions()
     if request.name in live_names:
         raise name_is_used(request.name)
     (foresee,) = _foreseers
     return Forecast(
         resolved=resolved,
-        outlook=foresee(resolved.group.pk, resolved.image.architecture, request.slots),
+        outlook=foresee(
+            resolved.group.pk,
+            resolved.image.architecture,
+            request.slots,
+            scope_ids(actor, resolved.project).keys(),
+        ),
         live_sessions=len(live_names),
-        live_limit=LIVE_SESSIONS_PER_USER,
+        live_limit=own_session_limit(scopes),
         rooms=rooms(actor, group_id=resolved.group.pk, architecture=resolved.image.architecture),
     )

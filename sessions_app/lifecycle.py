@@ -149,13 +149,13 @@ def _move(
             )
         )
         _set_fields(session, to=to, reason=reason, message=message, exit_code=exit_code, now=now)
+    if to.is_terminal:
+        _release(sessions)  # before the statuses: slots of agents are locked before what limits count (ADR 8)
     if len(sessions) == 1:  # nearly always; a list takes three times as long to put into words
         sessions[0].save(update_fields=_MOVED_FIELDS)
     else:
         ComputeSession.objects.bulk_update(sessions, _MOVED_FIELDS)
     SessionTransition.objects.bulk_create(history)
-    if to.is_terminal:
-        _release(sessions)
     for session, line in zip(sessions, history, strict=True):
         _tell(session, line)
     transaction.on_commit(lambda: pause(to))
@@ -190,8 +190,8 @@ def _set_fields(
 def _deadline(session: ComputeSession, to: Status, now: datetime) -> datetime | None:
     if to.is_terminal:
         return None
-    if to is Status.RUNNING and session.timeout_s:
-        return now + timedelta(seconds=session.timeout_s)
+    if to is Status.RUNNING and (asked := session.timeout_s or session.lifetime_s):
+        return now + timedelta(seconds=asked)
     return now + timedelta(seconds=DEADLINES_S[to])
 
 

@@ -22,10 +22,11 @@ _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
 # What rows show; what is not named here is read when somebody asks for it, with a query each.
 _SHOWN_IN_ROWS = (
     "name", "type", "status", "status_reason", "status_message", "exit_code", "image_reference", "requested_slots",
-    "queue_position", "stops_at", "deadline_at", "timeout_s", "outcome_reason", "host_label", "created_at", "ended_at",
-    "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
+    "queue_position", "stops_at", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "host_label",
+    "created_at", "ended_at", "project__name", "owner__email", "image__title", "image__reference", "image__apps",
+    "resource_group__name",
 )  # fmt: skip
-_KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")
+_KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")  # fmt: skip
 
 
 class SessionType(models.TextChoices):
@@ -67,6 +68,10 @@ class ComputeSession(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="sessions")
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="sessions")
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="sessions")
+    # The token that asked for it: it goes on counting against the policy of a token that is revoked meanwhile.
+    keypair = models.ForeignKey(
+        KeyPair, on_delete=models.DO_NOTHING, db_constraint=False, null=True, editable=False, related_name="+"
+    )
     resource_group = models.ForeignKey(ResourceGroup, on_delete=models.PROTECT, related_name="sessions")
     image = models.ForeignKey(ContainerImage, on_delete=models.PROTECT, related_name="sessions")
     image_reference = models.CharField(max_length=255)
@@ -85,10 +90,14 @@ class ComputeSession(models.Model):
     queue_position = models.PositiveIntegerField(null=True, editable=False)
 
     requested_slots = models.JSONField(help_text="Per kernel, base units.")
+    kernel_count = models.PositiveSmallIntegerField(default=1)
     shm_bytes = models.BigIntegerField()
     environment = models.JSONField(default=dict)
     command = models.TextField(blank=True)
     timeout_s = models.PositiveIntegerField(null=True)
+    lifetime_s = models.PositiveIntegerField(
+        null=True, editable=False, help_text="What its policies allowed when it was asked for."
+    )
     priority = models.SmallIntegerField(default=0)
     exit_code = models.IntegerField(null=True, editable=False)
 

@@ -41,7 +41,9 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,
-        "ends_at": session.deadline_at if session.is_running and session.timeout_s else None,
+        "ends_at": session.deadline_at
+        if session.is_running and (session.timeout_s or session.lifetime_s)
+        else None,
         "headline": headline(session) if session.owner_id == actor.user_id else "",
         "explanation": explanation(session),
         "short_explanation": short_explanation(session),

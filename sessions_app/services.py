@@ -12,13 +12,16 @@ from django.core.cache import cache
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from accounts.models import Project, User
+from accounts.limits import write_within_limits
+from accounts.models import Project
+from accounts.quota import Scope
 from accounts.selectors import access_usable_project, user_of
 from agents.models import ResourceGroup
 from agents.runtime.base import RuntimeFault
 from agents.selectors import access_resource_group, capacities_by_group, runtime_of
 from common import audit, clock
 from common.actors import Actor
+from common.database import constraint_of
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from common.events import announce
@@ -31,6 +34,7 @@ from images.models import ContainerImage
 from images.selectors import access_image
 from sessions_app import lifecycle
 from sessions_app.events import SessionEnqueued
+from sessions_app.limits import demand_within_limits, longest_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition
 from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
@@ -40,9 +44,7 @@ from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
 from vfolders.services import hold_folders
 
-LIVE_SESSIONS_PER_USER = 200
 APP_START_S = 10
-"""Not a quota: it keeps a program in a loop from filling the queue that all others wait in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,33 +70,22 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
     resolved = resolve_request(actor, request)
     check_fits_somewhere(actor, resolved)
 
+    def check() -> list[Scope]:
+        return demand_within_limits(actor, resolved.project, request)
+
+    def write(scopes: list[Scope]) -> ComputeSession:
+        session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes))
+        audit.record(actor=actor, action="sessions.enqueue_session", target=session)
+        announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
+        lifecycle.push_session_change(session)
+        return session
+
     try:
-        with transaction.atomic():
-            owner = demand_room_for_one_more(actor)
-            session = _insert_session(actor, owner, resolved)
-            audit.record(actor=actor, action="sessions.enqueue_session", target=session)
-            announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
-            lifecycle.push_session_change(session)
+        return write_within_limits(check, write)
     except IntegrityError as error:
-        if "live_session_name_of_owner" in str(error):
+        if constraint_of(error) == "live_session_name_of_owner":
             raise name_is_used(request.name) from error
         raise
-    return session
-
-
-def demand_room_for_one_more(actor: Actor) -> User:
-    """The person, who waits if they ask twice at the same moment. Raises LimitExceeded with too many live sessions."""
-    owner = user_of(actor, is_locked=True)
-    if own_sessions(actor).live().count() >= LIVE_SESSIONS_PER_USER:
-        raise too_many_sessions()
-    return owner
-
-
-def too_many_sessions() -> LimitExceeded:
-    return LimitExceeded(
-        _("You have {count} live sessions, the most allowed.").format(count=LIVE_SESSIONS_PER_USER),
-        hint=_("Stop one first, or wait until one ends."),
-    )
 
 
 def name_is_used(name: str) -> Conflict:
@@ -167,8 +158,8 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
     raise LimitExceeded(sentence, hint=hint, fields={"resources": [f"{sentence} {hint}"]})
 
 
-def _insert_session(actor: Actor, owner: User, resolved: ResolvedRequest) -> ComputeSession:
-    request, now = resolved.request, clock.now()
+def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None) -> ComputeSession:
+    request, now, owner = resolved.request, clock.now(), user_of(actor)
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     session = ComputeSession.objects.create(
         name=request.name,
@@ -176,6 +167,7 @@ def _insert_session(actor: Actor, owner: User, resolved: ResolvedRequest) -> Com
         owner=owner,
         project=resolved.project,
         domain_id=resolved.project.domain_id,
+        keypair_id=actor.keypair_id,
         resource_group=resolved.group,
         image=resolved.image,
         image_reference=resolved.image.reference,
@@ -188,6 +180,7 @@ def _insert_session(actor: Actor, owner: User, resolved: ResolvedRequest) -> Com
         environment=dict(request.environment),
         command=request.command,
         timeout_s=request.timeout_s,
+        lifetime_s=lifetime_s,
         host_label=new_host_label(),
         app_token=secrets.token_hex(24),
         created_at=now,

@@ -8,12 +8,14 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
+from accounts.limits import ScopeIds, demand_room, scopes_of, write_within_limits
 from accounts.models import Project
+from accounts.quota import Limit, hits
 from accounts.selectors import access_usable_project, user_of
 from common import audit
 from common.actors import SYSTEM, Actor
 from common.dispatch import TaskName, enqueue_on_commit
-from common.errors import BerthError, Conflict, InvalidInput
+from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded
 from vfolders import lifecycle
 from vfolders.guards import objection_to_deletion
 from vfolders.models import StorageHost, VFolder
@@ -38,20 +40,27 @@ def ensure_default_host() -> StorageHost:
 def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "") -> VFolder:
     """An empty folder of the actor, or of one of the actor's projects if `project` names it.
 
-    Raises InvalidInput, NotFound, PermissionDenied, Conflict (the name is taken), StorageUnavailable.
+    Raises InvalidInput, NotFound, PermissionDenied, LimitExceeded, Conflict (the name is taken), StorageUnavailable.
     """
     found_project = access_usable_project(actor, project) if project else None
     found_host = access_storage_host(host)
     folder = _new_folder(actor, _checked_name(name), found_project, found_host)
 
+    def check() -> None:
+        whose = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id)
+        demand_room(hits(scopes_of(whose.keys()), {Limit.FOLDERS.value: 1}))
+
+    def write(_nothing: None) -> None:
+        folder.save(force_insert=True)
+        audit.record(actor=actor, action="vfolders.create_folder", target=folder)
+        lifecycle.push_folder_change(folder)
+
+    check()
     # The directory first: if the row then fails, an empty directory with a random name is left, which harms nobody.
     storage_of(folder).create_folder(folder.pk)
     try:
-        with transaction.atomic():
-            folder.save(force_insert=True)
-            audit.record(actor=actor, action="vfolders.create_folder", target=folder)
-            lifecycle.push_folder_change(folder)
-    except IntegrityError as error:
+        write_within_limits(check, write)
+    except (IntegrityError, LimitExceeded) as error:
         storage_of(folder).delete_folder(folder.pk)
         if "folder_name_of" not in str(error):
             raise

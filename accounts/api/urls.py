@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from accounts.api.limits import LimitListView
 from accounts.api.people import UserClosingView, UserListView, UserView
 from accounts.api.projects import (
     DomainListView,
@@ -24,6 +25,7 @@ urlpatterns = [
     path("projects/<int:project_id>/members/<int:user_id>/", MemberView.as_view(), name="api-member"),
     path("domains/", DomainListView.as_view(), name="api-domains"),
     path("domains/<int:domain_id>/", DomainView.as_view(), name="api-domain"),
+    path("limits/", LimitListView.as_view(), name="api-limits"),
     path("keypairs/", KeyPairListView.as_view(), name="api-keypairs"),
     path("keypairs/<int:keypair_id>/", KeyPairView.as_view(), name="api-keypair"),
 ]

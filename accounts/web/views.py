@@ -10,8 +10,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import preferences, selectors, services
+from accounts.chosen_project import chosen_project
 from accounts.roles import ROLE_TITLES, Role
 from accounts.web.forms import TokenForm
+from accounts.web.limits import limits_card
 from common.api import actor_of
 from common.errors import BerthError
 from common.idempotency import once_a_form
@@ -86,6 +88,7 @@ def _profile_page(
         "role_title": _(ROLE_TITLES[Role(request.user.role)]),  # type: ignore[union-attr]
         "memberships": selectors.own_memberships(actor),
         "keypairs": selectors.visible_keypairs(actor),
+        "limits": limits_card(actor, chosen_project(request)),
         "form": form,
         "token": token,
     }

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
+from accounts.limits import own_scope
 from accounts.selectors import sees_everything
 from agents.group_rooms import GroupRoom, group_rooms
 from agents.models import Agent
@@ -20,10 +21,10 @@ from common.looks import Tone, look_of
 from common.pages import render_page_or_fragment
 from common.slots import CPU, MEM, ResourceSlots, format_slots
 from sessions_app import presenters
+from sessions_app.limits import own_session_limit
 from sessions_app.models import ComputeSession
 from sessions_app.own_use import held_by_group, own_live_sessions, use_of
 from sessions_app.queues import Queue, queues
-from sessions_app.services import LIVE_SESSIONS_PER_USER
 from sessions_app.states import LAUNCHING, Status
 
 SHOWN_SESSIONS = 6
@@ -37,7 +38,7 @@ UNWELL = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
 @require_GET
 @login_required
 def dashboard(request: HttpRequest) -> HttpResponse:
-    """The same view answers the fragment that follows changes. At most seven queries beside the frame's, nine for
+    """The same view answers the fragment that follows changes. At most eight queries beside the frame's, ten for
     superadmins, however much there is."""
     actor = actor_of(request)
     sessions = own_live_sessions(actor)
@@ -46,7 +47,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "tiles": tiles(sessions),
         "rows": [presenters.row(actor, session) for session in running_first(sessions)[:SHOWN_SESSIONS]],
         "more_sessions": max(0, len(sessions) - SHOWN_SESSIONS),
-        "live": share_of_limit(len(sessions), LIVE_SESSIONS_PER_USER),
+        "live": share_of_limit(len(sessions), own_session_limit(own_scope(actor))),
         "use": use,
         "used": meters(use.used, use.measured, only=(CPU, MEM)),
         "held": format_slots(use.held) if use.held else "",
@@ -84,10 +85,11 @@ def running_first(sessions: Iterable[ComputeSession]) -> list[ComputeSession]:
     return sorted(sessions, key=lambda session: (not session.is_running, session.queue_position or 0))
 
 
-def share_of_limit(used: int, limit: int) -> dict[str, Any]:
-    """How many of how many, as includes/meter.html shows them."""
-    percent = min(100, round(100 * used / limit))
-    tone = Tone.BAD if used >= limit else Tone.WARN if percent >= NEARLY_ALL_PERCENT else Tone.BUSY
+def share_of_limit(used: int, limit: int | None) -> dict[str, Any]:
+    """How many of how many, as includes/meter.html shows them; None: of any number."""
+    percent = 0 if limit is None else min(100, round(100 * used / limit)) if limit else 100
+    is_full = limit is not None and used >= limit
+    tone = Tone.BAD if is_full else Tone.WARN if percent >= NEARLY_ALL_PERCENT else Tone.BUSY
     return {"used": used, "limit": limit, "percent": percent, "tone": tone}
 
 

@@ -2,7 +2,9 @@
 
 from scheduler.engine.model import (
     AgentView,
+    Allowance,
     Deferral,
+    Excess,
     KernelPlacement,
     KernelRequest,
     PendingSession,
@@ -17,7 +19,9 @@ from scheduler.engine.planner import plan
 
 __all__ = [
     "AgentView",
+    "Allowance",
     "Deferral",
+    "Excess",
     "KernelPlacement",
     "KernelRequest",
     "PendingSession",

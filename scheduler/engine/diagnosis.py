@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from common.slots import ResourceSlots
+from scheduler.engine.allowances import Allowances
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import Deferral, PendingSession, ReasonCode, Snapshot
 from scheduler.engine.vectors import Layout
@@ -22,8 +23,11 @@ class Room:
 class Diagnosis:
     """Judges by what is free when the pass ends, one picture for all; equal needs are judged once."""
 
-    def __init__(self, snapshot: Snapshot, machines: Machines, layout: Layout) -> None:
+    def __init__(
+        self, snapshot: Snapshot, machines: Machines, layout: Layout, allowances: Allowances
+    ) -> None:
         self._snapshot = snapshot
+        self._allowances = allowances
         self._machines = machines
         self._layout = layout
         self._rooms: dict[tuple[str, int | None], tuple[Room, Room]] = {}
@@ -35,7 +39,10 @@ class Diagnosis:
         needs = (session.architecture, session.designated_agent_id, kernels)
         if needs not in self._known:
             self._known[needs] = self._judge(session)
-        return replace(self._known[needs], session_id=session.id, position=position)
+        deferral = replace(self._known[needs], session_id=session.id, position=position)
+        if excess := self._allowances.excess(session):
+            return replace(deferral, reason=ReasonCode.LIMIT_REACHED, excess=excess)
+        return deferral
 
     def _judge(self, session: PendingSession) -> Deferral:
         asked = _sum(kernel.slots for kernel in session.kernels)

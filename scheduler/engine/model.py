@@ -1,5 +1,6 @@
 """What the engine reads (Snapshot) and what it answers (Plan): frozen values, all amounts in base units."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -28,6 +29,7 @@ class ReasonCode(StrEnum):
     AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on takes none now
     NEVER_FITS = "never_fits"  # not even if everything in the group were free
     NO_CAPACITY = "no_capacity"  # more than the group has free
+    LIMIT_REACHED = "limit_reached"  # what its domain, project, owner or token may hold is in use
     FRAGMENTED = "fragmented"  # the group has that much free, but not where one kernel could have it
 
 
@@ -62,14 +64,41 @@ class PendingSession:
     kernels: tuple[KernelRequest, ...]
     priority: int = 0  # higher goes first
     designated_agent_id: int | None = None
+    scopes: tuple[str, ...] = ()  # keys of the allowances that it counts against, the widest first
 
     def __post_init__(self) -> None:
         if not self.kernels:
             raise ValueError(f"Session {self.id} has no kernel to place.")
 
+    @property
+    def asked(self) -> ResourceSlots:
+        """By all kernels together."""
+        return sum((kernel.slots for kernel in self.kernels), ResourceSlots())
+
     def may_run_on(self, agent: AgentView) -> bool:
         """Whether `agent` is one that could host this session, were there room."""
         return agent.architecture == self.architecture and self.designated_agent_id in (None, agent.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What all sessions of one scope may hold together, and hold now. A slot that `limit` does not have is unlimited."""
+
+    key: str
+    level: str  # domain, project, user or keypair
+    name: str
+    limit: Mapping[str, int]
+    held: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """A limit that a session would exceed: of the slots in question, what it asks, what is held and what may be."""
+
+    allowance: Allowance
+    asked: Mapping[str, int]
+    held: Mapping[str, int]
+    limit: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +112,7 @@ class Snapshot:
     pending: tuple[PendingSession, ...]
     strategy: Strategy = Strategy.CONCENTRATED
     policy: Policy = Policy.FIFO
+    allowances: tuple[Allowance, ...] = ()  # of scopes that limit what their sessions hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +145,7 @@ class Deferral:
     )
     best_agent: ResourceSlots  # what the agent nearest to that has free (never_fits: has at all)
     group: ResourceSlots  # what all its possible agents have free together (never_fits: have at all)
+    excess: Excess | None = None  # limit_reached: of what
 
 
 @dataclass(frozen=True, slots=True)

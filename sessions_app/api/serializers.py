@@ -162,7 +162,9 @@ class SessionCheckOut(serializers.Serializer[Any]):
     resource_group = serializers.CharField(source="resolved.group.name")
     room = serializers.DictField(source="rooms", child=SlotRoomOut(), help_text="By slot, in base units.")
     live_sessions = serializers.IntegerField(help_text="Yours, this one not among them.")
-    live_limit = serializers.IntegerField(help_text="The most you may have.")
+    live_limit = serializers.IntegerField(
+        allow_null=True, help_text="The most you may have; null: any number. /api/v1/limits/ has all limits."
+    )
 
 
 class TransitionOut(serializers.ModelSerializer[SessionTransition]):

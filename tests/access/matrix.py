@@ -104,6 +104,7 @@ POST   api-domains                         401        403        403        403 
 GET    api-domain                          401        404        200        200        200        200        200        200
 PATCH  api-domain                          401        404        403        403        403        403        403        200  title
 DELETE api-domain                          401        404        403        403        403        403        403        409
+GET    api-limits                          401        200        200        200        200        200        200        200
 GET    api-keypairs                        401        200        200        200        200        200        200        200
 POST   api-keypairs                        401        201        201        201        201        201        201        201  name
 DELETE api-keypair                         401        404        404        404        204        404        404        404
@@ -210,7 +211,8 @@ ADMIN_MODELS = {
     "accounts_user": {"add", "change"},
     "accounts_project": {"add", "change"},
     "accounts_domain": {"add", "change"},
-    "accounts_keypair": {"delete"},
+    "accounts_keypair": {"change", "delete"},
+    "accounts_resourcepolicy": {"add", "change", "delete"},
     "images_registry": {"add", "change", "delete"},
     "images_containerimage": {"change", "delete"},
     "agents_resourcegroup": {"add", "change", "delete"},

@@ -8,18 +8,19 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from accounts.policies import USUAL_LIMITS
 from agents.models import Agent
 from agents.states import AgentState
-from sessions_app import services
 from sessions_app.models import ComputeSession
 from tests.bad_input import UNREADABLE
 from tests.factories import api_client
 from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_limits import limit
 from tests.factories_sessions import GIB, Place, make_place
 
 pytestmark = pytest.mark.django_db
 SESSIONS, CHECK = "/api/v1/sessions/", "/api/v1/sessions/check/"
-MOST_QUERIES = 16
+MOST_QUERIES = 17
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_a_request_with_room_starts_now_and_says_where(place: Place, api: APICli
             },
         },
         "live_sessions": 1,
-        "live_limit": services.LIVE_SESSIONS_PER_USER,
+        "live_limit": USUAL_LIMITS["max_sessions"],
     }
     assert ComputeSession.objects.count() == 1
 
@@ -122,17 +123,45 @@ def test_it_refuses_in_the_words_of_creating(place: Place, api: APIClient, chang
     assert checked.json() == created.json()
 
 
-def test_too_many_live_sessions_are_told(
-    place: Place, api: APIClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_that_are_reached_are_told_with_their_numbers(place: Place, api: APIClient) -> None:
+    policy = limit(place.project, max_sessions=1)
     place.enqueue()
-    for module in ("services", "forecast"):
-        monkeypatch.setattr(f"sessions_app.{module}.LIVE_SESSIONS_PER_USER", 1)
 
-    answer = api.post(CHECK, place.request())
+    answers = [api.post(address, place.request(name="second")) for address in (CHECK, SESSIONS)]
 
-    assert answer.status_code == 422
-    assert "1 live sessions, the most allowed" in answer.json()["message"]
+    assert [answer.status_code for answer in answers] == [422, 422]
+    assert answers[0].json() == answers[1].json()
+    assert answers[0].json() == {
+        "code": "limit_exceeded",
+        "message": f"The project “{place.project.name}” has reached its limit of live sessions (1 of 1).",
+        "hint": "Stop a session first, or wait until one ends.",
+        "fields": {},
+        "limits": [
+            {
+                "limit": "sessions",
+                "level": "project",
+                "scope": place.project.name,
+                "policy": policy.name,
+                "value": 1,
+                "used": 1,
+                "left": 0,
+                "asked": 1,
+            }
+        ],
+    }
+
+
+def test_a_limit_that_others_use_up_makes_it_wait_in_the_words_of_the_scheduler(
+    place: Place, api: APIClient
+) -> None:
+    limit(place.owner, max_slots={"cpu": 2000})
+    place.run(resources={"cpu": 2, "mem": "1g"})
+
+    body = api.post(CHECK, place.request()).json()
+
+    assert (body["starts_now"], body["reason"], body["queue_position"]) == (False, "limit_reached", 1)
+    session = place.place()
+    assert str(session.status_message) == body["message"]
 
 
 def test_it_takes_a_fixed_number_of_queries(place: Place, api: APIClient, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, Not
 from common.models import AuditEntry
 from tests.conftest import People
 from tests.factories import PASSWORD, actor_for, make_domain, make_project, make_user
+from tests.factories_limits import limit
 
 pytestmark = pytest.mark.django_db
 
@@ -244,8 +245,8 @@ def test_a_keypair_made_with_a_token_ends_no_later_than_it(people: People) -> No
         assert made.expires_at == ends_at
 
 
-def test_keypairs_per_person_are_limited(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "KEYPAIRS_PER_USER", 1)
+def test_keypairs_per_person_are_limited(people: People) -> None:
+    limit(people.member, max_keypairs=1)
     services.create_keypair(actor=actor_for(people.member), name="one")
     with pytest.raises(LimitExceeded):
         services.create_keypair(actor=actor_for(people.member), name="two")
@@ -356,9 +357,9 @@ def test_two_superadmins_who_dismiss_each_other_at_once_leave_one() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_limit_of_keypairs_holds_under_concurrency(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "KEYPAIRS_PER_USER", 2)
+def test_the_limit_of_keypairs_holds_under_concurrency() -> None:
     user = make_user(member_of=make_project())
+    limit(user, max_keypairs=2)
     together(*[lambda: services.create_keypair(actor=actor_for(user), name="x")] * 5)
     assert KeyPair.objects.filter(user=user).count() == 2
     assert Membership.objects.filter(user=user).exists()

@@ -1,0 +1,118 @@
+"""Resource policies in Django admin, and whom they limit; each change is in the access log."""
+
+import re
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.limits import Limited, assign_policy
+from accounts.policies import ResourcePolicy
+from common import audit
+from common.api import actor_of
+from common.slots import MEM, MILLI, is_slot_name, parse_bytes, parse_milli
+from common.texts import quoted
+
+UNITS = ((2**40, "t"), (2**30, "g"), (2**20, "m"))
+EXAMPLE = gettext_lazy("Like “cpu=16, mem=64g, cuda=2”. What is not named is unlimited; cuda=0 forbids it.")
+
+
+class SlotsField(forms.CharField):
+    """Amounts of slots as people write them; kept in base units, zeros too: a zero forbids."""
+
+    def prepare_value(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return ", ".join(f"{name}={_typed(name, amount)}" for name, amount in value.items())
+
+    def clean(self, value: Any) -> dict[str, int]:
+        pairs = [pair.partition("=") for pair in re.split(r"[,\s]+", super().clean(value)) if pair]
+        try:
+            return {name: _amount(name, amount) for name, _equals, amount in pairs}
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool(self.prepare_value(initial or {}) != data)
+
+
+def _typed(name: str, amount: int) -> str:
+    if name != MEM:
+        return f"{amount / MILLI:g}"
+    unit = next(((size, sign) for size, sign in UNITS if amount and amount % size == 0), (1, ""))
+    return f"{amount // unit[0]}{unit[1]}"
+
+
+def _amount(name: str, amount: str) -> int:
+    if not is_slot_name(name):
+        raise ValueError(
+            _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
+                name=quoted(name)
+            )
+        )
+    return parse_bytes(amount) if name == MEM else parse_milli(name, amount)
+
+
+class PolicyForm(forms.ModelForm):
+    max_slots = SlotsField(required=False, help_text=EXAMPLE)
+    max_pending_slots = SlotsField(required=False, help_text=EXAMPLE)
+
+    class Meta:
+        model = ResourcePolicy
+        fields = (
+            "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
+            "max_containers", "max_lifetime_s", "max_idle_s", "max_priority", "max_folders", "max_folder_bytes",
+            "max_keypairs",
+        )  # fmt: skip
+
+
+@admin.register(ResourcePolicy)
+class PolicyAdmin(admin.ModelAdmin):
+    """Who is limited by it stands on top. A policy in use is not deleted, and nothing that runs ends by an edit."""
+
+    form = PolicyForm
+    readonly_fields = ("limits_whom",)
+    list_display = ("name", "is_default", "max_sessions", "limits_whom")
+    search_fields = ("name",)
+
+    def get_fields(self, request: HttpRequest, obj: ResourcePolicy | None = None) -> tuple[str, ...]:
+        return ("limits_whom", *PolicyForm.Meta.fields)
+
+    @admin.display(description=gettext_lazy("Limits whom"))
+    def limits_whom(self, policy: ResourcePolicy) -> str:
+        if policy._state.adding:
+            return "–"
+        return _("{domains} domains, {projects} projects, {users} users, {tokens} tokens").format(
+            domains=policy.domains.count(),
+            projects=policy.projects.count(),
+            users=policy.users.count(),
+            tokens=policy.keypairs.count(),
+        )
+
+    def save_model(self, request: HttpRequest, obj: ResourcePolicy, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        values = {name: [form.initial.get(name), form.cleaned_data[name]] for name in form.changed_data}
+        action = f"accounts.{'update' if change else 'create'}_policy"
+        audit.record(actor=actor_of(request), action=action, target=obj, changes=values)
+
+    def delete_model(self, request: HttpRequest, obj: ResourcePolicy) -> None:
+        audit.record(actor=actor_of(request), action="accounts.delete_policy", target=obj)
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: Any) -> None:
+        for policy in queryset:
+            self.delete_model(request, policy)
+
+
+class LimitedAdmin(admin.ModelAdmin):
+    """For what has a policy: it is assigned by the service, so that the access log has both names."""
+
+    def save_model(self, request: HttpRequest, obj: Limited, form: Any, change: bool) -> None:
+        policy = obj.policy
+        obj.policy_id = form.initial.get("policy") if change else None
+        super().save_model(request, obj, form, change)
+        if "policy" in form.fields:
+            assign_policy(actor=actor_of(request), target=obj, policy=policy)

@@ -1,0 +1,162 @@
+"""Limits of people: read with what is used of them, explained, and written. The arithmetic is in `quota`, the truth in the
+database (ADR 0024)."""
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from django.db import IntegrityError, connection, transaction
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from accounts.models import Domain, KeyPair, Project, User
+from accounts.policies import USUAL_LIMITS, LimitUse, ResourcePolicy, limits_of
+from accounts.quota import Level, Limit, LimitState, Scope, effective, kind_of, stands_at
+from accounts.selectors import require_superadmin
+from common import audit
+from common.actors import Actor
+from common.database import constraint_of
+from common.errors import LimitExceeded
+
+Limited = Domain | Project | User | KeyPair
+Checked = TypeVar("Checked")
+Written = TypeVar("Written")
+WITHIN_LIMITS = "within_limits"
+TRIES = 3
+HINTS = {
+    Limit.SESSIONS: gettext_noop("Stop a session first, or wait until one ends."),
+    Limit.PENDING_SESSIONS: gettext_noop("Wait until one of them starts, or cancel one."),
+    Limit.PENDING_SLOTS: gettext_noop("Wait until some of them start, or ask for less."),
+    Limit.KEYPAIRS: gettext_noop("Delete one first."),
+    Limit.FOLDERS: gettext_noop("Delete one first."),
+}
+# The field of a request that a limit is about.
+FIELDS = {
+    Limit.SLOTS: "resources",
+    Limit.PENDING_SLOTS: "resources",
+    Limit.LIFETIME: "timeout_s",
+    Limit.PRIORITY: "priority",
+}
+_SCOPES = f"""
+    SELECT scope.level, scope.id, scope.name, to_jsonb(policy.*),
+           (SELECT coalesce(jsonb_object_agg(resource, used), '{{}}') FROM {LimitUse._meta.db_table} AS use
+            WHERE use.level = scope.level AND use.scope_id = scope.id)
+    FROM (
+        SELECT 'domain' AS level, id, name, policy_id FROM {Domain._meta.db_table} WHERE id = ANY(%s)
+        UNION ALL SELECT 'project', id, name, policy_id FROM {Project._meta.db_table} WHERE id = ANY(%s)
+        UNION ALL SELECT 'user', id, email, policy_id FROM {User._meta.db_table} WHERE id = ANY(%s)
+        UNION ALL SELECT 'keypair', id, name, policy_id FROM {KeyPair._meta.db_table} WHERE id = ANY(%s)
+    ) AS scope
+    JOIN {ResourcePolicy._meta.db_table} AS policy ON policy.id = scope.policy_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeIds:
+    """Whose limits hold for something, from the domain to the keypair; None where there is none."""
+
+    domain: int | None = None
+    project: int | None = None
+    user: int | None = None
+    keypair: int | None = None
+
+    def keys(self) -> list[tuple[Level, int]]:
+        ids = zip(Level, (self.domain, self.project, self.user, self.keypair), strict=True)
+        return [(level, scope_id) for level, scope_id in ids if scope_id is not None]
+
+
+def scope_ids(actor: Actor, project: Project | None = None) -> ScopeIds:
+    """Whose limits hold for what `actor` does in `project`."""
+    domain_id = project.domain_id if project else actor.domain_id
+    return ScopeIds(domain_id, project.pk if project else None, actor.user_id, actor.keypair_id)
+
+
+def scopes_of(keys: Collection[tuple[Level, int]]) -> list[Scope]:
+    """Those of these scopes that have a policy, with what is used of it now. One query."""
+    ids = [[scope_id for at, scope_id in keys if at is level] for level in Level]
+    with connection.cursor() as cursor:
+        cursor.execute(_SCOPES, ids)
+        rows = cursor.fetchall()
+    return [
+        _scope(Level(level), scope_id, name, *map(json.loads, texts))
+        for level, scope_id, name, *texts in rows
+    ]
+
+
+def _scope(level: Level, scope_id: int, name: str, policy: dict[str, Any], used: dict[str, int]) -> Scope:
+    limits = {limit: value for limit, value in limits_of(policy).items() if stands_at(limit, level)}
+    return Scope(level, scope_id, name, policy["name"], limits, used)
+
+
+def own_scope(actor: Actor) -> list[Scope]:
+    """The actor's own policy with what is used of it; nothing for the system. One query."""
+    return scopes_of(ScopeIds(user=actor.user_id).keys())
+
+
+def limits_in(actor: Actor, project: Project | None = None) -> tuple[LimitState, ...]:
+    """The effective limits of whoever acts, in `project` or wherever they are. One query."""
+    return effective(scopes_of(scope_ids(actor, project).keys()))
+
+
+def limit_exceeded(states: Collection[LimitState]) -> LimitExceeded:
+    """The refusal that names all of these limits."""
+    fields: dict[str, list[str]] = {}
+    for state in states:
+        if field := FIELDS.get(kind_of(state.limit)):
+            fields.setdefault(field, []).append(state.refusal)
+    hints = dict.fromkeys(HINTS[kind] for state in states if (kind := kind_of(state.limit)) in HINTS)
+    usual = _("Ask for less, or ask an administrator for a higher limit.")
+    return LimitExceeded(
+        " ".join(state.refusal for state in states),
+        hint=" ".join(_(hint) for hint in hints) or usual,
+        fields=fields,
+        limits=[as_json(state) for state in states],
+    )
+
+
+def as_json(state: LimitState) -> dict[str, Any]:
+    return {name: getattr(state, name) for name in LimitState.__slots__}
+
+
+def write_within_limits(check: Callable[[], Checked], write: Callable[[Checked], Written]) -> Written:
+    """What `write` returns, done in a transaction. `check` refuses in words and hands on what it saw; where others were
+    faster and the database refuses, it is asked again, so that it finds what they took. Raises LimitExceeded."""
+    for _attempt in range(TRIES):
+        seen = check()
+        try:
+            with transaction.atomic():
+                return write(seen)
+        except IntegrityError as error:
+            if constraint_of(error) != WITHIN_LIMITS:
+                raise
+    raise LimitExceeded(_("Others took what was left at the same moment."), hint=_("Try again."))
+
+
+def default_policy() -> ResourcePolicy:
+    """What new people get: the policy that is marked so, else the one called “default”, which is made where there is none."""
+    marked = ResourcePolicy.objects.filter(is_default=True).first()
+    usual = {"is_default": True, **USUAL_LIMITS}
+    return marked or ResourcePolicy.objects.get_or_create(name="default", defaults=usual)[0]
+
+
+@transaction.atomic
+def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
+    """From now on `policy` limits `target`; None: nothing does. Whatever runs goes on, even above a limit."""
+    require_superadmin(actor)
+    model = type(target)
+    before = model._default_manager.select_for_update(of=("self",), no_key=True).select_related("policy")
+    was = before.get(pk=target.pk).policy
+    if was == policy:
+        return
+
+    target.policy = policy
+    target.save(update_fields=["policy"])
+    changes = {"before": was.name if was else None, "after": policy.name if policy else None}
+    audit.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
+
+
+def demand_room(states: Iterable[LimitState]) -> None:
+    """Raises LimitExceeded if any limit is hit."""
+    if found := tuple(states):
+        raise limit_exceeded(found)

@@ -1,0 +1,108 @@
+"""Resource policies, and the ledger of what is used of them (ADR 0024)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.quota import Level, Limit
+from common import clock
+from common.slots import MAX_AMOUNT, is_slot_name
+
+# What every person had before there were policies. They keep a program in a loop from filling the queue that all wait in.
+USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
+
+
+class ResourcePolicy(models.Model):
+    """Limits under one name, for any number of domains, projects, users and keypairs. Null, or a slot that is not named:
+    unlimited. Zero forbids."""
+
+    name = models.CharField(max_length=64, unique=True)
+    is_default = models.BooleanField(default=False, help_text=gettext_lazy("New people get it."))
+    max_slots = models.JSONField(default=dict, blank=True)
+    max_sessions = models.PositiveIntegerField(null=True, blank=True)
+    max_pending_sessions = models.PositiveIntegerField(null=True, blank=True)
+    max_pending_slots = models.JSONField(default=dict, blank=True)
+    max_containers = models.PositiveIntegerField(null=True, blank=True)
+    max_lifetime_s = models.PositiveIntegerField(null=True, blank=True)
+    max_idle_s = models.PositiveIntegerField(null=True, blank=True)
+    max_priority = models.SmallIntegerField(null=True, blank=True)
+    max_folders = models.PositiveIntegerField(null=True, blank=True)
+    max_folder_bytes = models.BigIntegerField(null=True, blank=True)
+    max_keypairs = models.PositiveIntegerField(null=True, blank=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ("name",)
+        verbose_name_plural = "resource policies"
+        constraints = (
+            models.UniqueConstraint(
+                fields=("is_default",), condition=Q(is_default=True), name="policy_one_default"
+            ),
+            models.CheckConstraint(
+                condition=Q(max_folder_bytes=None) | Q(max_folder_bytes__gte=0),
+                name="policy_folder_bytes_not_negative",
+            ),
+            models.CheckConstraint(
+                condition=Q(max_lifetime_s=None) | Q(max_lifetime_s__gt=0), name="policy_lifetime_is_time"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        for column in ("max_slots", "max_pending_slots"):
+            if not all(map(_is_amount, getattr(self, column).items())):
+                raise ValidationError({column: _("Give an amount for each slot.")})
+
+
+class LimitUse(models.Model):
+    """How much of one limit one scope uses now. Triggers keep it, and refuse what a policy does not allow; nothing of ours
+    writes it. No row: nothing is used."""
+
+    pk = models.CompositePrimaryKey("level", "scope_id", "resource")
+    level = models.CharField(max_length=10, choices=[(level.value, level.value) for level in Level])
+    scope_id = models.BigIntegerField()
+    resource = models.CharField(max_length=48)
+    used = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.used} {self.resource} of {self.level} {self.scope_id}"
+
+
+# The columns of single numbers, by limit; a test compares with the trigger.
+COLUMNS = {
+    Limit.SESSIONS: "max_sessions",
+    Limit.PENDING_SESSIONS: "max_pending_sessions",
+    Limit.CONTAINERS: "max_containers",
+    Limit.LIFETIME: "max_lifetime_s",
+    Limit.IDLE_TIMEOUT: "max_idle_s",
+    Limit.PRIORITY: "max_priority",
+    Limit.FOLDERS: "max_folders",
+    Limit.FOLDER_BYTES: "max_folder_bytes",
+    Limit.KEYPAIRS: "max_keypairs",
+}
+SLOT_COLUMNS = {Limit.SLOTS: "max_slots", Limit.PENDING_SLOTS: "max_pending_slots"}
+
+
+def limits_of(row: dict[str, Any]) -> dict[str, int]:
+    """The limits that a row of ResourcePolicy sets, by their names in accounts.quota."""
+    numbers = {limit.value: row[column] for limit, column in COLUMNS.items() if row[column] is not None}
+    return {**numbers, **dict(_slot_limits(row))}
+
+
+def _slot_limits(row: dict[str, Any]) -> Iterable[tuple[str, int]]:
+    for limit, column in SLOT_COLUMNS.items():
+        for slot, amount in row[column].items():
+            yield limit.of_slot(slot), amount
+
+
+def _is_amount(pair: tuple[str, Any]) -> bool:
+    name, amount = pair
+    is_whole = isinstance(amount, int) and not isinstance(amount, bool)
+    return is_slot_name(name) and is_whole and 0 <= amount <= MAX_AMOUNT

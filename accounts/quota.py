@@ -1,0 +1,233 @@
+"""The arithmetic of limits: what several scopes allow, what is used of it, and what a request would need. Pure.
+
+A limit has a name: `sessions`, `folders`, or of one slot, `slots.cpu`. Amounts are in base units. A name that a scope does
+not have is unlimited there.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from common.languages import gettext as _
+from common.languages import gettext_noop
+from common.slots import format_amount, format_bytes
+from common.words import duration_words
+
+
+class Level(StrEnum):
+    """Where limits stand, from the widest to the narrowest."""
+
+    DOMAIN = "domain"
+    PROJECT = "project"
+    USER = "user"
+    KEYPAIR = "keypair"
+
+
+class Limit(StrEnum):
+    """What is limited. Those of slots have a name for each slot."""
+
+    SLOTS = "slots"  # held by sessions that have their machine
+    SESSIONS = "sessions"  # live ones, waiting or not
+    PENDING_SESSIONS = "pending_sessions"
+    PENDING_SLOTS = "pending_slots"  # asked for by sessions that wait
+    CONTAINERS = "containers"  # of one session
+    LIFETIME = "lifetime_s"  # of one session, from RUNNING on
+    IDLE_TIMEOUT = "idle_timeout_s"  # of one session
+    PRIORITY = "priority"  # of one session
+    FOLDERS = "folders"
+    FOLDER_BYTES = "folder_bytes"
+    KEYPAIRS = "keypairs"
+
+    def of_slot(self, slot: str) -> str:
+        return f"{self.value}.{slot}"
+
+
+# Limits of each request by itself: nothing adds up.
+CEILINGS = frozenset({Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.PRIORITY})
+# Limits that do not stand at every level: folders have no token, and tokens are a person's alone.
+STANDS_AT = {
+    Limit.FOLDERS: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
+    Limit.FOLDER_BYTES: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
+    Limit.KEYPAIRS: frozenset({Level.USER}),
+}
+TITLES = {
+    Limit.SLOTS: gettext_noop("In use by sessions"),
+    Limit.SESSIONS: gettext_noop("Live sessions"),
+    Limit.PENDING_SESSIONS: gettext_noop("Waiting sessions"),
+    Limit.PENDING_SLOTS: gettext_noop("Asked for by waiting sessions"),
+    Limit.CONTAINERS: gettext_noop("Containers of a session"),
+    Limit.LIFETIME: gettext_noop("Lifetime of a session"),
+    Limit.IDLE_TIMEOUT: gettext_noop("Idle time of a session"),
+    Limit.PRIORITY: gettext_noop("Priority of a session"),
+    Limit.FOLDERS: gettext_noop("Folders"),
+    Limit.FOLDER_BYTES: gettext_noop("Size of folders"),
+    Limit.KEYPAIRS: gettext_noop("API tokens"),
+}
+SCOPES = {
+    Level.DOMAIN: gettext_noop("The domain “{name}”"),
+    Level.PROJECT: gettext_noop("The project “{name}”"),
+    Level.USER: gettext_noop("Your account"),
+    Level.KEYPAIR: gettext_noop("The token “{name}”"),
+}
+# {scope} begins the sentence; {asked}, {used}, {left} and {value} are amounts in words.
+REFUSALS = {
+    Limit.SLOTS: gettext_noop("{scope} may hold at most {value}; you asked for {asked}."),
+    Limit.SESSIONS: gettext_noop("{scope} has reached its limit of live sessions ({used} of {value})."),
+    Limit.PENDING_SESSIONS: gettext_noop(
+        "{scope} has reached its limit of waiting sessions ({used} of {value})."
+    ),
+    Limit.PENDING_SLOTS: gettext_noop(
+        "{scope} has {left} left of {value} for sessions that wait; you asked for {asked}."
+    ),
+    Limit.CONTAINERS: gettext_noop(
+        "{scope} may have at most {value} containers in one session; you asked for {asked}."
+    ),
+    Limit.LIFETIME: gettext_noop("{scope} may run a session for at most {value}; you asked for {asked}."),
+    Limit.IDLE_TIMEOUT: gettext_noop(
+        "{scope} may leave a session idle for at most {value}; you asked for {asked}."
+    ),
+    Limit.PRIORITY: gettext_noop(
+        "{scope} may give a session at most priority {value}; you asked for {asked}."
+    ),
+    Limit.FOLDERS: gettext_noop("{scope} has reached its limit of folders ({used} of {value})."),
+    Limit.FOLDER_BYTES: gettext_noop(
+        "{scope} has {left} left of {value} for folders; you asked for {asked}."
+    ),
+    Limit.KEYPAIRS: gettext_noop("{scope} has reached its limit of API tokens ({used} of {value})."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A domain, project, user or keypair: the limits of its policy, and what is used of them now."""
+
+    level: Level
+    id: int
+    name: str
+    policy: str
+    limits: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, int] = field(default_factory=dict)
+
+    def left(self, limit: str) -> int:
+        """Never below zero: a limit may be set below what is used. Only for limits that the scope has."""
+        used = 0 if kind_of(limit) in CEILINGS else self.used.get(limit, 0)
+        return max(0, self.limits[limit] - used)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """One limit of one scope: its value, what is used and left of it, and what somebody asks for."""
+
+    limit: str
+    level: Level
+    scope: str
+    policy: str
+    value: int
+    used: int
+    left: int
+    asked: int = 0
+
+    @property
+    def title(self) -> str:
+        """ "Live sessions", "In use by sessions: cuda"."""
+        kind, slot = kind_of(self.limit), slot_of(self.limit)
+        return f"{_(TITLES[kind])}: {slot}" if slot else _(TITLES[kind])
+
+    @property
+    def scope_title(self) -> str:
+        return _(SCOPES[self.level]).format(name=self.scope)
+
+    @property
+    def refusal(self) -> str:
+        """The sentence that says no."""
+        amounts = {
+            name: format_limit(self.limit, getattr(self, name)) for name in ("value", "used", "left", "asked")
+        }
+        return _(REFUSALS[kind_of(self.limit)]).format(scope=self.scope_title, **amounts)
+
+
+def kind_of(limit: str) -> Limit:
+    return Limit(limit.partition(".")[0])
+
+
+def slot_of(limit: str) -> str:
+    """The slot of `slots.cpu`; "" of limits that have none."""
+    return limit.partition(".")[2]
+
+
+def stands_at(limit: str, level: Level) -> bool:
+    return level in STANDS_AT.get(kind_of(limit), frozenset(Level))
+
+
+def hits(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
+    """Every limit that would be exceeded if `asked` were granted on top of what is used; none: it may be granted. What is
+    not asked for hits nothing, even where a limit is below what is used already. By level, then by name."""
+    found = [
+        _state(scope, limit, asked=amount)
+        for scope in in_order(scopes)
+        for limit, amount in sorted(asked.items())
+        if limit in scope.limits and amount > scope.left(limit)
+    ]
+    return tuple(found)
+
+
+def never(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
+    """Every limit that `asked` would exceed even if nothing were used."""
+    found = [
+        _state(scope, limit, asked=amount)
+        for scope in in_order(scopes)
+        for limit, amount in sorted(asked.items())
+        if limit in scope.limits and amount > max(0, scope.limits[limit])
+    ]
+    return tuple(found)
+
+
+def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
+    """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. By name."""
+    tightest: dict[str, LimitState] = {}
+    for scope in in_order(scopes):
+        for limit in scope.limits:
+            state = _state(scope, limit)
+            known = tightest.get(limit)
+            if known is None or (state.left, state.value) < (known.left, known.value):
+                tightest[limit] = state
+    return tuple(tightest[limit] for limit in sorted(tightest, key=_place))
+
+
+def ceiling(scopes: Iterable[Scope], limit: Limit) -> int | None:
+    """The smallest value of a limit that is of each request by itself; None if nobody sets it."""
+    return min((scope.limits[limit] for scope in scopes if limit in scope.limits), default=None)
+
+
+def in_order(scopes: Iterable[Scope]) -> list[Scope]:
+    order = list(Level)
+    return sorted(scopes, key=lambda scope: (order.index(scope.level), scope.id))
+
+
+def format_limit(limit: str, amount: int) -> str:
+    """An amount of a limit for people: "2 cores", "3", "1 h 30 min"."""
+    kind, slot = kind_of(limit), slot_of(limit)
+    if slot:
+        return format_amount(slot, amount)
+    if kind is Limit.FOLDER_BYTES:
+        return format_bytes(amount)
+    if kind in (Limit.LIFETIME, Limit.IDLE_TIMEOUT):
+        return duration_words(amount)
+    return str(amount)
+
+
+def _state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
+    return LimitState(
+        limit=limit,
+        level=scope.level,
+        scope=scope.name,
+        policy=scope.policy,
+        value=scope.limits[limit],
+        used=0 if kind_of(limit) in CEILINGS else scope.used.get(limit, 0),
+        left=scope.left(limit),
+        asked=asked,
+    )
+
+
+def _place(limit: str) -> tuple[int, str]:
+    return list(Limit).index(kind_of(limit)), limit

@@ -1,0 +1,34 @@
+"""One's own limits as the profile page shows them."""
+
+from typing import Any
+
+from accounts.limits import limits_in
+from accounts.quota import CEILINGS, LimitState, format_limit, kind_of
+from accounts.selectors import usable_projects
+from common.actors import Actor
+from common.looks import Tone
+
+FULL, NEARLY_FULL = 100, 85
+
+
+def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
+    """{"project", "rows"} in the project called `chosen`, or else the first one of theirs; without any, in none. 2 queries."""
+    projects = list(usable_projects(actor).order_by("name"))
+    project = next((each for each in projects if each.name == chosen), projects[0] if projects else None)
+    return {"project": project, "rows": [_row(state) for state in limits_in(actor, project)]}
+
+
+def _row(state: LimitState) -> dict[str, Any]:
+    is_counted = kind_of(state.limit) not in CEILINGS
+    percent = min(FULL, round(FULL * state.used / state.value)) if state.value else FULL
+    tone = Tone.BAD if not state.left else Tone.WARN if percent >= NEARLY_FULL else Tone.BUSY
+    return {
+        "title": state.title,
+        "value": format_limit(state.limit, state.value),
+        "used": format_limit(state.limit, state.used) if is_counted else None,
+        "left": format_limit(state.limit, state.left),
+        "percent": percent,
+        "tone": tone,
+        "set_by": state.scope_title,
+        "policy": state.policy,
+    }

@@ -1,0 +1,46 @@
+"""What policies say of a request for a session (ADR 0024): refused now, never possible, or to wait until others of its scopes
+end. The last is the scheduler's to say."""
+
+from collections.abc import Mapping, Sequence
+
+from accounts.limits import demand_room, scope_ids, scopes_of
+from accounts.models import Project
+from accounts.quota import Limit, LimitState, Scope, ceiling, hits, never
+from common.actors import Actor
+from common.slots import ResourceSlots
+from sessions_app.requests import SessionRequest
+
+
+def demand_within_limits(actor: Actor, project: Project, request: SessionRequest) -> list[Scope]:
+    """The scopes that limit this request, with what they use. One query. Raises LimitExceeded, which names every limit."""
+    scopes = scopes_of(scope_ids(actor, project).keys())
+    demand_room(refusals(scopes, request))
+    return scopes
+
+
+def refusals(scopes: Sequence[Scope], request: SessionRequest) -> tuple[LimitState, ...]:
+    """Every limit for which the request is refused. That other sessions hold what it asks for is none: it waits for them."""
+    return hits(scopes, asked_at_once(request)) + never(scopes, of_slots(Limit.SLOTS, request.slots))
+
+
+def asked_at_once(request: SessionRequest) -> Mapping[str, int]:
+    """What counts from the moment when it is enqueued."""
+    asked = {Limit.SESSIONS.value: 1, Limit.PENDING_SESSIONS.value: 1, Limit.CONTAINERS.value: 1}
+    if request.timeout_s is not None:
+        asked[Limit.LIFETIME.value] = request.timeout_s
+    return {**asked, **of_slots(Limit.PENDING_SLOTS, request.slots)}
+
+
+def of_slots(limit: Limit, slots: ResourceSlots) -> dict[str, int]:
+    return {limit.of_slot(name): amount for name, amount in slots.items()}
+
+
+def longest_lifetime_s(scopes: Sequence[Scope]) -> int | None:
+    """How long the session may run; it keeps that, whatever becomes of the policies."""
+    return ceiling(scopes, Limit.LIFETIME)
+
+
+def own_session_limit(scopes: Sequence[Scope]) -> int | None:
+    """How many live sessions the person may have, by the policy of the person."""
+    own = (scope for scope in scopes if scope.level == "user")
+    return next((scope.limits.get(Limit.SESSIONS.value) for scope in own), None)

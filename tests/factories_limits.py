@@ -1,0 +1,25 @@
+"""Policies for tests."""
+
+from itertools import count
+from typing import Any
+
+from accounts.limits import Limited, assign_policy
+from accounts.policies import LimitUse, ResourcePolicy
+from accounts.quota import Level
+from common.actors import SYSTEM
+
+_numbers = count(1)
+
+
+def limit(target: Limited, **limits: Any) -> ResourcePolicy:
+    """From now on `target` has a policy of its own with these limits, columns of ResourcePolicy, and no other."""
+    policy = ResourcePolicy.objects.create(name=f"policy-{next(_numbers)}", **limits)
+    assign_policy(actor=SYSTEM, target=target, policy=policy)
+    return policy
+
+
+def use_of(target: Limited) -> dict[str, int]:
+    """What the ledger says that `target` uses, zeros left out."""
+    level = Level(target._meta.model_name)
+    rows = LimitUse.objects.filter(level=level.value, scope_id=target.pk).exclude(used=0)
+    return dict(rows.values_list("resource", "used"))

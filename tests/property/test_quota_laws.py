@@ -1,0 +1,71 @@
+"""Laws of limits, for any scopes and requests."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accounts.quota import CEILINGS, Level, Scope, effective, hits, kind_of, never
+
+NAMES = st.sampled_from(["sessions", "pending_sessions", "slots.cpu", "slots.cuda", "lifetime_s", "folders"])
+amounts = st.dictionaries(NAMES, st.integers(0, 6))
+scopes = st.lists(
+    st.builds(Scope, st.sampled_from(Level), st.integers(1, 3), st.just("a"), st.just("p"), amounts, amounts),
+    max_size=5,
+)
+
+
+def after(scope: Scope, asked: dict[str, int]) -> dict[str, int]:
+    """What would be used if `asked` were granted."""
+    return {
+        name: asked.get(name, 0) + (0 if kind_of(name) in CEILINGS else scope.used.get(name, 0))
+        for name in scope.limits
+    }
+
+
+@given(scopes, amounts)
+def test_what_hits_nothing_keeps_every_limit_and_every_limit_it_would_break_is_named(found, asked) -> None:
+    named = sorted((state.level, state.limit, state.value) for state in hits(found, asked))
+    broken = sorted(
+        (scope.level, name, scope.limits[name])
+        for scope in found
+        for name, used in after(scope, asked).items()
+        if asked.get(name, 0) > 0 and used > scope.limits[name]
+    )
+    assert named == broken
+
+
+@given(scopes, amounts)
+def test_a_refusal_never_offers_what_would_be_refused(found, asked) -> None:
+    for state in hits(found, asked):
+        assert state.asked > state.left
+        alone = [
+            scope
+            for scope in found
+            if scope.level == state.level and scope.limits.get(state.limit) == state.value
+        ]
+        assert any(not hits([scope], {state.limit: state.left}) for scope in alone)
+
+
+@given(scopes, amounts)
+def test_asking_for_less_never_hits_more(found, asked) -> None:
+    less = {name: amount // 2 for name, amount in asked.items()}
+    assert len(hits(found, less)) <= len(hits(found, asked))
+
+
+@given(scopes, NAMES, st.integers(1, 6))
+def test_one_amount_is_granted_iff_the_effective_limit_has_it_left(found, name, amount) -> None:
+    left = {state.limit: state.left for state in effective(found)}
+    assert bool(hits(found, {name: amount})) == (name in left and amount > left[name])
+
+
+@given(scopes, amounts)
+def test_what_can_never_be_is_refused_at_any_time(found, asked) -> None:
+    names = {(state.level, state.limit, state.value) for state in never(found, asked)}
+    assert names <= {(state.level, state.limit, state.value) for state in hits(found, asked)}
+
+
+@given(st.permutations(list(Level)), amounts, amounts)
+def test_the_order_of_scopes_makes_no_difference(order, limits, used) -> None:
+    found = [Scope(level, 1, "a", "p", limits, used) for level in order]
+    straight = [Scope(level, 1, "a", "p", limits, used) for level in Level]
+    assert effective(found) == effective(straight)
+    assert hits(found, limits) == hits(straight, limits)

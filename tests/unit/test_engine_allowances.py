@@ -1,0 +1,120 @@
+"""What a pass makes of limits on what sessions of a domain, project, person or token hold together."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.slots import ResourceSlots
+from scheduler.engine import (
+    AgentView,
+    Allowance,
+    KernelRequest,
+    PendingSession,
+    Plan,
+    ReasonCode,
+    Snapshot,
+    plan,
+)
+from scheduler.reasons import sentence_for
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+ROOM = ResourceSlots({"cpu": 64000, "cuda": 8000})
+
+
+def session(number: int, *scopes: str, kernels: int = 1, cpu: int = 1000) -> PendingSession:
+    requests = tuple(
+        KernelRequest(UUID(int=number * 100 + index), ResourceSlots({"cpu": cpu})) for index in range(kernels)
+    )
+    return PendingSession(UUID(int=number), NOW, "x86_64", requests, scopes=scopes)
+
+
+def decide(allowances: list[Allowance], *pending: PendingSession, room: ResourceSlots = ROOM) -> Plan:
+    agents = (AgentView(1, "x86_64", ROOM, room),)
+    return plan(Snapshot(1, "lab", 7, agents, pending, allowances=tuple(allowances)), NOW)
+
+
+def placed(decided: Plan) -> list[int]:
+    return [placement.session_id.int for placement in decided.placements]
+
+
+def project(limit: dict[str, int], held: dict[str, int] | None = None) -> Allowance:
+    return Allowance("project:7", "project", "vision", limit, held or {})
+
+
+def test_sessions_beyond_what_their_scope_may_hold_wait_and_those_of_others_pass_them() -> None:
+    pending = [session(number, "project:7") for number in (1, 2, 3)] + [session(4, "project:8")]
+    decided = decide([project({"cpu": 3000}, {"cpu": 1000})], *pending)
+    assert placed(decided) == [1, 2, 4]
+    assert [deferral.reason for deferral in decided.deferrals] == [ReasonCode.LIMIT_REACHED]
+
+
+def test_slots_without_a_limit_and_scopes_without_limits_are_free() -> None:
+    assert placed(decide([project({"cuda": 0})], session(1, "project:7", "user:1"), session(2))) == [1, 2]
+
+
+def test_a_gang_counts_with_all_its_kernels() -> None:
+    assert placed(decide([project({"cpu": 3000})], session(1, "project:7", kernels=4))) == []
+    assert placed(decide([project({"cpu": 4000})], session(1, "project:7", kernels=4))) == [1]
+
+
+def test_all_scopes_of_a_session_must_have_it_left() -> None:
+    tight = Allowance("user:1", "user", "a@berth.example", {"cpu": 1000}, {})
+    decided = decide([project({"cpu": 9000}), tight], *(session(n, "project:7", "user:1") for n in (1, 2)))
+    assert placed(decided) == [1]
+    [deferral] = decided.deferrals
+    assert deferral.excess is not None
+    assert deferral.excess.allowance == tight
+
+
+def test_who_waits_for_a_machine_is_told_so_while_the_limit_leaves_it_room() -> None:
+    decided = decide([project({"cpu": 4000})], session(1, "project:7"), room=ResourceSlots({"cpu": 500}))
+    assert [deferral.reason for deferral in decided.deferrals] == [ReasonCode.NO_CAPACITY]
+
+
+@pytest.mark.parametrize(
+    ("level", "who"),
+    [
+        ("domain", "the domain “vision”"),
+        ("project", "the project “vision”"),
+        ("user", "vision"),
+        ("keypair", "the token “vision”"),
+    ],
+)
+def test_the_sentence_says_who_holds_what_of_how_much(level: str, who: str) -> None:
+    allowance = Allowance("x:7", level, "vision", {"cpu": 4000}, {"cpu": 3500})
+    said = [
+        str(sentence_for(decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0], "lab"))
+        for cpu in (1000, 8000)
+    ]
+    assert said == [
+        f"Waits for 1 core: sessions of {who} hold 3.5 cores, and may hold 4 cores. It starts when some of them end.",
+        f"Asks for 8 cores, but all sessions of {who} may hold only 4 cores: cancel it and ask for less.",
+    ]
+
+
+def test_a_deferral_for_a_limit_names_it() -> None:
+    [deferral] = decide([project({"cpu": 0})], session(1, "project:7")).deferrals
+    object.__setattr__(deferral, "excess", None)
+    with pytest.raises(ValueError, match="names no limit"):
+        sentence_for(deferral, "lab")
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2)), max_size=8),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=3, max_size=3),
+)
+def test_no_scope_ever_holds_more_than_it_may(asked, limits) -> None:
+    allowances = [
+        Allowance(f"project:{key}", "project", str(key), {"cpu": most}, {"cpu": held})
+        for key, (most, held) in enumerate(limits)
+    ]
+    pending = {
+        n: session(n, f"project:{key}", kernels=k, cpu=cpu) for n, (cpu, k, key) in enumerate(asked, 1)
+    }
+    decided = decide(allowances, *pending.values())
+    for allowance in allowances:
+        got = sum(pending[n].asked["cpu"] for n in placed(decided) if allowance.key in pending[n].scopes)
+        assert got == 0 or allowance.held["cpu"] + got <= allowance.limit["cpu"]

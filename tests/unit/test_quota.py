@@ -1,0 +1,137 @@
+"""The words and edges of limits; the laws that hold for all are in tests/property/test_quota_laws.py."""
+
+import pytest
+
+from accounts.policies import COLUMNS, SLOT_COLUMNS, limits_of
+from accounts.quota import (
+    SCOPES,
+    TITLES,
+    Level,
+    Limit,
+    LimitState,
+    Scope,
+    ceiling,
+    effective,
+    format_limit,
+    hits,
+    never,
+    stands_at,
+)
+
+GIB = 2**30
+
+
+def scope(level: Level = Level.PROJECT, used: dict[str, int] | None = None, **limits: int) -> Scope:
+    names = {name.replace("__", "."): amount for name, amount in limits.items()}
+    return Scope(level, 7, "vision", "small", names, {**(used or {})})
+
+
+def test_every_limit_has_a_title_a_column_and_a_sentence() -> None:
+    assert set(TITLES) == set(Limit) == {*COLUMNS, *SLOT_COLUMNS}
+    assert set(SCOPES) == set(Level)
+    for kind in Limit:
+        name = kind.of_slot("cpu") if kind in SLOT_COLUMNS else kind.value
+        state = LimitState(name, Level.USER, "a@berth.example", "small", value=3, used=3, left=0, asked=1)
+        assert "{" not in state.refusal
+        assert state.refusal.startswith("Your account ")
+
+
+@pytest.mark.parametrize(
+    ("limit", "level", "numbers", "sentence"),
+    [
+        (
+            "sessions",
+            Level.PROJECT,
+            (10, 10, 0, 1),
+            "The project “vision” has reached its limit of live sessions (10 of 10).",
+        ),
+        (
+            "slots.cuda",
+            Level.DOMAIN,
+            (0, 0, 0, 1000),
+            "The domain “vision” may hold at most 0 cuda; you asked for 1 cuda.",
+        ),
+        (
+            "pending_slots.mem",
+            Level.KEYPAIR,
+            (8 * GIB, 7 * GIB, GIB, 2 * GIB),
+            "The token “vision” has 1 GiB left of 8 GiB for sessions that wait; you asked for 2 GiB.",
+        ),
+        (
+            "lifetime_s",
+            Level.USER,
+            (3600, 0, 3600, 5400),
+            "Your account may run a session for at most 1 h; you asked for 1 h 30 min.",
+        ),
+        (
+            "folder_bytes",
+            Level.USER,
+            (GIB, GIB // 2, GIB // 2, GIB),
+            "Your account has 512 MiB left of 1 GiB for folders; you asked for 1 GiB.",
+        ),
+    ],
+)
+def test_a_refusal_says_what_is_limited_and_by_how_much(
+    limit: str, level: Level, numbers: tuple[int, int, int, int], sentence: str
+) -> None:
+    value, used, left, asked = numbers
+    assert LimitState(limit, level, "vision", "small", value, used, left, asked).refusal == sentence
+
+
+def test_titles_name_the_slot() -> None:
+    names = ("slots.cuda", "sessions")
+    titles = [LimitState(name, Level.USER, "", "", 1, 0, 1).title for name in names]
+    assert titles == ["In use by sessions: cuda", "Live sessions"]
+
+
+def test_amounts_are_said_in_their_units() -> None:
+    amounts = {"slots.cpu": 1500, "folders": 12, "idle_timeout_s": 90, "folder_bytes": GIB}
+    assert [format_limit(*pair) for pair in amounts.items()] == ["1.5 cores", "12", "1 min 30 s", "1 GiB"]
+
+
+def test_what_a_request_may_be_by_itself_does_not_add_up() -> None:
+    scopes = [scope(used={"lifetime_s": 50}, lifetime_s=100)]
+    assert hits(scopes, {"lifetime_s": 100}) == ()
+    assert [state.used for state in hits(scopes, {"lifetime_s": 101})] == [0]
+
+
+def test_a_limit_below_what_is_used_has_nothing_left() -> None:
+    tight = scope(used={"sessions": 5}, sessions=3)
+    assert [(state.left, state.value, state.used) for state in effective([tight])] == [(0, 3, 5)]
+    assert hits([tight], {"sessions": 0, "folders": 9}) == ()
+    assert [state.asked for state in hits([tight], {"sessions": 1})] == [1]
+
+
+def test_of_equal_rooms_the_smaller_limit_counts_and_then_the_wider_scope() -> None:
+    domain = scope(Level.DOMAIN, {"sessions": 5}, sessions=10)
+    project = scope(Level.PROJECT, {}, sessions=5)
+    user = scope(Level.USER, {}, sessions=5)
+    assert [state.level for state in effective([user, domain, project])] == [Level.PROJECT]
+
+
+def test_the_smallest_ceiling_counts() -> None:
+    scopes = [scope(lifetime_s=7200), scope(Level.USER, lifetime_s=60), scope(Level.DOMAIN)]
+    assert ceiling(scopes, Limit.LIFETIME) == 60
+    assert ceiling(scopes, Limit.PRIORITY) is None
+
+
+def test_more_than_the_limit_itself_is_never_possible() -> None:
+    full = scope(used={"slots.cpu": 4000}, slots__cpu=4000)
+    assert never([full], {"slots.cpu": 4000, "slots.mem": GIB}) == ()
+    assert [state.limit for state in never([full], {"slots.cpu": 4001})] == ["slots.cpu"]
+
+
+def test_some_limits_stand_at_some_levels() -> None:
+    assert [level for level in Level if stands_at("keypairs", level)] == [Level.USER]
+    assert not stands_at("folders", Level.KEYPAIR)
+    assert all(stands_at("slots.cpu", level) for level in Level)
+
+
+def test_a_policy_sets_what_is_not_empty() -> None:
+    row = {
+        **dict.fromkeys(COLUMNS.values()),
+        "max_sessions": 0,
+        "max_slots": {"cuda": 0},
+        "max_pending_slots": {},
+    }
+    assert limits_of(row) == {"sessions": 0, "slots.cuda": 0}

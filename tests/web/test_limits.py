@@ -1,0 +1,138 @@
+"""Limits on the profile page and in Django admin."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from accounts.limits import default_policy
+from accounts.models import KeyPair, User
+from accounts.policies import ResourcePolicy
+from accounts.roles import Role
+from accounts.services import create_keypair
+from common.models import AuditEntry
+from tests.factories import actor_for, make_user
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+Browser = Callable[[User], Client]
+POLICIES = "/admin/accounts/resourcepolicy/"
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def admin(place: Place, browser_of: Browser) -> Client:
+    return browser_of(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
+
+
+def form(**changes: object) -> dict[str, object]:
+    names = [field.name for field in ResourcePolicy._meta.fields if field.name.startswith("max_")]
+    return {**dict.fromkeys(names, ""), "name": "small", **changes}
+
+
+def test_the_profile_shows_each_limit_what_is_used_and_who_sets_it(place: Place, browser_of: Browser) -> None:
+    limit(place.project, max_sessions=4, max_slots={"cpu": 4000}, max_lifetime_s=5400)
+    place.run(resources={"cpu": 2, "mem": "1g"})
+
+    page = browser_of(place.owner).get("/profile/").content.decode()
+
+    for words in (
+        "Live sessions",
+        "1 of 4",
+        "In use by sessions: cpu",
+        "2 cores of 4 cores",
+        "at most 1 h 30 min",
+    ):
+        assert words in page
+    assert f"The project “{place.project.name}”, by the policy" in page
+
+
+def test_nothing_limited_is_said_so(place: Place, browser_of: Browser) -> None:
+    User.objects.update(policy=None)
+    assert "Nothing is limited for you here." in browser_of(place.owner).get("/profile/").content.decode()
+
+
+def test_a_superadmin_writes_policies_in_the_words_of_people(admin: Client) -> None:
+    answer = admin.post(
+        f"{POLICIES}add/",
+        form(max_slots="cpu=16, mem=64g cuda=0", max_sessions="5", max_pending_slots="cpu=0.5"),
+    )
+    assert answer.status_code == 302
+    policy = ResourcePolicy.objects.get(name="small")
+    assert policy.max_slots == {"cpu": 16000, "mem": 64 * 2**30, "cuda": 0}
+    assert (policy.max_pending_slots, policy.max_sessions, policy.max_folders) == ({"cpu": 500}, 5, None)
+
+    page = admin.get(f"{POLICIES}{policy.pk}/change/").content.decode()
+    assert 'value="cpu=16, mem=64g, cuda=0"' in page
+    admin.post(f"{POLICIES}{policy.pk}/change/", form(max_slots="cpu=16, mem=64g, cuda=0", max_sessions="6"))
+    entry = AuditEntry.objects.get(action="accounts.update_policy")
+    assert entry.changes == {"max_sessions": [5, 6], "max_pending_slots": [{"cpu": 500}, {}]}
+
+
+@pytest.mark.parametrize("wrong", ["cpu", "cpu=much", "mem=-1", "CPU=1", "=1", "mem=9999999p"])
+def test_amounts_that_are_none_are_refused_at_their_field(admin: Client, wrong: str) -> None:
+    answer = admin.post(f"{POLICIES}add/", form(max_slots=wrong))
+    assert answer.status_code == 200
+    assert "max_slots" in answer.context["adminform"].form.errors
+    assert not ResourcePolicy.objects.filter(name="small").exists()
+
+
+def test_assigning_a_policy_is_in_the_access_log_with_both_names(place: Place, admin: Client) -> None:
+    policy = ResourcePolicy.objects.create(name="small", max_sessions=1)
+    keypair, _token = create_keypair(actor=actor_for(place.owner), name="robot")
+    domain, project, owner = place.project.domain, place.project, place.owner
+    pages = {
+        f"/admin/accounts/domain/{domain.pk}/change/": {"name": domain.name, "is_active": "on"},
+        f"/admin/accounts/project/{project.pk}/change/": {
+            "name": project.name,
+            "is_active": "on",
+            "memberships-TOTAL_FORMS": "0",
+            "memberships-INITIAL_FORMS": "0",
+        },
+        f"/admin/accounts/user/{owner.pk}/change/": {
+            "email": owner.email,
+            "domain": domain.pk,
+            "role": owner.role,
+            "is_active": "on",
+        },
+        f"/admin/accounts/keypair/{keypair.pk}/change/": {},
+    }
+    for address, fields in pages.items():
+        answer = admin.post(address, {**fields, "policy": policy.pk})
+        assert answer.status_code == 302, answer.context["errors"]
+
+    for target in (domain, project, owner, KeyPair.objects.get(pk=keypair.pk)):
+        target.refresh_from_db()
+        assert target.policy == policy
+    entries = AuditEntry.objects.filter(action="accounts.assign_policy")
+    was = {entry.target_type: entry.changes["before"] for entry in entries}
+    assert was == {
+        "accounts.domain": None,
+        "accounts.project": None,
+        "accounts.user": "default",
+        "accounts.keypair": None,
+    }
+    assert "1 domains, 1 projects, 1 users, 1 tokens" in admin.get(POLICIES).content.decode()
+
+
+def test_a_policy_in_use_is_not_deleted(place: Place, admin: Client) -> None:
+    used, idle = limit(place.project), ResourcePolicy.objects.create(name="idle")
+    assert "Cannot delete" in admin.post(f"{POLICIES}{used.pk}/delete/", {"post": "yes"}).content.decode()
+    admin.post(f"{POLICIES}{idle.pk}/delete/", {"post": "yes"})
+    assert set(ResourcePolicy.objects.all()) == {used, default_policy()}
+    User.objects.update(policy=None)
+    admin.post(f"{POLICIES}{default_policy().pk}/delete/", {"post": "yes"})
+    assert make_user().policy == default_policy()
+    assert AuditEntry.objects.filter(action="accounts.delete_policy", target_label="idle").exists()
+
+
+def test_several_are_deleted_at_once(admin: Client) -> None:
+    ids = [ResourcePolicy.objects.create(name=name).pk for name in ("one", "two")]
+    chosen = {"action": "delete_selected", "_selected_action": ids, "post": "yes"}
+    admin.post(POLICIES, chosen)
+    assert not ResourcePolicy.objects.filter(pk__in=ids).exists()
