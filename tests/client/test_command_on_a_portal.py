@@ -16,6 +16,7 @@ from sessions_app.reconcile import reconcile_sessions
 from sessions_app.states import Status
 from tests import factories
 from tests.client.conftest import Command, Done
+from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
 
@@ -61,6 +62,23 @@ def test_signing_in_keeps_the_token_and_signing_out_forgets_it(
     assert done.code == 6
     assert done.err.splitlines()[0] == "berth: Nobody is signed in on this computer."
     assert done.err.splitlines()[1].startswith("hint: Sign in: berth login URL")
+
+
+def test_limits_are_told_and_a_refusal_names_them(place: Place, berth: Command) -> None:
+    limit(place.project, max_sessions=0, max_slots={"mem": 4 * 2**30}, max_lifetime_s=7200)
+    told = rows(berth("limits", "--project", place.project.name))
+    assert [row[:4] for row in told] == [
+        ["slots.mem", "4 GiB", "0 B", "4 GiB"],
+        ["sessions", "0", "0", "0"],
+        ["lifetime_s", "2 h", "0 s", "2 h"],
+        ["keypairs", "50", "1", "49"],
+    ]
+    assert told[1][4] == f"project {place.project.name}"
+    assert json.loads(berth("limits", "--json").out)["project"] == ""
+
+    done = berth("start", place.image.reference, "--project", place.project.name)
+    assert done.code == 4
+    assert "has reached its limit of live sessions (0 of 0)" in done.err
 
 
 @pytest.mark.parametrize("token", ["", "x", "bkaaaaaaaaaaaaaaaa." + "s" * 43, "a b", "\x1b[2J", "grüße"])

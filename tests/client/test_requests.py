@@ -38,6 +38,14 @@ def test_fields_that_are_new_are_kept_and_others_typed() -> None:
     assert person.domain.name == "default"
 
 
+def test_limits_are_read_in_a_project_or_in_all() -> None:
+    row = {"limit": "slots.cpu", "level": "user", "value": 4000, "used": 1000, "left": 3000, "asked": 1}
+    client, wire = client_on(httpx.Response(200, json={"project": "lab", "limits": [row]}))
+    assert [(one.limit, one.left) for one in client.limits(project="lab").limits] == [("slots.cpu", 3000)]
+    client.limits()
+    assert wire.paths == ["GET /api/v1/limits/?project=lab", "GET /api/v1/limits/"]
+
+
 def test_an_answer_without_what_is_needed_is_no_berth() -> None:
     client, _ = client_on(httpx.Response(200, json={"id": "one"}))
     with pytest.raises(UnexpectedAnswer, match="id"):

@@ -29,6 +29,16 @@ def format_slots(slots: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {format_amount(name, slots[name])}" for name in order)
 
 
+def format_limit(name: str, amount: int) -> str:
+    """An amount of the limit `name`: of "slots.mem" "4 GiB", of "lifetime_s" "3 h", of "sessions" "10"."""
+    kind, _dot, slot = name.partition(".")
+    if slot:
+        return format_amount(slot, amount)
+    if kind.endswith("_bytes"):
+        return format_bytes(amount)
+    return format_span(amount) if kind.endswith("_s") else str(amount)
+
+
 def format_span(seconds: float) -> str:
     """A length of time, roughly: "40 s", "12 min", "3 d"."""
     for length, unit in SPANS:

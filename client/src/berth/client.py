@@ -10,7 +10,7 @@ from berth.decoding import decode
 from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
-from berth.models import Agent, Event, Image, KeyPair, Person, Project, ResourceGroup
+from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, ResourceGroup
 from berth.paging import iterate
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.sessions import Sessions
@@ -52,6 +52,10 @@ class Client:
     def whoami(self) -> Person:
         """Whom the token belongs to. Raises NotSignedIn."""
         return decode(Person, self.transport.get_json("me/"))
+
+    def limits(self, *, project: str = "") -> Limits:
+        """What you may use in that project; without one, what holds in all. Raises NotFound."""
+        return decode(Limits, self.transport.get_json("limits/", project=project or None))
 
     def projects(self) -> Iterator[Project]:
         return iterate(self.transport, "projects/", Project)

@@ -105,6 +105,27 @@ class KeyPair(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit(Record):
+    """The limit of one thing that leaves you least: where it stands, what is used and left of it, in base units."""
+
+    limit: str
+    level: str
+    value: int
+    used: int
+    left: int
+    scope: str = ""
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(Record):
+    """What is not named is unlimited."""
+
+    project: str = ""
+    limits: tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MountRecord(Record):
     """A folder in a session."""
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from berth.amounts import format_age, format_amount, format_bytes
+from berth.amounts import format_age, format_amount, format_bytes, format_limit
 from berth.cli.context import AsJson, client_of
 from berth.cli.output import is_terminal, show_json, show_table
 
@@ -86,6 +86,36 @@ def list_groups(context: typer.Context, as_json: AsJson = False) -> None:
         for one in groups
     ]
     show_table(("name", "agents", "scheduler", "strategy", "state"), rows, empty="None.")
+
+
+def limits(
+    context: typer.Context,
+    project: Annotated[
+        str,
+        typer.Option(
+            "--project",
+            help="In this project; without it, what holds in all.",
+            envvar="BERTH_PROJECT",
+            show_default=False,
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """What you may use, and what is left of it: the tightest of the limits of domain, project, account and token."""
+    found = client_of(context).limits(project=project)
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            one.limit,
+            *(format_limit(one.limit, amount) for amount in (one.value, one.used, one.left)),
+            f"{one.level} {one.scope}",
+            one.policy,
+        )
+        for one in found.limits
+    ]
+    show_table(("limit", "most", "used", "left", "set by", "policy"), rows, empty="Nothing is limited.")
 
 
 def events(context: typer.Context, as_json: AsJson = False) -> None:

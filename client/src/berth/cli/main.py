@@ -77,6 +77,7 @@ for name, command in (
     ("login", account.login),
     ("logout", account.logout),
     ("whoami", account.whoami),
+    ("limits", lists.limits),
     ("run", batch.run),
     ("start", sessions.start),
     ("create", request_file.create),
