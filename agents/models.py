@@ -115,7 +115,9 @@ class Agent(models.Model):
                 fields=("engine_id",),
                 condition=~Q(state=AgentState.RETIRED.value),
                 name="agent_engine_once",
-                violation_error_message=gettext_lazy("The engine at this address belongs to another agent already."),
+                violation_error_message=gettext_lazy(
+                    "The engine at this address belongs to another agent already."
+                ),
             ),
         )
 

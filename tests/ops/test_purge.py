@@ -64,7 +64,14 @@ def test_quarters_elsewhere_go_too_but_only_if_they_bear_our_name(layout: Layout
 
 def test_only_what_bin_up_built_leaves_the_checkout(layout: Layout) -> None:
     source = layout.checkout / "portal" / "settings.py"
-    for directory in (layout.venv, layout.node_modules, layout.assets, layout.languages, layout.static, source.parent):
+    for directory in (
+        layout.venv,
+        layout.node_modules,
+        layout.assets,
+        layout.languages,
+        layout.static,
+        source.parent,
+    ):
         directory.mkdir(parents=True)
     source.touch()
     (layout.venv / "berth-requirements").touch()
