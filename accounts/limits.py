@@ -116,7 +116,7 @@ def limit_exceeded(states: Collection[LimitState]) -> LimitExceeded:
 
 
 def as_json(state: LimitState) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in LimitState.__slots__}
+    return {**{name: getattr(state, name) for name in LimitState.__slots__}, "message": state.refusal}
 
 
 def write_within_limits(check: Callable[[], Checked], write: Callable[[Checked], Written]) -> Written:
@@ -152,7 +152,7 @@ def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | Non
 
     target.policy = policy
     target.save(update_fields=["policy"])
-    changes = {"before": was.name if was else None, "after": policy.name if policy else None}
+    changes = {"policy": [was and was.name, policy and policy.name]}
     audit.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
 
 

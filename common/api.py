@@ -141,6 +141,7 @@ class LimitOut(serializers.Serializer[Any]):
 
 class LimitHitOut(LimitOut):
     asked = serializers.IntegerField(help_text="What the request needs of it.")
+    message = serializers.CharField(help_text="The sentence about this one.")
 
 
 class LimitErrorOut(ErrorOut):

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 from accounts.selectors import usable_projects
 from agents.selectors import SlotRoom, rooms_by_group, visible_resource_groups
 from common.actors import Actor
+from common.errors import BerthError, LimitExceeded
 from common.forms import TypedChoice, TypedChoices, TypedField
 from common.slots import CPU, MEM
 from images.models import ContainerImage
@@ -209,13 +210,18 @@ class LauncherForm(forms.Form):
             for folder in self.cleaned_data["folders"]
         ]
 
-    def add_refusal(self, fields: Mapping[str, list[str]], message: str) -> None:
-        """Mark a refusal at the fields it names, or on top of the form."""
-        for name, messages in fields.items():
+    def add_refusal(self, error: BerthError) -> None:
+        """Mark a refusal at the fields it names, and say on top of the form what is about none of them."""
+        for name, messages in error.fields.items():
             for text in messages:
                 self.add_error(self._control_of(name), text)
-        if not fields:
-            self.add_error(None, message)
+        if not error.fields:
+            self.add_error(None, f"{error.message} {error.hint}")
+            return
+        told = {text for messages in error.fields.values() for text in messages}
+        for hit in error.limits if isinstance(error, LimitExceeded) else ():
+            if hit["message"] not in told:
+                self.add_error(None, str(hit["message"]))
 
     def _control_of(self, name: str) -> str | None:
         """The field at which a refusal of `name`, of the REST body, is shown."""

@@ -78,7 +78,7 @@ def _try_enqueue(actor: Actor, form: LauncherForm) -> ComputeSession | None:
     try:
         return enqueue_session(actor=actor, request=parse_request(form.raw_request()))
     except BerthError as error:
-        form.add_refusal(error.fields, f"{error.message} {error.hint}")
+        form.add_refusal(error)
         return None
 
 

@@ -190,7 +190,7 @@ def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
             request = parse_request(form.raw_request())
             forecast = forecast_session(actor, request)
         except BerthError as error:
-            form.add_refusal(error.fields, f"{error.message} {error.hint}")
+            form.add_refusal(error)
     return {
         "totals": format_slots(request.slots) if request else "",
         "typed": form.cleaned_data,

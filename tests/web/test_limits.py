@@ -57,6 +57,41 @@ def test_nothing_limited_is_said_so(place: Place, browser_of: Browser) -> None:
     assert "Nothing is limited for you here." in browser_of(place.owner).get("/profile/").content.decode()
 
 
+def launch(place: Place, **changes: object) -> dict[str, object]:
+    request = place.request()
+    shared = {name: request[name] for name in ("name", "project", "image", "resource_group")}
+    typed = {"type": "interactive", "cpu": "1", "mem": "1g", "shm": "64m", "command": "", "timeout_s": ""}
+    return {**shared, **typed, "environment": "", **changes}
+
+
+def test_the_launcher_says_every_limit_that_is_hit_at_its_field_or_on_top(
+    place: Place, browser_of: Browser
+) -> None:
+    limit(place.project, max_sessions=0)
+    limit(place.owner, max_sessions=0, max_slots={"cpu": 500})
+    browser, form = browser_of(place.owner), launch(place)
+    page = browser.post("/sessions/new/", form)
+    assert page.status_code == 422
+    summary = browser.post("/sessions/new/summary/", form)
+    for text in (page.content.decode(), summary.content.decode()):
+        assert "has reached its limit of live sessions (0 of 0)." in text
+    for words in (
+        f"The project “{place.project.name}” has reached",
+        "Your account has reached",
+        "Your account may hold at most 0.5 cores",
+    ):
+        assert words in page.content.decode()
+
+
+def test_the_launcher_says_whose_sessions_are_waited_for(place: Place, browser_of: Browser) -> None:
+    limit(place.project, max_slots={"cpu": 1000})
+    place.run()
+    said = browser_of(place.owner).post("/sessions/new/summary/", launch(place)).content.decode()
+    assert (
+        f"It would wait. Waits for 1 core: sessions of the project “{place.project.name}” hold 1 core" in said
+    )
+
+
 def test_a_superadmin_writes_policies_in_the_words_of_people(admin: Client) -> None:
     answer = admin.post(
         f"{POLICIES}add/",
@@ -110,12 +145,11 @@ def test_assigning_a_policy_is_in_the_access_log_with_both_names(place: Place, a
         target.refresh_from_db()
         assert target.policy == policy
     entries = AuditEntry.objects.filter(action="accounts.assign_policy")
-    was = {entry.target_type: entry.changes["before"] for entry in entries}
-    assert was == {
-        "accounts.domain": None,
-        "accounts.project": None,
-        "accounts.user": "default",
-        "accounts.keypair": None,
+    assert {entry.target_type: entry.changes["policy"] for entry in entries} == {
+        "accounts.domain": [None, "small"],
+        "accounts.project": [None, "small"],
+        "accounts.user": ["default", "small"],
+        "accounts.keypair": [None, "small"],
     }
     assert "1 domains, 1 projects, 1 users, 1 tokens" in admin.get(POLICIES).content.decode()
 
