@@ -3,9 +3,11 @@
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 
 from accounts.models import User
+from accounts.sign_ins import record_refused_sign_in
 
 
 class ClosedSignUpAdapter(DefaultAccountAdapter):
@@ -17,3 +19,10 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         if refusal is None and not user.domain.is_active:
             refusal = self.respond_user_inactive(request, user)
         return refusal
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        try:
+            super().pre_authenticate(request, **credentials)
+        except ValidationError:
+            record_refused_sign_in(request, str(credentials.get("email") or ""), reason="too_many_attempts")
+            raise

@@ -7,8 +7,9 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.signals import user_logged_in
 
-        from accounts import revocations
+        from accounts import revocations, sign_ins
         from accounts.web.languages import bring_language
 
         revocations.connect()
+        sign_ins.connect()
         user_logged_in.connect(bring_language)

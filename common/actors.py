@@ -10,11 +10,22 @@ class ActorKind(StrEnum):
     SYSTEM = "system"
 
 
+class Via(StrEnum):
+    """The way by which somebody acts."""
+
+    PAGE = "page"
+    REST = "rest"
+    COMMAND = "cli"
+    WEBSOCKET = "websocket"
+    PORTAL = "portal"
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """A value that services and selectors take first; it carries no database object.
 
-    `label` is for logs and the audit trail (an e-mail address, or "system"); `keypair_id` is set for tokens.
+    `label` is for logs and the audit trail (an e-mail address, or "system"); `keypair_id` is set for tokens. Where somebody
+    looks at the portal as this user, `behind_id` and `behind_label` say who it really is.
     """
 
     kind: ActorKind
@@ -25,6 +36,10 @@ class Actor:
     ip: str = ""
     request_id: str = ""
     keypair_id: int | None = None
+    via: str = ""
+    user_agent: str = ""
+    behind_id: int | None = None
+    behind_label: str = ""
 
     @property
     def is_system(self) -> bool:
@@ -35,5 +50,5 @@ class Actor:
         return self.user_id is None and not self.is_system
 
 
-SYSTEM = Actor(kind=ActorKind.SYSTEM, user_id=None, label="system")
+SYSTEM = Actor(kind=ActorKind.SYSTEM, user_id=None, label="system", via=Via.PORTAL)
 ANONYMOUS = Actor(kind=ActorKind.USER, user_id=None, label="anonymous")

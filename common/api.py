@@ -1,6 +1,7 @@
 """What every REST view shares: the actor, pages of results, and errors as {code, message, hint, fields}."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from rest_framework.pagination import PageNumberPagination
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from common.actors import ANONYMOUS, Actor, ActorKind
+from common.actors import ANONYMOUS, Actor, ActorKind, Via
 from common.database import LOST, database_lost
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
 from common.slots import format_bytes
@@ -151,22 +152,36 @@ class LimitErrorOut(ErrorOut):
 
 
 def actor_of(request: Any) -> Actor:
-    """Who acts in this request (of Django or of DRF); ANONYMOUS if nobody is signed in."""
+    """Who acts in this request (of Django or of DRF), from where; ANONYMOUS with an address if nobody is signed in."""
     user = request.user
-    if not user.is_authenticated:
-        return ANONYMOUS
     django_request: HttpRequest = getattr(request, "_request", request)
     keypair = getattr(request, "auth", None)
-    return Actor(
+    user_agent = django_request.headers.get("User-Agent", "")
+    actor = replace(
+        ANONYMOUS,
+        ip=django_request.META.get("REMOTE_ADDR", ""),
+        request_id=getattr(django_request, "request_id", ""),
+        via=_way_of(django_request, user_agent, is_program=keypair is not None),
+        user_agent=user_agent,
+    )
+    if not user.is_authenticated:
+        return actor
+    return replace(
+        actor,
         kind=ActorKind.TOKEN if keypair is not None else ActorKind.USER,
         user_id=user.pk,
         label=user.email,
         domain_id=user.domain_id,
         is_superadmin=user.is_superuser,
-        ip=django_request.META.get("REMOTE_ADDR", ""),
-        request_id=getattr(django_request, "request_id", ""),
         keypair_id=keypair.pk if keypair is not None else None,
     )
+
+
+def _way_of(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:
+    """What pages ask REST for with their cookie is done by a page."""
+    if is_program or "Authorization" in request.headers:
+        return Via.COMMAND if user_agent.startswith("berth/") else Via.REST
+    return Via.PAGE
 
 
 def _flat(detail: Any, prefix: str = "") -> dict[str, list[str]]:
@@ -232,6 +247,7 @@ def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
     if refusal is None:
         return None
     set_rollback()
+    context["request"]._request.refusal = refusal  # common.refusals records it
     response = Response(refusal.to_json(), status=refusal.http_status, content_type="application/json")
     if refusal.http_status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="berth"'

@@ -1,13 +1,28 @@
-"""Writes the access log, inside the transaction of the change it tells of."""
+"""Writes the access log: what was done, inside the transaction of the change it tells of; what was refused, after it."""
 
-from collections.abc import Mapping
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import models
+from django.db import connection, models, transaction
+from django.db.models import F
 
 from common import clock
-from common.actors import Actor
+from common.actors import SYSTEM, Actor, Via
 from common.models import AuditEntry
+
+Outcome = AuditEntry.Outcome
+# In place of what is kept nowhere. People read “changed”.
+CHANGED = "***"
+PURGE_BATCH = 5000
+MOST_PARTS, MOST_CHARACTERS = 50, 500
+FOLDED = timedelta(minutes=1)
+_SECRET = re.compile(
+    r"^code$|(^|_)(password\d?|secret|token|credentials?|private_key|hash|environ|environment|env|variables)($|_)"
+)
 
 
 def record(
@@ -15,22 +30,112 @@ def record(
     actor: Actor,
     action: str,
     target: models.Model | None = None,
-    outcome: str = AuditEntry.Outcome.DONE,
+    outcome: str = Outcome.DONE,
     changes: Mapping[str, Any] | None = None,
+    reason: str = "",
 ) -> None:
-    """Add one line: `actor` did `action` (app.verb_noun) to `target`. `changes` holds no secret."""
-    AuditEntry.objects.create(
+    """Add one line: `actor` did `action` (app.verb_noun) to `target`.
+
+    `changes` are {field: [before, after]} (`changed` makes them), or {field: value} of what was asked for. Of fields that
+    sound like secrets only that they changed is kept.
+    """
+    entry = _entry(actor, action, outcome, changes or {}, reason)
+    if target is not None:
+        entry.target_type = target._meta.label_lower
+        entry.target_id = str(target.pk)
+        entry.target_label = _cut(str(target), 254)
+        entry.domain_id = getattr(target, "domain_id", None) or entry.domain_id
+    entry.save(force_insert=True)
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """{field: [before, after]} of what differs."""
+    return {name: [before.get(name), value] for name, value in after.items() if before.get(name) != value}
+
+
+def record_refusal(
+    *,
+    actor: Actor,
+    action: str,
+    reason: str,
+    target: tuple[str, str] = ("", ""),
+    target_label: str = "",
+    domain_id: int | None = None,
+    outcome: str = Outcome.REFUSED,
+    changes: Mapping[str, Any] | None = None,
+    kind: Sequence[object] = (),
+) -> None:
+    """Add one line of what was not done, or count up the line of the same within the minute. `target` is (type, id); `kind`
+    says besides actor, address, action and reason what makes it the same. At most 2 queries, 1 for what repeats itself; of
+    two that come first at the same instant one may stay uncounted."""
+    entry = _entry(actor, action, outcome, changes or {}, reason)
+    entry.target_type, entry.target_id = target
+    entry.target_label = _cut(target_label, 254)
+    entry.domain_id = domain_id or entry.domain_id
+    minute = int(entry.recorded_at.timestamp() // FOLDED.total_seconds())
+    same = (minute, actor.user_id, actor.behind_id, actor.ip, action, reason, *kind)
+    entry.fold_key = hashlib.sha256(repr(same).encode()).hexdigest()
+    with transaction.atomic() if connection.in_atomic_block else nullcontext():
+        known = AuditEntry.objects.filter(fold_key=entry.fold_key)
+        if not known.update(count=F("count") + 1, last_at=entry.recorded_at):
+            AuditEntry.objects.bulk_create([entry], ignore_conflicts=True)
+
+
+def purge_audit(*, before: datetime) -> int:
+    """Forget what was recorded before that instant, PURGE_BATCH lines at a time, each batch with the line that tells of it;
+    how many they were. May be killed anywhere."""
+    gone = 0
+    while batch := _purge_batch(before):
+        gone += batch
+    return gone
+
+
+@transaction.atomic
+def _purge_batch(before: datetime) -> int:
+    old = AuditEntry.objects.filter(recorded_at__lt=before).order_by("recorded_at", "id")
+    keys = list(old.values_list("pk", flat=True)[:PURGE_BATCH])
+    if not keys:
+        return 0
+    gone = AuditEntry.objects.filter(pk__in=keys).delete()[0]
+    record(actor=SYSTEM, action="common.purge_audit", changes={"lines": gone, "before": before})
+    return gone
+
+
+def _entry(actor: Actor, action: str, outcome: str, changes: Mapping[str, Any], reason: str) -> AuditEntry:
+    is_behind = actor.behind_id is not None
+    return AuditEntry(
         recorded_at=clock.now(),
         actor_kind=actor.kind.value,
-        actor_id=actor.user_id,
-        actor_label=actor.label,
-        domain_id=actor.domain_id,
+        actor_id=actor.behind_id if is_behind else actor.user_id,
+        actor_label=_cut(actor.behind_label if is_behind else actor.label, 254),
+        acted_as_id=actor.user_id if is_behind else None,
+        acted_as_label=_cut(actor.label, 254) if is_behind else "",
+        domain_id=None if actor.is_superadmin else actor.domain_id,
         ip=actor.ip,
+        via=actor.via or (Via.PORTAL.value if actor.is_system else ""),
+        user_agent=_cut(actor.user_agent, 200),
         request_id=actor.request_id,
         action=action,
-        target_type=target._meta.label_lower if target is not None else "",
-        target_id=str(target.pk) if target is not None else "",
-        target_label=str(target)[:254] if target is not None else "",
         outcome=outcome,
-        changes=dict(changes or {}),
+        reason=_cut(reason, 60),
+        changes={str(name): _kept(str(name), value) for name, value in changes.items()},
     )
+
+
+def _kept(name: str, value: Any) -> Any:
+    """What of a value is kept: no secret, not too long, and what JSON can hold."""
+    if _SECRET.search(name.lower()):
+        return CHANGED
+    if isinstance(value, Mapping):
+        return {str(key): _kept(str(key), part) for key, part in list(value.items())[:MOST_PARTS]}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_kept("", part) for part in list(value)[:MOST_PARTS]]
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return _cut(value.isoformat() if isinstance(value, datetime) else str(value), MOST_CHARACTERS)
+
+
+def _cut(text: str, length: int) -> str:
+    """PostgreSQL keeps no NUL."""
+    text = text.replace("\0", "")
+    return text if len(text) <= length else f"{text[: length - 1]}…"

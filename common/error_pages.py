@@ -31,6 +31,7 @@ def ask_for_helpers(find: Callable[[HttpRequest], Sequence[Mapping[str, object]]
 
 def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
     """The page for `error`, with its HTTP status; people who are not signed in are sent to do so."""
+    request.refusal = error  # type: ignore[attr-defined]  # common.refusals records it
     if request.path.startswith("/api/v1/"):
         return JsonResponse(error.to_json(), status=error.http_status)
     if isinstance(error, NotAuthenticated):

@@ -44,10 +44,17 @@ _LOOKS = {
     "draining": Look("player-pause", gettext_noop("Draining"), Tone.WARN),
     "maintenance": Look("tool", gettext_noop("Maintenance"), Tone.WARN),
     "retired": Look("archive", gettext_noop("Retired"), Tone.QUIET),
+    # accounts, projects, domains
+    "open": Look("circle-check", gettext_noop("Open"), Tone.GOOD),
+    "closed": Look("ban", gettext_noop("Closed"), Tone.QUIET),
+    "archived": Look("archive", gettext_noop("Archived"), Tone.QUIET),
     # folders, apps
     "ready": Look("circle-check", gettext_noop("Ready"), Tone.GOOD),
     "deleting": Look("loader-2", gettext_noop("Deleting"), Tone.QUIET, turns=True),
     "deleted": Look("trash", gettext_noop("Deleted"), Tone.QUIET),
+    # lines of the access log
+    "done": Look("circle-check", gettext_noop("Done"), Tone.GOOD),
+    "refused": Look("ban", gettext_noop("Refused"), Tone.WARN),
     "failed": Look("circle-x", gettext_noop("Failed"), Tone.BAD),
 }
 

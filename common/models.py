@@ -6,30 +6,59 @@ from common import clock
 
 
 class AuditEntry(models.Model):
-    """One line of the access log. Rows are only ever added."""
+    """One line of the access log. Rows are only ever added, but that what repeats itself counts up (`fold_key`).
+
+    `actor_*` is who really acted; `acted_as_*` whom they looked like, if somebody else. `domain_id` is the domain that the line
+    concerns: that of the object, else that of the actor; none for what superadmins do beside all domains.
+    """
 
     class Outcome(models.TextChoices):
         DONE = "done"
         REFUSED = "refused"
+        FAILED = "failed"
 
-    recorded_at = models.DateTimeField(db_index=True)
+    recorded_at = models.DateTimeField()
+    last_at = models.DateTimeField(
+        null=True, help_text="When it happened last, of what happened several times."
+    )
+    count = models.PositiveIntegerField(default=1)
+    fold_key = models.CharField(max_length=64, blank=True, default="")
     actor_kind = models.CharField(max_length=10)
-    actor_id = models.BigIntegerField(null=True, db_index=True)
+    actor_id = models.BigIntegerField(null=True)
     actor_label = models.CharField(max_length=254)
-    domain_id = models.BigIntegerField(null=True, db_index=True)
+    acted_as_id = models.BigIntegerField(null=True)
+    acted_as_label = models.CharField(max_length=254, blank=True, default="")
+    domain_id = models.BigIntegerField(null=True)
     ip = models.CharField(max_length=45, blank=True)
+    via = models.CharField(max_length=10, blank=True, default="")
+    user_agent = models.CharField(max_length=200, blank=True, default="")
     request_id = models.CharField(max_length=40, blank=True)
     action = models.CharField(max_length=60)
     target_type = models.CharField(max_length=60, blank=True)
     target_id = models.CharField(max_length=60, blank=True)
     target_label = models.CharField(max_length=254, blank=True)
     outcome = models.CharField(max_length=10, choices=Outcome)
+    reason = models.CharField(max_length=60, blank=True, default="", help_text="The code of a refusal.")
     changes = models.JSONField(default=dict)
 
     class Meta:
         ordering = ("-recorded_at", "-id")
         verbose_name_plural = "audit entries"
-        indexes = (models.Index(fields=("target_type", "target_id"), name="audit_target"),)
+        indexes = (
+            models.Index(fields=("-recorded_at", "-id"), name="audit_newest"),
+            models.Index(fields=("actor_id", "-recorded_at"), name="audit_of_actor"),
+            models.Index(fields=("domain_id", "-recorded_at"), name="audit_of_domain"),
+            models.Index(fields=("action", "-recorded_at"), name="audit_of_action"),
+            models.Index(fields=("target_type", "target_id", "-recorded_at"), name="audit_of_target"),
+            models.Index(
+                fields=("acted_as_id",), name="audit_acted_as", condition=models.Q(acted_as_id__isnull=False)
+            ),
+        )
+        constraints = (
+            models.UniqueConstraint(
+                fields=("fold_key",), name="one_entry_for_what_repeats", condition=~models.Q(fold_key="")
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.actor_label} {self.action} {self.target_label}"

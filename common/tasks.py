@@ -1,8 +1,11 @@
 """Background work of floor 0."""
 
-from celery import shared_task
+from datetime import timedelta
 
-from common import idempotency
+from celery import shared_task
+from django.conf import settings
+
+from common import audit, clock, idempotency
 from common.dispatch import TaskName
 
 
@@ -10,3 +13,10 @@ from common.dispatch import TaskName
 def purge_answers() -> None:
     """Forget answers that nobody may ask for again."""
     idempotency.purge_answers()
+
+
+@shared_task(name=TaskName.PURGE_AUDIT, soft_time_limit=600, time_limit=660)
+def purge_audit() -> None:
+    """Forget lines of the access log that are older than the setting says."""
+    if settings.BERTH_AUDIT_DAYS > 0:
+        audit.purge_audit(before=clock.now() - timedelta(days=settings.BERTH_AUDIT_DAYS))

@@ -10,6 +10,8 @@ class PortalConfig(AppConfig):
         import portal.celery  # noqa: F401  # tasks are sent through this application, from every process
         from common.error_pages import ask_for_helpers
         from common.languages import translate_with
+        from common.refusals import know_objects
+        from portal.audit.words import PARAMETERS
         from portal.listeners import listen
         from portal.selectors import helpers_of
         from portal.web import menu
@@ -18,3 +20,4 @@ class PortalConfig(AppConfig):
         menu.register()
         listen()
         ask_for_helpers(helpers_of)
+        know_objects(PARAMETERS)

@@ -79,6 +79,7 @@ MIDDLEWARE = [
     "sessions_app.gateway.middleware.ByNameMiddleware",
     "common.middleware.RequestIdMiddleware",
     "common.middleware.StreamWithoutDatabaseMiddleware",
+    "common.refusals.RefusalsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "accounts.web.languages.LanguageMiddleware",
@@ -160,6 +161,9 @@ ACCOUNT_PREVENT_ENUMERATION = True
 EMAIL_CONFIG = env.email_url("EMAIL_URL", default="consolemail://")
 vars().update(EMAIL_CONFIG)
 DEFAULT_FROM_EMAIL = env.str("BERTH_MAIL_FROM", f"berth@{_url.hostname}")
+
+# Access log: lines older than so many days are forgotten; 0: none.
+BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)
 
 # Cookies and headers. `Secure` follows the address that people use.
 IS_HTTPS = _url.scheme == "https"

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView
 
-from portal.web import notifications, search
+from portal.web import audit, notifications, search
 from portal.web.dashboard import dashboard
 from portal.web.drains import ask_to_drain
 from portal.web.views import administration, api_reference, start, styleguide, styleguide_metrics
@@ -25,6 +25,11 @@ urlpatterns = [
     path("search/", search.search, name="search"),
     path("project/", search.switch_project, name="switch-project"),
     path("administration/", administration, name="administration"),
+    path("audit/", audit.audit_list, name="audit"),
+    path("audit/export/", audit.audit_export, name="audit-export"),
+    path("audit/<int:entry_id>/", audit.audit_entry, name="audit-entry"),
+    path("profile/activity/", audit.own_activity, name="own-activity"),
+    path("profile/activity/export/", audit.own_activity_export, name="own-activity-export"),
     path("notifications/", notifications.notification_list, name="notifications"),
     path("notifications/bell/", notifications.bell, name="notifications-bell"),
     path("notifications/read/", notifications.read_all, name="read-notifications"),

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from accounts import preferences, selectors, services
 from accounts.chosen_project import chosen_project
 from accounts.roles import ROLE_TITLES, Role
+from accounts.sign_ins import last_sign_ins
 from accounts.web.forms import TokenForm
 from accounts.web.limits import limits_card
 from common.api import actor_of
@@ -89,6 +90,7 @@ def _profile_page(
         "memberships": selectors.own_memberships(actor),
         "keypairs": selectors.visible_keypairs(actor),
         "limits": limits_card(actor, chosen_project(request)),
+        "sign_ins": last_sign_ins(actor),
         "form": form,
         "token": token,
     }

@@ -60,9 +60,8 @@ def other_menu(links: list[Link], menu: Menu) -> dict[str, str] | None:
     """Where the switch of the menu leads; None for people with one menu."""
     if menu is Menu.ADMINISTRATION:
         return {"label": _("Back to work"), "url": reverse("start"), "icon": "arrow-left"}
-    if sections_of(links, Menu.ADMINISTRATION):
-        return {"label": _("Administration"), "url": reverse("administration"), "icon": "shield-lock"}
-    return None
+    first = next((link for link in links if link.section.menu is Menu.ADMINISTRATION), None)
+    return {"label": _("Administration"), "url": first.url, "icon": "shield-lock"} if first else None
 
 
 def keys_beside_the_menu() -> list[dict[str, str]]:

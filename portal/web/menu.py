@@ -5,6 +5,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
+from accounts.roles import Role
 from common.navigation import MenuItem, Section, give_keys
 from common.navigation import register as add_to_menu
 
@@ -18,12 +19,24 @@ KEYS = {
     "agents": "g a",
     "notifications": "g n",
     "administration": "g m",
+    "audit": "g u",
 }
 
 
 def register() -> None:
     add_to_menu(MenuItem(gettext_noop("Start"), "start", "rocket", Section.WORKLOAD, order=10))
     add_to_menu(MenuItem(gettext_noop("Dashboard"), "dashboard", "dashboard", Section.WORKLOAD, order=15))
+    add_to_menu(
+        MenuItem(
+            gettext_noop("Audit"),
+            "audit",
+            "history",
+            Section.OPERATIONS,
+            order=102,
+            is_visible=governs,
+            purpose=gettext_noop("Who did what, from where, with what outcome."),
+        )
+    )
     for_superadmins = partial(MenuItem, is_visible=is_superadmin)
     lines: tuple[tuple[str, str, str, Section, str], ...] = (
         (
@@ -39,13 +52,6 @@ def register() -> None:
             "speakerphone",
             Section.OPERATIONS,
             gettext_noop("What every page shows at its top."),
-        ),
-        (
-            gettext_noop("Access log"),
-            "admin:common_auditentry_changelist",
-            "history",
-            Section.OPERATIONS,
-            gettext_noop("Who did what, from where, with what outcome."),
         ),
         (
             gettext_noop("Users"),
@@ -107,6 +113,11 @@ def register() -> None:
     for order, (label, url_name, icon, section, purpose) in enumerate(lines, start=100):
         add_to_menu(for_superadmins(label, url_name, icon, section, order, purpose=purpose))
     give_keys(KEYS)
+
+
+def governs(user: Any) -> bool:
+    """Superadmins, and admins of a domain."""
+    return user.role in (Role.SUPERADMIN, Role.DOMAIN_ADMIN)
 
 
 def is_superadmin(user: Any) -> bool:

@@ -31,7 +31,7 @@ from tests.access.world import World, undone
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 EMPTY_TAR = bytes(1024)
 OBJECT_PARAMETERS = {
-    "notification_id", "session_id", "folder_id", "keypair_id", "user_id", "project_id", "domain_id",
+    "entry_id", "notification_id", "session_id", "folder_id", "keypair_id", "user_id", "project_id", "domain_id",
 }  # fmt: skip
 # Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own
 # address, which goes with forms.

@@ -20,6 +20,8 @@ from rest_framework.test import APIClient
 from accounts.models import KeyPair, Project, User
 from accounts.roles import Role
 from accounts.tokens import hash_secret, new_secret
+from common import audit
+from common.models import AuditEntry
 from portal.models import Notification
 from portal.sentences import Code
 from sessions_app.models import ComputeSession
@@ -43,6 +45,7 @@ class World:
     folder: VFolder
     keypair: KeyPair
     notification: Notification
+    entry: AuditEntry
     cookies: dict[str, str]
     tokens: dict[str, str]
     client: Client = field(default_factory=lambda: Client(headers={"host": "localhost:8080"}))
@@ -68,6 +71,7 @@ class World:
             "agent_id": 10**9 if is_absent else self.place.agent.pk,
             "keypair_id": 10**9 if is_absent else self.keypair.pk,
             "notification_id": 10**9 if is_absent else self.notification.pk,
+            "entry_id": 10**9 if is_absent else self.entry.pk,
             "user_id": 10**9 if is_absent else self.place.owner.pk,
             "project_id": 10**9 if is_absent else self.place.project.pk,
             "domain_id": 10**9 if is_absent else self.place.project.domain_id,
@@ -130,16 +134,24 @@ def make_world(root: Path) -> World:
     make_storage_host(root)
     people = make_people(place.project, place.owner)
     tokens = {column: factories.make_token(user) for column, user in people.items()}
+    session = place.run()
     return World(
         place=place,
         people=people,
-        session=place.run(),
+        session=session,
         folder=make_folder(place.owner, name="data"),
         keypair=KeyPair.objects.get(user=place.owner),
         notification=make_notification(place.owner),
+        entry=make_entry(place.owner, session),
         cookies={column: sign_in(user) for column, user in people.items()},
         tokens=tokens,
     )
+
+
+def make_entry(owner: User, session: ComputeSession) -> AuditEntry:
+    """A line of the access log that tells of the owner."""
+    audit.record(actor=factories.actor_for(owner), action="sessions.open_app", target=session)
+    return AuditEntry.objects.latest("pk")
 
 
 def make_notification(owner: User) -> Notification:

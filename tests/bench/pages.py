@@ -1,5 +1,5 @@
 """What pages cost where there is much: a portal's web process in production's settings, filled with 10,000 sessions, 1,000
-agents and 2,000 folders (`seed_demo_load`), asked by a superadmin, who sees all of it.
+agents, 2,000 folders and 100,000 lines of the access log (`seed_demo_load`), asked by a superadmin, who sees all of it.
 
 The server's time is that from the request to the last byte of the answer, on the loopback, one request after another;
 what Chromium paints and loads is what Chromium itself says, with nothing in its cache.
@@ -39,6 +39,11 @@ LISTS = (
     "/agents/?sort=-cpu&page=10",
     "/data/?tab=all",
     "/images/",
+    "/audit/",
+    "/audit/?page=1000",
+    "/audit/?q=load-7&outcome=refused",
+    "/audit/?action=accounts.sign_in&kind=accounts.user",
+    "/profile/activity/",
 )
 SERVER_LIMIT_MS = 100.0
 PAINT_LIMIT_MS = 1000.0

@@ -24,6 +24,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.slots import CPU, MEM
 from images.models import ContainerImage
+from portal.demo_audit import make_audit
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 from sessions_app.services import new_host_label
 from sessions_app.states import REASON_SENTENCES, Reason, Status
@@ -75,6 +76,7 @@ class Command(BaseCommand):
         parser.add_argument("--sessions", type=int, default=10_000)
         parser.add_argument("--agents", type=int, default=1_000)
         parser.add_argument("--folders", type=int, default=2_000)
+        parser.add_argument("--audit", type=int, default=100_000, help="lines of the access log")
         parser.add_argument("--force", action="store_true", help="even beside real people")
 
     @transaction.atomic
@@ -91,6 +93,7 @@ class Command(BaseCommand):
         stock = _make_stock(options["agents"])
         _make_sessions(stock, options["sessions"], chance)
         _make_folders(stock, options["folders"], chance)
+        make_audit(stock.people, options["audit"], chance)
         made = ", ".join(f"{options[name]} {name}" for name in ("agents", "sessions", "folders"))
         self.stdout.write(f"Made {made} in the domain “{DOMAIN}”.")
 

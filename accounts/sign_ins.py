@@ -1,0 +1,111 @@
+"""Who signed in, who tried to, who signed out: in the access log, by whichever way it happened."""
+
+from typing import Any, TypeGuard
+
+from allauth.account.signals import password_changed, password_reset, password_set
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.db.models import Q
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from accounts.models import User
+from common import audit
+from common.actors import Actor, ActorKind
+from common.api import actor_of
+from common.devices import device_of
+from common.models import AuditEntry
+
+SIGN_IN = "accounts.sign_in"
+SIGN_OUT = "accounts.sign_out"
+SET_PASSWORD = "accounts.set_password"
+NOT_AN_ADDRESS = "—"
+LONGEST_ADDRESS = 120
+SHOWN = 8
+
+
+def connect() -> None:
+    user_logged_in.connect(_on_sign_in, dispatch_uid="audit-sign-in")
+    user_logged_out.connect(_on_sign_out, dispatch_uid="audit-sign-out")
+    user_login_failed.connect(_on_failure, dispatch_uid="audit-sign-in-failed")
+    for signal in (password_changed, password_reset, password_set):
+        signal.connect(_on_password, dispatch_uid="audit-password")
+
+
+def into_account_of(actor: Actor) -> Q:
+    """Sign-ins into the actor's account and attempts at it."""
+    return Q(action=SIGN_IN, target_type=User._meta.label_lower, target_id=str(actor.user_id or 0))
+
+
+def last_sign_ins(actor: Actor) -> list[dict[str, Any]]:
+    """The last SHOWN into the actor's account and attempts at it, newest first, as the profile shows them:
+    [{"at", "count", "ip", "device", "outcome"}]. One query."""
+    entries = AuditEntry.objects.filter(into_account_of(actor))[:SHOWN]
+    return [
+        {
+            "at": entry.recorded_at,
+            "count": entry.count,
+            "ip": entry.ip,
+            "device": device_of(entry.user_agent) or _("unknown device"),
+            "outcome": entry.outcome,
+        }
+        for entry in entries
+    ]
+
+
+def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = "") -> None:
+    """One line a minute for each address and place it is tried from. What is no e-mail address may be a password, so it is
+    not kept."""
+    email = email.strip().lower()[:LONGEST_ADDRESS]
+    user = User.objects.select_related("domain").filter(email=email).first()
+    audit.record_refusal(
+        actor=actor_of(request),
+        action=SIGN_IN,
+        reason=reason or _reason_of(user),
+        target=(User._meta.label_lower, str(user.pk) if user is not None else ""),
+        target_label=email if "@" in email else NOT_AN_ADDRESS,
+        domain_id=user.domain_id if user is not None else None,
+        kind=(email,),
+    )
+
+
+def _reason_of(user: User | None) -> str:
+    if user is None:
+        return "unknown_address"
+    return "wrong_password" if user.is_active and user.domain.is_active else "account_closed"
+
+
+def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
+    if _is_of_the_portal(request):
+        audit.record(actor=_as(request, user), action=SIGN_IN, target=user)
+
+
+def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:
+    if _is_of_the_portal(request) and user is not None:
+        audit.record(actor=_as(request, user), action=SIGN_OUT, target=user)
+
+
+def _on_failure(
+    sender: object, credentials: dict[str, Any], request: HttpRequest | None = None, **more: Any
+) -> None:
+    if _is_of_the_portal(request):
+        record_refused_sign_in(request, str(credentials.get("email") or credentials.get("username") or ""))
+
+
+def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
+    if _is_of_the_portal(request):
+        audit.record(actor=_as(request, user), action=SET_PASSWORD, target=user)
+
+
+def _is_of_the_portal(request: HttpRequest | None) -> TypeGuard[HttpRequest]:
+    """Whether the request came through its middleware."""
+    return hasattr(request, "request_id") and hasattr(request, "user")
+
+
+def _as(request: Any, user: User) -> Actor:
+    """`user` from where the request came; in the middle of signing in or out the request has nobody or the other."""
+    there = actor_of(request)
+    return Actor(
+        kind=ActorKind.USER, user_id=user.pk, label=user.email, domain_id=user.domain_id,
+        is_superadmin=user.is_superuser, ip=there.ip, request_id=there.request_id, via=there.via,
+        user_agent=there.user_agent,
+    )  # fmt: skip

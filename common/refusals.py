@@ -1,0 +1,97 @@
+"""What is refused is in the access log: every answer of the portal passes here, whatever part of it refused."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+
+from common import audit
+from common.actors import ANONYMOUS
+from common.api import actor_of
+from common.database import LOST
+from common.errors import BerthError
+
+log = structlog.get_logger(__name__)
+
+ACTION = "requests.refuse"
+TOKEN_ACTION = "requests.refuse_token"
+REFUSED = frozenset((403, 404, 409, 422, 429))
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+
+# What the parameters of addresses name: {"session_id": "sessions_app.computesession"}. The portal knows them all.
+_kinds: dict[str, str] = {}
+
+
+def know_objects(kinds: Mapping[str, str]) -> None:
+    _kinds.update(kinds)
+
+
+class RefusalsMiddleware:
+    """Records refusals after all transactions of the request have ended, and changes no answer."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if response.status_code >= 400:
+            try:
+                _record(request, response.status_code)
+            except LOST as lost:
+                log.warning("audit.lost", status=response.status_code, error=str(lost))
+            except Exception:
+                log.exception("audit.failed", status=response.status_code)
+        return response
+
+
+def _record(request: HttpRequest, status: int) -> None:
+    error: BerthError | None = getattr(request, "refusal", None)
+    code = error.code if error is not None else f"http_{status}"
+    if code == "database_lost":
+        return
+    if status == 401:
+        _record_token(request)
+        return
+    is_failure = status >= 500 and request.method not in SAFE
+    match = request.resolver_match
+    if match is None or not (status in REFUSED or is_failure):
+        return  # an address that is nowhere hides nothing
+    given = dict(match.captured_kwargs)  # type: ignore[attr-defined]
+    target = next(((_kinds[key], str(value)) for key, value in given.items() if key in _kinds), ("", ""))
+    audit.record_refusal(
+        actor=actor_of(request) if hasattr(request, "user") else ANONYMOUS,
+        action=ACTION,
+        reason=code,
+        target=target,
+        outcome=audit.Outcome.FAILED if is_failure else audit.Outcome.REFUSED,
+        changes={
+            "asked": f"{request.method} {_address(request.path, given)}",
+            "answer": error.message if error is not None else "",
+            "status": status,
+        },
+        # Who tries ids gets a line for each address, not for each id; who sees an object and may not, one for each object.
+        kind=(request.method, match.view_name or match.route, *(() if status == 404 else target)),
+    )
+
+
+def _record_token(request: HttpRequest) -> None:
+    """A token that opens nothing; without one there was no attempt."""
+    scheme, _space, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        access_key = token.strip().partition(".")[0][:32]
+        audit.record_refusal(
+            actor=actor_of(request),
+            action=TOKEN_ACTION,
+            reason="not_authenticated",
+            target_label=access_key if access_key.isascii() and access_key.isprintable() else "",
+        )
+
+
+def _address(path: str, given: Mapping[str, Any]) -> str:
+    """The path; in place of what is no id, which may be a secret, its name: `/sign-in/once/<code>/`."""
+    for key, value in given.items():
+        if value and not isinstance(value, (int, UUID)):
+            path = path.replace(str(value), f"<{key}>")
+    return path

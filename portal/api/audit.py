@@ -1,0 +1,130 @@
+"""REST of the access log."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils.dateparse import parse_datetime
+from django.utils.timezone import is_aware
+from django.utils.translation import gettext as _
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import exceptions, serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+
+from common.api import ErrorOut, actor_of, asked_once, is_wanted
+from common.errors import InvalidInput
+from common.models import AuditEntry
+from common.texts import quoted
+from portal.audit.selectors import own_entries, visible_entries, with_origin
+
+FILTERS = {
+    "actor": ("actor_label", "E-mail address of who acted."),
+    "action": ("action", "Like sessions.terminate_session."),
+    "object_kind": ("target_type", "Like accounts.user."),
+    "object_id": ("target_id", "The object's id."),
+    "outcome": ("outcome", "done, refused or failed."),
+    "request_id": ("request_id", "That of an error page or of the header X-Request-Id."),
+}
+
+
+class AuditEntryOut(serializers.ModelSerializer[AuditEntry]):
+    actor = serializers.CharField(source="actor_label")
+    acted_as = serializers.CharField(source="acted_as_label", help_text="Whom the actor looked like, or “”.")
+    object_kind = serializers.CharField(source="target_type")
+    object_id = serializers.CharField(source="target_id")
+    object = serializers.CharField(source="target_label", help_text="Its name at that time.")
+    ip = serializers.SerializerMethodField(help_text="“” for people of other domains.")
+    user_agent = serializers.SerializerMethodField(help_text="“” for people of other domains.")
+    changes = serializers.DictField(
+        help_text="{field: [before, after]} or {field: value}; *** for what is kept nowhere."
+    )
+
+    class Meta:
+        model = AuditEntry
+        fields = (
+            "id", "recorded_at", "count", "last_at", "actor", "actor_id", "actor_kind", "acted_as", "acted_as_id",
+            "action", "object_kind", "object_id", "object", "outcome", "reason", "ip", "via", "user_agent", "request_id",
+            "changes",
+        )  # fmt: skip
+
+    def get_ip(self, entry: Any) -> str:
+        return entry.ip if entry.shows_origin else ""
+
+    def get_user_agent(self, entry: Any) -> str:
+        return entry.user_agent if entry.shows_origin else ""
+
+
+class NewestFirst(CursorPagination):
+    """?cursor=… of `next`; at most 200 a page."""
+
+    ordering = ("-recorded_at", "-id")
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 200
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> Any:
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (exceptions.NotFound, ValueError) as error:
+            sentence = _("The cursor is none of this list. Begin without one.")
+            raise InvalidInput(sentence, fields={"cursor": [sentence]}) from error
+
+
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="list_audit",
+        parameters=[
+            *(
+                OpenApiParameter(name, OpenApiTypes.STR, description=told)
+                for name, (_field, told) in FILTERS.items()
+            ),
+            OpenApiParameter(
+                "since", OpenApiTypes.DATETIME, description="With a time zone; lines from then on."
+            ),
+            OpenApiParameter(
+                "until", OpenApiTypes.DATETIME, description="With a time zone; lines before it."
+            ),
+            OpenApiParameter("own", OpenApiTypes.BOOL, description="1: only your own lines."),
+        ],
+        responses={200: AuditEntryOut, 400: ErrorOut, 401: ErrorOut},
+    )
+)
+class AuditListView(ListAPIView[AuditEntry]):
+    """The access log, newest first: all of it for superadmins, for a domain's admin what concerns it, else your own lines."""
+
+    serializer_class = AuditEntryOut
+    pagination_class = NewestFirst
+    queryset = AuditEntry.objects.none()
+
+    def get_queryset(self) -> QuerySet[AuditEntry]:
+        actor = actor_of(self.request)
+        entries = own_entries(actor) if is_wanted(self.request, "own") else visible_entries(actor)
+        return with_origin(actor, entries.filter(self._condition()))
+
+    def _condition(self) -> Q:
+        wanted = Q()
+        for name, (field, _told) in FILTERS.items():
+            if value := asked_once(self.request, name).replace("\0", ""):
+                wanted &= Q(**{field: value})
+        for name, lookup in (("since", "recorded_at__gte"), ("until", "recorded_at__lt")):
+            if value := asked_once(self.request, name):
+                wanted &= Q(**{lookup: _instant(name, value)})
+        return wanted
+
+
+def _instant(name: str, value: str) -> datetime:
+    """Raises InvalidInput."""
+    try:
+        # A plus that was not escaped arrives as a space.
+        instant = parse_datetime(value.replace(" ", "+") if "T" in value else value)
+    except ValueError:
+        instant = None
+    if instant is None or not is_aware(instant):
+        sentence = _("{value} is no instant. Write it like 2026-11-22T07:00:00Z.").format(
+            value=quoted(value, 40)
+        )
+        raise InvalidInput(sentence, fields={name: [sentence]})
+    return instant

@@ -1,0 +1,49 @@
+"""Where the objects of the access log are, for whoever may see them."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from django.urls import reverse
+
+from agents.selectors import visible_agents
+from common.actors import Actor
+from images.selectors import visible_images
+from sessions_app.selectors import visible_sessions
+from vfolders.selectors import visible_folders
+
+
+def place_of(actor: Actor, kind: str, key: str) -> str:
+    """The address of the object's page; "" where it is gone, hidden, or has no page. At most two queries."""
+    find = _FINDERS.get(kind)
+    try:
+        return find(actor, key) if find is not None else ""
+    except ValueError:  # a key of another form
+        return ""
+
+
+def _session(actor: Actor, key: str) -> str:
+    is_there = visible_sessions(actor).filter(pk=UUID(key)).exists()
+    return reverse("session-detail", args=[key]) if is_there else ""
+
+
+def _folder(actor: Actor, key: str) -> str:
+    is_there = visible_folders(actor).filter(pk=UUID(key)).exists()
+    return reverse("folder", args=[key]) if is_there else ""
+
+
+def _agent(actor: Actor, key: str) -> str:
+    name = visible_agents(actor).filter(pk=int(key)).values_list("name", flat=True).first()
+    return reverse("agents", query={"q": name}) if name else ""
+
+
+def _image(actor: Actor, key: str) -> str:
+    reference = visible_images(actor).filter(pk=int(key)).values_list("reference", flat=True).first()
+    return reverse("images", query={"q": reference}) if reference else ""
+
+
+_FINDERS: dict[str, Callable[[Actor, str], str]] = {
+    "sessions_app.computesession": _session,
+    "vfolders.vfolder": _folder,
+    "agents.agent": _agent,
+    "images.containerimage": _image,
+}

@@ -1,0 +1,51 @@
+"""Reads of the access log."""
+
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.utils.translation import gettext as _
+
+from accounts.models import User
+from accounts.selectors import administered_domain_id, sees_everything
+from accounts.sign_ins import into_account_of
+from common.actors import Actor
+from common.errors import NotFound
+from common.models import AuditEntry
+
+
+def own_entries(actor: Actor) -> QuerySet[AuditEntry]:
+    """What the actor did, what was done in the actor's name, and attempts to sign in as the actor."""
+    person = actor.user_id or 0
+    is_own = Q(actor_id=person) | Q(acted_as_id=person) | into_account_of(actor)
+    return AuditEntry.objects.filter(is_own)
+
+
+def visible_entries(actor: Actor) -> QuerySet[AuditEntry]:
+    """All for superadmins; for a domain's admin those that concern it, and the own ones; for others the own ones. At most
+    one query more."""
+    if sees_everything(actor):
+        return AuditEntry.objects.all()
+    domain_id = administered_domain_id(actor)
+    if domain_id is None:
+        return own_entries(actor)
+    return AuditEntry.objects.filter(Q(domain_id=domain_id) | Q(actor_id=actor.user_id))
+
+
+def governs_others(actor: Actor) -> bool:
+    """Whether there is more to see than the own lines. At most one query."""
+    return sees_everything(actor) or administered_domain_id(actor) is not None
+
+
+def access_entry(actor: Actor, entry_id: int) -> AuditEntry:
+    """`with_origin`. Raises NotFound."""
+    for entries in (visible_entries(actor), own_entries(actor)):
+        entry = with_origin(actor, entries).filter(pk=entry_id).first()
+        if entry is not None:
+            return entry
+    raise NotFound(_("There is no such line in what you may see of the access log."))
+
+
+def with_origin(actor: Actor, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
+    """With `shows_origin`: whether the actor may see from where it was done; not of people of other domains."""
+    if sees_everything(actor):
+        return entries.annotate(shows_origin=Value(True))
+    near = User.objects.filter(pk=OuterRef("actor_id"), domain_id=actor.domain_id or 0)
+    return entries.annotate(shows_origin=Q(actor_id=None) | Exists(near))

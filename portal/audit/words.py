@@ -1,0 +1,134 @@
+"""What people read for the codes of the access log. A code that is recorded and stands not here fails a test."""
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
+from common.audit import CHANGED
+
+ACTIONS = {
+    "accounts.sign_in": gettext_noop("Sign-in"),
+    "accounts.sign_out": gettext_noop("Sign-out"),
+    "accounts.set_password": gettext_noop("Password changed"),
+    "accounts.create_sign_in_link": gettext_noop("Sign-in link created"),
+    "accounts.redeem_sign_in_link": gettext_noop("Sign-in link used"),
+    "accounts.create_user": gettext_noop("Account created"),
+    "accounts.update_user": gettext_noop("Account changed"),
+    "accounts.close_user": gettext_noop("Account closed"),
+    "accounts.reopen_user": gettext_noop("Account opened again"),
+    "accounts.purge_user": gettext_noop("Account purged"),
+    "accounts.add_member": gettext_noop("Member added to a project"),
+    "accounts.remove_member": gettext_noop("Member removed from a project"),
+    "accounts.create_project": gettext_noop("Project created"),
+    "accounts.update_project": gettext_noop("Project changed"),
+    "accounts.purge_project": gettext_noop("Project purged"),
+    "accounts.create_domain": gettext_noop("Domain created"),
+    "accounts.update_domain": gettext_noop("Domain changed"),
+    "accounts.purge_domain": gettext_noop("Domain purged"),
+    "accounts.create_policy": gettext_noop("Resource policy created"),
+    "accounts.update_policy": gettext_noop("Resource policy changed"),
+    "accounts.delete_policy": gettext_noop("Resource policy deleted"),
+    "accounts.assign_policy": gettext_noop("Resource policy assigned"),
+    "accounts.create_keypair": gettext_noop("API token created"),
+    "accounts.update_keypair": gettext_noop("API token changed"),
+    "accounts.delete_keypair": gettext_noop("API token deleted"),
+    "sessions.enqueue_session": gettext_noop("Session asked for"),
+    "sessions.terminate_session": gettext_noop("Session stopped"),
+    "sessions.stop_soon": gettext_noop("Session told to stop"),
+    "sessions.keep_session": gettext_noop("Session kept running"),
+    "sessions.open_app": gettext_noop("App opened"),
+    "sessions.read_file": gettext_noop("File read from a session"),
+    "sessions.write_file": gettext_noop("File written to a session"),
+    "sessions.read_archive": gettext_noop("Files read from a session"),
+    "sessions.write_archive": gettext_noop("Files written to a session"),
+    "vfolders.create_folder": gettext_noop("Folder created"),
+    "vfolders.delete_folder": gettext_noop("Folder deleted"),
+    "vfolders.hand_over_folder": gettext_noop("Folder handed over"),
+    "vfolders.write_file": gettext_noop("File written"),
+    "vfolders.make_directory": gettext_noop("Directory created"),
+    "vfolders.delete_entry": gettext_noop("File or directory deleted"),
+    "agents.register_agent": gettext_noop("Agent registered"),
+    "agents.transition": gettext_noop("Agent's state changed"),
+    "agents.create_resource_group": gettext_noop("Resource group created"),
+    "images.discover_image": gettext_noop("Image found"),
+    "images.set_image_enabled": gettext_noop("Image allowed or forbidden"),
+    "common.purge_audit": gettext_noop("Old lines of the access log forgotten"),
+    "requests.refuse": gettext_noop("Request"),
+    "requests.refuse_token": gettext_noop("Request with an API token"),
+}
+KINDS = {
+    "accounts.user": gettext_noop("Person"),
+    "accounts.project": gettext_noop("Project"),
+    "accounts.domain": gettext_noop("Domain"),
+    "accounts.keypair": gettext_noop("API token"),
+    "accounts.resourcepolicy": gettext_noop("Resource policy"),
+    "sessions_app.computesession": gettext_noop("Session"),
+    "vfolders.vfolder": gettext_noop("Folder"),
+    "vfolders.storagehost": gettext_noop("Storage host"),
+    "agents.agent": gettext_noop("Agent"),
+    "agents.resourcegroup": gettext_noop("Resource group"),
+    "images.containerimage": gettext_noop("Image"),
+    "images.registry": gettext_noop("Registry"),
+    "portal.notification": gettext_noop("Notification"),
+    "portal.announcement": gettext_noop("Announcement"),
+}
+# Which parameter of an address names an object of which kind.
+PARAMETERS = {
+    "user_id": "accounts.user",
+    "project_id": "accounts.project",
+    "domain_id": "accounts.domain",
+    "keypair_id": "accounts.keypair",
+    "session_id": "sessions_app.computesession",
+    "folder_id": "vfolders.vfolder",
+    "agent_id": "agents.agent",
+    "image_id": "images.containerimage",
+    "notification_id": "portal.notification",
+}
+OUTCOMES = {
+    "done": gettext_noop("Done"),
+    "refused": gettext_noop("Refused"),
+    "failed": gettext_noop("Failed"),
+}
+WAYS = {
+    "page": gettext_noop("a page"),
+    "rest": gettext_noop("the REST API"),
+    "cli": gettext_noop("the command line"),
+    "websocket": gettext_noop("a terminal"),
+    "portal": gettext_noop("Berth itself"),
+}
+REASONS = {
+    "wrong_password": gettext_noop("The password was wrong."),
+    "unknown_address": gettext_noop("Nobody has this address."),
+    "account_closed": gettext_noop("The account is closed."),
+    "too_many_attempts": gettext_noop("There were too many attempts; further ones wait."),
+    "not_authenticated": gettext_noop("The token is unknown, revoked or expired."),
+    "permission_denied": gettext_noop("It is seen, but may not be done."),
+    "not_found": gettext_noop("It is not there, or hidden from who asked."),
+    "conflict": gettext_noop("It is in a state in which this cannot be done."),
+    "limit_exceeded": gettext_noop("A limit or the size of the machines forbids it."),
+}
+PERIODS_H = {
+    "1": gettext_noop("The last hour"),
+    "24": gettext_noop("The last 24 hours"),
+    "168": gettext_noop("The last 7 days"),
+    "720": gettext_noop("The last 30 days"),
+}
+
+
+def word(table: dict[str, str], code: str) -> str:
+    """In the reader's language; a code of an older version reads as it is."""
+    return _(table[code]) if code in table else code
+
+
+def value_for_people(value: object) -> str:
+    """What stood in a field, in one line."""
+    if value == CHANGED:
+        return _("changed, not shown")
+    if value is None or value in ("", [], {}):
+        return "—"
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {value_for_people(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(value_for_people, value))
+    return str(value)
