@@ -67,6 +67,18 @@ class PolicyForm(forms.ModelForm):
             "max_containers", "max_lifetime_s", "max_idle_s", "max_priority", "max_folders", "max_folder_bytes",
             "max_keypairs",
         )  # fmt: skip
+        help_texts = {  # noqa: RUF012  the form that Django wants
+            "max_sessions": gettext_lazy(
+                "Live ones, waiting or not. An empty field is unlimited, here and below."
+            ),
+            "max_lifetime_s": gettext_lazy(
+                "Seconds from its start; of sessions that are asked for from now on."
+            ),
+            "max_idle_s": gettext_lazy("Seconds. Shown, and not enforced yet."),
+            "max_priority": gettext_lazy("Shown, and not enforced yet."),
+            "max_folder_bytes": gettext_lazy("Shown, and not enforced yet."),
+            "max_keypairs": gettext_lazy("API tokens; counts for people alone."),
+        }
 
 
 @admin.register(ResourcePolicy)

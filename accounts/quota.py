@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from common.languages import gettext as _
 from common.languages import gettext_noop
-from common.slots import format_amount, format_bytes
+from common.slots import CPU, MEM, format_amount, format_bytes
 from common.words import duration_words
 
 
@@ -51,10 +51,10 @@ STANDS_AT = {
     Limit.KEYPAIRS: frozenset({Level.USER}),
 }
 TITLES = {
-    Limit.SLOTS: gettext_noop("In use by sessions"),
+    Limit.SLOTS: gettext_noop("{slot} in sessions"),
     Limit.SESSIONS: gettext_noop("Live sessions"),
     Limit.PENDING_SESSIONS: gettext_noop("Waiting sessions"),
-    Limit.PENDING_SLOTS: gettext_noop("Asked for by waiting sessions"),
+    Limit.PENDING_SLOTS: gettext_noop("{slot} asked for by waiting sessions"),
     Limit.CONTAINERS: gettext_noop("Containers of a session"),
     Limit.LIFETIME: gettext_noop("Lifetime of a session"),
     Limit.IDLE_TIMEOUT: gettext_noop("Idle time of a session"),
@@ -63,6 +63,7 @@ TITLES = {
     Limit.FOLDER_BYTES: gettext_noop("Size of folders"),
     Limit.KEYPAIRS: gettext_noop("API tokens"),
 }
+SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
 SCOPES = {
     Level.DOMAIN: gettext_noop("The domain “{name}”"),
     Level.PROJECT: gettext_noop("The project “{name}”"),
@@ -129,9 +130,11 @@ class LimitState:
 
     @property
     def title(self) -> str:
-        """ "Live sessions", "In use by sessions: cuda"."""
-        kind, slot = kind_of(self.limit), slot_of(self.limit)
-        return f"{_(TITLES[kind])}: {slot}" if slot else _(TITLES[kind])
+        """ "Live sessions", "Memory in sessions"."""
+        slot = slot_of(self.limit)
+        return _(TITLES[kind_of(self.limit)]).format(
+            slot=_(SLOT_TITLES[slot]) if slot in SLOT_TITLES else slot
+        )
 
     @property
     def scope_title(self) -> str:
@@ -183,7 +186,7 @@ def never(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState
 
 
 def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
-    """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. By name."""
+    """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. In the order of Limit."""
     tightest: dict[str, LimitState] = {}
     for scope in in_order(scopes):
         for limit in scope.limits:
@@ -229,5 +232,7 @@ def _state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
     )
 
 
-def _place(limit: str) -> tuple[int, str]:
-    return list(Limit).index(kind_of(limit)), limit
+def _place(limit: str) -> tuple[int, bool, bool, str]:
+    """CPU and memory before devices."""
+    slot = slot_of(limit)
+    return list(Limit).index(kind_of(limit)), slot != CPU, slot != MEM, slot

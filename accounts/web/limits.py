@@ -19,12 +19,12 @@ def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
 
 
 def _row(state: LimitState) -> dict[str, Any]:
-    is_counted = kind_of(state.limit) not in CEILINGS
+    is_counted = kind_of(state.limit) not in CEILINGS and state.value > 0
     percent = min(FULL, round(FULL * state.used / state.value)) if state.value else FULL
     tone = Tone.BAD if not state.left else Tone.WARN if percent >= NEARLY_FULL else Tone.BUSY
     return {
         "title": state.title,
-        "value": format_limit(state.limit, state.value),
+        "value": format_limit(state.limit, state.value) if state.value else "",
         "used": format_limit(state.limit, state.used) if is_counted else None,
         "left": format_limit(state.limit, state.left),
         "percent": percent,

@@ -79,9 +79,17 @@ def test_a_refusal_says_what_is_limited_and_by_how_much(
 
 
 def test_titles_name_the_slot() -> None:
-    names = ("slots.cuda", "sessions")
+    names = ("slots.cuda", "slots.mem", "pending_slots.cpu", "sessions")
     titles = [LimitState(name, Level.USER, "", "", 1, 0, 1).title for name in names]
-    assert titles == ["In use by sessions: cuda", "Live sessions"]
+    assert titles == [
+        "cuda in sessions", "Memory in sessions", "CPU asked for by waiting sessions", "Live sessions",
+    ]  # fmt: skip
+
+
+def test_effective_limits_stand_in_the_order_of_the_page() -> None:
+    found = scope(keypairs=1, sessions=1, slots__cuda=1, slots__mem=1, slots__cpu=1)
+    names = [state.limit for state in effective([found])]
+    assert names == ["slots.cpu", "slots.mem", "slots.cuda", "sessions", "keypairs"]
 
 
 def test_amounts_are_said_in_their_units() -> None:

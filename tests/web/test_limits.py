@@ -36,7 +36,7 @@ def form(**changes: object) -> dict[str, object]:
 
 
 def test_the_profile_shows_each_limit_what_is_used_and_who_sets_it(place: Place, browser_of: Browser) -> None:
-    limit(place.project, max_sessions=4, max_slots={"cpu": 4000}, max_lifetime_s=5400)
+    limit(place.project, max_sessions=4, max_slots={"cpu": 4000, "cuda": 0}, max_lifetime_s=5400)
     place.run(resources={"cpu": 2, "mem": "1g"})
 
     page = browser_of(place.owner).get("/profile/").content.decode()
@@ -44,7 +44,8 @@ def test_the_profile_shows_each_limit_what_is_used_and_who_sets_it(place: Place,
     for words in (
         "Live sessions",
         "1 of 4",
-        "In use by sessions: cpu",
+        "CPU in sessions",
+        "none allowed",
         "2 cores of 4 cores",
         "at most 1 h 30 min",
     ):
