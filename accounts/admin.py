@@ -12,7 +12,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.forms import BaseUserCreationForm
 from django.contrib.auth.models import Group
 from django.db import models
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy
 
 from accounts import offboarding, services
@@ -20,8 +20,10 @@ from accounts.admin_policies import LimitedAdmin
 from accounts.limits import assign_policy
 from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
+from accounts.sign_ins import SET_PASSWORD
 from common import audit
 from common.api import actor_of
+from common.audited_admin import AuditedAdmin
 
 # Roles say what people may do; Django's groups would be a second answer.
 admin.site.unregister(Group)
@@ -54,15 +56,8 @@ class MembershipForm(forms.ModelForm):
         fields = ("user", "role")
 
 
-class KeptAdmin(admin.ModelAdmin):
-    """For what is closed instead of deleted; each change is in the access log."""
-
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        action = f"accounts.{'update' if change else 'create'}_{obj._meta.model_name}"
-        audit.record(
-            actor=actor_of(request), action=action, target=obj, changes={"fields": sorted(form.changed_data)}
-        )
+class KeptAdmin(AuditedAdmin):
+    """For what is closed instead of deleted."""
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
         return False
@@ -107,6 +102,12 @@ class PersonAdmin(UserAdmin):
             actor=actor, email=obj.email, name=obj.name, password=password, domain=obj.domain, role=role
         )
         obj.pk, obj._state.adding = person.pk, False
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002
+        response = super().user_change_password(request, id, form_url)
+        if request.method == "POST" and response.status_code == 302:
+            audit.record(actor=actor_of(request), action=SET_PASSWORD, target=User.objects.get(pk=id))
+        return response
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
         return False

@@ -5,10 +5,11 @@ from django.contrib import admin
 from django.http import HttpRequest
 
 from agents.models import Agent, AgentSlot, ResourceGroup
+from common.audited_admin import AuditedAdmin
 
 
 @admin.register(ResourceGroup)
-class ResourceGroupAdmin(admin.ModelAdmin):
+class ResourceGroupAdmin(AuditedAdmin):
     list_display = ("name", "is_default", "is_active", "strategy", "scheduler")
     readonly_fields = ("epoch", "created_at")
 
@@ -24,7 +25,7 @@ class AgentSlotInline(admin.TabularInline):
 
 
 @admin.register(Agent)
-class AgentAdmin(admin.ModelAdmin):
+class AgentAdmin(AuditedAdmin):
     list_display = (
         "name",
         "resource_group",

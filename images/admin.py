@@ -2,18 +2,19 @@ from typing import ClassVar
 
 from django.contrib import admin
 
+from common.audited_admin import AuditedAdmin
 from images.models import ContainerImage, Registry
 
 
 @admin.register(Registry)
-class RegistryAdmin(admin.ModelAdmin[Registry]):
+class RegistryAdmin(AuditedAdmin):
     list_display = ("name", "kind", "url", "is_enabled")
     list_filter = ("kind", "is_enabled")
     search_fields = ("name", "url")
 
 
 @admin.register(ContainerImage)
-class ContainerImageAdmin(admin.ModelAdmin[ContainerImage]):
+class ContainerImageAdmin(AuditedAdmin):
     """Titles and what is enabled are edited here; what was read from the image is shown."""
 
     list_display = ("reference", "title", "architecture", "size_bytes", "is_enabled")

@@ -1,17 +1,36 @@
 """The site of Django admin: for superadmins, behind the portal's own sign-in, which is throttled."""
 
+from typing import Any, cast
+
 from allauth.account.decorators import secure_admin_login
 from allauth.account.models import EmailAddress
 from django.contrib import admin
 from django.db.models import Model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy
 
+from accounts.models import User
+from accounts.sign_ins import SET_PASSWORD
+from common import audit
+from common.api import actor_of
+from common.audited_admin import AuditedAdmin
 from common.models import AuditEntry
 from portal.models import Announcement
 
 admin.site.site_header = admin.site.site_title = "Berth"
 admin.site.index_title = gettext_lazy("Administration")
+_change_password = admin.site.password_change
+
+
+def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+    """Django admin's page for it, and a line in the access log."""
+    response = _change_password(request, extra_context)
+    if request.method == "POST" and response.status_code == 302:
+        audit.record(actor=actor_of(request), action=SET_PASSWORD, target=cast("User", request.user))
+    return response
+
+
+admin.site.password_change = change_own_password  # type: ignore[method-assign, assignment]
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 # The e-mail address of a person is in the account itself.
 admin.site.unregister(EmailAddress)
@@ -37,7 +56,7 @@ class AuditEntryAdmin(admin.ModelAdmin):
 
 
 @admin.register(Announcement)
-class AnnouncementAdmin(admin.ModelAdmin):
+class AnnouncementAdmin(AuditedAdmin):
     """What every page shows at its top, from when until when."""
 
     list_display = ("text", "tone", "starts_at", "ends_at", "is_dismissible")

@@ -3,11 +3,12 @@
 from django.contrib import admin
 from django.http import HttpRequest
 
+from common.audited_admin import AuditedAdmin
 from vfolders.models import StorageHost, VFolder
 
 
 @admin.register(StorageHost)
-class StorageHostAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class StorageHostAdmin(AuditedAdmin):
     list_display = ("name", "kind", "is_default", "is_active")
 
 

@@ -198,3 +198,28 @@ def test_the_list_takes_few_queries_for_everybody(
         browser = browser_of(person)
         with django_assert_max_num_queries(12):  # type: ignore[attr-defined]
             browser.get(address)
+
+
+def test_django_admin_says_before_and_after(people: People, browser_of: BrowserOf) -> None:
+    announcement = {"text": "Later", "tone": "is-busy", "starts_at_0": "2026-11-22", "starts_at_1": "07:00:00"}
+    browser = browser_of(people.superadmin)
+    browser.post("/admin/portal/announcement/add/", announcement)
+    made = AuditEntry.objects.get(action="portal.create_announcement")
+    browser.post(f"/admin/portal/announcement/{made.target_id}/change/", {**announcement, "text": "Sooner"})
+    browser.post(f"/admin/portal/announcement/{made.target_id}/delete/", {"post": "yes"})
+
+    changed = AuditEntry.objects.get(action="portal.update_announcement")
+    assert changed.changes == {"text": ["Later", "Sooner"]}
+    assert AuditEntry.objects.filter(action="portal.delete_announcement").exists()
+
+
+def test_passwords_that_are_set_in_django_admin_are_told_of(people: People, browser_of: BrowserOf) -> None:
+    new = "a-new-long-word-9"
+    form = {"password1": new, "password2": new, "usable_password": "true"}
+    browser_of(people.superadmin).post(f"/admin/accounts/user/{people.member.pk}/password/", form)
+    own = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+    browser_of(people.superadmin).post("/admin/password_change/", own)
+
+    told = AuditEntry.objects.filter(action="accounts.set_password").order_by("pk")
+    assert [line.target_id for line in told] == [str(people.member.pk), str(people.superadmin.pk)]
+    assert {line.actor_id for line in told} == {people.superadmin.pk}

@@ -1,0 +1,135 @@
+"""What writes for somebody says so in the access log, and the log's codes have words."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.apps import apps
+from django.contrib import admin
+from django.test import RequestFactory
+
+from accounts.models import KeyPair, ResourcePolicy, User
+from common.audited_admin import AuditedAdmin
+from common.models import AuditEntry
+from common.refusals import ACTION, TOKEN_ACTION
+from portal.audit import words
+from tests.access.test_matrix import ROUTES
+from tests.conftest import People
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("accounts", "agents", "images", "portal", "scheduler", "sessions_app", "vfolders")
+NO_SERVICES = ("/api/", "/migrations/", "/management/", "/web/", "/ops/", "selectors.py")
+CODE = re.compile(r"[a-z]+\.[a-z_]+\Z")
+
+# Functions that take `actor` by name and record nothing: {room/module.function: why}. It only gets shorter.
+RECORD_NOTHING = {
+    "accounts/preferences.py:choose_columns": "how lists look to oneself",
+    "portal/services.py:read_all_notifications": "what one has read oneself",
+    "portal/services.py:read_notification": "what one has read oneself",
+    "sessions_app/lifecycle.py:transition_many": "each session keeps its own history of states",
+    "vfolders/files.py:is_directory": "it reads",
+    "vfolders/files.py:list_directory": "it reads",
+    "vfolders/files.py:measure_folder": "it reads",
+    "vfolders/files.py:open_file": "it reads",
+}
+
+
+# Of their pages in Django admin each change goes through a service, or is recorded where it is saved.
+RECORDS_ITSELF = (User, KeyPair, ResourcePolicy)
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Those of the module itself: names of methods say nothing."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def recording() -> set[str]:
+    """Names of functions that record, themselves or through others."""
+    used: dict[str, set[str]] = {}
+    for _path, tree in modules():
+        for function in functions(tree):
+            used.setdefault(function.name, set()).update(names_in(function))
+    known = {"audit.record", "audit.record_refusal"}
+    while found := {name for name, names in used.items() if names & known} - known:
+        known |= found
+    return known
+
+
+def names_in(function: ast.AST) -> set[str]:
+    """What it calls or hands on: `name`, or `audit.name`; of other modules the name alone."""
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names.add(f"audit.{node.attr}" if node.value.id == "audit" else node.attr)
+    return names
+
+
+def services() -> Iterator[tuple[str, str]]:
+    """(where, name) of public functions whose `actor` is given by name: those that write (STYLE, services)."""
+    for path, tree in modules():
+        if any(part in f"/{path}" for part in NO_SERVICES):
+            continue
+        for function in functions(tree):
+            by_name = {argument.arg for argument in function.args.kwonlyargs}
+            if "actor" in by_name and not function.name.startswith("_"):
+                yield path, function.name
+
+
+def test_every_service_records_what_it_does() -> None:
+    known = recording()
+    silent = {f"{path}:{name}" for path, name in services() if name not in known}
+    assert silent == set(RECORD_NOTHING)
+
+
+def codes() -> set[str]:
+    """Each literal that is given as `action=`, or stands where one is."""
+    found = set()
+    for _path, tree in modules():
+        for node in ast.walk(tree):
+            for keyword in node.keywords if isinstance(node, ast.Call) else ():
+                if keyword.arg == "action" and isinstance(keyword.value, ast.Constant):
+                    found.add(keyword.value.value)
+    return {code for code in found if isinstance(code, str) and CODE.match(code)}
+
+
+def test_every_recorded_action_has_words() -> None:
+    assert len(codes()) > 25
+    assert codes() | {ACTION, TOKEN_ACTION, "common.purge_audit"} <= set(words.ACTIONS)
+
+
+def test_what_django_admin_changes_is_recorded_in_words(people: People, rf: RequestFactory) -> None:
+    request = rf.get("/admin/")
+    request.user = people.superadmin
+    for model, its in admin.site._registry.items():
+        allowed = (
+            its.has_add_permission(request),
+            its.has_change_permission(request),
+            its.has_delete_permission(request),
+        )
+        verbs = [verb for verb, may in zip(("create", "update", "delete"), allowed, strict=True) if may]
+        if not verbs or model in RECORDS_ITSELF:
+            continue
+        assert isinstance(its, AuditedAdmin), model
+        wanted = {f"{model._meta.app_label}.{verb}_{model._meta.model_name}" for verb in verbs}
+        assert wanted <= set(words.ACTIONS), model
+
+
+def test_every_outcome_and_kind_of_object_has_words() -> None:
+    assert set(AuditEntry.Outcome.values) == set(words.OUTCOMES)
+    assert all(apps.get_model(kind) for kind in words.KINDS)
+
+
+def test_every_id_in_an_address_names_a_kind_of_object() -> None:
+    ids = {name for route in ROUTES.values() for name in route.parameters if name.endswith("_id")}
+    of_others = {"entry_id", "announcement_id", "object_id", "content_type_id"}
+    assert ids - of_others == set(words.PARAMETERS) & ids
+    assert set(words.PARAMETERS.values()) <= set(words.KINDS)
