@@ -154,4 +154,4 @@ def format_amount(name: str, amount: int) -> str:
 def format_slots(slots: Mapping[str, int]) -> str:
     """All slots for people, CPU and memory first: "1 core, 4 GiB"."""
     order = sorted(slots, key=lambda name: (name != CPU, name != MEM, name))
-    return ", ".join(format_amount(name, slots[name]) for name in order) or _("nothing")
+    return _(", ").join(format_amount(name, slots[name]) for name in order) or _("nothing")

@@ -21,7 +21,7 @@ def shown(value: object, length: int = _SHOWN_LENGTH) -> str:
 
 def quoted(value: object, length: int = _SHOWN_LENGTH) -> str:
     """The same in quotation marks."""
-    return f"“{shown(value, length)}”"
+    return _("“{text}”").format(text=shown(value, length))
 
 
 def check_text(value: object, *, max_length: int, is_multiline: bool = False) -> str:

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.chosen_project import choose_project
@@ -93,8 +94,17 @@ def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
 def split(question: str) -> tuple[str, str]:
     """("stop", "train") for “stop train”; ("", everything) where the first word is no verb."""
     first, _space, rest = question.partition(" ")
-    verb = VERBS.get(first.lower(), "")
+    verb = {**VERBS, **verbs_of_the_reader()}.get(first.lower(), "")
     return (verb, rest.strip()) if verb else ("", question)
+
+
+def verbs_of_the_reader() -> dict[str, str]:
+    """The verbs in the language of the page, beside the English ones."""
+    return {
+        pgettext("command", "stop"): "stop",
+        pgettext("command", "new"): "new",
+        pgettext("command", "switch"): "switch",
+    }
 
 
 def numbered(groups: Iterable[tuple[str, Sequence[Hit]]]) -> list[dict[str, Any]]:

@@ -73,7 +73,7 @@ class LiveLog {
     this.text = new LogText(MAX_LINES);
     this.text.wanted = this.target;
     this.draw();
-    this.show("live", gettext("Live"));
+    this.show("live", gettext("Following"));
     const stream = response.body.pipeThrough(new TextDecoderStream());
     for (const reader = stream.getReader(); ; ) {
       const { value, done } = await reader.read();
@@ -93,7 +93,7 @@ class LiveLog {
     this.show("waiting", gettext("Paused"));
     await new Promise((resolve) => (this.goOn = resolve));
     this.goOn = null;
-    this.show("live", gettext("Live"));
+    this.show("live", gettext("Following"));
   }
 
   draw() {

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import translation
 
 from accounts import services
 from accounts.models import User
@@ -80,6 +81,12 @@ def test_an_administrator_may_look_but_is_not_offered_to_stop(place: Place, brow
 )
 def test_the_first_word_may_be_a_verb(question: str, parts: tuple[str, str]) -> None:
     assert split(question) == parts
+
+
+def test_a_verb_may_be_of_the_readers_language() -> None:
+    with translation.override("ko"):
+        assert split("중지 train") == ("stop", "train")
+        assert split("stop train") == ("stop", "train")
 
 
 def test_a_verb_asks_for_its_own_alone(place: Place, browser: Client) -> None:
