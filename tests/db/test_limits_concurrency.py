@@ -113,7 +113,7 @@ def test_the_database_alone_lets_no_more_in_than_may(
     def submit(actor: Actor, number: int) -> None:
         enqueue_session(actor=actor, request=parse_request(place.request(name=f"run-{number}")))
 
-    assert by_workers(programs(place, "project"), submit, times=80) == []
+    assert by_workers(programs(place, "project"), submit, times=40) == []
     assert ComputeSession.objects.live().count() == MOST
 
 
@@ -128,6 +128,6 @@ def test_with_ends_in_between_the_limit_holds_and_the_count_is_exact(place: Plac
             terminate_session(actor=actor, session_id=session.pk)
         most_seen.append(ComputeSession.objects.live().count())
 
-    assert by_workers(programs(place, "project"), submit_or_end, times=200) == []
+    assert by_workers(programs(place, "project"), submit_or_end, times=120) == []
     assert max(most_seen) <= MOST
     assert use_of(place.project).get("sessions", 0) == ComputeSession.objects.live().count()
