@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 from django.db import connection
 from django.test import Client
+from django.utils import translation
 from pytest_django.plugin import DjangoDbBlocker
 
 from accounts.models import Domain, Project, User
@@ -21,6 +22,14 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.register_profile("suite", hypothesis.settings.get_profile("search"), derandomize=True)
 hypothesis.settings.load_profile("search")
+
+
+@pytest.fixture(autouse=True)
+def english() -> Iterator[None]:
+    """Each test begins in English: a request leaves its language to the thread, which tests share."""
+    translation.activate("en")
+    yield
+    translation.deactivate()
 
 
 @dataclass(frozen=True, slots=True)
