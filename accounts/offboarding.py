@@ -106,11 +106,14 @@ def purge_user(*, actor: Actor, user_id: int) -> None:
 
 
 def continue_offboardings() -> None:
-    """Go on with each that is not finished. May run twice at once."""
+    """Go on with each that is not finished. May run twice at once; one that fails stops none of the others."""
     for case_id in OffBoarding.objects.filter(finished_at=None).values_list("pk", flat=True):
         with try_exclusive(f"offboarding:{case_id}") as is_mine:
-            if is_mine:
-                continue_offboarding(case_id)
+            try:
+                if is_mine:
+                    continue_offboarding(case_id)
+            except Exception:  # the next run tries again
+                log.exception("offboarding.failed", case_id=case_id)
 
 
 def continue_offboarding(case_id: int) -> OffBoarding:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.db.models import F, Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts import authority
@@ -236,6 +236,29 @@ def usable_projects(actor: Actor) -> QuerySet[Project]:
         domain_id=_key(actor.domain_id),
         memberships__user_id=_key(actor.user_id),
     )
+
+
+def projects_of(user: User) -> list[Project]:
+    """The usable projects of who is signed in, each with `own_role`, by name. One query in the life of `user`."""
+    kept: list[Project] | None = getattr(user, "kept_projects", None)
+    if kept is None:
+        projects = Project.objects.select_related("domain").filter(
+            is_active=True, domain__is_active=True, domain_id=user.domain_id, memberships__user_id=user.pk
+        )
+        kept = list(projects.annotate(own_role=F("memberships__role")).order_by("name"))
+        user.kept_projects = kept  # type: ignore[attr-defined]
+    return kept
+
+
+def governs_people(user: User) -> bool:
+    """No query."""
+    return user.role in (Role.DOMAIN_ADMIN, Role.SUPERADMIN)
+
+
+def governs_projects(user: User) -> bool:
+    """That of `projects_of`, for people without such a role."""
+    is_admin = (project.own_role == ProjectRole.ADMIN for project in projects_of(user))  # type: ignore[attr-defined]
+    return governs_people(user) or any(is_admin)
 
 
 def access_usable_project(actor: Actor, name: str) -> Project:

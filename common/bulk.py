@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 from uuid import UUID
 
 from django.http import QueryDict
@@ -10,6 +11,8 @@ from django.utils.translation import gettext as _
 from common.errors import BerthError, InvalidInput
 
 MOST_AT_ONCE = 200
+LONGEST_NUMBER = 18
+Id = TypeVar("Id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,23 @@ class Outcome:
 
 def chosen_ids(posted: QueryDict, name: str) -> list[UUID]:
     """The objects that a form chose, each once, in order. Raises InvalidInput for what is no id, and for too many."""
+    return _chosen(posted, name, UUID)
+
+
+def chosen_numbers(posted: QueryDict, name: str) -> list[int]:
+    """The same for objects whose ids are numbers."""
+    return _chosen(posted, name, _number)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST_NUMBER:
+        raise ValueError(text)
+    return int(text)
+
+
+def _chosen(posted: QueryDict, name: str, read: Callable[[str], Id]) -> list[Id]:
     try:
-        ids = list(dict.fromkeys(UUID(value) for value in posted.getlist(name)))
+        ids = list(dict.fromkeys(read(value) for value in posted.getlist(name)))
     except ValueError as error:
         raise InvalidInput(
             _("One of the chosen things has no id."), hint=_("Reload the list and choose again.")
@@ -39,10 +57,10 @@ def chosen_ids(posted: QueryDict, name: str) -> list[UUID]:
 
 
 def do_each(
-    ids: Iterable[UUID],
-    act: Callable[[UUID], str],
-    name_of: Callable[[UUID], str],
-    url_of: Callable[[UUID], str],
+    ids: Iterable[Id],
+    act: Callable[[Id], str],
+    name_of: Callable[[Id], str],
+    url_of: Callable[[Id], str],
 ) -> list[Outcome]:
     """`act` on each; its answer is the sentence for people. A refusal is an outcome too."""
     outcomes = []

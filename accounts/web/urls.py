@@ -1,15 +1,37 @@
-"""Addresses of the profile and of one-time sign-in links."""
+"""Addresses of the profile, of one-time sign-in links, and of people, projects and domains."""
 
 from django.urls import path
 from django.views.generic import RedirectView
 
-from accounts.web import languages, views
+from accounts.web import domains, languages, people, person, projects, views
 
 urlpatterns = [
     path("profile/", views.profile, name="profile"),
     path("profile/tokens/", views.create_token, name="create-token"),
     path("profile/tokens/<int:keypair_id>/delete/", views.delete_token, name="delete-token"),
     path("profile/columns/", views.choose_columns, name="choose-columns"),
+    path("people/", people.people_list, name="people"),
+    path("people/export/", people.people_export, name="people-export"),
+    path("people/new/", people.new_person, name="new-person"),
+    path("people/close/", people.close_many, name="people-close-many"),
+    path("people/<int:user_id>/", person.person_page, name="person"),
+    path("people/<int:user_id>/close/", person.close_person, name="close-person"),
+    path("people/<int:user_id>/reopen/", person.reopen_person, name="reopen-person"),
+    path("people/<int:user_id>/purge/", person.purge_person, name="purge-person"),
+    path("projects/", projects.project_list, name="projects"),
+    path("projects/<int:project_id>/", projects.project_page, name="project"),
+    path("projects/<int:project_id>/state/", projects.change_project_state, name="project-state"),
+    path("projects/<int:project_id>/purge/", projects.purge_project, name="project-purge"),
+    path("projects/<int:project_id>/members/", projects.add_member, name="project-members"),
+    path(
+        "projects/<int:project_id>/members/<int:user_id>/remove/",
+        projects.remove_member,
+        name="project-member-remove",
+    ),
+    path("domains/", domains.domain_list, name="domains"),
+    path("domains/<int:domain_id>/", domains.domain_page, name="domain"),
+    path("domains/<int:domain_id>/state/", domains.change_domain_state, name="domain-state"),
+    path("domains/<int:domain_id>/purge/", domains.purge_domain, name="domain-purge"),
     path("language/", languages.choose_language, name="choose-language"),
     path("sign-in/once/<str:code>/", views.sign_in_once, name="sign-in-once"),
     # In front of allauth's page of this address: people do not change the e-mail that names them; superadmins do.

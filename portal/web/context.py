@@ -1,5 +1,7 @@
 """What every page of the frame needs."""
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,7 +12,7 @@ from django.utils.functional import SimpleLazyObject
 from django.utils.translation import gettext as _
 
 from accounts.chosen_project import chosen_project
-from accounts.selectors import usable_projects
+from accounts.selectors import projects_of
 from common import clock
 from common.api import actor_of
 from common.navigation import Link, Menu, links_for, menu_of, sections_of
@@ -20,6 +22,8 @@ from portal.web.menu import KEYS
 from portal.web.notifications import DISMISSED
 from sessions_app.gateway.doors import knows_hosts, opens_by_port
 from sessions_app.tickets import host_name
+
+MENUS = ("menu", "menu_kind", "other_menu", "key_links")
 
 
 def tunnel_line(request: HttpRequest) -> str:
@@ -34,16 +38,12 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if user is None or not user.is_authenticated:
         return {"app_name": "Berth", "menu": [], "apps_available": True}
     actor = actor_of(request)
-    links = links_for(user, request.path)
-    menu_kind = menu_of(links)
+    menus = cache(lambda: menus_of(links_for(user, request.path)))
     host, is_by_port = host_name(request.get_host()), opens_by_port(request)
     return {
         "app_name": "Berth",
-        "menu": sections_of(links, menu_kind),
-        "menu_kind": menu_kind.value,
-        "other_menu": other_menu(links, menu_kind),
-        "key_links": [*(link for link in links if link.keys), *keys_beside_the_menu()],
-        "project_choices": SimpleLazyObject(lambda: list(usable_projects(actor).order_by("name"))),
+        **{name: SimpleLazyObject(partial(_part, menus, name)) for name in MENUS},
+        "project_choices": SimpleLazyObject(lambda: projects_of(user)),
         "chosen_project": chosen_project(request),
         # What happens from here on, while the page is being made and sent, the page hears from its stream.
         "unread_count": SimpleLazyObject(lambda: unread_notifications(actor).count()),
@@ -53,6 +53,21 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "apps_by_address": host if is_by_port else "",
         "apps_domain": settings.BERTH_APPS_DOMAIN,
         "tunnel_line": tunnel_line(request),
+    }
+
+
+def _part(whole: Callable[[], dict[str, Any]], name: str) -> Any:
+    return whole()[name]
+
+
+def menus_of(links: list[Link]) -> dict[str, Any]:
+    """What MENUS names. Only pages of the frame ask for it: fragments and cards need no query for the menu."""
+    kind = menu_of(links)
+    return {
+        "menu": sections_of(links, kind),
+        "menu_kind": kind.value,
+        "other_menu": other_menu(links, kind),
+        "key_links": [*(link for link in links if link.keys), *keys_beside_the_menu()],
     }
 
 

@@ -1,11 +1,11 @@
 """Links that belong to no single room, the second menu, and the keys that open pages."""
 
-from functools import partial
 from typing import Any
 
 from django.utils.translation import gettext_noop
 
 from accounts.roles import Role
+from accounts.selectors import governs_people, governs_projects
 from common.navigation import MenuItem, Section, give_keys
 from common.navigation import register as add_to_menu
 
@@ -37,7 +37,6 @@ def register() -> None:
             purpose=gettext_noop("Who did what, from where, with what outcome."),
         )
     )
-    for_superadmins = partial(MenuItem, is_visible=is_superadmin)
     lines: tuple[tuple[str, str, str, Section, str], ...] = (
         (
             gettext_noop("Overview"),
@@ -54,22 +53,22 @@ def register() -> None:
             gettext_noop("What every page shows at its top."),
         ),
         (
-            gettext_noop("Users"),
-            "admin:accounts_user_changelist",
+            gettext_noop("People"),
+            "people",
             "users",
             Section.PEOPLE,
-            gettext_noop("People, their roles and projects."),
+            gettext_noop("Accounts, their roles and projects."),
         ),
         (
             gettext_noop("Projects"),
-            "admin:accounts_project_changelist",
+            "projects",
             "folders",
             Section.PEOPLE,
-            gettext_noop("Groups that share folders."),
+            gettext_noop("Groups that share folders, and their members."),
         ),
         (
             gettext_noop("Domains"),
-            "admin:accounts_domain_changelist",
+            "domains",
             "building",
             Section.PEOPLE,
             gettext_noop("Tenants."),
@@ -111,7 +110,8 @@ def register() -> None:
         ),
     )
     for order, (label, url_name, icon, section, purpose) in enumerate(lines, start=100):
-        add_to_menu(for_superadmins(label, url_name, icon, section, order, purpose=purpose))
+        may_see = DELEGATED.get(url_name, is_superadmin)
+        add_to_menu(MenuItem(label, url_name, icon, section, order, is_visible=may_see, purpose=purpose))
     give_keys(KEYS)
 
 
@@ -122,3 +122,7 @@ def governs(user: Any) -> bool:
 
 def is_superadmin(user: Any) -> bool:
     return bool(user.is_superuser)
+
+
+# Who finds these in the menu of administration, beside superadmins.
+DELEGATED = {"people": governs_people, "projects": governs_projects}

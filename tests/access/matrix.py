@@ -73,6 +73,31 @@ POST   folder-make-directory               in         404        404        404 
 GET    folder-delete-entry                 in         404        404        404        200        404        200        200  ?file
 POST   folder-delete-entry                 in         404        404        404        302        404        302        302  ?file
 POST   folder-delete                       in         404        404        404        302        404        302        302  confirm
+GET    people                              in         200        404        404        404        200        200        200
+GET    people-export                       in         200        404        404        404        200        200        200
+GET    new-person                          in         200        404        404        404        404        200        200
+POST   new-person                          in         201        404        404        404        404        201        201  person-form
+POST   people-close-many                   in         200        404        404        404        200        200        200  people
+GET    person                              in         404        404        404        404        200        200        200
+POST   person                              in         404        404        404        404        403        302        302  person-change
+GET    close-person                        in         404        404        404        404        403        200        200
+POST   close-person                        in         404        404        404        404        403        302        302  closing
+POST   reopen-person                       in         404        404        404        404        403        302        302
+POST   purge-person                        in         404        404        404        404        403        302        302
+GET    projects                            in         200        404        404        404        200        200        200
+POST   projects                            in         302        404        404        404        422        302        302  new-project
+GET    project                             in         404        404        403        403        200        200        200
+POST   project                             in         404        404        403        403        403        302        302  name
+POST   project-members                     in         404        404        403        403        302        302        302  new-member
+POST   project-member-remove               in         404        404        403        403        302        302        302
+POST   project-state                       in         404        404        403        403        403        302        302
+POST   project-purge                       in         404        404        403        403        403        302        302
+GET    domains                             in         404        404        404        404        404        404        200
+POST   domains                             in         404        404        404        404        404        404        302  name
+GET    domain                              in         404        404        404        404        404        404        200
+POST   domain                              in         404        404        404        404        404        404        302  name
+POST   domain-state                        in         404        404        404        404        404        404        302
+POST   domain-purge                        in         404        404        404        404        404        404        302
 GET    images                              in         200        200        200        200        200        200        200
 GET    agents                              in         200        200        200        200        200        200        200
 GET    agents-export                       in         200        200        200        200        200        200        200

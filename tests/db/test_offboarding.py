@@ -170,6 +170,20 @@ def test_a_folder_that_is_gone_or_cannot_be_deleted_now_stops_nothing_else(
     assert VFolder.objects.get(pk=lost.pk).state == "deleting"
 
 
+def test_one_that_fails_stops_none_of_the_others(
+    place: Place, heir: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_folder(place.owner)
+    cases = [close(place, folders=Folders.DELETE), close_user(actor=SYSTEM, user_id=heir.pk)]
+
+    def fails(**arguments: Any) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(leaving.services, "delete_folder", fails)
+    continue_offboardings()
+    assert [OffBoarding.objects.get(pk=case.pk).finished_at is not None for case in cases] == [False, True]
+
+
 def test_asked_again_meanwhile_the_first_wish_holds_and_afterwards_a_new_one_may_be_said(
     place: Place, heir: User
 ) -> None:

@@ -19,7 +19,7 @@ PAGES = (
 )
 OF_A_SESSION = ("", "terminal/")
 TABS_OF_A_SESSION = ("terminal", "log", "charts", "folders", "history")
-OF_DOMAIN_ADMINS = ("/", "/sessions/", "/data/", "/agents/")
+OF_DOMAIN_ADMINS = ("/", "/sessions/", "/data/", "/agents/", "/people/", "/people/new/", "/projects/")
 OF_SUPERADMINS = (
     "/",
     "/dashboard/",
@@ -27,6 +27,11 @@ OF_SUPERADMINS = (
     "/images/",
     "/agents/",
     "/administration/",
+    "/people/",
+    "/people/?tab=closed",
+    "/people/new/",
+    "/projects/",
+    "/domains/",
     "/styleguide/",
 )
 
@@ -34,3 +39,9 @@ OF_SUPERADMINS = (
 def pages_of_session(session: dict[str, Any]) -> tuple[str, ...]:
     page = f"/sessions/{session['id']}/"
     return (*(page + rest for rest in OF_A_SESSION), *(f"{page}?tab={tab}" for tab in TABS_OF_A_SESSION))
+
+
+def pages_of_people(users: list[dict[str, Any]], projects: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Of one who may be closed, and of a project."""
+    user = next(each for each in users if each["role"] == "user")
+    return (f"/people/{user['id']}/", f"/people/{user['id']}/close/", f"/projects/{projects[0]['id']}/")

@@ -67,6 +67,13 @@ class Person:
         told = self._get(f"sessions/{session_id}/metrics/?window=15m")
         return len(told["kernels"][0]["at"])
 
+    def users(self) -> list[dict[str, Any]]:
+        """Whom this person sees."""
+        return list(self._get("users/")["results"])
+
+    def projects(self) -> list[dict[str, Any]]:
+        return list(self._get("projects/")["results"])
+
     def tokens(self) -> list[dict[str, Any]]:
         """Their API tokens."""
         return list(self._get("keypairs/")["results"])

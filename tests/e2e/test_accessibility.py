@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.conftest import Browse
-from tests.e2e.every_page import OF_DOMAIN_ADMINS, OF_SUPERADMINS, PAGES, pages_of_session
+from tests.e2e.every_page import OF_DOMAIN_ADMINS, OF_SUPERADMINS, PAGES, pages_of_people, pages_of_session
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 
@@ -60,8 +60,10 @@ def test_no_page_has_a_serious_fault(browse: Browse, user: Person, shared_sessio
 def test_no_page_of_an_administrator_has_a_serious_fault(
     browse: Browse, portal: RunningPortal, shared_session: dict[str, Any], role: str
 ) -> None:
-    page = browse(portal.person(role), bypass_csp=True)
+    person = portal.person(role)
+    page = browse(person, bypass_csp=True)
     pages = OF_SUPERADMINS if role == "superadmin" else OF_DOMAIN_ADMINS
+    pages += pages_of_people(person.users(), person.projects())
     assert faults_on(page, (*pages, f"/sessions/{shared_session['id']}/")) == {}
 
 

@@ -1,0 +1,116 @@
+"""Forms of the pages on which people, projects and domains are administered. What a room refuses is marked at its field."""
+
+from collections.abc import Sequence
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.models import OffBoarding
+from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
+
+_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+FOLDER_WISHES = {
+    OffBoarding.Folders.KEEP: gettext_lazy("They stay with the closed account; administrators reach them."),
+    OffBoarding.Folders.HAND_OVER: gettext_lazy("They go to the person named below."),
+    OffBoarding.Folders.DELETE: gettext_lazy("They are deleted with all that is in them."),
+}
+
+
+class PersonForm(forms.Form):
+    """`roles`: those that may be given. `domains`: names to choose from; with one, there is no choice."""
+
+    email = forms.CharField(
+        max_length=254, label=gettext_lazy("E-mail"), widget=forms.EmailInput(attrs=_TYPED)
+    )
+    name = forms.CharField(max_length=120, required=False, label=gettext_lazy("Name"))
+    role = forms.ChoiceField(label=gettext_lazy("Role"))
+    domain = forms.ChoiceField(label=gettext_lazy("Domain"))
+
+    def __init__(
+        self,
+        data: object = None,
+        *,
+        roles: Sequence[Role],
+        domains: Sequence[str],
+        initial: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(data, initial=initial)  # type: ignore[arg-type]
+        self._choose("role", [(role.value, _(ROLE_TITLES[role])) for role in roles])
+        self._choose("domain", [(name, name) for name in domains])
+        if len(domains) < 2:
+            del self.fields["domain"]
+
+    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+
+class NewPersonForm(PersonForm):
+    project = forms.ChoiceField(required=False, label=gettext_lazy("First project"))
+    password = forms.CharField(
+        required=False,
+        max_length=128,
+        strip=False,
+        label=gettext_lazy("Password"),
+        help_text=gettext_lazy("Left empty, you get a link that signs the person in once, within a day."),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+    def __init__(self, data: object = None, *, projects: Sequence[str], **options: object) -> None:
+        super().__init__(data, **options)  # type: ignore[arg-type]
+        self._choose("project", [("", _("None yet")), *((name, name) for name in projects)])
+
+
+class ClosingForm(forms.Form):
+    folders = forms.ChoiceField(
+        label=gettext_lazy("What happens to the folders?"),
+        choices=list(FOLDER_WISHES.items()),
+        initial=OffBoarding.Folders.KEEP.value,
+        widget=forms.RadioSelect(attrs={"class": "form-check-input"}),
+    )
+    heir = forms.CharField(
+        required=False,
+        max_length=254,
+        label=gettext_lazy("Who gets the folders"),
+        help_text=gettext_lazy("The e-mail of somebody in the same domain."),
+        widget=forms.EmailInput(attrs=_TYPED),
+    )
+
+
+class NamedForm(forms.Form):
+    """Of a project or a domain."""
+
+    name = forms.CharField(
+        max_length=64,
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("Lower-case letters, digits, dots, dashes and underscores."),
+        widget=forms.TextInput(attrs=_TYPED),
+    )
+    title = forms.CharField(max_length=120, required=False, label=gettext_lazy("Title"))
+
+
+class NewProjectForm(NamedForm):
+    domain = forms.ChoiceField(label=gettext_lazy("Domain"))
+
+    def __init__(self, data: object = None, *, domains: Sequence[str]) -> None:
+        super().__init__(data)  # type: ignore[arg-type]
+        field = self.fields["domain"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(name, name) for name in domains]
+        if len(domains) < 2:
+            del self.fields["domain"]
+
+
+class MemberForm(forms.Form):
+    email = forms.CharField(
+        max_length=254,
+        label=gettext_lazy("E-mail"),
+        widget=forms.EmailInput(attrs={**_TYPED, "placeholder": "ada@example.org"}),
+    )
+    role = forms.ChoiceField(
+        label=gettext_lazy("Role"),
+        choices=[(role.value, gettext_lazy(title)) for role, title in PROJECT_ROLE_TITLES.items()],
+        initial=ProjectRole.MEMBER.value,
+    )

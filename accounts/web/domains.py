@@ -1,0 +1,143 @@
+"""The pages of domains, for superadmins."""
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts import closing, services
+from accounts.authority import Action
+from accounts.models import Domain, Project, User
+from accounts.preferences import column_choice
+from accounts.selectors import access_domain, visible_domains
+from accounts.web.admin_forms import NamedForm
+from accounts.web.doors import superadmin
+from accounts.web.marks import mark
+from common.actors import Actor
+from common.errors import BerthError, NotFound
+from common.idempotency import once_a_form
+from common.tables import Column, Listing, Tab, Table, declare
+
+TABLE = declare(
+    Table(
+        name="domains",
+        noun=gettext_noop("domains"),
+        sort="name",
+        search=lambda text: Q(name__icontains=text) | Q(title__icontains=text),
+        search_label=gettext_noop("Search by name"),
+        columns=(
+            Column("name", gettext_noop("Domain"), ("name",), is_fixed=True),
+            Column("people", gettext_noop("People"), is_number=True),
+            Column("projects", gettext_noop("Projects"), is_number=True),
+            Column("created", gettext_noop("Created"), ("created_at",), is_number=True),
+        ),
+        tabs=(
+            Tab("open", gettext_noop("Open"), Q(is_active=True)),
+            Tab("closed", gettext_noop("Closed"), Q(is_active=False)),
+        ),
+    )
+)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="domains")
+def domain_list(request: HttpRequest) -> HttpResponse:
+    """POST makes one."""
+    actor = superadmin(request)
+    form = NamedForm(request.POST if request.method == "POST" else None)
+    if request.method != "POST" or not form.is_valid():
+        return _list_page(request, actor, form, status=422 if request.method == "POST" else 200)
+    try:
+        domain = services.create_domain(actor=actor, **form.cleaned_data)
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _list_page(request, actor, form, status=422)
+    messages.success(request, _("The domain “{name}” is ready.").format(name=domain.name))
+    return redirect("domain", domain.pk)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
+    """POST changes name and title."""
+    actor = superadmin(request)
+    domain = access_domain(actor, domain_id, Action.EDIT)
+    if request.method != "POST":
+        return _page(request, domain, NamedForm(initial={"name": domain.name, "title": domain.title}))
+    form = NamedForm(request.POST)
+    if not form.is_valid():
+        return _page(request, domain, form, status=422)
+    try:
+        closing.update_domain(actor=actor, domain_id=domain_id, **form.cleaned_data)
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, domain, form, status=422)
+    messages.success(request, _("The domain is changed."))
+    return redirect("domain", domain_id)
+
+
+@login_required
+@require_POST
+def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
+    """Close it, if its name was typed, or open it again."""
+    actor, is_active = superadmin(request), request.POST.get("to") == "open"
+    domain = access_domain(actor, domain_id, Action.CLOSE)
+    try:
+        if not is_active and request.POST.get("confirm", "") != domain.name:
+            raise NotFound(_("This is not the name of the domain, so nothing was done."))
+        closing.update_domain(actor=actor, domain_id=domain_id, is_active=is_active)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("domain", domain_id)
+    sentence = _("The domain “{name}” is open again.") if is_active else _("The domain “{name}” is closed.")
+    messages.success(request, sentence.format(name=domain.name))
+    return redirect("domain", domain_id)
+
+
+@login_required
+@require_POST
+def purge_domain(request: HttpRequest, domain_id: int) -> HttpResponse:
+    actor = superadmin(request)
+    domain = access_domain(actor, domain_id, Action.PURGE)
+    try:
+        if request.POST.get("confirm", "") != domain.name:
+            raise NotFound(_("This is not the name of the domain, so nothing was done."))
+        closing.purge_domain(actor=actor, domain_id=domain_id)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("domain", domain_id)
+    messages.success(request, _("The domain “{name}” is purged.").format(name=domain.name))
+    return redirect("domains")
+
+
+def _list_page(request: HttpRequest, actor: Actor, form: NamedForm, *, status: int = 200) -> HttpResponse:
+    listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
+    page = listing.page(visible_domains(actor), _with_counts)
+    context = {"listing": listing, "columns": listing.columns, "page": page, "form": form}
+    return render(request, "accounts/domains.html", context, status=status)
+
+
+def _page(request: HttpRequest, domain: Domain, form: NamedForm, *, status: int = 200) -> HttpResponse:
+    context = {
+        "domain": domain,
+        "state": "open" if domain.is_active else "closed",
+        "form": form,
+        "people_count": domain.users.filter(purged_at=None).count(),
+        "project_count": domain.projects.count(),
+    }
+    return render(request, "accounts/domain.html", context, status=status)
+
+
+def _with_counts(domains: QuerySet[Domain]) -> QuerySet[Domain]:
+    people = User.objects.filter(domain=OuterRef("pk"), purged_at=None).order_by().values("domain")
+    projects = Project.objects.filter(domain=OuterRef("pk")).order_by().values("domain")
+    return domains.annotate(
+        people_count=Coalesce(Subquery(people.annotate(count=Count("pk")).values("count")), 0),
+        project_count=Coalesce(Subquery(projects.annotate(count=Count("pk")).values("count")), 0),
+    )

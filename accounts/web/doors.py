@@ -1,0 +1,29 @@
+"""Who finds the pages on which others are administered; for everybody else there are no such pages."""
+
+from django.http import HttpRequest
+from django.utils.translation import gettext as _
+
+from accounts.selectors import looks_after_others, sees_everything
+from common.actors import Actor
+from common.api import actor_of
+from common.errors import NotFound
+
+
+def administrator(request: HttpRequest) -> Actor:
+    """Whoever looks after others. Raises NotFound. At most one query."""
+    actor = actor_of(request)
+    if not looks_after_others(actor):
+        raise nothing_here()
+    return actor
+
+
+def superadmin(request: HttpRequest) -> Actor:
+    """Raises NotFound."""
+    actor = actor_of(request)
+    if not sees_everything(actor):
+        raise nothing_here()
+    return actor
+
+
+def nothing_here() -> NotFound:
+    return NotFound(_("There is nothing at this address, or it is not yours to see."))

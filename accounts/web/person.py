@@ -1,0 +1,161 @@
+"""The page of one person: who they are, changing that, and the end of their account."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts import authority, holdings, offboarding, services
+from accounts.authority import Action
+from accounts.models import OffBoarding, User
+from accounts.roles import ROLE_TITLES, Role
+from accounts.selectors import (
+    access_user,
+    actions_on_user,
+    domain_named,
+    person_with_address,
+    standing_of,
+    visible_domains,
+)
+from accounts.web.admin_forms import ClosingForm, PersonForm
+from accounts.web.doors import administrator
+from accounts.web.marks import mark
+from common.actors import Actor
+from common.api import actor_of
+from common.errors import BerthError, InvalidInput
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
+    """POST changes the account."""
+    actor = administrator(request)
+    if request.method != "POST":
+        person = access_user(actor, user_id, Action.VIEW)
+        return _page(request, person, _form(actor, person))
+    person = access_user(actor, user_id, Action.EDIT)
+    form = _form(actor, person, request.POST)
+    if not form.is_valid():
+        return _page(request, person, form, status=422)
+    wanted = dict(form.cleaned_data)
+    try:
+        if domain := wanted.pop("domain", ""):
+            wanted["domain"] = domain_named(actor, domain)
+        services.update_user(actor=actor, user_id=user_id, **{**wanted, "role": Role(wanted["role"])})
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, person, form, status=422)
+    messages.success(request, _("The account is changed."))
+    return redirect("person", user_id)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def close_person(request: HttpRequest, user_id: int) -> HttpResponse:
+    """GET asks, with what the person has here; POST closes the account, if its address was typed."""
+    actor = administrator(request)
+    person = access_user(actor, user_id, Action.CLOSE)
+    form = ClosingForm(request.POST if request.method == "POST" else None)
+    if request.method != "POST" or not form.is_valid():
+        return _closing_page(request, person, form, status=422 if request.method == "POST" else 200)
+    try:
+        _check_typed(request, person)
+        heir_email = form.cleaned_data["heir"]
+        heir = person_with_address(actor, heir_email, field="heir") if heir_email else None
+        folders = OffBoarding.Folders(form.cleaned_data["folders"])
+        offboarding.close_user(actor=actor, user_id=user_id, folders=folders, heir=heir)
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _closing_page(request, person, form, status=422, error=refusal.fields.get("confirm", [""])[0])
+    messages.success(
+        request,
+        _("The account of {person} is closed. What else becomes of their things stands below.").format(
+            person=person.email
+        ),
+    )
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def reopen_person(request: HttpRequest, user_id: int) -> HttpResponse:
+    person = offboarding.reopen_user(actor=administrator(request), user_id=user_id)
+    messages.success(
+        request,
+        _("The account of {person} is open. Memberships and tokens do not come back by themselves.").format(
+            person=person.email
+        ),
+    )
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def purge_person(request: HttpRequest, user_id: int) -> HttpResponse:
+    actor = administrator(request)
+    person = access_user(actor, user_id, Action.PURGE)
+    try:
+        _check_typed(request, person)
+        offboarding.purge_user(actor=actor, user_id=user_id)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("person", user_id)
+    messages.success(request, _("The account of {person} is purged.").format(person=person.email))
+    return redirect("people")
+
+
+def _check_typed(request: HttpRequest, person: User) -> None:
+    if request.POST.get("confirm", "").strip().lower() != person.email:
+        sentence = _("This is not the address of the account, so nothing was done.")
+        raise InvalidInput(sentence, fields={"confirm": [sentence]})
+
+
+def _form(actor: Actor, person: User, data: object = None) -> PersonForm:
+    standing = standing_of(actor)
+    own = Role(person.role)
+    can_give = person.pk != standing.user_id and own in authority.roles_to_give(standing)
+    can_move = Action.MOVE in actions_on_user(standing, person)
+    domains = visible_domains(actor).values_list("name", flat=True) if can_move else []
+    return PersonForm(
+        data,
+        roles=authority.roles_to_give(standing) if can_give else [own],
+        domains=list(domains),
+        initial={
+            "email": person.email, "name": person.name, "role": person.role, "domain": person.domain.name,
+        },
+    )  # fmt: skip
+
+
+def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int = 200) -> HttpResponse:
+    allowed = actions_on_user(standing_of(actor_of(request)), person)
+    case = person.offboardings.select_related("heir", "asked_by").first()
+    context = {
+        "person": person,
+        "state": "open" if person.is_active else "closed",
+        "role_title": _(ROLE_TITLES[Role(person.role)]),
+        "memberships": person.memberships.select_related("project").order_by("project__name"),
+        "form": form if Action.EDIT in allowed else None,
+        "can_close": Action.CLOSE in allowed and person.is_active,
+        "can_reopen": Action.CLOSE in allowed and not person.is_active,
+        "can_purge": Action.PURGE in allowed and not person.is_active,
+        "case": case if Action.CLOSE in allowed else None,
+        "report": offboarding.report_of(case) if case else [],
+    }
+    return render(request, "accounts/person.html", context, status=status)
+
+
+def _closing_page(
+    request: HttpRequest, person: User, form: ClosingForm, *, status: int = 200, error: str = ""
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        "person": person,
+        "form": form,
+        "error": error,
+        "affected": [holdings.label_of(step.name, item.name) for step, item in holdings.items_of(person)],
+        "memberships": person.memberships.select_related("project").order_by("project__name"),
+    }
+    return render(request, "accounts/close_person.html", context, status=status)
