@@ -1,5 +1,7 @@
 """Changing, archiving and purging projects and domains."""
 
+from typing import Any
+
 from django.db import transaction
 from django.utils.translation import gettext as _
 from guardian.models import UserObjectPermission
@@ -101,15 +103,12 @@ def purge_domain(*, actor: Actor, domain_id: int) -> None:
     domain.delete()
 
 
-def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, str | bool]:
-    """Write what was given; what of it is new."""
-    changes = {
-        field: value
-        for field, value in wanted.items()
-        if value is not None and value != getattr(owner, field)
-    }
-    for field, value in changes.items():
-        setattr(owner, field, value)
+def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, list[Any]]:
+    """Write what was given; what of it is new, as {field: [before, after]}."""
+    given = {field: value for field, value in wanted.items() if value is not None}
+    changes = audit.changed({field: getattr(owner, field) for field in given}, given)
+    for field in changes:
+        setattr(owner, field, given[field])
     clean(owner)
     if changes:
         owner.save(update_fields=list(changes))

@@ -114,8 +114,9 @@ def update_user(
         EmailAddress.objects.filter(user=user).delete()
     _grant_domain_permissions(user)
     after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
-    changes = {field: value for field, value in after.items() if value != before[field]}
-    audit.record(actor=actor, action="accounts.update_user", target=user, changes=changes)
+    audit.record(
+        actor=actor, action="accounts.update_user", target=user, changes=audit.changed(before, after)
+    )
     return user
 
 

@@ -121,6 +121,23 @@ REASONS = {
     "conflict": gettext_noop("It is in a state in which this cannot be done."),
     "limit_exceeded": gettext_noop("A limit or the size of the machines forbids it."),
 }
+# Names of what stands in details; others read as they are.
+FACTS = {
+    "asked": gettext_noop("Asked for"),
+    "answer": gettext_noop("Answer"),
+    "status": gettext_noop("Status"),
+    "policy": gettext_noop("Resource policy"),
+    "name": gettext_noop("Name"),
+    "title": gettext_noop("Title"),
+    "email": gettext_noop("E-mail"),
+    "role": gettext_noop("Role"),
+    "domain": gettext_noop("Domain"),
+    "user": gettext_noop("Person"),
+    "path": gettext_noop("Path"),
+    "app": gettext_noop("App"),
+    "lines": gettext_noop("Lines"),
+    "state": gettext_noop("State"),
+}
 PERIODS_H = {
     "1": gettext_noop("The last hour"),
     "24": gettext_noop("The last 24 hours"),

@@ -54,7 +54,7 @@ TABLE = declare(
             | Q(request_id=text)
             | Q(ip=text)
         ),
-        search_label=gettext_noop("Search by person, object, address or request id"),
+        search_label=gettext_noop("Search people, objects, request ids"),
         columns=(
             Column("when", gettext_noop("When"), ("recorded_at",), is_number=True, is_fixed=True),
             Column("who", gettext_noop("Who")),
@@ -126,6 +126,8 @@ def audit_entry(request: HttpRequest, entry_id: int) -> HttpResponse:
         "row": _row(entry),
         "reason": words.word(words.REASONS, entry.reason) if entry.reason else "",
         "way": words.word(words.WAYS, entry.via) if entry.via else "",
+        "object": entry.target_label or entry.target_id,
+        "facts": _facts(entry),
         "changes": _changes(entry),
         "place": place_of(actor, entry.target_type, entry.target_id),
         "list_url": reverse("audit" if is_more else "own-activity"),
@@ -191,7 +193,7 @@ def _row(entry: Any) -> AuditRow:
         id=entry.pk,
         when=moment(entry.recorded_at),
         count=entry.count,
-        who=_("Berth") if entry.actor_kind == "system" and entry.actor_id is None else entry.actor_label,
+        who=_who(entry),
         acted_as=entry.acted_as_label,
         what=words.word(words.ACTIONS, entry.action),
         kind=words.word(words.KINDS, entry.target_type) if entry.target_type else "",
@@ -203,18 +205,31 @@ def _row(entry: Any) -> AuditRow:
     )
 
 
-def _changes(entry: AuditEntry) -> list[dict[str, Any]]:
-    """[{"name", "before" (None where only one value is known), "after"}]."""
-    changes = dict(entry.changes)
-    if set(changes) == {"before", "after"}:
-        changes = {"": [changes["before"], changes["after"]]}
+def _who(entry: AuditEntry) -> str:
+    if entry.actor_id is not None:
+        return entry.actor_label
+    return _("Berth") if entry.actor_kind == "system" else _("not signed in")
+
+
+def _facts(entry: AuditEntry) -> list[dict[str, str]]:
+    """[{"name", "value"}] of what was asked for."""
+    return [
+        {"name": words.word(words.FACTS, name), "value": words.value_for_people(value)}
+        for name, value in entry.changes.items()
+        if not _is_pair(value)
+    ]
+
+
+def _changes(entry: AuditEntry) -> list[dict[str, str]]:
+    """[{"name", "before", "after"}]."""
     return [
         {
-            "name": name.replace("_", " "),
-            "before": words.value_for_people(value[0]) if _is_pair(value) else None,
-            "after": words.value_for_people(value[1] if _is_pair(value) else value),
+            "name": words.word(words.FACTS, name),
+            "before": words.value_for_people(value[0]),
+            "after": words.value_for_people(value[1]),
         }
-        for name, value in changes.items()
+        for name, value in entry.changes.items()
+        if _is_pair(value)
     ]
 
 

@@ -14,12 +14,13 @@ PAGES = (
     "/notifications/",
     "/search/?q=s",
     "/profile/",
+    "/profile/activity/",
     "/api/",
     "/no-such-page/",
 )
 OF_A_SESSION = ("", "terminal/")
 TABS_OF_A_SESSION = ("terminal", "log", "charts", "folders", "history")
-OF_DOMAIN_ADMINS = ("/", "/sessions/", "/data/", "/agents/", "/people/", "/people/new/", "/projects/")
+OF_DOMAIN_ADMINS = ("/", "/sessions/", "/data/", "/agents/", "/people/", "/people/new/", "/projects/", "/audit/")
 OF_SUPERADMINS = (
     "/",
     "/dashboard/",
@@ -32,6 +33,8 @@ OF_SUPERADMINS = (
     "/people/new/",
     "/projects/",
     "/domains/",
+    "/audit/",
+    "/audit/?outcome=failed&q=nothing",
     "/styleguide/",
 )
 

@@ -80,9 +80,7 @@ def test_a_line_has_before_and_after_and_no_secret(people: People, browser_of: B
 
 
 def test_the_drawer_gets_the_line_alone(people: People, browser_of: BrowserOf) -> None:
-    line = recorded(
-        actor_for(people.member), target=people.member, changes={"before": None, "after": "tight"}
-    )
+    line = recorded(actor_for(people.member), target=people.member, changes={"policy": [None, "tight"]})
 
     answer = browser_of(people.member).get(f"/audit/{line.pk}/", headers={"HX-Request": "true"})
     assert b"<html" not in answer.content
@@ -201,7 +199,12 @@ def test_the_list_takes_few_queries_for_everybody(
 
 
 def test_django_admin_says_before_and_after(people: People, browser_of: BrowserOf) -> None:
-    announcement = {"text": "Later", "tone": "is-busy", "starts_at_0": "2026-11-22", "starts_at_1": "07:00:00"}
+    announcement = {
+        "text": "Later",
+        "tone": "is-busy",
+        "starts_at_0": "2026-11-22",
+        "starts_at_1": "07:00:00",
+    }
     browser = browser_of(people.superadmin)
     browser.post("/admin/portal/announcement/add/", announcement)
     made = AuditEntry.objects.get(action="portal.create_announcement")
