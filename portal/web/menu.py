@@ -4,7 +4,6 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
-from accounts.roles import Role
 from accounts.selectors import governs_people, governs_projects
 from common.navigation import MenuItem, Section, give_keys
 from common.navigation import register as add_to_menu
@@ -33,7 +32,7 @@ def register() -> None:
             "history",
             Section.OPERATIONS,
             order=102,
-            is_visible=governs,
+            is_visible=governs_people,
             purpose=gettext_noop("Who did what, from where, with what outcome."),
         )
     )
@@ -113,11 +112,6 @@ def register() -> None:
         may_see = DELEGATED.get(url_name, is_superadmin)
         add_to_menu(MenuItem(label, url_name, icon, section, order, is_visible=may_see, purpose=purpose))
     give_keys(KEYS)
-
-
-def governs(user: Any) -> bool:
-    """Superadmins, and admins of a domain."""
-    return user.role in (Role.SUPERADMIN, Role.DOMAIN_ADMIN)
 
 
 def is_superadmin(user: Any) -> bool:

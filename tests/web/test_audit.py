@@ -1,6 +1,8 @@
 """The pages Audit and My activity: who sees which lines, and in what words."""
 
 from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -10,8 +12,11 @@ from common import audit
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from portal.audit import words
+from portal.audit.places import place_of
 from tests.conftest import People
 from tests.factories import PASSWORD, actor_for
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_sessions import make_place
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
 BrowserOf = Callable[[User], Client]
@@ -226,3 +231,36 @@ def test_passwords_that_are_set_in_django_admin_are_told_of(people: People, brow
     told = AuditEntry.objects.filter(action="accounts.set_password").order_by("pk")
     assert [line.target_id for line in told] == [str(people.member.pk), str(people.superadmin.pk)]
     assert {line.actor_id for line in told} == {people.superadmin.pk}
+
+
+def test_lines_lead_to_people_and_projects_for_who_has_pages_of_them(people: People) -> None:
+    objects = (people.member, people.project, people.domain)
+    readers = ("superadmin", "domain_admin", "project_admin", "member", "stranger")
+
+    def places(reader: str) -> list[str]:
+        actor = actor_for(getattr(people, reader))
+        return [place_of(actor, each._meta.label_lower, str(each.pk)) for each in objects]
+
+    person, project = f"/people/{people.member.pk}/", f"/projects/{people.project.pk}/"
+    assert {reader: places(reader) for reader in readers} == {
+        "superadmin": [person, project, f"/domains/{people.domain.pk}/"],
+        "domain_admin": [person, project, ""],
+        "project_admin": ["", project, ""],
+        "member": ["", "", ""],
+        "stranger": ["", "", ""],
+    }
+
+
+def test_lines_lead_to_what_is_there(people: People, browser_of: BrowserOf, tmp_path: Path) -> None:
+    place = make_place()
+    make_storage_host(tmp_path)
+    objects = (place.run(), make_folder(place.owner), place.agent, place.image)
+    superadmin, member = actor_for(people.superadmin), actor_for(people.member)
+    for each in objects:
+        address = place_of(superadmin, each._meta.label_lower, str(each.pk))
+        assert browser_of(people.superadmin).get(address).status_code == 200
+    for each in objects[:2]:
+        assert place_of(member, each._meta.label_lower, str(each.pk)) == ""
+        assert place_of(superadmin, each._meta.label_lower, str(uuid4())) == ""
+    for kind, key in (("agents.agent", "0"), ("vfolders.vfolder", "no id"), ("vfolders.storagehost", "1")):
+        assert place_of(superadmin, kind, key) == ""
