@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0004_policies"),
+        ("accounts", "0005_policies"),
         ("sessions_app", "0009_kept_sentences"),
     ]
 

@@ -120,6 +120,6 @@ DELETE FROM accounts_limituse WHERE split_part(resource, '.', 1) IN ('sessions',
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0010_limits"), ("accounts", "0004_policies")]
+    dependencies = [("sessions_app", "0010_limits"), ("accounts", "0005_policies")]
 
     operations = [migrations.RunSQL(FORWARD, BACKWARD)]

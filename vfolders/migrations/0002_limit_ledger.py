@@ -62,6 +62,6 @@ DELETE FROM accounts_limituse WHERE resource = 'folders';
 
 
 class Migration(migrations.Migration):
-    dependencies = [("vfolders", "0001_folders"), ("accounts", "0004_policies")]
+    dependencies = [("vfolders", "0001_folders"), ("accounts", "0005_policies")]
 
     operations = [migrations.RunSQL(FORWARD, BACKWARD)]
