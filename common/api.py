@@ -247,7 +247,8 @@ def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
     if refusal is None:
         return None
     set_rollback()
-    context["request"]._request.refusal = refusal  # common.refusals records it
+    if request := context.get("request"):
+        request._request.refusal = refusal  # common.refusals records it
     response = Response(refusal.to_json(), status=refusal.http_status, content_type="application/json")
     if refusal.http_status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="berth"'
