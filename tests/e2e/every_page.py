@@ -20,7 +20,16 @@ PAGES = (
 )
 OF_A_SESSION = ("", "terminal/")
 TABS_OF_A_SESSION = ("terminal", "log", "charts", "folders", "history")
-OF_DOMAIN_ADMINS = ("/", "/sessions/", "/data/", "/agents/", "/people/", "/people/new/", "/projects/", "/audit/")
+OF_DOMAIN_ADMINS = (
+    "/",
+    "/sessions/",
+    "/data/",
+    "/agents/",
+    "/people/",
+    "/people/new/",
+    "/projects/",
+    "/audit/",
+)
 OF_SUPERADMINS = (
     "/",
     "/dashboard/",
