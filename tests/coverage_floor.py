@@ -20,6 +20,7 @@ FULLY_COVERED = (
     "agents/states.py",
     "common/actors.py",
     "common/cookies.py",
+    "common/devices.py",
     "common/hosts.py",
     "common/proxy/frames.py",
     "common/server/forwarded.py",

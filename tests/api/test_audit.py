@@ -73,7 +73,14 @@ def test_filters(people: People, asked: dict[str, str], count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"since": "yesterday"}, {"until": "2026-11-22T07:00:00"}, {"cursor": "abc"}, {"cursor": "cD14eXo="}, {"own": "perhaps"}]
+    "asked",
+    [
+        {"since": "yesterday"},
+        {"until": "2026-11-22T07:00:00"},
+        {"cursor": "abc"},
+        {"cursor": "cD14eXo="},
+        {"own": "perhaps"},
+    ],
 )
 def test_what_is_no_filter_is_refused(people: People, asked: dict[str, str]) -> None:
     answer = api_client(people.superadmin).get(AUDIT, asked)
