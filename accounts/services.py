@@ -105,6 +105,9 @@ def update_user(
         access_user(actor, user_id, Action.MOVE)
         _check_can_move(user)
         user.domain = domain
+    if email is not None and email.lower() != user.email and user.has_usable_password():
+        # A link for a forgotten password goes to the address: whoever chooses it can become that person.
+        require_superadmin(actor)
     user.email = user.email if email is None else email
     user.name = user.name if name is None else name
     clean(user)
@@ -112,6 +115,8 @@ def update_user(
     user.save(update_fields=["email", "name", "domain", "role"])
     if user.email != before["email"]:
         EmailAddress.objects.filter(user=user).delete()
+    if (user.email, user.domain.name, user.role) != (before["email"], before["domain"], before["role"]):
+        forget_sign_in_links(user)  # whoever made them may not have made them for what the account is now
     _grant_domain_permissions(user)
     after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
     audit.record(
@@ -237,6 +242,11 @@ def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = Non
         )
     User.objects.select_for_update().get(pk=user.pk)
     maker = visible_keypairs(actor).filter(pk=actor.keypair_id or 0).first()
+    if maker is not None and maker.policy_id is not None:
+        raise PermissionDenied(
+            _("A token with a policy of its own makes no tokens: they would not be bound by it."),
+            hint=_("Make it on your profile, or with another token."),
+        )
     ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
     demand_room(hits(own_scope(actor), {Limit.KEYPAIRS.value: 1}))
     secret = tokens.new_secret()
@@ -285,9 +295,14 @@ def redeem_sign_in_link(*, actor: Actor, code: str) -> User:
             _("This sign-in link was used already or is too old."),
             hint=_("Start Berth again for a fresh one, or sign in with e-mail and password."),
         )
-    link.delete()
+    forget_sign_in_links(link.user)
     audit.record(actor=actor, action="accounts.redeem_sign_in_link", target=link.user)
     return link.user
+
+
+def forget_sign_in_links(user: User) -> None:
+    """None that was made for them works any more."""
+    SignInLink.objects.filter(user=user).delete()
 
 
 def _grant_domain_permissions(user: User) -> None:

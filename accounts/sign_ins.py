@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from accounts.models import User
+from accounts.models import SignInLink, User
 from common import audit
 from common.actors import Actor, ActorKind
 from common.api import actor_of
@@ -92,6 +92,7 @@ def _on_failure(
 
 
 def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
+    SignInLink.objects.filter(user=user).delete()
     if _is_of_the_portal(request):
         audit.record(actor=_as(request, user), action=SET_PASSWORD, target=user)
 

@@ -21,8 +21,10 @@ PURGE_BATCH = 5000
 MOST_PARTS, MOST_CHARACTERS = 50, 500
 FOLDED = timedelta(minutes=1)
 _SECRET = re.compile(
-    r"^code$|(^|_)(password\d?|secret|token|credentials?|private_key|hash|environ|environment|env|variables)($|_)"
+    r"^(code|key)$|(^|_)(passwords?\d?|passphrase|secrets?|tokens?|credentials?|(private|access|api|client|secret)_?keys?|hash"
+    r"|authorization|cookies?|environ|environment|env|variables)($|_)"
 )
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def record(
@@ -69,7 +71,7 @@ def record_refusal(
     says besides actor, address, action and reason what makes it the same. At most 2 queries, 1 for what repeats itself; of
     two that come first at the same instant one may stay uncounted."""
     entry = _entry(actor, action, outcome, changes or {}, reason)
-    entry.target_type, entry.target_id = target
+    entry.target_type, entry.target_id = target[0], _cut(target[1], 60)
     entry.target_label = _cut(target_label, 254)
     entry.domain_id = domain_id or entry.domain_id
     minute = int(entry.recorded_at.timestamp() // FOLDED.total_seconds())
@@ -111,7 +113,7 @@ def _entry(actor: Actor, action: str, outcome: str, changes: Mapping[str, Any], 
         acted_as_id=actor.user_id if is_behind else None,
         acted_as_label=_cut(actor.label, 254) if is_behind else "",
         domain_id=None if actor.is_superadmin else actor.domain_id,
-        ip=actor.ip,
+        ip=_cut(actor.ip, 45),
         via=actor.via or (Via.PORTAL.value if actor.is_system else ""),
         user_agent=_cut(actor.user_agent, 200),
         request_id=actor.request_id,
@@ -124,7 +126,7 @@ def _entry(actor: Actor, action: str, outcome: str, changes: Mapping[str, Any], 
 
 def _kept(name: str, value: Any) -> Any:
     """What of a value is kept: no secret, not too long, and what JSON can hold."""
-    if _SECRET.search(name.lower()):
+    if _SECRET.search(re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", name).lower()):
         return CHANGED
     if isinstance(value, Mapping):
         return {str(key): _kept(str(key), part) for key, part in list(value.items())[:MOST_PARTS]}
@@ -132,7 +134,8 @@ def _kept(name: str, value: Any) -> Any:
         return [_kept("", part) for part in list(value)[:MOST_PARTS]]
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    return _cut(value.isoformat() if isinstance(value, datetime) else str(value), MOST_CHARACTERS)
+    text = value.isoformat() if isinstance(value, datetime) else str(value)
+    return _cut(_USERINFO.sub("", text), MOST_CHARACTERS)
 
 
 def _cut(text: str, length: int) -> str:

@@ -102,6 +102,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
         PermissionDenied(
             _("The form was sent without its protection token, so nothing was done."),
             hint=_("Reload the page and send it again; cookies must be allowed for this address."),
+            code="no_form_token",
         ),
     )
 

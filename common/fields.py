@@ -13,7 +13,9 @@ class SentenceField(models.JSONField):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"default": KeptSentence, "blank": True, **options})
 
-    def from_db_value(self, value: Any, expression: Any, connection: Any) -> KeptSentence:
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> KeptSentence | None:
+        if value is None:  # of a row that an outer join did not find
+            return None
         return KeptSentence(**super().from_db_value(value, expression, connection))
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:

@@ -1,6 +1,7 @@
 """What is refused is in the access log: every answer of the portal passes here, whatever part of it refused."""
 
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
@@ -72,8 +73,18 @@ def _record(request: HttpRequest, status: int) -> None:
             "status": status,
         },
         # Who tries ids gets a line for each address, not for each id; who sees an object and may not, one for each object.
-        kind=(request.method, match.view_name or match.route, *(() if status == 404 else target)),
+        # Who is nobody, or came without a form of ours, may send any number of addresses: all are one line.
+        kind=(
+            request.method,
+            match.view_name or match.route,
+            *(target if _is_told_apart(request, status, code) else ()),
+        ),
     )
+
+
+def _is_told_apart(request: HttpRequest, status: int, code: str) -> bool:
+    is_somebody = hasattr(request, "user") and request.user.is_authenticated
+    return is_somebody and status != HTTPStatus.NOT_FOUND and code != "no_form_token"
 
 
 def _record_token(request: HttpRequest) -> None:

@@ -159,7 +159,8 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
 
 
 def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None) -> ComputeSession:
-    request, now, owner = resolved.request, clock.now(), user_of(actor)
+    request, now = resolved.request, clock.now()
+    owner = user_of(actor, is_locked=True)  # whoever closes the account waits, or is waited for
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     session = ComputeSession.objects.create(
         name=request.name,
@@ -185,6 +186,8 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         app_token=secrets.token_hex(24),
         created_at=now,
     )
+    # The row above waited for whoever archives the project, and whoever comes now waits for us.
+    access_usable_project(actor, resolved.project.name)
     Kernel.objects.create(session=session)
     SessionMount.objects.bulk_create(
         SessionMount(

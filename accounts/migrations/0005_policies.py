@@ -2,7 +2,8 @@
 triggers of the rooms whose rows use something call it (ADR 0024).
 
 Rows are written in the order of their keys, so that two statements never wait for each other in a circle. Only growth is
-refused: a limit may be set below what is used, and whatever is given back is taken. What was a constant for everybody
+refused: a limit may be set below what is used, and whatever is given back is taken, even where less was counted: a session
+must be able to end. What was a constant for everybody
 becomes the policy of everybody who is there.
 """
 
@@ -47,19 +48,15 @@ BEGIN
     ), written AS (
         INSERT INTO accounts_limituse AS use (level, scope_id, resource, used)
         SELECT level, scope_id, resource, amount FROM change ORDER BY level, scope_id, resource
-        ON CONFLICT (level, scope_id, resource) DO UPDATE SET used = use.used + EXCLUDED.used
+        ON CONFLICT (level, scope_id, resource) DO UPDATE SET used = greatest(0, use.used + EXCLUDED.used)
         RETURNING use.level, use.scope_id, use.resource, use.used
     )
     SELECT written.*, berth_limit(written.level, written.scope_id, written.resource) AS most INTO bad
     FROM written JOIN change USING (level, scope_id, resource)
-    WHERE written.used < 0
-       OR refuses AND change.amount > 0 AND written.used > berth_limit(written.level, written.scope_id, written.resource)
+    WHERE refuses AND change.amount > 0 AND written.used > berth_limit(written.level, written.scope_id, written.resource)
     ORDER BY written.used LIMIT 1;
 
-    IF bad.used < 0 THEN
-        RAISE EXCEPTION '% % would use % of %', bad.level, bad.scope_id, bad.used, bad.resource
-        USING ERRCODE = 'check_violation', CONSTRAINT = 'use_is_not_negative';
-    ELSIF bad.used IS NOT NULL THEN
+    IF bad.used IS NOT NULL THEN
         RAISE EXCEPTION '% % would use % of %, more than %', bad.level, bad.scope_id, bad.used, bad.resource, bad.most
         USING ERRCODE = 'check_violation', CONSTRAINT = 'within_limits';
     END IF;

@@ -53,11 +53,7 @@ TABLE = declare(
         noun=gettext_noop("lines"),
         sort="-when",
         search=lambda text: (
-            _actor(text)
-            | Q(target_label__icontains=text)
-            | Q(target_id=text)
-            | Q(request_id=text)
-            | Q(ip=text)
+            _actor(text) | Q(target_label__icontains=text) | Q(target_id=text) | Q(request_id=text)
         ),
         search_label=gettext_noop("Search people, objects, request ids"),
         columns=(

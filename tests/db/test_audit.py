@@ -232,3 +232,24 @@ def test_no_days_keep_the_log_for_ever(settings: Settings) -> None:
     purge_audit()
 
     assert AuditEntry.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["apiKey", "secret-keys", "key", "Authorization", "passphrase", "client_key", "cookie"]
+)
+def test_names_of_secrets_are_known_however_they_are_written(name: str) -> None:
+    audit.record(
+        actor=SYSTEM,
+        action="tests.kept",
+        changes={name: "hidden", "url": "https://me:hidden@registry.example/v2"},
+    )
+
+    assert "hidden" not in str(list(AuditEntry.objects.values()))
+
+
+def test_forms_without_their_token_are_one_line_whatever_they_name() -> None:
+    browser = Client(enforce_csrf_checks=True)
+    for number in range(3):
+        browser.post(f"/people/{number}/")
+
+    assert AuditEntry.objects.filter(reason="no_form_token").count() <= 1

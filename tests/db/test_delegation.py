@@ -8,7 +8,7 @@ from accounts import closing, offboarding, selectors, services
 from accounts.authority import Action
 from accounts.models import Domain, Membership, Project, User
 from accounts.roles import ProjectRole, Role
-from common.actors import SYSTEM
+from common.actors import ANONYMOUS, SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from tests.conftest import People
 from tests.db.test_accounts import together, update
@@ -283,3 +283,24 @@ def test_an_heir_is_somebody_else_of_the_domain_with_an_open_account(people: Peo
                 folders=offboarding.Folders.HAND_OVER,
                 heir=heir,
             )
+
+
+def test_only_superadmins_choose_the_address_of_who_has_a_password(people: People) -> None:
+    """A link for a forgotten password goes there."""
+    admin = actor_for(people.domain_admin)
+    with pytest.raises(PermissionDenied):
+        services.update_user(actor=admin, user_id=people.member.pk, email="mine@berth.example")
+    services.update_user(actor=admin, user_id=people.member.pk, email=people.member.email, name="Same")
+
+
+def test_links_made_before_a_promotion_or_a_password_sign_nobody_in(people: People) -> None:
+    superadmin = actor_for(people.superadmin)
+    code = services.create_sign_in_link(actor=superadmin, user=people.member)
+    services.update_user(actor=superadmin, user_id=people.member.pk, role=Role.DOMAIN_ADMIN)
+    with pytest.raises(NotFound):
+        services.redeem_sign_in_link(actor=ANONYMOUS, code=code)
+
+    first, second = (services.create_sign_in_link(actor=superadmin, user=people.member) for _ in range(2))
+    services.redeem_sign_in_link(actor=ANONYMOUS, code=first)
+    with pytest.raises(NotFound):
+        services.redeem_sign_in_link(actor=ANONYMOUS, code=second)

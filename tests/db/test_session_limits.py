@@ -14,7 +14,7 @@ from accounts.models import KeyPair
 from accounts.policies import LimitUse, ResourcePolicy
 from accounts.services import create_keypair
 from common.actors import Actor, ActorKind
-from common.errors import LimitExceeded
+from common.errors import LimitExceeded, PermissionDenied
 from scheduler.tick import run_tick
 from sessions_app.lifecycle import transition
 from sessions_app.models import ComputeSession
@@ -147,6 +147,23 @@ def test_a_page_is_not_limited_by_what_a_token_may(place: Place, program: Actor)
     ask(place, program)
     place.enqueue()
     assert limits_hit(lambda: ask(place, program))[0][:2] == ("sessions", "keypair")
+
+
+def test_a_token_that_is_limited_makes_no_tokens_that_are_not(place: Place, program: Actor) -> None:
+    policy = ResourcePolicy.objects.create(name="few", max_sessions=1)
+    KeyPair.objects.filter(pk=program.keypair_id).update(policy=policy)
+
+    with pytest.raises(PermissionDenied):
+        create_keypair(actor=program, name="free")
+
+
+def test_a_session_ends_even_where_less_was_counted(place: Place) -> None:
+    session = place.run()
+    LimitUse.objects.update(used=0)
+
+    place.end(session)
+
+    assert not LimitUse.objects.filter(used__lt=0).exists()
 
 
 def test_a_limit_below_what_is_used_ends_nothing_and_refuses_more(place: Place, program: Actor) -> None:
