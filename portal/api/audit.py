@@ -112,8 +112,8 @@ class AuditListView(ListAPIView[AuditEntry]):
             if value := asked_once(self.request, name).replace("\0", ""):
                 wanted &= Q(**{field: value})
         for name, lookup in (("since", "recorded_at__gte"), ("until", "recorded_at__lt")):
-            if value := asked_once(self.request, name):
-                wanted &= Q(**{lookup: _instant(name, value)})
+            if name in self.request.query_params:
+                wanted &= Q(**{lookup: _instant(name, asked_once(self.request, name))})
         return wanted
 
 

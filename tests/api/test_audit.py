@@ -76,6 +76,7 @@ def test_filters(people: People, asked: dict[str, str], count: int) -> None:
     "asked",
     [
         {"since": "yesterday"},
+        {"until": ""},
         {"until": "2026-11-22T07:00:00"},
         {"cursor": "abc"},
         {"cursor": "cD14eXo="},
