@@ -3,15 +3,15 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.models import Session
-from django.db.models import Q
+from django.contrib.auth import HASH_SESSION_KEY
+from django.db.models import F, Q, QuerySet
 from django.utils.crypto import constant_time_compare
 
 from accounts import tokens
-from accounts.models import KeyPair, Membership, User
+from accounts.models import BrowserLogin, KeyPair, Membership, User
 from accounts.selectors import usable_keypair
 from common import clock
+from common.actors import Actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +68,22 @@ def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]
     return set(memberships.values_list("user_id", "project_id"))
 
 
-def end_logins(user_id: int) -> int:
-    """Forget every browser in which this person is signed in, so that no later change of the account brings one back; how
-    many they were. Reads all logins that there are."""
-    sessions = Session.objects.filter(expire_date__gt=clock.now())
-    keys = [
-        each.session_key
-        for each in sessions.iterator()
-        if each.get_decoded().get(SESSION_KEY) == str(user_id)
-    ]
-    for ended in Session.objects.filter(session_key__in=keys):
-        ended.delete()
-    return len(keys)
+def visible_logins(actor: Actor) -> QuerySet[BrowserLogin]:
+    """The browsers in which the actor is signed in, the last used first; nobody sees another's."""
+    logins = BrowserLogin.objects.filter(user_id=actor.user_id or 0, expire_date__gt=clock.now())
+    return logins.order_by(F("seen_at").desc(nulls_last=True), "session_key")
+
+
+def end_logins(user_id: int, *, but: str = "") -> int:
+    """Sign this person out of every browser, so that no later change of the account brings one back; how many they were.
+    `but`: the key of one that stays."""
+    return BrowserLogin.objects.filter(user_id=user_id).exclude(session_key=but).delete()[0]
 
 
 def _session_users(keys: Collection[str]) -> dict[str, tuple[int | None, str]]:
     """{session key: (user id, hash of the password at sign-in)} of sessions that have not ended."""
-    found = {}
-    for session in Session.objects.filter(session_key__in=keys, expire_date__gt=clock.now()):
-        data = session.get_decoded()
-        user_id = data.get(SESSION_KEY, "")
-        found[session.session_key] = (int(user_id) if user_id else None, data.get(HASH_SESSION_KEY, ""))
-    return found
+    rows = BrowserLogin.objects.filter(session_key__in=keys, expire_date__gt=clock.now())
+    return {row.session_key: (row.user_id, row.get_decoded().get(HASH_SESSION_KEY, "")) for row in rows}
 
 
 def _usable_keypair_ids(ids: Collection[int]) -> set[int]:

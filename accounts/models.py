@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import PermissionsMixin
+from django.contrib.sessions.backends.base import SessionBase
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
@@ -208,6 +210,26 @@ class ListColumns(models.Model):
 
     def __str__(self) -> str:
         return f"columns of {self.table} for {self.user_id}"
+
+
+class BrowserLogin(AbstractBaseSession):
+    """A browser's session of Django, and whose login it is: `accounts.browser_sessions` writes it. Of nobody until somebody
+    signs in; deleting it signs that browser out."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="browser_logins")
+    ip = models.CharField(max_length=45, blank=True, help_text="Where it was signed in from.")
+    user_agent = models.CharField(max_length=200, blank=True)
+    signed_in_at = models.DateTimeField(null=True)
+    seen_at = models.DateTimeField(null=True)
+
+    @classmethod
+    def get_session_store_class(cls) -> type[SessionBase]:
+        from accounts.browser_sessions import SessionStore
+
+        return SessionStore
+
+    def __str__(self) -> str:
+        return f"login of {self.user_id}"
 
 
 class SignInLink(models.Model):

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django.db.models.signals import post_delete, post_save
 
-from accounts.models import Domain, KeyPair, Membership, Project, User
+from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User
 from common.revocations import ring_on_commit
 
 WRITTEN = (User, Domain, Project, Membership, KeyPair)
-DELETED = (*WRITTEN, Session)
+DELETED = (*WRITTEN, BrowserLogin)
 # Written at each sign-in; takes nothing from anybody.
 HARMLESS = frozenset({"last_login"})
 

@@ -8,8 +8,9 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
+from accounts.browser_sessions import SIGNED_IN
 from accounts.models import SignInLink, User
-from common import audit
+from common import audit, clock
 from common.actors import Actor, ActorKind
 from common.api import actor_of
 from common.devices import device_of
@@ -75,6 +76,12 @@ def _reason_of(user: User | None) -> str:
 
 
 def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
+    if request is not None:
+        request.session[SIGNED_IN] = {
+            "ip": request.META.get("REMOTE_ADDR", "")[:45],
+            "user_agent": request.headers.get("User-Agent", "")[:200],
+            "at": clock.now().timestamp(),
+        }
     if _is_of_the_portal(request):
         audit.record(actor=_as(request, user), action=SIGN_IN, target=user)
 

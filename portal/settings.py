@@ -167,6 +167,7 @@ BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)
 
 # Cookies and headers. `Secure` follows the address that people use.
 IS_HTTPS = _url.scheme == "https"
+SESSION_ENGINE = "accounts.browser_sessions"
 SESSION_COOKIE_NAME = "berth_session"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_HTTPS
 SESSION_COOKIE_HTTPONLY = True

@@ -9,11 +9,10 @@ import aiohttp
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.contrib.sessions.models import Session
 from django.test import Client
 from rest_framework.test import APIClient
 
-from accounts.models import Domain, KeyPair, User
+from accounts.models import BrowserLogin, Domain, KeyPair, User
 from common import clock
 from tests import factories
 from tests.access.matrix import APP, EXEC, OURS, REST_ROWS, SIGN_IN, TERMINAL
@@ -30,12 +29,12 @@ _numbers = count(1)
 
 def expire(user: User) -> None:
     KeyPair.objects.filter(user=user).update(expires_at=clock.now() - HOUR_AGO)
-    Session.objects.all().update(expire_date=clock.now() - HOUR_AGO)
+    BrowserLogin.objects.all().update(expire_date=clock.now() - HOUR_AGO)
 
 
 def revoke(user: User) -> None:
     KeyPair.objects.filter(user=user).delete()
-    Session.objects.all().delete()
+    BrowserLogin.objects.all().delete()
 
 
 def switch_off(user: User) -> None:

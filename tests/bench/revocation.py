@@ -15,9 +15,8 @@ from typing import Any, Self
 import aiohttp
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.contrib.sessions.models import Session
 
-from accounts.models import KeyPair, Membership
+from accounts.models import BrowserLogin, KeyPair, Membership
 from agents.models import Agent
 from agents.runtime.base import ContainerSpec
 from agents.runtime.registry import close_async_runtimes, runtime_for
@@ -41,7 +40,7 @@ def stop_session(stage: Stage) -> None:
 
 
 def sign_out(stage: Stage) -> None:
-    for session in Session.objects.all():
+    for session in BrowserLogin.objects.all():
         session.delete()
 
 

@@ -8,10 +8,9 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from django.contrib.sessions.models import Session
 from django.db import connection
 
-from accounts.models import SignInLink
+from accounts.models import BrowserLogin, SignInLink
 from accounts.tasks import purge_sign_ins
 from agents import lifecycle as agent_lifecycle
 from agents import walls
@@ -262,7 +261,7 @@ def test_deleted_folder_is_purged_unless_another_round_is_at_it(tmp_path: Path) 
     ("make", "purge"),
     [
         (
-            lambda name, at: Session.objects.create(session_key=name, session_data="", expire_date=at),
+            lambda name, at: BrowserLogin.objects.create(session_key=name, session_data="", expire_date=at),
             purge_sign_ins,
         ),
         (

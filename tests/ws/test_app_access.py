@@ -8,9 +8,8 @@ import pytest
 from aiohttp import web
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.contrib.sessions.models import Session
 
-from accounts.models import Membership
+from accounts.models import BrowserLogin, Membership
 from accounts.roles import Role
 from accounts.tokens import hash_secret, new_secret
 from sessions_app.models import AppLogin, AppTicket
@@ -236,7 +235,7 @@ async def test_a_websocket_passes(stage: Stage, app: int) -> None:
 
 
 def sign_out(stage: Stage) -> None:
-    Session.objects.all().delete()
+    BrowserLogin.objects.all().delete()
 
 
 def deactivate(stage: Stage) -> None:

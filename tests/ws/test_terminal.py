@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 from asgiref.sync import sync_to_async
-from django.contrib.sessions.models import Session
 
+from accounts.models import BrowserLogin
 from accounts.roles import Role
 from agents.models import Agent
 from agents.runtime.base import ContainerSpec
@@ -195,7 +195,7 @@ async def test_a_page_of_another_origin_gets_no_shell(running: Stage, origin: st
 
 
 @pytest.mark.parametrize(
-    "end", [lambda stage: Session.objects.all().delete(), Stage.stop], ids=["sign-out", "stop"]
+    "end", [lambda stage: BrowserLogin.objects.all().delete(), Stage.stop], ids=["sign-out", "stop"]
 )
 async def test_a_shell_is_cut_when_access_ends(running: Stage, end) -> None:  # type: ignore[no-untyped-def]
     async with gateway() as browser:

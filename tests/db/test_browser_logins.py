@@ -1,0 +1,75 @@
+"""Each row of a session knows whose login it is, so that one person's are found and ended by a query."""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.sessions.models import Session
+from django.test import Client
+
+from accounts.browser_sessions import SessionStore
+from accounts.logins import end_logins, visible_logins
+from accounts.models import BrowserLogin, User
+from tests import factories
+from tests.factories import actor_for
+
+pytestmark = pytest.mark.django_db
+MIGRATION = import_module("accounts.migrations.0006_browser_logins")
+
+
+def sign_in(user: User, **headers: str) -> Client:
+    browser = Client(headers=headers)
+    browser.force_login(user, backend="accounts.backends.SignInBackend")
+    return browser
+
+
+def key_of(browser: Client) -> str:
+    return browser.session.session_key or ""
+
+
+def test_a_login_is_listed_for_its_person_alone() -> None:
+    owner, other = factories.make_user(), factories.make_user()
+    first, second = sign_in(owner), sign_in(owner)
+    sign_in(other)
+    assert {row.session_key for row in visible_logins(actor_for(owner))} == {key_of(first), key_of(second)}
+    assert all(row.signed_in_at and row.seen_at for row in visible_logins(actor_for(owner)))
+
+
+def test_ending_logins_reads_no_other(django_assert_max_num_queries: Any) -> None:
+    owner, other = factories.make_user(), factories.make_user()
+    kept, ended, strange = sign_in(owner), sign_in(owner), sign_in(other)
+    with django_assert_max_num_queries(2):
+        assert end_logins(owner.pk, but=key_of(kept)) == 1
+    assert kept.get("/profile/").status_code == strange.get("/profile/").status_code == 200
+    assert ended.get("/profile/").status_code == 302
+
+
+def test_a_visitor_who_is_nobody_yet_has_a_session_of_nobody() -> None:
+    store = SessionStore()
+    store["wish"] = "tea"
+    store.create()
+    row = BrowserLogin.objects.get(session_key=store.session_key)
+    assert (row.user_id, row.seen_at) == (None, None)
+
+
+def test_a_changed_key_keeps_where_the_login_came_from() -> None:
+    browser = sign_in(factories.make_user(), user_agent="Harbour/1")
+    before = BrowserLogin.objects.get(session_key=key_of(browser))
+    store = SessionStore(before.session_key)
+    store.cycle_key()
+    after = BrowserLogin.objects.get(session_key=store.session_key)
+    assert not BrowserLogin.objects.filter(session_key=before.session_key).exists()
+    assert (after.user_id, after.ip, after.signed_in_at) == (before.user_id, before.ip, before.signed_in_at)
+
+
+def test_logins_of_before_are_brought_along() -> None:
+    user = factories.make_user()
+    browser = sign_in(user)
+    key = key_of(browser)
+    row = BrowserLogin.objects.get(session_key=key)
+    Session.objects.create(session_key=key, session_data=row.session_data, expire_date=row.expire_date)
+    row.delete()
+    MIGRATION.bring_sessions(apps, None)
+    assert BrowserLogin.objects.get(session_key=key).user_id == user.pk
+    assert browser.get("/profile/").status_code == 200
