@@ -1,6 +1,6 @@
 """The menus are a registry: apps fill it in `AppConfig.ready`, the portal renders it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -61,13 +61,37 @@ class Link:
     keys: str
 
 
+@dataclass(frozen=True, slots=True)
+class SettingsPage:
+    """One of the pages on which people look after their own account; `label` is marked with gettext_noop."""
+
+    label: str
+    url_name: str
+    icon: str
+
+
 _items: dict[str, MenuItem] = {}
+_settings: list[SettingsPage] = []
 _keys: dict[str, str] = {}
 
 
 def register(item: MenuItem) -> None:
     """Put `item` into its menu; a second one with the same URL name replaces the first."""
     _items[item.url_name] = item
+
+
+def offer_settings(pages: Iterable[SettingsPage]) -> None:
+    """The settings of everybody, in the order of their tabs."""
+    _settings[:] = pages
+
+
+def settings_tabs(path: str) -> list[dict[str, Any]]:
+    """Tabs (includes/tabs.html) of all settings; the one at `path` is active."""
+    return [
+        {"label": _(page.label), "url": url, "icon": page.icon, "is_active": path == url}
+        for page in _settings
+        for url in (reverse(page.url_name),)
+    ]
 
 
 def give_keys(keys: Mapping[str, str]) -> None:

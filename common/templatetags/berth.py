@@ -17,8 +17,9 @@ from django.template.loader_tags import BLOCK_CONTEXT_KEY
 from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
-from common import clock
+from common import clock, navigation
 from common.drawing import drawn
 from common.idempotency import FORM_FIELD
 from common.looks import Tone, look_of
@@ -68,6 +69,12 @@ def repeat_block(context: template.Context, name: str) -> SafeString:
     blocks = context.render_context.get(BLOCK_CONTEXT_KEY)
     block = blocks.get_block(name) if blocks else None
     return block.render(context) if block else SafeString("")
+
+
+@register.inclusion_tag("includes/tabs.html", takes_context=True)
+def settings_tabs(context: template.Context) -> dict[str, Any]:
+    """Between which pages of their own account people go."""
+    return {"tabs": navigation.settings_tabs(context["request"].path), "label": _("Settings")}
 
 
 @register.inclusion_tag("includes/notice.html")

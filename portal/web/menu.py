@@ -5,7 +5,7 @@ from typing import Any
 from django.utils.translation import gettext_noop
 
 from accounts.selectors import governs_people, governs_projects
-from common.navigation import MenuItem, Section, give_keys
+from common.navigation import MenuItem, Section, SettingsPage, give_keys, offer_settings
 from common.navigation import register as add_to_menu
 
 KEYS = {
@@ -20,6 +20,12 @@ KEYS = {
     "administration": "g m",
     "audit": "g u",
 }
+
+# Also the tabs of these pages: each says `{% block tabs %}{% settings_tabs %}{% endblock %}`.
+SETTINGS = (
+    SettingsPage(gettext_noop("Profile"), "profile", "user-circle"),
+    SettingsPage(gettext_noop("Activity"), "own-activity", "history"),
+)
 
 
 def register() -> None:
@@ -112,6 +118,7 @@ def register() -> None:
         may_see = DELEGATED.get(url_name, is_superadmin)
         add_to_menu(MenuItem(label, url_name, icon, section, order, is_visible=may_see, purpose=purpose))
     give_keys(KEYS)
+    offer_settings(SETTINGS)
 
 
 def is_superadmin(user: Any) -> bool:

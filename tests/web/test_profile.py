@@ -12,6 +12,7 @@ from accounts.models import Domain, KeyPair, Membership, User
 from accounts.services import create_sign_in_link
 from common.actors import SYSTEM
 from common.models import AuditEntry
+from portal.web.menu import SETTINGS
 from tests.conftest import People
 from tests.factories import PASSWORD
 
@@ -333,3 +334,13 @@ def test_members_are_managed_in_django_admin_within_the_domain(people: People, b
     assert refused.status_code == 200
     assert "another domain" in refused.content.decode()
     assert not Membership.objects.filter(user=people.stranger).exists()
+
+
+def test_settings_are_one_tab_away_from_each_other(people: People, browser_of: BrowserOf) -> None:
+    browser = browser_of(people.member)
+    for address, title in (("/profile/", "Profile"), ("/profile/activity/", "Activity")):
+        page = browser.get(address).content.decode()
+        tabs = page.partition('<nav class="tabs" aria-label="Settings">')[2].partition("</nav>")[0]
+        assert tabs.count("<a ") == len(SETTINGS)
+        current = tabs.partition('aria-current="page"')[2].partition("</a>")[0]
+        assert title in current
