@@ -13,7 +13,7 @@ const root = dirname(here);
 const target = join(process.env.BERTH_ASSETS_OUT || join(root, "var", "assets"), "berth");
 
 const SCRIPTS = ["theme", "frame", "terminal", "logs", "upload", "launcher", "lists", "charts"];
-const STYLES = ["frame", "terminal", "charts"];
+const STYLES = ["frame", "terminal", "charts", "admin"];
 
 const xtermUnderPolicy = {
   name: "xterm-under-policy",

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import F
+from django.db.models import F, Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -15,7 +15,14 @@ from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET, require_POST
 
 from accounts.chosen_project import choose_project
-from accounts.selectors import access_usable_project, usable_projects
+from accounts.selectors import (
+    access_usable_project,
+    governs_people,
+    governs_projects,
+    manageable_projects,
+    usable_projects,
+    visible_users,
+)
 from common.actors import Actor
 from common.api import actor_of
 from common.looks import look_of
@@ -48,7 +55,7 @@ class Hit:
 @require_GET
 @login_required
 def search(request: HttpRequest) -> HttpResponse:
-    """What fits `q`, in groups. The same view answers the palette. At most eight queries, however much there is."""
+    """What fits `q`, in groups. The same view answers the palette. At most ten queries, however much there is."""
     question = request.GET.get("q", "")[:LONGEST_QUESTION].strip()
     groups = numbered(find(actor_of(request), request.user, question))
     context = {"question": question, "groups": groups}
@@ -85,6 +92,8 @@ def find(actor: Actor, user: Any, question: str) -> list[tuple[str, list[Hit]]]:
         (_("Pages"), pages(user, words)),
         (_("Sessions"), sessions(actor, words)),
         (_("Folders"), folders(actor, words)),
+        (_("People"), people(actor, words) if governs_people(user) else []),
+        (_("Projects"), managed_projects(actor, words) if governs_projects(user) else []),
         (_("Start a session"), images(actor, words)),
         (_("Stop a session"), stops(actor, words)),
         (_("Work in project"), projects(actor, words)),
@@ -155,6 +164,22 @@ def folders(actor: Actor, words: str) -> list[Hit]:
             note=str(folder.project) if folder.project else "",
         )
         for folder in found
+    ]
+
+
+def people(actor: Actor, words: str) -> list[Hit]:
+    found = visible_users(actor).filter(Q(email__icontains=words) | Q(name__icontains=words))
+    return [
+        Hit(person.email, reverse("person", args=[person.pk]), "user", note=person.name)
+        for person in found.order_by("email")[:MOST]
+    ]
+
+
+def managed_projects(actor: Actor, words: str) -> list[Hit]:
+    found = manageable_projects(actor).filter(Q(name__icontains=words) | Q(title__icontains=words))
+    return [
+        Hit(project.name, reverse("project", args=[project.pk]), "folders", note=project.title)
+        for project in found.order_by("name", "pk")[:MOST]
     ]
 
 

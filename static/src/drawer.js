@@ -7,11 +7,12 @@ export function startDrawer() {
   const dialog = document.getElementById("drawer");
   if (!dialog) return;
   const body = dialog.querySelector("#drawer-body");
+  const title = dialog.querySelector("#drawer-title");
   const page = dialog.querySelector("[data-drawer-page]");
 
   const show = (link) => {
     page.href = link.href;
-    dialog.setAttribute("aria-label", link.getAttribute("aria-label") || link.textContent.trim() || gettext("Details"));
+    title.textContent = link.dataset.drawerTitle || link.textContent.trim() || gettext("Details");
     body.replaceChildren();
     if (!dialog.open) dialog.showModal();
     htmx.ajax("GET", link.href, { target: body, swap: "innerHTML" });

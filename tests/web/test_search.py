@@ -58,6 +58,20 @@ def test_it_finds_nothing_of_others(place: Place, browser_of: BrowserOf) -> None
     assert "Nothing fits" in asked(browser_of(stranger), "train")
 
 
+def test_it_finds_people_and_projects_for_those_who_look_after_them(
+    people: People, browser_of: BrowserOf
+) -> None:
+    person = f'href="/people/{people.member.pk}/"'
+    project = f'href="/projects/{people.project.pk}/"'
+
+    for reader in (people.domain_admin, people.superadmin):
+        assert person in asked(browser_of(reader), people.member.email)
+        assert project in asked(browser_of(reader), people.project.name)
+    for reader in (people.member, people.stranger):
+        assert person not in asked(browser_of(reader), people.member.email)
+        assert project not in asked(browser_of(reader), people.project.name)
+
+
 def test_an_administrator_may_look_but_is_not_offered_to_stop(place: Place, browser_of: BrowserOf) -> None:
     place.run(name="train-resnet")
     admin = factories.make_user(admin_of=place.project)
