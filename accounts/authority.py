@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from accounts.roles import Role
+from accounts.roles import MONITORS, Role
 
 
 class Action(StrEnum):
@@ -18,6 +18,7 @@ class Action(StrEnum):
     MOVE = "move"  # into another domain
     CLOSE = "close"  # an account, a project or a domain; and open it again
     PURGE = "purge"
+    VIEW_MEMBERS = "view_members"
     MANAGE_MEMBERS = "manage_members"
 
 
@@ -25,7 +26,9 @@ class Relation(StrEnum):
     """What somebody is to a domain, a project or a person."""
 
     SUPERADMIN = "superadmin"
+    MONITOR = "monitor"
     DOMAIN_ADMIN = "domain_admin"  # of the domain that it is or belongs to
+    DOMAIN_MONITOR = "domain_monitor"  # the same
     PROJECT_ADMIN = "project_admin"  # of the project, or of one that the person is in
     BELONGS = "belongs"  # is in the domain or the project, or is that person
 
@@ -34,31 +37,56 @@ Actions = frozenset[Action]
 ActionTable = Mapping[Relation, Actions]
 NOTHING: Actions = frozenset()
 
+_LOOK = frozenset({Action.VIEW})
+
 ON_DOMAINS: ActionTable = {
     Relation.SUPERADMIN: frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE}),
-    Relation.DOMAIN_ADMIN: frozenset({Action.VIEW}),
-    Relation.BELONGS: frozenset({Action.VIEW}),
+    Relation.MONITOR: _LOOK,
+    Relation.DOMAIN_ADMIN: _LOOK,
+    Relation.DOMAIN_MONITOR: _LOOK,
+    Relation.BELONGS: _LOOK,
 }
-_WHOLE_PROJECT = frozenset(
-    {Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE, Action.MANAGE_MEMBERS}
-)
+_LOOK_INTO_PROJECT = _LOOK | {Action.VIEW_MEMBERS}
+_WHOLE_PROJECT = _LOOK_INTO_PROJECT | {
+    Action.CREATE,
+    Action.EDIT,
+    Action.CLOSE,
+    Action.PURGE,
+    Action.MANAGE_MEMBERS,
+}
 ON_PROJECTS: ActionTable = {
     Relation.SUPERADMIN: _WHOLE_PROJECT,
+    Relation.MONITOR: _LOOK_INTO_PROJECT,
     Relation.DOMAIN_ADMIN: _WHOLE_PROJECT,
-    Relation.PROJECT_ADMIN: frozenset({Action.VIEW, Action.MANAGE_MEMBERS}),
-    Relation.BELONGS: frozenset({Action.VIEW}),
+    Relation.DOMAIN_MONITOR: _LOOK_INTO_PROJECT,
+    Relation.PROJECT_ADMIN: _LOOK_INTO_PROJECT | {Action.MANAGE_MEMBERS},
+    Relation.BELONGS: _LOOK,
 }
 _WHOLE_PERSON = frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE})
 ON_PEOPLE: ActionTable = {
     Relation.SUPERADMIN: _WHOLE_PERSON | {Action.MOVE},
+    Relation.MONITOR: _LOOK,
     Relation.DOMAIN_ADMIN: _WHOLE_PERSON,
-    Relation.PROJECT_ADMIN: frozenset({Action.VIEW}),
-    Relation.BELONGS: frozenset({Action.VIEW}),
+    Relation.DOMAIN_MONITOR: _LOOK,
+    Relation.PROJECT_ADMIN: _LOOK,
+    Relation.BELONGS: _LOOK,
 }
 NOT_ON_ONESELF: Actions = frozenset({Action.CLOSE, Action.PURGE, Action.MOVE})
 
-# Lowest first.
-RANKS = (Role.USER, Role.DOMAIN_ADMIN, Role.SUPERADMIN)
+# Which roles each role gives: none that reaches or sees further than itself.
+GIVES: Mapping[Role, tuple[Role, ...]] = {
+    Role.USER: (),
+    Role.DOMAIN_MONITOR: (),
+    Role.DOMAIN_ADMIN: (Role.USER, Role.DOMAIN_MONITOR, Role.DOMAIN_ADMIN),
+    Role.MONITOR: (),
+    Role.SUPERADMIN: tuple(Role),
+}
+_EVERYWHERE = {Role.SUPERADMIN: Relation.SUPERADMIN, Role.MONITOR: Relation.MONITOR}
+_AT_HOME = {
+    Role.USER: Relation.BELONGS,
+    Role.DOMAIN_MONITOR: Relation.DOMAIN_MONITOR,
+    Role.DOMAIN_ADMIN: Relation.DOMAIN_ADMIN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +102,8 @@ class Standing:
 
 
 def roles_to_give(standing: Standing) -> tuple[Role, ...]:
-    """Those that are not above the own; none for people who give none at all."""
-    if standing.role in (None, Role.USER):
-        return ()
-    return RANKS[: RANKS.index(standing.role) + 1]
+    """None for people who give none at all."""
+    return () if standing.role is None else GIVES[standing.role]
 
 
 def on_domain(standing: Standing, domain_id: int) -> Actions:
@@ -87,7 +113,7 @@ def on_domain(standing: Standing, domain_id: int) -> Actions:
 def on_project(standing: Standing, *, project_id: int, domain_id: int) -> Actions:
     """For a project that is yet to be made, its id is 0."""
     relations = _of_domain(standing, domain_id) - {Relation.BELONGS}
-    if project_id in standing.administered_ids:
+    if project_id in _administered_by(standing):
         relations |= {Relation.PROJECT_ADMIN}
     if project_id in standing.project_ids:
         relations |= {Relation.BELONGS}
@@ -99,7 +125,7 @@ def on_person(
 ) -> Actions:
     """For an account that is yet to be made, its id is 0 and its role the one that it shall have."""
     relations = _of_domain(standing, domain_id) - {Relation.BELONGS}
-    if not standing.administered_ids.isdisjoint(project_ids):
+    if not _administered_by(standing).isdisjoint(project_ids):
         relations |= {Relation.PROJECT_ADMIN}
     is_oneself = user_id == standing.user_id != 0 and standing.role is not None
     if is_oneself:
@@ -113,11 +139,14 @@ def on_person(
 def _of_domain(standing: Standing, domain_id: int) -> set[Relation]:
     if standing.role is None:
         return set()
-    if standing.role is Role.SUPERADMIN:
-        return {Relation.SUPERADMIN}
-    if domain_id != standing.domain_id:
-        return set()
-    return {Relation.DOMAIN_ADMIN if standing.role is Role.DOMAIN_ADMIN else Relation.BELONGS}
+    if standing.role in _EVERYWHERE:
+        return {_EVERYWHERE[standing.role]}
+    return {_AT_HOME[standing.role]} if domain_id == standing.domain_id else set()
+
+
+def _administered_by(standing: Standing) -> frozenset[int]:
+    """A monitor changes nothing of others: being admin of a project sleeps meanwhile."""
+    return frozenset() if standing.role in MONITORS else standing.administered_ids
 
 
 def _allowed(table: ActionTable, relations: Iterable[Relation]) -> Actions:

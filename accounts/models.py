@@ -131,6 +131,16 @@ class User(AbstractBaseUser, PermissionsMixin):
         return self.is_active and self.role == Role.SUPERADMIN
 
     @property
+    def is_monitor(self) -> bool:
+        """Sees what superadmins see, and changes nothing of it."""
+        return self.is_active and self.role == Role.MONITOR
+
+    @property
+    def is_domain_monitor(self) -> bool:
+        """The same of what admins of the own domain see."""
+        return self.is_active and self.role == Role.DOMAIN_MONITOR
+
+    @property
     def is_staff(self) -> bool:
         """Who may enter Django admin."""
         return self.is_superuser

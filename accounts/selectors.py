@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from accounts import authority
 from accounts.authority import Action, Actions, Standing
 from accounts.models import Domain, KeyPair, Membership, Project, User
-from accounts.roles import ProjectRole, Role
+from accounts.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound, PermissionDenied
@@ -22,14 +22,19 @@ def _key(number: int | None) -> int:
     return number or 0
 
 
-def sees_everything(actor: Actor) -> bool:
+def may_do_everything(actor: Actor) -> bool:
     """The superadmin bypass, in one place: superadmins and Berth itself see and may do everything."""
     return actor.is_superadmin or actor.is_system
 
 
+def sees_everything(actor: Actor) -> bool:
+    """Those, and monitors, who may do nothing with what they see."""
+    return may_do_everything(actor) or actor.is_monitor
+
+
 def require_superadmin(actor: Actor) -> None:
     """Raises PermissionDenied for everybody but superadmins and Berth itself."""
-    if not sees_everything(actor):
+    if not may_do_everything(actor):
         raise PermissionDenied(_("Only a superadmin may do this."), hint=_("Ask a superadmin."))
 
 
@@ -45,33 +50,35 @@ def user_of(actor: Actor, *, is_locked: bool = False) -> User:
     return user
 
 
-def administered_domain_id(actor: Actor) -> int | None:
-    """The domain that this actor governs as its admin, else None. One query."""
-    admins = User.objects.filter(pk=_key(actor.user_id), is_active=True, role=Role.DOMAIN_ADMIN)
-    return admins.values_list("domain_id", flat=True).first()
+def overseen_domain_id(actor: Actor) -> int | None:
+    """The domain that this actor sees whole, as its admin or monitor, else None. One query."""
+    overseers = User.objects.filter(pk=_key(actor.user_id), is_active=True, role__in=OVERSEERS_OF_DOMAIN)
+    return overseers.values_list("domain_id", flat=True).first()
 
 
 def looks_after_others(actor: Actor) -> bool:
-    """Whether lists may show this actor what belongs to others: administrators of anything. At most one query."""
+    """Whether lists may show this actor what belongs to others: administrators of anything, and monitors. At most one query."""
     if sees_everything(actor):
         return True
-    is_admin = Q(role=Role.DOMAIN_ADMIN) | Q(memberships__role=ProjectRole.ADMIN)
-    return User.objects.filter(is_admin, pk=_key(actor.user_id), is_active=True).exists()
+    is_overseer = Q(role__in=OVERSEERS_OF_DOMAIN) | Q(memberships__role=ProjectRole.ADMIN)
+    return User.objects.filter(is_overseer, pk=_key(actor.user_id), is_active=True).exists()
 
 
 def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
-    """Ids of projects of the own domain in which the actor is project admin, as a subquery."""
+    """Ids of projects of the own domain in which the actor is project admin, as a subquery; of a monitor none."""
     admins = Membership.objects.filter(user_id=_key(actor.user_id), role=ProjectRole.ADMIN)
+    if actor.only_looks:
+        admins = admins.none()
     return admins.filter(project__domain_id=_key(actor.domain_id)).values_list("project_id", flat=True)
 
 
 def visible_projects(actor: Actor) -> QuerySet[Project]:
-    """Own projects; all of the domain for its admin; all for superadmins. None of other domains."""
+    """Own projects; all of the domain for its admin and monitor; all for superadmins. None of other domains."""
     projects = Project.objects.select_related("domain").filter(is_active=True, domain__is_active=True)
     if sees_everything(actor):
         return projects
     own = projects.filter(domain_id=_key(actor.domain_id))
-    if administered_domain_id(actor) is not None:
+    if overseen_domain_id(actor) is not None:
         return own
     return own.filter(pk__in=Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id"))
 
@@ -102,38 +109,52 @@ def visible_domains(actor: Actor) -> QuerySet[Domain]:
     return domains if sees_everything(actor) else domains.filter(pk=_key(actor.domain_id))
 
 
-def manageable_projects(actor: Actor) -> QuerySet[Project]:
-    """Those whose members the actor may manage, archived ones too."""
+def overseen_projects(actor: Actor) -> QuerySet[Project]:
+    """Those whose members the actor may see, archived ones too."""
     projects = Project.objects.select_related("domain")
     if sees_everything(actor):
         return projects
-    is_governed = Q(domain_id=administered_domain_id(actor)) | Q(pk__in=administered_project_ids(actor))
-    return projects.filter(is_governed, domain_id=_key(actor.domain_id))
+    is_overseen = Q(domain_id=overseen_domain_id(actor)) | Q(pk__in=administered_project_ids(actor))
+    return projects.filter(is_overseen, domain_id=_key(actor.domain_id))
+
+
+def manageable_projects(actor: Actor) -> QuerySet[Project]:
+    """Those whose members the actor may manage, archived ones too."""
+    return Project.objects.none() if actor.only_looks else overseen_projects(actor)
 
 
 def known_projects(actor: Actor) -> QuerySet[Project]:
-    """Those that are visible, and those that the actor manages."""
-    is_known = Q(pk__in=manageable_projects(actor).values("pk")) | Q(
+    """Those that are visible, and those that the actor oversees."""
+    is_known = Q(pk__in=overseen_projects(actor).values("pk")) | Q(
         pk__in=visible_projects(actor).values("pk")
     )
     return Project.objects.select_related("domain").filter(is_known)
 
 
 def visible_users(actor: Actor) -> QuerySet[User]:
-    """Oneself and the members of administered projects; all of the domain for its admin; all for superadmins. Nobody
-    sees those who are purged."""
+    """Oneself and the members of administered projects; all of the domain for its admin and monitor; all for superadmins.
+    Nobody sees those who are purged."""
     people = User.objects.select_related("domain").filter(purged_at=None)
     if sees_everything(actor):
         return people
     members = Membership.objects.filter(project_id__in=administered_project_ids(actor)).values("user_id")
-    is_seen = Q(pk=_key(actor.user_id)) | Q(pk__in=members) | Q(domain_id=administered_domain_id(actor))
+    is_seen = Q(pk=_key(actor.user_id)) | Q(pk__in=members) | Q(domain_id=overseen_domain_id(actor))
     return people.filter(is_seen, domain_id=_key(actor.domain_id))
 
 
-def with_projects(people: QuerySet[User]) -> QuerySet[User]:
-    """With the memberships and their projects, in 1 query more."""
+def known_memberships(actor: Actor) -> QuerySet[Membership]:
+    """With their projects; of others only those in projects that the actor is in or oversees. At most one query more."""
     memberships = Membership.objects.select_related("project").order_by("project__name")
-    return people.prefetch_related(Prefetch("memberships", memberships))
+    if sees_everything(actor):
+        return memberships
+    own = Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id")
+    is_known = Q(project_id__in=own) | Q(project__domain_id=overseen_domain_id(actor))
+    return memberships.filter(is_known)
+
+
+def with_projects(actor: Actor, people: QuerySet[User]) -> QuerySet[User]:
+    """With the memberships that the actor knows and their projects, in at most 2 queries more."""
+    return people.prefetch_related(Prefetch("memberships", known_memberships(actor)))
 
 
 def actions_on_user(standing: Standing, user: User) -> Actions:
@@ -251,8 +272,8 @@ def projects_of(user: User) -> list[Project]:
 
 
 def governs_people(user: User) -> bool:
-    """No query."""
-    return user.role in (Role.DOMAIN_ADMIN, Role.SUPERADMIN)
+    """Whether the pages about all people of a domain are for `user`: to work with, or to look at. No query."""
+    return user.role in (*OVERSEERS_OF_DOMAIN, *OVERSEERS_OF_ALL)
 
 
 def governs_projects(user: User) -> bool:
@@ -325,9 +346,9 @@ def listeners_of(users: Collection[User]) -> dict[int, Listener]:
     return {
         user.pk: Listener(
             user_id=user.pk,
-            is_superadmin=user.is_superuser,
+            hears_all=user.role in OVERSEERS_OF_ALL,
             admin_project_ids=frozenset(admin_projects[user.pk]),
-            admin_domain_id=user.domain_id if user.role == Role.DOMAIN_ADMIN else None,
+            overseen_domain_id=user.domain_id if user.role in OVERSEERS_OF_DOMAIN else None,
         )
         for user in users
     }

@@ -114,6 +114,6 @@ def _as(request: Any, user: User) -> Actor:
     there = actor_of(request)
     return Actor(
         kind=ActorKind.USER, user_id=user.pk, label=user.email, domain_id=user.domain_id,
-        is_superadmin=user.is_superuser, ip=there.ip, request_id=there.request_id, via=there.via,
-        user_agent=there.user_agent,
+        is_superadmin=user.is_superuser, is_monitor=user.is_monitor, is_domain_monitor=user.is_domain_monitor,
+        ip=there.ip, request_id=there.request_id, via=there.via, user_agent=there.user_agent,
     )  # fmt: skip

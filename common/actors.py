@@ -25,7 +25,8 @@ class Actor:
     """A value that services and selectors take first; it carries no database object.
 
     `label` is for logs and the audit trail (an e-mail address, or "system"); `keypair_id` is set for tokens. Where somebody
-    looks at the portal as this user, `behind_id` and `behind_label` say who it really is.
+    looks at the portal as this user, `behind_id` and `behind_label` say who it really is. Monitors see what superadmins (of
+    all domains) or domain admins see, and change nothing of it.
     """
 
     kind: ActorKind
@@ -33,6 +34,8 @@ class Actor:
     label: str
     domain_id: int | None = None
     is_superadmin: bool = False
+    is_monitor: bool = False
+    is_domain_monitor: bool = False
     ip: str = ""
     request_id: str = ""
     keypair_id: int | None = None
@@ -44,6 +47,11 @@ class Actor:
     @property
     def is_system(self) -> bool:
         return self.kind is ActorKind.SYSTEM
+
+    @property
+    def only_looks(self) -> bool:
+        """Changes nothing that belongs to others, whatever it sees."""
+        return self.is_monitor or self.is_domain_monitor
 
     @property
     def is_anonymous(self) -> bool:

@@ -173,6 +173,8 @@ def actor_of(request: Any) -> Actor:
         label=user.email,
         domain_id=user.domain_id,
         is_superadmin=user.is_superuser,
+        is_monitor=user.is_monitor,
+        is_domain_monitor=user.is_domain_monitor,
         keypair_id=keypair.pk if keypair is not None else None,
     )
 

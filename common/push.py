@@ -24,7 +24,7 @@ CLOCKS_DIFFER = timedelta(milliseconds=250)
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who may hear: the owner, admins of the project and of the domain, superadmins. All None: everybody."""
+    """Who may hear: the owner, admins of the project and of the domain, superadmins, monitors. All None: everybody."""
 
     owner_id: int | None = None
     project_id: int | None = None
@@ -36,17 +36,17 @@ class Listener:
     """What one person may hear."""
 
     user_id: int
-    is_superadmin: bool
+    hears_all: bool
     admin_project_ids: frozenset[int]
-    admin_domain_id: int | None
+    overseen_domain_id: int | None
 
     def hears(self, audience: Audience) -> bool:
-        if self.is_superadmin or audience == Audience():
+        if self.hears_all or audience == Audience():
             return True
         return (
             audience.owner_id == self.user_id
             or (audience.project_id is not None and audience.project_id in self.admin_project_ids)
-            or (audience.domain_id is not None and audience.domain_id == self.admin_domain_id)
+            or (audience.domain_id is not None and audience.domain_id == self.overseen_domain_id)
         )
 
 

@@ -31,13 +31,15 @@ STAGES = (
 
 def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     """One session in a list or on top of its page. No query if it came `with_parts`."""
+    is_stoppable = session.is_live and session.status != Status.TERMINATING
+    may_stop = is_stoppable and may(actor, session, Action.TERMINATE)
     return {
         "session": session,
         "slots": format_slots(session.requested_slots),
         "agents": ", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
-        "can_terminate": session.is_live and session.status != Status.TERMINATING and not session.stops_at,
-        "can_keep": session.is_live and session.status != Status.TERMINATING and bool(session.stops_at),
+        "can_terminate": may_stop and not session.stops_at,
+        "can_keep": may_stop and bool(session.stops_at),
         "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,

@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from accounts.logins import standing_memberships
-from accounts.selectors import administered_domain_id, administered_project_ids, sees_everything
+from accounts.selectors import administered_project_ids, overseen_domain_id, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.looks import look_of
@@ -28,25 +28,29 @@ class Action(StrEnum):
     OPEN_TERMINAL = "open_terminal"
 
 
-# To look and to stop is an administrator's work; to be inside is the owner's alone.
+# To look and to stop is an administrator's work; to be inside is the owner's alone. What a log holds is somebody's work, so
+# monitors, who look from outside, do not read it.
 ADMIN_ACTIONS = frozenset({Action.VIEW, Action.READ_LOGS, Action.TERMINATE})
+MONITOR_ACTIONS = frozenset({Action.VIEW})
 
 
 def visible_sessions(actor: Actor) -> ComputeSessionQuerySet:
-    """Own sessions; those of administered projects; all of the domain for its admin; all for superadmins."""
+    """Own sessions; those of administered projects; all of the domain for its admin and monitor; all for superadmins."""
     sessions: ComputeSessionQuerySet = ComputeSession.objects.all()
     if sees_everything(actor):
         return sessions
     return sessions.filter(
         Q(owner_id=actor.user_id)
         | Q(project_id__in=administered_project_ids(actor))
-        | Q(domain_id=administered_domain_id(actor))
+        | Q(domain_id=overseen_domain_id(actor))
     )
 
 
 def may(actor: Actor, session: ComputeSession, action: Action) -> bool:
     """Whether an actor who sees `session` may do this to it. No query."""
-    return session.owner_id == actor.user_id or actor.is_system or action in ADMIN_ACTIONS
+    if session.owner_id == actor.user_id or actor.is_system:
+        return True
+    return action in (MONITOR_ACTIONS if actor.only_looks else ADMIN_ACTIONS)
 
 
 def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSession:
@@ -59,7 +63,9 @@ def access_session(actor: Actor, session_id: UUID, action: Action) -> ComputeSes
             _("The session “{session}” belongs to {owner}; only its owner may be inside.").format(
                 session=session.name, owner=session.owner.email
             ),
-            hint=_("You may see it, read its log and stop it."),
+            hint=_("You may look at it from outside.")
+            if actor.only_looks
+            else _("You may see it, read its log and stop it."),
         )
     is_inside = action not in ADMIN_ACTIONS and not actor.is_system
     if is_inside and not standing_memberships({session.owner_id}, {session.project_id}):

@@ -56,6 +56,8 @@ def actor_for(user: User) -> Actor:
         label=user.email,
         domain_id=user.domain_id,
         is_superadmin=user.is_superuser,
+        is_monitor=user.is_monitor,
+        is_domain_monitor=user.is_domain_monitor,
     )
 
 

@@ -19,17 +19,20 @@ class Relation(StrEnum):
     CREATOR = "creator"  # member who made the project's folder
     PROJECT_ADMIN = "project_admin"
     GOVERNOR = "governor"  # domain admin of the folder's domain, or superadmin
+    MONITOR = "monitor"  # the same, without a say
 
 
 _WORK = frozenset({Action.VIEW, Action.READ, Action.WRITE, Action.MOUNT_READONLY, Action.MOUNT})
 
-# Governors look after folders; they do not run their own sessions on other people's data.
+# Governors look after folders; they do not run their own sessions on other people's data. Monitors know that a folder is
+# there and how large it is; what is in it, and how its files are called, is not for them.
 ACTIONS_OF: dict[Relation, frozenset[Action]] = {
     Relation.OWNER: _WORK | {Action.DELETE},
     Relation.MEMBER: _WORK,
     Relation.CREATOR: _WORK | {Action.DELETE},
     Relation.PROJECT_ADMIN: _WORK | {Action.DELETE},
     Relation.GOVERNOR: frozenset({Action.VIEW, Action.READ, Action.WRITE, Action.DELETE}),
+    Relation.MONITOR: frozenset({Action.VIEW}),
 }
 
 

@@ -9,7 +9,7 @@ from django.utils.translation import gettext_noop
 
 from accounts.models import Membership
 from accounts.roles import ProjectRole
-from accounts.selectors import administered_domain_id, sees_everything
+from accounts.selectors import overseen_domain_id, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.texts import quoted
@@ -23,26 +23,24 @@ NOBODY = 0  # is no user's id; None would match the folders of projects, which h
 
 
 def visible_folders(actor: Actor) -> QuerySet[VFolder]:
-    """Own folders and those of own projects; all of the domain for its admin; all for superadmins.
+    """Own folders and those of own projects; all of the domain for its admin and monitor; all for superadmins.
 
-    Each row carries what `actions_on` needs: one query, and one to learn whether the actor is domain admin.
+    Each row carries what `actions_on` needs: one query, and one to learn whether the actor oversees a domain.
     """
     person_id = actor.user_id or NOBODY
     memberships = Membership.objects.filter(
         project_id=OuterRef("project_id"), project__is_active=True, user_id=person_id
     )
-    governed = (
-        Q(domain__isnull=False) if sees_everything(actor) else Q(domain_id=administered_domain_id(actor))
-    )
+    overseen = Q(domain__isnull=False) if sees_everything(actor) else Q(domain_id=overseen_domain_id(actor))
     return (
         VFolder.objects.filter(state=FolderState.READY.value)
         .select_related("owner", "project", "domain", "host")
         .annotate(
             is_member=Exists(memberships),
             is_project_admin=Exists(memberships.filter(role=ProjectRole.ADMIN.value)),
-            is_governed=ExpressionWrapper(governed, output_field=BooleanField()),
+            is_overseen=ExpressionWrapper(overseen, output_field=BooleanField()),
         )
-        .filter(Q(owner_id=person_id) | Q(is_member=True) | Q(is_governed=True))
+        .filter(Q(owner_id=person_id) | Q(is_member=True) | Q(is_overseen=True))
     )
 
 
@@ -153,10 +151,10 @@ def _relations(actor: Actor, folder: VFolder) -> Iterator[Relation]:
         yield Relation.MEMBER
     if is_member and folder.creator_id == actor.user_id:
         yield Relation.CREATOR
-    if folder.is_project_admin:  # type: ignore[attr-defined]
+    if folder.is_project_admin and not actor.only_looks:  # type: ignore[attr-defined]
         yield Relation.PROJECT_ADMIN
-    if folder.is_governed:  # type: ignore[attr-defined]
-        yield Relation.GOVERNOR
+    if folder.is_overseen:  # type: ignore[attr-defined]
+        yield Relation.MONITOR if actor.only_looks else Relation.GOVERNOR
 
 
 _REFUSALS = {

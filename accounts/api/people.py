@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.generics import ListAPIView
@@ -20,9 +20,16 @@ from accounts.api.people_serializers import (
     UserOut,
 )
 from accounts.authority import Action
-from accounts.models import Membership, OffBoarding, User
+from accounts.models import OffBoarding, User
 from accounts.roles import Role
-from accounts.selectors import access_user, domain_named, person_with_address, visible_users, with_projects
+from accounts.selectors import (
+    access_user,
+    domain_named,
+    known_memberships,
+    person_with_address,
+    visible_users,
+    with_projects,
+)
 from common.actors import Actor
 from common.api import ErrorOut, actor_of
 from common.idempotency import takes_idempotency_key
@@ -45,7 +52,8 @@ class UserFilter(filters.FilterSet):
         return people.filter(Q(email__icontains=text) | Q(name__icontains=text))
 
     def of_project(self, people: QuerySet[User], name: str, project: str) -> QuerySet[User]:
-        return people.filter(pk__in=Membership.objects.filter(project__name=project).values("user_id"))
+        known = known_memberships(actor_of(self.request)).filter(project__name=project)
+        return people.filter(pk__in=known.order_by().values("user_id"))
 
     def in_state(self, people: QuerySet[User], name: str, state: str) -> QuerySet[User]:
         return people.filter(is_active=state == "open")
@@ -54,14 +62,15 @@ class UserFilter(filters.FilterSet):
 @extend_schema_view(get=extend_schema(operation_id="list_users"))
 class UserListView(ListAPIView[User]):
     """People whom you may see: yourself, the members of projects that you administer, and all of the domain for its
-    administrator."""
+    administrator and monitor. Of their projects you see those that you are in or oversee."""
 
     serializer_class = UserOut
     filterset_class = UserFilter
     queryset = User.objects.none()
 
     def get_queryset(self) -> QuerySet[User]:
-        return with_projects(visible_users(actor_of(self.request)))
+        actor = actor_of(self.request)
+        return with_projects(actor, visible_users(actor))
 
     @extend_schema(operation_id="create_user", request=UserCreateInput, responses={201: UserCreatedOut})
     @takes_idempotency_key
@@ -80,7 +89,7 @@ class UserView(APIView):
     @extend_schema(operation_id="read_user", responses={200: UserOut})
     def get(self, request: Request, user_id: int) -> Response:
         """One person."""
-        return Response(UserOut(access_user(actor_of(request), user_id, Action.VIEW)).data)
+        return Response(_shown(actor_of(request), user_id))
 
     @extend_schema(operation_id="change_user", request=UserChangeInput, responses={200: UserOut})
     def patch(self, request: Request, user_id: int) -> Response:
@@ -95,7 +104,8 @@ class UserView(APIView):
             changes["domain"] = domain_named(actor, changes["domain"])
         if "role" in changes:
             changes["role"] = Role(changes["role"])
-        return Response(UserOut(services.update_user(actor=actor, user_id=user_id, **changes)).data)
+        services.update_user(actor=actor, user_id=user_id, **changes)
+        return Response(_shown(actor, user_id))
 
     @extend_schema(operation_id="purge_user", responses={204: None})
     def delete(self, request: Request, user_id: int) -> Response:
@@ -127,6 +137,12 @@ class UserClosingView(APIView):
     def delete(self, request: Request, user_id: int) -> Response:
         """Open the account again. Tokens and memberships do not come back."""
         return Response(UserOut(offboarding.reopen_user(actor=actor_of(request), user_id=user_id)).data)
+
+
+def _shown(actor: Actor, user_id: int) -> dict[str, Any]:
+    user = access_user(actor, user_id, Action.VIEW)
+    prefetch_related_objects([user], Prefetch("memberships", known_memberships(actor)))
+    return dict(UserOut(user).data)
 
 
 def _closing(actor: Actor, user_id: int) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class DomainFilter(NamedFilter):
 
 @extend_schema_view(get=extend_schema(operation_id="list_projects"))
 class ProjectListView(ListAPIView[Project]):
-    """Projects that you can see: your own; administrators see those that they manage, archived ones too."""
+    """Projects that you can see: your own; administrators and monitors see all that are theirs, archived ones too."""
 
     serializer_class = ManagedProjectOut
     filterset_class = ProjectFilter
@@ -116,7 +116,7 @@ class ProjectView(APIView):
     get=extend_schema(operation_id="list_members", responses={200: MemberOut(many=True), 403: ErrorOut})
 )
 class MemberListView(ListAPIView[Membership]):
-    """Who is in a project that you manage."""
+    """Who is in a project that you manage or watch."""
 
     serializer_class = MemberOut
     filterset_fields = ("role",)
@@ -126,7 +126,7 @@ class MemberListView(ListAPIView[Membership]):
         if getattr(self, "swagger_fake_view", False):
             return Membership.objects.none()
         project_id = self.kwargs["project_id"]
-        project = access_project(actor_of(self.request), project_id, Action.MANAGE_MEMBERS)
+        project = access_project(actor_of(self.request), project_id, Action.VIEW_MEMBERS)
         return project.memberships.select_related("user").order_by("user__email")
 
     @extend_schema(operation_id="add_member", request=MemberInput, responses={201: MemberOut})
@@ -155,7 +155,7 @@ class MemberView(APIView):
 
 @extend_schema_view(get=extend_schema(operation_id="list_domains"))
 class DomainListView(ListAPIView[Domain]):
-    """Your domain; superadmins see all."""
+    """Your domain; superadmins and monitors see all."""
 
     serializer_class = ManagedDomainOut
     filterset_class = DomainFilter

@@ -1,4 +1,4 @@
-"""The pages of domains, for superadmins."""
+"""The pages of domains, for superadmins; monitors look at them."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -10,15 +10,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts import closing, services
+from accounts import authority, closing, services
 from accounts.authority import Action
 from accounts.models import Domain, Project, User
 from accounts.preferences import column_choice
-from accounts.selectors import access_domain, visible_domains
+from accounts.selectors import access_domain, standing_of, visible_domains
 from accounts.web.admin_forms import NamedForm
-from accounts.web.doors import superadmin
+from accounts.web.doors import overseer_of_all
 from accounts.web.marks import mark
 from common.actors import Actor
+from common.api import actor_of
 from common.errors import BerthError, NotFound
 from common.idempotency import once_a_form
 from common.tables import Column, Listing, Tab, Table, declare
@@ -49,7 +50,7 @@ TABLE = declare(
 @once_a_form(otherwise="domains")
 def domain_list(request: HttpRequest) -> HttpResponse:
     """POST makes one."""
-    actor = superadmin(request)
+    actor = overseer_of_all(request)
     form = NamedForm(request.POST if request.method == "POST" else None)
     if request.method != "POST" or not form.is_valid():
         return _list_page(request, actor, form, status=422 if request.method == "POST" else 200)
@@ -66,10 +67,11 @@ def domain_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
     """POST changes name and title."""
-    actor = superadmin(request)
-    domain = access_domain(actor, domain_id, Action.EDIT)
+    actor = overseer_of_all(request)
     if request.method != "POST":
+        domain = access_domain(actor, domain_id, Action.VIEW)
         return _page(request, domain, NamedForm(initial={"name": domain.name, "title": domain.title}))
+    domain = access_domain(actor, domain_id, Action.EDIT)
     form = NamedForm(request.POST)
     if not form.is_valid():
         return _page(request, domain, form, status=422)
@@ -86,7 +88,7 @@ def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
 @require_POST
 def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
     """Close it, if its name was typed, or open it again."""
-    actor, is_active = superadmin(request), request.POST.get("to") == "open"
+    actor, is_active = overseer_of_all(request), request.POST.get("to") == "open"
     domain = access_domain(actor, domain_id, Action.CLOSE)
     try:
         if not is_active and request.POST.get("confirm", "") != domain.name:
@@ -103,7 +105,7 @@ def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def purge_domain(request: HttpRequest, domain_id: int) -> HttpResponse:
-    actor = superadmin(request)
+    actor = overseer_of_all(request)
     domain = access_domain(actor, domain_id, Action.PURGE)
     try:
         if request.POST.get("confirm", "") != domain.name:
@@ -119,15 +121,20 @@ def purge_domain(request: HttpRequest, domain_id: int) -> HttpResponse:
 def _list_page(request: HttpRequest, actor: Actor, form: NamedForm, *, status: int = 200) -> HttpResponse:
     listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
     page = listing.page(visible_domains(actor), _with_counts)
-    context = {"listing": listing, "columns": listing.columns, "page": page, "form": form}
+    may_add = Action.CREATE in authority.on_domain(standing_of(actor), 0)
+    context = {
+        "listing": listing, "columns": listing.columns, "page": page, "form": form if may_add else None,
+    }  # fmt: skip
     return render(request, "accounts/domains.html", context, status=status)
 
 
 def _page(request: HttpRequest, domain: Domain, form: NamedForm, *, status: int = 200) -> HttpResponse:
+    allowed = authority.on_domain(standing_of(actor_of(request)), domain.pk)
     context = {
         "domain": domain,
         "state": "open" if domain.is_active else "closed",
-        "form": form,
+        "form": form if Action.EDIT in allowed else None,
+        "can_close": Action.CLOSE in allowed,
         "people_count": domain.users.filter(purged_at=None).count(),
         "project_count": domain.projects.count(),
     }

@@ -10,15 +10,15 @@ from common.errors import NotFound
 
 
 def administrator(request: HttpRequest) -> Actor:
-    """Whoever looks after others. Raises NotFound. At most one query."""
+    """Whoever looks after others, or watches. Raises NotFound. At most one query."""
     actor = actor_of(request)
     if not looks_after_others(actor):
         raise nothing_here()
     return actor
 
 
-def superadmin(request: HttpRequest) -> Actor:
-    """Raises NotFound."""
+def overseer_of_all(request: HttpRequest) -> Actor:
+    """Superadmins and monitors. Raises NotFound."""
     actor = actor_of(request)
     if not sees_everything(actor):
         raise nothing_here()

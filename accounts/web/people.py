@@ -1,6 +1,7 @@
 """The page People: who is there, adding somebody, and closing many accounts at once."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -83,7 +84,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
         "project": [(name, name) for name in _names(known_projects(actor).order_by("name"))],
         "domain": [(name, name) for name in _names(visible_domains(actor))],
     }
-    page = listing.page(visible_users(actor), with_projects)
+    page = listing.page(visible_users(actor), partial(with_projects, actor))
     standing = standing_of(actor)
     rows = [person_row(person, can_close=Action.CLOSE in _actions(standing, person)) for person in page]
     context = {
@@ -103,7 +104,7 @@ def people_export(request: HttpRequest) -> StreamingHttpResponse:
     """The list with its present search, filters and order, of all pages, as CSV."""
     actor = administrator(request)
     rows = _listing(request, actor).of_tab(visible_users(actor))
-    return csv_response("people.csv", EXPORTED, rows, _with_names, _cells)
+    return csv_response("people.csv", EXPORTED, rows, partial(_with_names, actor), _cells)
 
 
 @login_required
@@ -201,8 +202,8 @@ def _names(rows: QuerySet[Any]) -> Sequence[str]:
     return list(dict.fromkeys(rows.values_list("name", flat=True)))
 
 
-def _with_names(people: QuerySet[User]) -> QuerySet[User]:
-    return with_projects(people.select_related("domain"))
+def _with_names(actor: Actor, people: QuerySet[User]) -> QuerySet[User]:
+    return with_projects(actor, people.select_related("domain"))
 
 
 def _cells(person: User) -> tuple[object, ...]:

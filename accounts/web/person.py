@@ -17,6 +17,7 @@ from accounts.selectors import (
     access_user,
     actions_on_user,
     domain_named,
+    known_memberships,
     person_with_address,
     standing_of,
     visible_domains,
@@ -131,13 +132,14 @@ def _form(actor: Actor, person: User, data: object = None) -> PersonForm:
 
 
 def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int = 200) -> HttpResponse:
-    allowed = actions_on_user(standing_of(actor_of(request)), person)
+    actor = actor_of(request)
+    allowed = actions_on_user(standing_of(actor), person)
     case = person.offboardings.select_related("heir", "asked_by").first()
     context = {
         "person": person,
         "state": "open" if person.is_active else "closed",
         "role_title": _(ROLE_TITLES[Role(person.role)]),
-        "memberships": person.memberships.select_related("project").order_by("project__name"),
+        "memberships": known_memberships(actor).filter(user=person),
         "form": form if Action.EDIT in allowed else None,
         "can_close": Action.CLOSE in allowed and person.is_active,
         "can_reopen": Action.CLOSE in allowed and not person.is_active,

@@ -11,18 +11,18 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts import closing, services
+from accounts import authority, closing, services
 from accounts.authority import Action
 from accounts.models import Project
 from accounts.preferences import column_choice
-from accounts.roles import ProjectRole, Role
+from accounts.roles import ProjectRole
 from accounts.selectors import (
     access_member,
     access_project,
     actions_on_project,
     domain_named,
     looks_after_others,
-    manageable_projects,
+    overseen_projects,
     person_of_domain,
     sees_everything,
     standing_of,
@@ -63,7 +63,7 @@ TABLE = declare(
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="projects")
 def project_list(request: HttpRequest) -> HttpResponse:
-    """The projects that one manages; POST makes one."""
+    """The projects that one manages or watches; POST makes one."""
     actor = administrator(request)
     domains = list(visible_domains(actor).filter(is_active=True).values_list("name", flat=True))
     form = NewProjectForm(request.POST if request.method == "POST" else None, domains=domains)
@@ -86,7 +86,7 @@ def project_page(request: HttpRequest, project_id: int) -> HttpResponse:
     """The members; POST changes name and title."""
     actor = actor_of(request)
     if request.method != "POST":
-        project = access_project(actor, project_id, Action.MANAGE_MEMBERS)
+        project = access_project(actor, project_id, Action.VIEW_MEMBERS)
         return _page(request, project, _named_form(project))
     project = access_project(actor, project_id, Action.EDIT)
     form = NamedForm(request.POST)
@@ -184,8 +184,9 @@ def _list_page(
     if not without:
         names = visible_domains(actor).values_list("name", flat=True)
         listing.choices = {"domain": [(name, name) for name in names]}
-    page = listing.page(manageable_projects(actor), _with_counts)
-    may_add = standing_of(actor).role is not Role.USER
+    page = listing.page(overseen_projects(actor), _with_counts)
+    standing = standing_of(actor)
+    may_add = Action.CREATE in authority.on_project(standing, project_id=0, domain_id=standing.domain_id)
     context = {
         "listing": listing, "columns": listing.columns, "page": page, "form": form if may_add else None,
     }  # fmt: skip
@@ -205,7 +206,7 @@ def _page(
         "project": project,
         "state": "open" if project.is_active else "archived",
         "members": project.memberships.select_related("user").order_by("user__email"),
-        "member_form": member_form or MemberForm(),
+        "member_form": (member_form or MemberForm()) if Action.MANAGE_MEMBERS in allowed else None,
         "form": form if Action.EDIT in allowed else None,
         "can_close": Action.CLOSE in allowed,
         "can_purge": Action.PURGE in allowed and not project.is_active,

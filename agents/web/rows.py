@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from accounts.selectors import sees_everything
+from accounts.selectors import may_do_everything, sees_everything
 from agents.models import Agent
 from agents.states import AgentState
 from common.actors import Actor
@@ -24,7 +24,7 @@ class Occupied:
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """One machine, ready to print. Where its engine is, and what it last complained of, is "" but for superadmins."""
+    """One machine, ready to print. Where its engine is, and what it last complained of, is "" but for superadmins and monitors."""
 
     id: int
     name: str
@@ -49,7 +49,7 @@ class AgentRow:
 
 def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
     """No query for one that came `with_parts`. `shown` are the columns that there are."""
-    is_admin = sees_everything(actor)
+    is_shown, may_drain = sees_everything(actor), may_do_everything(actor)
     images = [image.reference for image in agent.images.all()]
     capacity, occupied = agent.capacity, agent.occupied
     held = {name: Occupied(name, occupied[name], limit) for name, limit in capacity.items()}
@@ -58,10 +58,10 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
         id=agent.pk,
         name=agent.name,
         details="" if "group" in shown else agent.resource_group.name,
-        address=agent.address if is_admin else "",
+        address=agent.address if is_shown else "",
         state=agent.state,
-        last_error=agent.last_error if is_admin else "",
-        walls_error=agent.data.get("walls", {}).get("error", "") if is_admin else "",
+        last_error=agent.last_error if is_shown else "",
+        walls_error=agent.data.get("walls", {}).get("error", "") if is_shown else "",
         group=agent.resource_group.name,
         cpu=cpu,
         mem=mem,
@@ -75,6 +75,6 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
             for device in agent.data.get("devices", [])
         ),
         seen=ago(agent.heartbeat_at),
-        can_drain=is_admin and agent.state == AgentState.CONNECTED,
-        can_resume=is_admin and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
+        can_drain=may_drain and agent.state == AgentState.CONNECTED,
+        can_resume=may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
     )

@@ -5,13 +5,14 @@ from uuid import UUID
 
 from django.urls import reverse
 
-from accounts.selectors import manageable_projects, sees_everything, visible_domains, visible_users
+from accounts.selectors import overseen_projects, sees_everything, visible_domains, visible_users
 from agents.selectors import visible_agents
 from common.actors import Actor
 from images.selectors import visible_images
 from portal.audit.selectors import governs_others
 from sessions_app.selectors import visible_sessions
-from vfolders.selectors import visible_folders
+from vfolders.roles import Action
+from vfolders.selectors import actions_on, visible_folders
 
 
 def place_of(actor: Actor, kind: str, key: str) -> str:
@@ -29,7 +30,7 @@ def _user(actor: Actor, key: str) -> str:
 
 
 def _project(actor: Actor, key: str) -> str:
-    is_there = manageable_projects(actor).filter(pk=int(key)).exists()
+    is_there = overseen_projects(actor).filter(pk=int(key)).exists()
     return reverse("project", args=[key]) if is_there else ""
 
 
@@ -44,8 +45,9 @@ def _session(actor: Actor, key: str) -> str:
 
 
 def _folder(actor: Actor, key: str) -> str:
-    is_there = visible_folders(actor).filter(pk=UUID(key)).exists()
-    return reverse("folder", args=[key]) if is_there else ""
+    folder = visible_folders(actor).filter(pk=UUID(key)).first()
+    can_open = folder is not None and Action.READ in actions_on(actor, folder)
+    return reverse("folder", args=[key]) if can_open else ""
 
 
 def _agent(actor: Actor, key: str) -> str:

@@ -4,7 +4,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.utils.translation import gettext as _
 
 from accounts.models import User
-from accounts.selectors import administered_domain_id, sees_everything
+from accounts.selectors import overseen_domain_id, sees_everything
 from accounts.sign_ins import into_account_of
 from common.actors import Actor
 from common.errors import NotFound
@@ -19,11 +19,11 @@ def own_entries(actor: Actor) -> QuerySet[AuditEntry]:
 
 
 def visible_entries(actor: Actor) -> QuerySet[AuditEntry]:
-    """All for superadmins; for a domain's admin those that concern it, and the own ones; for others the own ones. At most
+    """All for superadmins; for a domain's admin and monitor those that concern it, and the own ones; for others the own ones. At most
     one query more."""
     if sees_everything(actor):
         return AuditEntry.objects.all()
-    domain_id = administered_domain_id(actor)
+    domain_id = overseen_domain_id(actor)
     if domain_id is None:
         return own_entries(actor)
     return AuditEntry.objects.filter(Q(domain_id=domain_id) | Q(actor_id=actor.user_id))
@@ -31,7 +31,7 @@ def visible_entries(actor: Actor) -> QuerySet[AuditEntry]:
 
 def governs_others(actor: Actor) -> bool:
     """Whether there is more to see than the own lines. At most one query."""
-    return sees_everything(actor) or administered_domain_id(actor) is not None
+    return sees_everything(actor) or overseen_domain_id(actor) is not None
 
 
 def access_entry(actor: Actor, entry_id: int) -> AuditEntry:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.utils.translation import gettext_noop
 
+from accounts.roles import OVERSEERS_OF_ALL
 from accounts.selectors import governs_people, governs_projects
 from common.navigation import MenuItem, Section, SettingsPage, give_keys, offer_settings
 from common.navigation import register as add_to_menu
@@ -125,5 +126,14 @@ def is_superadmin(user: Any) -> bool:
     return bool(user.is_superuser)
 
 
+def oversees_all(user: Any) -> bool:
+    return user.role in OVERSEERS_OF_ALL
+
+
 # Who finds these in the menu of administration, beside superadmins.
-DELEGATED = {"people": governs_people, "projects": governs_projects}
+DELEGATED = {
+    "people": governs_people,
+    "projects": governs_projects,
+    "administration": oversees_all,
+    "domains": oversees_all,
+}

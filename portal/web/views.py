@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from accounts.selectors import sees_everything, usable_projects
+from accounts.selectors import may_do_everything, sees_everything, usable_projects
 from common.api import actor_of
 from common.errors import NotFound
 from common.pages import render_page_or_fragment
@@ -65,7 +65,7 @@ def quick_starts(images: Iterable[ContainerImage]) -> list[dict[str, Any]]:
 @login_required
 def styleguide(request: HttpRequest) -> HttpResponse:
     """Every component once; for superadmins and tests. What is posted does nothing but show a toast, or take it back."""
-    if not sees_everything(actor_of(request)):
+    if not may_do_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     if request.method == "POST":
         if "sample" in request.POST:
@@ -80,7 +80,7 @@ def styleguide(request: HttpRequest) -> HttpResponse:
 @login_required
 def styleguide_metrics(request: HttpRequest) -> JsonResponse:
     """What the charts of the style guide draw."""
-    if not sees_everything(actor_of(request)):
+    if not may_do_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     return JsonResponse(sample_metrics())
 
@@ -88,7 +88,7 @@ def styleguide_metrics(request: HttpRequest) -> JsonResponse:
 @require_GET
 @login_required
 def administration(request: HttpRequest) -> HttpResponse:
-    """For superadmins: whether all parts are well, and where everything is set."""
+    """For superadmins and monitors: whether all parts are well, and where everything is set."""
     if not sees_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     return render(request, "portal/administration.html", {"facts": overview_facts()})

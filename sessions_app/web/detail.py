@@ -19,7 +19,7 @@ from common.toasts import offer_undo
 from sessions_app import presenters, presenters_detail
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, SessionType
 from sessions_app.pulls import pull_progress
 from sessions_app.selectors import Action, access_session, kernel_named, may
 from sessions_app.stops import keep_session, stop_soon
@@ -37,6 +37,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "session": session,
         "row": presenters.row(actor, session),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
+        "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
         "apps_ahead": presenters_detail.apps_ahead(actor, session),
         "outcome": presenters_detail.outcome(actor, session),
         "launcher_query": presenters.launcher_query(session),

@@ -21,7 +21,7 @@ from common.slots import CPU, MEM, MILLI
 from common.tables import Choices, Column, Filter, Listing, Tab, Table, declare
 from images.selectors import visible_images
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionType
-from sessions_app.selectors import visible_sessions
+from sessions_app.selectors import Action, may, visible_sessions
 from sessions_app.states import LIVE, TERMINAL, Status
 from sessions_app.web.rows import session_rows
 
@@ -82,7 +82,7 @@ def session_list(request: HttpRequest) -> HttpResponse:
         "columns": listing.columns,
         "page": page,
         "rows": session_rows(actor, page, listing.columns.shown),
-        "has_picks": any(session.is_live for session in page),
+        "has_picks": any(session.is_live and may(actor, session, Action.TERMINATE) for session in page),
     }
     return render_page_or_fragment(request, "sessions_app/list.html", "sessions_app/_list.html", context)
 

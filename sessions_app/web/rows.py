@@ -73,7 +73,7 @@ def _row(
     uses: dict[UUID, PresentUse],
 ) -> SessionRow:
     is_own = session.owner_id == actor.user_id
-    can_stop = session.is_live and session.status != Status.TERMINATING and not session.stops_at
+    is_stoppable = session.is_live and session.status != Status.TERMINATING and not session.stops_at
     apps = apps_of(session) if may(actor, session, Action.OPEN_APP) else []
     has_failed = session.status_reason == Reason.COMMAND_FAILED
     return SessionRow(
@@ -96,7 +96,7 @@ def _row(
         ended=ago(session.ended_at),
         app=str(apps[0]["name"]) if apps else "",
         app_title=str(apps[0]["title"]) if apps else "",
-        can_stop=can_stop,
+        can_stop=is_stoppable and may(actor, session, Action.TERMINATE),
         can_open_terminal=session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         can_start_again=is_own and not session.is_live,
     )

@@ -2,7 +2,8 @@
 
 A cell is the status of the answer; `in` is a redirect to sign-in. After the cells may stand the body of the request and,
 with a question mark, its query (tests/access/world.py). All want what belongs to `owner`: a running session, a private
-folder, an API token. `stranger` governs another domain; `outsider` is in the same domain, but not in the project.
+folder, an API token. `stranger` governs another domain; `outsider` is in the same domain, but not in the project. Monitors
+are of the same domain, and in no project.
 """
 
 from dataclasses import dataclass
@@ -16,225 +17,227 @@ COLUMNS = (
     "project_admin",
     "domain_admin",
     "superadmin",
+    "domain_monitor",
+    "monitor",
 )
 SIGN_IN = "in"
 OPEN = "open"
 
 PAGES = """
-GET    start                               in         200        200        200        200        200        200        200
-GET    dashboard                           in         200        200        200        200        200        200        200
-GET    styleguide                          in         404        404        404        404        404        404        200
-POST   styleguide                          in         404        404        404        404        404        404        302
-GET    styleguide-metrics                  in         404        404        404        404        404        404        200
-GET    notifications                       in         200        200        200        200        200        200        200
-GET    notifications-bell                  in         200        200        200        200        200        200        200
-POST   read-notifications                  in         302        302        302        302        302        302        302
-POST   read-notification                   in         404        404        404        302        404        404        404
-POST   dismiss-announcement                in         302        302        302        302        302        302        302
-GET    audit                               in         200        404        404        404        404        200        200
-GET    audit-export                        in         200        404        404        404        404        200        200
-GET    audit-entry                         in         404        404        404        200        404        200        200
-GET    own-activity                        in         200        200        200        200        200        200        200
-GET    own-activity-export                 in         200        200        200        200        200        200        200
-GET    search                              in         200        200        200        200        200        200        200
-POST   switch-project                      in         302        302        302        302        302        302        302
-GET    administration                      in         404        404        404        404        404        404        200
-GET    profile                             in         200        200        200        200        200        200        200
-POST   create-token                        in         201        201        201        201        201        201        201  name
-POST   delete-token                        in         404        404        404        302        404        404        404
-POST   choose-language                     302        302        302        302        302        302        302        302  language
-POST   choose-columns                      in         302        302        302        302        302        302        302  columns
-GET    sign-in-once                        200        200        200        200        200        200        200        200
-POST   sign-in-once                        404        404        404        404        404        404        404        404
-GET    session-list                        in         200        200        200        200        200        200        200
-GET    session-export                      in         200        200        200        200        200        200        200
-POST   session-stop-many                   in         200        200        200        302        302        302        302  sessions
-POST   session-keep-many                   in         200        200        200        302        302        302        302  sessions
-GET    session-new                         in         200        200        200        200        200        200        200
-POST   session-new                         in         422        422        302        302        302        422        422  launcher
-POST   session-summary                     in         200        200        200        200        200        200        200  launcher
-POST   session-quick-start                 in         404        404        302        302        302        404        404  image
-GET    session-detail                      in         404        404        404        200        200        200        200
-GET    session-terminal                    in         404        404        404        200        403        403        403
-GET    session-log                         in         404        404        404        200        200        200        200
-POST   session-stop                        in         404        404        404        302        302        302        302
-POST   session-keep                        in         404        404        404        302        302        302        302
-POST   session-start-again                 in         404        404        404        302        403        403        403
-GET    app-authorize                       in         404        404        404        303        403        403        403  ?app
-GET    app-open                            in         404        404        404        303        403        403        403
-GET    data                                in         200        200        200        200        200        200        200
-POST   data                                in         302        302        302        302        302        302        302  own-folder
-GET    folder-export                       in         200        200        200        200        200        200        200
-POST   folder-delete-many                  in         200        200        200        200        200        200        200  folders
-GET    folder                              in         404        404        404        200        404        200        200
-GET    folder-download                     in         404        404        404        200        404        200        200  ?file
-POST   folder-upload                       in         404        404        404        302        404        302        302  upload
-POST   folder-make-directory               in         404        404        404        302        404        302        302  name
-GET    folder-delete-entry                 in         404        404        404        200        404        200        200  ?file
-POST   folder-delete-entry                 in         404        404        404        302        404        302        302  ?file
-POST   folder-delete                       in         404        404        404        302        404        302        302  confirm
-GET    people                              in         200        404        404        404        200        200        200
-GET    people-export                       in         200        404        404        404        200        200        200
-GET    new-person                          in         200        404        404        404        404        200        200
-POST   new-person                          in         201        404        404        404        404        201        201  person-form
-POST   people-close-many                   in         200        404        404        404        200        200        200  people
-GET    person                              in         404        404        404        404        200        200        200
-POST   person                              in         404        404        404        404        403        302        302  person-change
-GET    close-person                        in         404        404        404        404        403        200        200
-POST   close-person                        in         404        404        404        404        403        302        302  closing
-POST   reopen-person                       in         404        404        404        404        403        302        302
-POST   purge-person                        in         404        404        404        404        403        302        302
-GET    projects                            in         200        404        404        404        200        200        200
-POST   projects                            in         302        404        404        404        422        302        302  new-project
-GET    project                             in         404        404        403        403        200        200        200
-POST   project                             in         404        404        403        403        403        302        302  name
-POST   project-members                     in         404        404        403        403        302        302        302  new-member
-POST   project-member-remove               in         404        404        403        403        302        302        302
-POST   project-state                       in         404        404        403        403        403        302        302
-POST   project-purge                       in         404        404        403        403        403        302        302
-GET    domains                             in         404        404        404        404        404        404        200
-POST   domains                             in         404        404        404        404        404        404        302  name
-GET    domain                              in         404        404        404        404        404        404        200
-POST   domain                              in         404        404        404        404        404        404        302  name
-POST   domain-state                        in         404        404        404        404        404        404        302
-POST   domain-purge                        in         404        404        404        404        404        404        302
-GET    images                              in         200        200        200        200        200        200        200
-GET    agents                              in         200        200        200        200        200        200        200
-GET    agents-export                       in         200        200        200        200        200        200        200
-GET    agent-drain                         in         403        403        403        403        403        403        200
-POST   agent-state                         in         403        403        403        403        403        403        302  drain
-GET    api-reference                       in         200        200        200        200        200        200        200
+GET    start                               in         200        200        200        200        200        200        200        200        200
+GET    dashboard                           in         200        200        200        200        200        200        200        200        200
+GET    styleguide                          in         404        404        404        404        404        404        200        404        404
+POST   styleguide                          in         404        404        404        404        404        404        302        404        404
+GET    styleguide-metrics                  in         404        404        404        404        404        404        200        404        404
+GET    notifications                       in         200        200        200        200        200        200        200        200        200
+GET    notifications-bell                  in         200        200        200        200        200        200        200        200        200
+POST   read-notifications                  in         302        302        302        302        302        302        302        302        302
+POST   read-notification                   in         404        404        404        302        404        404        404        404        404
+POST   dismiss-announcement                in         302        302        302        302        302        302        302        302        302
+GET    audit                               in         200        404        404        404        404        200        200        200        200
+GET    audit-export                        in         200        404        404        404        404        200        200        200        200
+GET    audit-entry                         in         404        404        404        200        404        200        200        200        200
+GET    own-activity                        in         200        200        200        200        200        200        200        200        200
+GET    own-activity-export                 in         200        200        200        200        200        200        200        200        200
+GET    search                              in         200        200        200        200        200        200        200        200        200
+POST   switch-project                      in         302        302        302        302        302        302        302        302        302
+GET    administration                      in         404        404        404        404        404        404        200        404        200
+GET    profile                             in         200        200        200        200        200        200        200        200        200
+POST   create-token                        in         201        201        201        201        201        201        201        201        201  name
+POST   delete-token                        in         404        404        404        302        404        404        404        404        404
+POST   choose-language                     302        302        302        302        302        302        302        302        302        302  language
+POST   choose-columns                      in         302        302        302        302        302        302        302        302        302  columns
+GET    sign-in-once                        200        200        200        200        200        200        200        200        200        200
+POST   sign-in-once                        404        404        404        404        404        404        404        404        404        404
+GET    session-list                        in         200        200        200        200        200        200        200        200        200
+GET    session-export                      in         200        200        200        200        200        200        200        200        200
+POST   session-stop-many                   in         200        200        200        302        302        302        302        200        200  sessions
+POST   session-keep-many                   in         200        200        200        302        302        302        302        200        200  sessions
+GET    session-new                         in         200        200        200        200        200        200        200        200        200
+POST   session-new                         in         422        422        302        302        302        422        422        422        422  launcher
+POST   session-summary                     in         200        200        200        200        200        200        200        200        200  launcher
+POST   session-quick-start                 in         404        404        302        302        302        404        404        404        404  image
+GET    session-detail                      in         404        404        404        200        200        200        200        200        200
+GET    session-terminal                    in         404        404        404        200        403        403        403        403        403
+GET    session-log                         in         404        404        404        200        200        200        200        403        403
+POST   session-stop                        in         404        404        404        302        302        302        302        403        403
+POST   session-keep                        in         404        404        404        302        302        302        302        403        403
+POST   session-start-again                 in         404        404        404        302        403        403        403        403        403
+GET    app-authorize                       in         404        404        404        303        403        403        403        403        403  ?app
+GET    app-open                            in         404        404        404        303        403        403        403        403        403
+GET    data                                in         200        200        200        200        200        200        200        200        200
+POST   data                                in         302        302        302        302        302        302        302        302        302  own-folder
+GET    folder-export                       in         200        200        200        200        200        200        200        200        200
+POST   folder-delete-many                  in         200        200        200        200        200        200        200        200        200  folders
+GET    folder                              in         404        404        404        200        404        200        200        403        403
+GET    folder-download                     in         404        404        404        200        404        200        200        403        403  ?file
+POST   folder-upload                       in         404        404        404        302        404        302        302        403        403  upload
+POST   folder-make-directory               in         404        404        404        302        404        302        302        403        403  name
+GET    folder-delete-entry                 in         404        404        404        200        404        200        200        403        403  ?file
+POST   folder-delete-entry                 in         404        404        404        302        404        302        302        403        403  ?file
+POST   folder-delete                       in         404        404        404        302        404        302        302        403        403  confirm
+GET    people                              in         200        404        404        404        200        200        200        200        200
+GET    people-export                       in         200        404        404        404        200        200        200        200        200
+GET    new-person                          in         200        404        404        404        404        200        200        404        404
+POST   new-person                          in         201        404        404        404        404        201        201        404        404  person-form
+POST   people-close-many                   in         200        404        404        404        200        200        200        200        200  people
+GET    person                              in         404        404        404        404        200        200        200        200        200
+POST   person                              in         404        404        404        404        403        302        302        403        403  person-change
+GET    close-person                        in         404        404        404        404        403        200        200        403        403
+POST   close-person                        in         404        404        404        404        403        302        302        403        403  closing
+POST   reopen-person                       in         404        404        404        404        403        302        302        403        403
+POST   purge-person                        in         404        404        404        404        403        302        302        403        403
+GET    projects                            in         200        404        404        404        200        200        200        200        200
+POST   projects                            in         302        404        404        404        422        302        302        422        422  new-project
+GET    project                             in         404        404        403        403        200        200        200        200        200
+POST   project                             in         404        404        403        403        403        302        302        403        403  name
+POST   project-members                     in         404        404        403        403        302        302        302        403        403  new-member
+POST   project-member-remove               in         404        404        403        403        302        302        302        403        403
+POST   project-state                       in         404        404        403        403        403        302        302        403        403
+POST   project-purge                       in         404        404        403        403        403        302        302        403        403
+GET    domains                             in         404        404        404        404        404        404        200        404        200
+POST   domains                             in         404        404        404        404        404        404        302        404        422  name
+GET    domain                              in         404        404        404        404        404        404        200        404        200
+POST   domain                              in         404        404        404        404        404        404        302        404        403  name
+POST   domain-state                        in         404        404        404        404        404        404        302        404        403
+POST   domain-purge                        in         404        404        404        404        404        404        302        404        403
+GET    images                              in         200        200        200        200        200        200        200        200        200
+GET    agents                              in         200        200        200        200        200        200        200        200        200
+GET    agents-export                       in         200        200        200        200        200        200        200        200        200
+GET    agent-drain                         in         403        403        403        403        403        403        200        403        403
+POST   agent-state                         in         403        403        403        403        403        403        302        403        403  drain
+GET    api-reference                       in         200        200        200        200        200        200        200        200        200
 """
 
 REST = """
-GET    api-health                          200        200        200        200        200        200        200        200
-GET    api-events                          401        200        200        200        200        200        200        200
-GET    api-notifications                   401        200        200        200        200        200        200        200
-POST   api-notifications-read              401        200        200        200        200        200        200        200
-POST   api-notification-read               401        404        404        404        200        404        404        404
-GET    api-audit                           401        200        200        200        200        200        200        200
-GET    api-me                              401        200        200        200        200        200        200        200
-GET    api-projects                        401        200        200        200        200        200        200        200
-POST   api-projects                        401        201        403        403        403        403        201        201  name
-GET    api-project                         401        404        404        200        200        200        200        200
-PATCH  api-project                         401        404        404        403        403        403        200        200  title
-DELETE api-project                         401        404        404        403        403        403        409        409
-GET    api-members                         401        404        404        403        403        200        200        200
-POST   api-members                         401        404        404        403        403        201        201        201  new-member
-DELETE api-member                          401        404        404        403        403        204        204        204
-GET    api-users                           401        200        200        200        200        200        200        200
-POST   api-users                           401        201        403        403        403        403        201        201  person
-GET    api-user                            401        404        404        404        200        200        200        200
-PATCH  api-user                            401        404        404        404        403        403        200        200  name
-DELETE api-user                            401        404        404        404        403        403        409        409
-GET    api-user-closing                    401        404        404        404        403        403        200        200
-POST   api-user-closing                    401        404        404        404        403        403        202        202
-DELETE api-user-closing                    401        404        404        404        403        403        200        200
-GET    api-domains                         401        200        200        200        200        200        200        200
-POST   api-domains                         401        403        403        403        403        403        403        201  name
-GET    api-domain                          401        404        200        200        200        200        200        200
-PATCH  api-domain                          401        404        403        403        403        403        403        200  title
-DELETE api-domain                          401        404        403        403        403        403        403        409
-GET    api-limits                          401        200        200        200        200        200        200        200
-GET    api-keypairs                        401        200        200        200        200        200        200        200
-POST   api-keypairs                        401        201        201        201        201        201        201        201  name
-DELETE api-keypair                         401        404        404        404        204        404        404        404
-GET    api-images                          401        200        200        200        200        200        200        200
-GET    api-agents                          401        200        200        200        200        200        200        200
-GET    api-resource-groups                 401        200        200        200        200        200        200        200
-GET    api-folders                         401        200        200        200        200        200        200        200
-POST   api-folders                         401        201        201        201        201        201        201        201  name
-GET    api-folder                          401        404        404        404        200        404        200        200
-DELETE api-folder                          401        404        404        404        204        404        204        204
-GET    api-folder-usage                    401        404        404        404        200        404        200        200
-POST   api-folder-directories              401        404        404        404        201        404        201        201  directory
-GET    api-folder-root                     401        404        404        404        200        404        200        200
-GET    api-folder-file                     401        404        404        404        200        404        200        200
-PUT    api-folder-file                     401        404        404        404        200        404        200        200
-DELETE api-folder-file                     401        404        404        404        204        404        204        204
-GET    api-session-list                    401        200        200        200        200        200        200        200
-POST   api-session-list                    401        404        404        201        201        201        403        403  session
-POST   api-session-check                   401        404        404        200        200        200        403        403  session
-GET    api-session-detail                  401        404        404        404        200        200        200        200
-DELETE api-session-detail                  401        404        404        404        202        202        202        202
-GET    api-session-logs                    401        404        404        404        200        200        200        200
-GET    api-session-metrics                 401        404        404        404        200        200        200        200
-GET    api-session-files                   401        404        404        404        200        403        403        403  ?home
-GET    api-session-stat                    401        404        404        404        200        403        403        403  ?home
-GET    api-session-content                 401        404        404        404        200        403        403        403  ?profile
-PUT    api-session-content                 401        404        404        404        200        403        403        403  ?profile
-GET    api-session-archive                 401        404        404        404        200        403        403        403  ?home
-PUT    api-session-archive                 401        404        404        404        200        403        403        403  tar  ?home
-GET    api-session-history                 401        404        404        404        200        200        200        200
-POST   api-app-token                       401         404        404        404        201        403        403        403
-GET    api-schema                          401        200        200        200        200        200        200        200
+GET    api-health                          200        200        200        200        200        200        200        200        200        200
+GET    api-events                          401        200        200        200        200        200        200        200        200        200
+GET    api-notifications                   401        200        200        200        200        200        200        200        200        200
+POST   api-notifications-read              401        200        200        200        200        200        200        200        200        200
+POST   api-notification-read               401        404        404        404        200        404        404        404        404        404
+GET    api-audit                           401        200        200        200        200        200        200        200        200        200
+GET    api-me                              401        200        200        200        200        200        200        200        200        200
+GET    api-projects                        401        200        200        200        200        200        200        200        200        200
+POST   api-projects                        401        201        403        403        403        403        201        201        403        403  name
+GET    api-project                         401        404        404        200        200        200        200        200        200        200
+PATCH  api-project                         401        404        404        403        403        403        200        200        403        403  title
+DELETE api-project                         401        404        404        403        403        403        409        409        403        403
+GET    api-members                         401        404        404        403        403        200        200        200        200        200
+POST   api-members                         401        404        404        403        403        201        201        201        403        403  new-member
+DELETE api-member                          401        404        404        403        403        204        204        204        403        403
+GET    api-users                           401        200        200        200        200        200        200        200        200        200
+POST   api-users                           401        201        403        403        403        403        201        201        403        403  person
+GET    api-user                            401        404        404        404        200        200        200        200        200        200
+PATCH  api-user                            401        404        404        404        403        403        200        200        403        403  name
+DELETE api-user                            401        404        404        404        403        403        409        409        403        403
+GET    api-user-closing                    401        404        404        404        403        403        200        200        403        403
+POST   api-user-closing                    401        404        404        404        403        403        202        202        403        403
+DELETE api-user-closing                    401        404        404        404        403        403        200        200        403        403
+GET    api-domains                         401        200        200        200        200        200        200        200        200        200
+POST   api-domains                         401        403        403        403        403        403        403        201        403        403  name
+GET    api-domain                          401        404        200        200        200        200        200        200        200        200
+PATCH  api-domain                          401        404        403        403        403        403        403        200        403        403  title
+DELETE api-domain                          401        404        403        403        403        403        403        409        403        403
+GET    api-limits                          401        200        200        200        200        200        200        200        200        200
+GET    api-keypairs                        401        200        200        200        200        200        200        200        200        200
+POST   api-keypairs                        401        201        201        201        201        201        201        201        201        201  name
+DELETE api-keypair                         401        404        404        404        204        404        404        404        404        404
+GET    api-images                          401        200        200        200        200        200        200        200        200        200
+GET    api-agents                          401        200        200        200        200        200        200        200        200        200
+GET    api-resource-groups                 401        200        200        200        200        200        200        200        200        200
+GET    api-folders                         401        200        200        200        200        200        200        200        200        200
+POST   api-folders                         401        201        201        201        201        201        201        201        201        201  name
+GET    api-folder                          401        404        404        404        200        404        200        200        200        200
+DELETE api-folder                          401        404        404        404        204        404        204        204        403        403
+GET    api-folder-usage                    401        404        404        404        200        404        200        200        200        200
+POST   api-folder-directories              401        404        404        404        201        404        201        201        403        403  directory
+GET    api-folder-root                     401        404        404        404        200        404        200        200        403        403
+GET    api-folder-file                     401        404        404        404        200        404        200        200        403        403
+PUT    api-folder-file                     401        404        404        404        200        404        200        200        403        403
+DELETE api-folder-file                     401        404        404        404        204        404        204        204        403        403
+GET    api-session-list                    401        200        200        200        200        200        200        200        200        200
+POST   api-session-list                    401        404        404        201        201        201        403        403        403        403  session
+POST   api-session-check                   401        404        404        200        200        200        403        403        403        403  session
+GET    api-session-detail                  401        404        404        404        200        200        200        200        200        200
+DELETE api-session-detail                  401        404        404        404        202        202        202        202        403        403
+GET    api-session-logs                    401        404        404        404        200        200        200        200        403        403
+GET    api-session-metrics                 401        404        404        404        200        200        200        200        200        200
+GET    api-session-files                   401        404        404        404        200        403        403        403        403        403  ?home
+GET    api-session-stat                    401        404        404        404        200        403        403        403        403        403  ?home
+GET    api-session-content                 401        404        404        404        200        403        403        403        403        403  ?profile
+PUT    api-session-content                 401        404        404        404        200        403        403        403        403        403  ?profile
+GET    api-session-archive                 401        404        404        404        200        403        403        403        403        403  ?home
+PUT    api-session-archive                 401        404        404        404        200        403        403        403        403        403  tar  ?home
+GET    api-session-history                 401        404        404        404        200        200        200        200        200        200
+POST   api-app-token                       401         404        404        404        201        403        403        403        403        403
+GET    api-schema                          401        200        200        200        200        200        200        200        200        200
 """
 
 # Pages of django-allauth. Signing up is closed, people have one e-mail address, and a password that they know.
 ACCOUNT = """
-GET    account_email                       302        302        302        302        302        302        302        302
-GET    account_login                       200        302        302        302        302        302        302        302
-POST   account_login                       200        302        302        302        302        302        302        302
-GET    account_logout                      302        200        200        200        200        200        200        200
-POST   account_logout                      302        302        302        302        302        302        302        302
-GET    account_inactive                    200        200        200        200        200        200        200        200
-POST   account_inactive                    405        405        405        405        405        405        405        405
-GET    account_signup                      200        302        302        302        302        302        302        302
-POST   account_signup                      200        302        302        302        302        302        302        302
-GET    account_reauthenticate              in         200        200        200        200        200        200        200
-POST   account_reauthenticate              in         200        200        200        200        200        200        200
-GET    account_email_verification_sent     200        200        200        200        200        200        200        200
-POST   account_email_verification_sent     405        405        405        405        405        405        405        405
-GET    account_change_password             in         200        200        200        200        200        200        200
-POST   account_change_password             in         200        200        200        200        200        200        200
-GET    account_set_password                in         302        302        302        302        302        302        302
-POST   account_set_password                in         302        302        302        302        302        302        302
-GET    account_reset_password              200        200        200        200        200        200        200        200
-POST   account_reset_password              200        200        200        200        200        200        200        200
-GET    account_confirm_login_code          in         302        302        302        302        302        302        302
-POST   account_confirm_login_code          in         302        302        302        302        302        302        302
-GET    account_confirm_email               200        200        200        200        200        200        200        200
-POST   account_confirm_email               404        404        404        404        404        404        404        404
-GET    account_reset_password_from_key_done 200       200        200        200        200        200        200        200
-POST   account_reset_password_from_key_done 405       405        405        405        405        405        405        405
-GET    account_reset_password_from_key     200        200        200        200        200        200        200        200
-POST   account_reset_password_from_key     200        200        200        200        200        200        200        200
-GET    account_reset_password_done         200        200        200        200        200        200        200        200
-POST   account_reset_password_done         405        405        405        405        405        405        405        405
+GET    account_email                       302        302        302        302        302        302        302        302        302        302
+GET    account_login                       200        302        302        302        302        302        302        302        302        302
+POST   account_login                       200        302        302        302        302        302        302        302        302        302
+GET    account_logout                      302        200        200        200        200        200        200        200        200        200
+POST   account_logout                      302        302        302        302        302        302        302        302        302        302
+GET    account_inactive                    200        200        200        200        200        200        200        200        200        200
+POST   account_inactive                    405        405        405        405        405        405        405        405        405        405
+GET    account_signup                      200        302        302        302        302        302        302        302        302        302
+POST   account_signup                      200        302        302        302        302        302        302        302        302        302
+GET    account_reauthenticate              in         200        200        200        200        200        200        200        200        200
+POST   account_reauthenticate              in         200        200        200        200        200        200        200        200        200
+GET    account_email_verification_sent     200        200        200        200        200        200        200        200        200        200
+POST   account_email_verification_sent     405        405        405        405        405        405        405        405        405        405
+GET    account_change_password             in         200        200        200        200        200        200        200        200        200
+POST   account_change_password             in         200        200        200        200        200        200        200        200        200
+GET    account_set_password                in         302        302        302        302        302        302        302        302        302
+POST   account_set_password                in         302        302        302        302        302        302        302        302        302
+GET    account_reset_password              200        200        200        200        200        200        200        200        200        200
+POST   account_reset_password              200        200        200        200        200        200        200        200        200        200
+GET    account_confirm_login_code          in         302        302        302        302        302        302        302        302        302
+POST   account_confirm_login_code          in         302        302        302        302        302        302        302        302        302
+GET    account_confirm_email               200        200        200        200        200        200        200        200        200        200
+POST   account_confirm_email               404        404        404        404        404        404        404        404        404        404
+GET    account_reset_password_from_key_done 200       200        200        200        200        200        200        200        200        200
+POST   account_reset_password_from_key_done 405       405        405        405        405        405        405        405        405        405
+GET    account_reset_password_from_key     200        200        200        200        200        200        200        200        200        200
+POST   account_reset_password_from_key     200        200        200        200        200        200        200        200        200        200
+GET    account_reset_password_done         200        200        200        200        200        200        200        200        200        200
+POST   account_reset_password_done         405        405        405        405        405        405        405        405        405        405
 """
 
 # Django admin is for superadmins alone.
 ADMIN = """
-GET    admin:index                         in         in         in         in         in         in         in         200
-POST   admin:index                         in         in         in         in         in         in         in         200
-GET    admin:login                         in         403        403        403        403        403        403        302
-POST   admin:login                         in         403        403        403        403        403        403        200
-GET    admin:logout                        302        302        302        302        302        302        302        405
-POST   admin:logout                        302        302        302        302        302        302        302        200
-GET    admin:password_change               in         in         in         in         in         in         in         200
-POST   admin:password_change               in         in         in         in         in         in         in         200
-GET    admin:password_change_done          in         in         in         in         in         in         in         200
-POST   admin:password_change_done          in         in         in         in         in         in         in         405
-GET    admin:autocomplete                  in         in         in         in         in         in         in         403
-POST   admin:autocomplete                  in         in         in         in         in         in         in         405
-GET    admin:jsi18n                        in         in         in         in         in         in         in         200
-POST   admin:jsi18n                        in         in         in         in         in         in         in         405
-GET    admin:view_on_site                  in         in         in         in         in         in         in         404
-POST   admin:view_on_site                  in         in         in         in         in         in         in         404
-GET    admin:auth_user_password_change     in         in         in         in         in         in         in         200
-POST   admin:auth_user_password_change     in         in         in         in         in         in         in         200
-GET    admin:app_list                      in         in         in         in         in         in         in         200
-POST   admin:app_list                      in         in         in         in         in         in         in         200
+GET    admin:index                         in         in         in         in         in         in         in         200        in         in
+POST   admin:index                         in         in         in         in         in         in         in         200        in         in
+GET    admin:login                         in         403        403        403        403        403        403        302        403        403
+POST   admin:login                         in         403        403        403        403        403        403        200        403        403
+GET    admin:logout                        302        302        302        302        302        302        302        405        302        302
+POST   admin:logout                        302        302        302        302        302        302        302        200        302        302
+GET    admin:password_change               in         in         in         in         in         in         in         200        in         in
+POST   admin:password_change               in         in         in         in         in         in         in         200        in         in
+GET    admin:password_change_done          in         in         in         in         in         in         in         200        in         in
+POST   admin:password_change_done          in         in         in         in         in         in         in         405        in         in
+GET    admin:autocomplete                  in         in         in         in         in         in         in         403        in         in
+POST   admin:autocomplete                  in         in         in         in         in         in         in         405        in         in
+GET    admin:jsi18n                        in         in         in         in         in         in         in         200        in         in
+POST   admin:jsi18n                        in         in         in         in         in         in         in         405        in         in
+GET    admin:view_on_site                  in         in         in         in         in         in         in         404        in         in
+POST   admin:view_on_site                  in         in         in         in         in         in         in         404        in         in
+GET    admin:auth_user_password_change     in         in         in         in         in         in         in         200        in         in
+POST   admin:auth_user_password_change     in         in         in         in         in         in         in         200        in         in
+GET    admin:app_list                      in         in         in         in         in         in         in         200        in         in
+POST   admin:app_list                      in         in         in         in         in         in         in         200        in         in
 """
 
 
 # Beside Django's routes: the terminal, whose cells are codes with which the websocket is closed or what it does instead;
 # and an app on its own host, whose cells are the answer after all redirects.
 GATEWAY = """
-WS     ws-terminal                         4401       4404       4404       4404       open       4403       4403       4403
-WS     ws-exec                             4401       4404       4404       4404       open       4403       4403       4403
-GET    app-host                            in         404        404        404        200        403        403        403
-GET    app-port                            in         404        404        404        200        403        403        403
+WS     ws-terminal                         4401       4404       4404       4404       open       4403       4403       4403       4403       4403
+WS     ws-exec                             4401       4404       4404       4404       open       4403       4403       4403       4403       4403
+GET    app-host                            in         404        404        404        200        403        403        403        403        403
+GET    app-port                            in         404        404        404        200        403        403        403        403        403
 """
 
 # What superadmins may do by hand in Django admin, beside looking: the rest is refused with 403.

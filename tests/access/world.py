@@ -183,6 +183,8 @@ def make_people(project: Project, owner: User) -> dict[str, User]:
         "project_admin": factories.make_user(admin_of=project),
         "domain_admin": factories.make_user(domain=project.domain, role=Role.DOMAIN_ADMIN),
         "superadmin": factories.make_user(domain=project.domain, role=Role.SUPERADMIN),
+        "domain_monitor": factories.make_user(domain=project.domain, role=Role.DOMAIN_MONITOR),
+        "monitor": factories.make_user(domain=project.domain, role=Role.MONITOR),
     }
 
 

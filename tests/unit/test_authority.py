@@ -5,11 +5,11 @@ from itertools import product
 import pytest
 
 from accounts.authority import (
+    GIVES,
     NOT_ON_ONESELF,
     ON_DOMAINS,
     ON_PEOPLE,
     ON_PROJECTS,
-    RANKS,
     Action,
     Relation,
     Standing,
@@ -29,7 +29,10 @@ SUPERADMIN = Standing(1, Role.SUPERADMIN, HOME)
 DOMAIN_ADMIN = Standing(2, Role.DOMAIN_ADMIN, HOME)
 PROJECT_ADMIN = Standing(3, Role.USER, HOME, frozenset({PROJECT}), frozenset({PROJECT}))
 MEMBER = Standing(4, Role.USER, HOME, frozenset({PROJECT}))
-EVERYBODY = (NOBODY, SYSTEM, SUPERADMIN, DOMAIN_ADMIN, PROJECT_ADMIN, MEMBER)
+MONITOR = Standing(5, Role.MONITOR, HOME, frozenset({PROJECT}), frozenset({PROJECT}))
+DOMAIN_MONITOR = Standing(6, Role.DOMAIN_MONITOR, HOME, frozenset({PROJECT}), frozenset({PROJECT}))
+EVERYBODY = (NOBODY, SYSTEM, SUPERADMIN, DOMAIN_ADMIN, PROJECT_ADMIN, MEMBER, MONITOR, DOMAIN_MONITOR)
+LOOKS = {Action.VIEW, Action.VIEW_MEMBERS}
 
 
 def test_every_table_says_something_of_every_relation() -> None:
@@ -46,22 +49,50 @@ def test_nothing_of_another_domain_is_reached_but_by_superadmins(standing: Stand
         | on_project(standing, project_id=OTHER_PROJECT, domain_id=ELSEWHERE)
         | on_person(standing, user_id=99, role=Role.USER, domain_id=ELSEWHERE, project_ids=[OTHER_PROJECT])
     )
-    assert bool(reached) is (standing.role is Role.SUPERADMIN)
+    assert bool(reached) is (standing.role in (Role.SUPERADMIN, Role.MONITOR))
 
 
 @pytest.mark.parametrize(("standing", "role"), list(product(EVERYBODY, Role)))
 def test_nobody_acts_on_somebody_above_or_gives_a_role_above(standing: Standing, role: Role) -> None:
     actions = on_person(standing, user_id=99, role=role, domain_id=HOME, project_ids=[PROJECT])
-    if standing.role is None or RANKS.index(role) > RANKS.index(standing.role):
+    if role not in roles_to_give(standing):
         assert actions <= {Action.VIEW}
-        assert role not in roles_to_give(standing)
+
+
+@pytest.mark.parametrize("standing", [MONITOR, DOMAIN_MONITOR])
+def test_monitors_look_and_change_nothing_of_others(standing: Standing) -> None:
+    """Not even as admins of a project."""
+    for domain_id in (HOME, ELSEWHERE):
+        assert on_domain(standing, domain_id) <= LOOKS
+        assert on_project(standing, project_id=PROJECT, domain_id=domain_id) <= LOOKS
+        for role in Role:
+            on_somebody = on_person(
+                standing, user_id=99, role=role, domain_id=domain_id, project_ids=[PROJECT]
+            )
+            assert on_somebody <= LOOKS
+    assert on_project(standing, project_id=OTHER_PROJECT, domain_id=HOME) == LOOKS
+    assert roles_to_give(standing) == ()
+
+
+def test_a_role_that_is_given_reaches_no_further_than_the_giver() -> None:
+    """What may be done and seen with it, at home and elsewhere."""
+
+    def reach(role: Role) -> frozenset[tuple[int, Action]]:
+        standing = Standing(7, role, HOME)
+        return frozenset(
+            (domain_id, action)
+            for domain_id in (HOME, ELSEWHERE)
+            for action in on_project(standing, project_id=0, domain_id=domain_id)
+        )
+
+    assert set(GIVES) == set(Role)
+    assert all(reach(given) <= reach(giver) for giver, all_given in GIVES.items() for given in all_given)
 
 
 def test_roles_are_given_up_to_the_own_one_by_administrators() -> None:
     assert roles_to_give(NOBODY) == roles_to_give(MEMBER) == roles_to_give(PROJECT_ADMIN) == ()
-    assert roles_to_give(DOMAIN_ADMIN) == (Role.USER, Role.DOMAIN_ADMIN)
-    assert roles_to_give(SUPERADMIN) == roles_to_give(SYSTEM) == RANKS
-    assert set(RANKS) == set(Role)
+    assert roles_to_give(DOMAIN_ADMIN) == (Role.USER, Role.DOMAIN_MONITOR, Role.DOMAIN_ADMIN)
+    assert roles_to_give(SUPERADMIN) == roles_to_give(SYSTEM) == tuple(Role)
 
 
 @pytest.mark.parametrize("standing", [SUPERADMIN, DOMAIN_ADMIN, PROJECT_ADMIN, MEMBER])
@@ -77,7 +108,7 @@ def test_projects_are_governed_by_their_domain_and_their_admins() -> None:
         return on_project(standing, project_id=project_id, domain_id=HOME)
 
     assert of(SUPERADMIN) == of(DOMAIN_ADMIN) == of(SYSTEM) == ON_PROJECTS[Relation.SUPERADMIN]
-    assert of(PROJECT_ADMIN) == {Action.VIEW, Action.MANAGE_MEMBERS}
+    assert of(PROJECT_ADMIN) == {*LOOKS, Action.MANAGE_MEMBERS}
     assert of(MEMBER) == {Action.VIEW}
     assert of(PROJECT_ADMIN, OTHER_PROJECT) == of(MEMBER, OTHER_PROJECT) == of(NOBODY) == frozenset()
 

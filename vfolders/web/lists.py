@@ -56,7 +56,7 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     if not is_fragment(request):
         listing.choices = {"project": [(each.name, str(each)) for each in visible_projects(actor)]}
     page = listing.page(visible_folders(actor), lambda rows: rows)
-    rows = [{"folder": folder, "can_delete": Action.DELETE in actions_on(actor, folder)} for folder in page]
+    rows = [_row(folder, actions_on(actor, folder)) for folder in page]
     return {
         "listing": listing,
         "columns": listing.columns,
@@ -101,6 +101,12 @@ def delete_many(request: HttpRequest) -> HttpResponse:
     )
     context |= {"outcomes": outcomes, "done_count": done_count(outcomes)}
     return render(request, "vfolders/deleted_many.html", context)
+
+
+def _row(folder: VFolder, allowed: frozenset[Action]) -> dict[str, Any]:
+    return {
+        "folder": folder, "can_open": Action.READ in allowed, "can_delete": Action.DELETE in allowed,
+    }  # fmt: skip
 
 
 def _word(count: int) -> str:
