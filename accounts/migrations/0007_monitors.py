@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0005_policies"),
+        ("accounts", "0006_browser_logins"),
         ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
