@@ -10,6 +10,11 @@ def chosen_project(request: HttpRequest) -> str:
     return str(request.session.get(KEY, ""))
 
 
+def chosen_projects(request: HttpRequest) -> tuple[str, ...]:
+    """The same as a list that holds it, or nothing."""
+    return tuple(filter(None, [chosen_project(request)]))
+
+
 def choose_project(request: HttpRequest, name: str) -> None:
     """Remember it; "" forgets it."""
     request.session[KEY] = name

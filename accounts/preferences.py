@@ -16,6 +16,6 @@ def column_choice(actor: Actor, table: str) -> Mapping[str, bool]:
 
 
 def choose_columns(*, actor: Actor, table: str, columns: Iterable[str], shown: Collection[str]) -> None:
-    """Of all these `columns` of a list, show those in `shown`."""
-    choice = {name: name in shown for name in columns}
+    """Of these `columns` of a list, show those in `shown`; what was said of others stays."""
+    choice = {**column_choice(actor, table), **{name: name in shown for name in columns}}
     ListColumns.objects.update_or_create(user=user_of(actor), table=table, defaults={"shown": choice})

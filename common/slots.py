@@ -136,19 +136,33 @@ def format_bytes(amount: int) -> str:
     """ "512 MiB", "1.5 GiB"; at most one decimal."""
     for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if amount >= factor:
-            return f"{amount / factor:.1f}".removesuffix(".0") + f" {unit}"
+            return f"{amount / factor:,.1f}".removesuffix(".0") + f" {unit}"
     return f"{amount} B"
 
 
 def format_amount(name: str, amount: int) -> str:
-    """One slot for people: "0.5 cores", "4 GiB", "2 cuda"."""
+    """One slot for people: "0.5 cores", "4 GiB", "2 cuda", "12,800 cores"."""
     if name == MEM:
         return format_bytes(amount)
-    number = f"{amount / MILLI:.3f}".rstrip("0").rstrip(".")
+    number = _plain(amount)
     if name == CPU:
         is_one = amount == MILLI
         return ngettext("{number} core", "{number} cores", 1 if is_one else 2).format(number=number)
     return f"{number} {name}"
+
+
+def format_share(name: str, used: int, limit: int) -> tuple[str, str]:
+    """What is used, and of what: ("2", "64 cores"), ("512 MiB", "22.4 GiB"); a unit that both have is said once."""
+    whole = format_amount(name, limit)
+    if name != MEM:
+        return _plain(used), whole
+    part = format_bytes(used)
+    number, _space, unit = part.partition(" ")
+    return (part if used and unit != whole.partition(" ")[2] else number), whole
+
+
+def _plain(milli: int) -> str:
+    return f"{milli / MILLI:,.3f}".rstrip("0").rstrip(".")
 
 
 def format_slots(slots: Mapping[str, int]) -> str:

@@ -27,13 +27,14 @@ MAX_VALUE_LENGTH = 100
 MOST_VALUES = 20
 ANY = "*"  # in an address: not even what the filter would hold by itself
 ROWS_PER_PAGE = 50
+SHORT_LABEL = 14
 Choices = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """`order`: fields or expressions to sort by; without any it is no link. A column without a label holds actions. `is_fixed`: cannot be
-    hidden; `is_usual`: shown until the person chooses otherwise."""
+    hidden; `is_usual`: shown until the person chooses otherwise; `tab`: the only one whose rows have something to say there."""
 
     name: str
     label: str
@@ -41,6 +42,7 @@ class Column:
     is_number: bool = False
     is_fixed: bool = False
     is_usual: bool = True
+    tab: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,12 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
+    """`sort`: what it is sorted by, where that is not what its table is sorted by."""
+
     name: str
     label: str
     condition: Q
+    sort: str = ""
 
 
 ALL = Tab("all", gettext_noop("All"), Q())
@@ -132,23 +137,27 @@ class Listing:
         chosen: Mapping[str, bool] | None = None,
         without: Iterable[str] = (),
         tabs: Sequence[Tab] = (),
-        usual: Mapping[str, str] | None = None,
+        usual: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """`without` names columns and filters that are not for this person; `tabs` replace the table's where what they hold
-        depends on who asks; `usual` are {filter: value} where the address says nothing of that filter."""
+        depends on who asks; `usual` are {filter: values} where the address says nothing of that filter."""
         left_out = set(without)
         self.table = table
         self._asked = asked
-        self._columns = [column for column in table.columns if column.name not in left_out]
         self._filters = [each for each in table.filters if each.name not in left_out]
         self._chosen = chosen or {}
         self.search = _text(asked, "q")
-        self._usual = {name: value for name, value in (usual or {}).items() if value}
+        self._usual = {name: tuple(given) for name, given in (usual or {}).items() if given}
         values = {each.name: self._values_of(each) for each in self._filters}
         self.values = {name: given for name, given in values.items() if given}
         wanted = asked.get("tab", "")
         self._tabs = tabs or table.tabs
         self.tab = next((tab for tab in self._tabs if tab.name == wanted), self._tabs[0])
+        self._columns = [
+            column
+            for column in table.columns
+            if column.name not in left_out and column.tab in ("", self.tab.name)
+        ]
         self.choices: dict[str, Choices] = {}
 
     # What rows there are
@@ -194,6 +203,7 @@ class Listing:
             return []
         return [
             {
+                "name": tab.name,
                 "label": _(tab.label),
                 "url": self.address(tab=tab.name),
                 "count": self._counts[f"tab_{tab.name}"],
@@ -228,7 +238,8 @@ class Listing:
 
     @property
     def fields(self) -> list[dict[str, Any]]:
-        """The filters as fields: [{"name", "label", "value", "choices": [(value, label, is_chosen)], "is_typed", "has_usual"}].
+        """The filters as fields: [{"name", "label", "value", "choices": [(value, label, is_chosen)], "is_typed", "has_usual",
+        "is_short": the labels fit beside each other}].
         A value that is not offered (any more) is offered nevertheless, so that the form keeps it."""
         return [
             {
@@ -238,6 +249,9 @@ class Listing:
                 "choices": self._offered(each),
                 "is_typed": each.is_typed,
                 "has_usual": each.name in self._usual,
+                "is_short": all(
+                    len(label) <= SHORT_LABEL for _value, label in self.choices.get(each.name, ())
+                ),
             }
             for each in self._filters
             if each.is_typed or self.choices.get(each.name) or each.name in self.values
@@ -296,7 +310,7 @@ class Listing:
 
     @property
     def _sort(self) -> tuple[Column, bool]:
-        for wanted in (self._asked.get("sort", ""), self.table.sort):
+        for wanted in (self._asked.get("sort", ""), self.tab.sort, self.table.sort):
             name = wanted.removeprefix("-")
             for column in self.table.columns:
                 if column.name == name and column.order:
@@ -325,7 +339,7 @@ class Listing:
 
     def _values_of(self, each: Filter) -> tuple[str, ...]:
         if each.name not in self._asked and each.name in self._usual:
-            return (self._usual[each.name],)
+            return self._usual[each.name]
         given = [_cleaned(value) for value in self._asked.getlist(each.name)[:MOST_VALUES]]
         values = tuple(dict.fromkeys(value for value in given if value and value != ANY))
         return values[:1] if each.is_typed else values

@@ -1,4 +1,4 @@
-"""Amounts of time in words. The page's times.js says the same."""
+"""Counts and amounts of time in words. The page's times.js says the same of times."""
 
 from common.languages import gettext as _
 from common.languages import gettext_noop
@@ -10,6 +10,13 @@ _UNITS = (
     (gettext_noop("{number} s"), 1),
 )
 _JUST_NOW_S = 5
+
+
+class Count(int):
+    """A number of things, which says itself as all our languages write it: "12,800"."""
+
+    def __str__(self) -> str:
+        return f"{int(self):,}"
 
 
 def duration_words(seconds: float) -> str:

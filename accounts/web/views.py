@@ -61,7 +61,8 @@ def delete_token(request: HttpRequest, keypair_id: int) -> HttpResponse:
 def choose_columns(request: HttpRequest) -> HttpResponse:
     """Which columns of a list this person wants to see; back to that list."""
     table = table_named(request.POST.get("table", ""))
-    columns = [column.name for column in table.columns if not column.is_fixed]
+    offered = request.POST.getlist("offered")
+    columns = [column.name for column in table.columns if column.name in offered and not column.is_fixed]
     preferences.choose_columns(
         actor=actor_of(request), table=table.name, columns=columns, shown=request.POST.getlist("column")
     )

@@ -10,8 +10,6 @@ from common.actors import Actor
 from common.slots import CPU, MEM, format_bytes
 from common.templatetags.berth import ago
 
-IMAGES_SHOWN = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
@@ -24,7 +22,8 @@ class Occupied:
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """One machine, ready to print. Where its engine is, and what it last complained of, is "" but for superadmins and monitors."""
+    """One machine, ready to print; `images` are all in lines. Where its engine is, and what it last complained of, is "" but for
+    superadmins and monitors."""
 
     id: int
     name: str
@@ -37,7 +36,8 @@ class AgentRow:
     cpu: Occupied
     mem: Occupied
     devices_held: tuple[Occupied, ...]
-    images: tuple[str, ...]
+    image: str
+    images: str
     more_images: int
     engine_version: str
     architecture: str
@@ -66,8 +66,9 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
         cpu=cpu,
         mem=mem,
         devices_held=tuple(held.values()),
-        images=tuple(images[:IMAGES_SHOWN]),
-        more_images=len(images[IMAGES_SHOWN:]),
+        image=next(iter(images), ""),
+        images="\n".join(images),
+        more_images=len(images[1:]),
         engine_version=agent.engine_version,
         architecture=agent.architecture,
         devices=tuple(

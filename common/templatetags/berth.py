@@ -23,9 +23,9 @@ from common import clock, navigation
 from common.drawing import drawn
 from common.idempotency import FORM_FIELD
 from common.looks import Tone, look_of
-from common.slots import format_amount, format_bytes, format_slots
+from common.slots import format_amount, format_bytes, format_share, format_slots
 from common.toasts import toast_of
-from common.words import ago_words, duration_words
+from common.words import Count, ago_words, duration_words
 
 register = template.Library()
 ICONS_FILE = Path(__file__).parents[2] / "static" / "src" / "icons.json"
@@ -110,16 +110,23 @@ def meter(label: str, used: int, limit: int | None, slot: str = "mem", own: int 
     percent = min(FULL_PERCENT, round(FULL_PERCENT * used / limit)) if limit else 0
     own_percent = min(percent, round(FULL_PERCENT * own / limit)) if limit else 0
     tone = Tone.BAD if percent >= FULL_PERCENT else Tone.WARN if percent >= NEARLY_FULL_PERCENT else Tone.BUSY
+    part, whole = (format_amount(slot, used), None) if limit is None else format_share(slot, used, limit)
     return drawn(
         "includes/meter.html",
         label=label,
-        used=format_amount(slot, used),
-        limit=None if limit is None else format_amount(slot, limit),
+        used=part,
+        limit=whole,
         own=format_amount(slot, own) if own else "",
         percent=percent,
         own_percent=own_percent,
         tone=tone,
     )
+
+
+@register.filter
+def number(value: int) -> Count:
+    """How many, for people: 12800 → "12,800"; still a number, for plural forms: {% blocktranslate count counter=n|number %}."""
+    return Count(value)
 
 
 @register.filter(name="bytes")

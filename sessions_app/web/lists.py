@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
-from accounts.chosen_project import chosen_project
+from accounts.chosen_project import chosen_projects
 from accounts.preferences import column_choice
 from accounts.selectors import looks_after_others, visible_projects
 from agents.selectors import visible_resource_groups
@@ -43,7 +43,7 @@ TABLE = declare(
             Column("group", gettext_noop("Group"), ("resource_group__name",), is_usual=False),
             Column("machine", gettext_noop("Machine")),
             Column("started", gettext_noop("Started"), ("created_at",), is_number=True),
-            Column("ended", gettext_noop("Ended"), ("ended_at",), is_number=True, is_usual=False),
+            Column("ended", gettext_noop("Ended"), ("ended_at",), is_number=True, tab="ended"),
             Column("actions", "", is_fixed=True),
         ),
         filters=(
@@ -58,7 +58,7 @@ TABLE = declare(
         ),
         tabs=(
             Tab("live", gettext_noop("Live"), Q(status__in=LIVE)),
-            Tab("ended", gettext_noop("Ended"), Q(status__in=TERMINAL)),
+            Tab("ended", gettext_noop("Ended"), Q(status__in=TERMINAL), sort="-ended"),
         ),
     )
 )
@@ -103,7 +103,7 @@ def _listing(request: HttpRequest, actor: Actor) -> Listing:
         request.GET,
         chosen=column_choice(actor, TABLE.name),
         without=without,
-        usual={"project": chosen_project(request)},
+        usual={"project": chosen_projects(request)},
     )
 
 

@@ -8,6 +8,7 @@ from common.slots import (
     ResourceSlots,
     format_amount,
     format_bytes,
+    format_share,
     format_slots,
     parse_bytes,
     parse_slots,
@@ -128,3 +129,21 @@ def test_slots_read_cpu_and_memory_first() -> None:
 
 def test_slots_multiply_by_a_count() -> None:
     assert ResourceSlots({"cpu": 500, "mem": 2**30}) * 3 == ResourceSlots({"cpu": 1500, "mem": 3 * 2**30})
+
+
+@pytest.mark.parametrize(
+    ("name", "used", "limit", "words"),
+    [
+        ("cpu", 2000, 64000, ("2", "64 cores")),
+        ("cpu", 100, 1000, ("0.1", "1 core")),
+        ("cpu", 0, 12_800_000, ("0", "12,800 cores")),
+        ("mem", 0, 2**35, ("0", "32 GiB")),
+        ("mem", 2**30, 2**35, ("1", "32 GiB")),
+        ("mem", 2**29, 2**35, ("512 MiB", "32 GiB")),
+        ("cuda", 500, 4000, ("0.5", "4 cuda")),
+    ],
+)
+def test_of_what_is_used_and_its_limit_the_unit_is_said_once(
+    name: str, used: int, limit: int, words: tuple[str, str]
+) -> None:
+    assert format_share(name, used, limit) == words

@@ -45,7 +45,7 @@ def test_an_unknown_state_reads_as_it_is() -> None:
 def test_a_meter_shows_how_much_is_used_and_how_much_is_mine() -> None:
     shown = berth.meter("CPU", used=6000, limit=16000, slot="cpu", own=2000)
 
-    assert "6 cores of 16 cores, 2 cores yours" in shown
+    assert "6 of 16 cores, 2 cores yours" in shown
     assert 'aria-label="CPU: 38 % used"' in shown
     assert '<rect class="meter-own" width="12%">' in shown
 
@@ -80,3 +80,13 @@ def test_the_title_of_a_page_is_also_the_text_of_its_tab() -> None:
     page = Template("{% extends base %}{% block title %}{{ name }}{% endblock %}")
 
     assert page.render(Context({"base": base, "name": "a<b"})) == "<title>a&lt;b</title><h1>a&lt;b</h1>"
+
+
+def test_a_count_is_said_with_separators_and_still_counts() -> None:
+    page = Template(
+        "{% load berth i18n %}{{ n|number }} {% blocktranslate count counter=n|number %}{{ counter }} row"
+        "{% plural %}{{ counter }} rows{% endblocktranslate %}"
+    )
+
+    assert page.render(Context({"n": 12800})) == "12,800 12,800 rows"
+    assert page.render(Context({"n": 1})) == "1 1 row"

@@ -79,7 +79,7 @@ def test_use_is_told_with_its_age_and_only_of_what_was_measured_lately(place: Pl
 
     page = text_of(browser)
 
-    assert "0.5 cores of 1 core" in page
+    assert "0.5 of 1 core" in page
     assert "512 MiB of 1 GiB" in page
     assert "What runs in them uses this much of it, measured" in page
 
@@ -92,7 +92,7 @@ def test_room_names_what_is_mine_and_the_largest_that_starts_now(place: Place, b
 
     page = text_of(browser)
 
-    assert "5 cores of 8 cores, 2 cores yours" in page
+    assert "5 of 8 cores, 2 cores yours" in page
     assert f"up to 3 cores, 22.4 GiB, on {place.agent.name}" in page
 
 

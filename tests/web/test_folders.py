@@ -1,5 +1,6 @@
 """The page Data and the file browser, without scripts."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -9,8 +10,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from accounts.models import User
+from accounts.services import add_member
 from tests.conftest import People
-from tests.factories import actor_for
+from tests.factories import SYSTEM, actor_for, make_project
 from tests.factories_folders import make_folder, make_storage_host
 from vfolders import files
 from vfolders.models import StorageHost, VFolder
@@ -33,6 +35,11 @@ def browser(people: People, browser_of: BrowserOf) -> Client:
     return browser_of(people.member)
 
 
+def names_of(browser: Client, query: str = "") -> list[str]:
+    page = browser.get(f"/data/{query}").content.decode()
+    return re.findall(r'class="row-name"[^>]*><svg.*?</svg> ([^<]+)<', page)
+
+
 @pytest.fixture
 def folder(people: People) -> VFolder:
     return make_folder(people.member, name="data")
@@ -47,6 +54,21 @@ def test_without_folders_the_page_says_what_to_do(browser: Client) -> None:
 
     assert page.status_code == 200
     assert "No folder yet" in page.content.decode()
+
+
+def test_the_chosen_project_narrows_the_list_to_its_folders_and_those_of_people(
+    people: People, browser: Client
+) -> None:
+    other = make_project(people.domain)
+    add_member(actor=SYSTEM, project=other, user=people.member)
+    make_folder(people.member, name="mine")
+    make_folder(people.member, name="ours", project=people.project)
+    make_folder(people.member, name="theirs", project=other)
+    browser.post("/project/", {"project": people.project.name})
+
+    assert names_of(browser) == ["mine", "ours"]
+    assert names_of(browser, "?project=*") == ["mine", "ours", "theirs"]
+    assert names_of(browser, "?project=-") == ["mine"]
 
 
 def test_a_folder_is_made_with_the_form(browser: Client, people: People) -> None:

@@ -82,7 +82,7 @@ def test_each_filter_narrows_the_list_and_the_counts_of_the_tabs(place: Place, b
     }.items():
         page = text_of(browser, query)
         assert names_in(page) == found, query
-        assert re.findall(r'class="count">(\d+)<', page) == [str(len(found)), "0"], query
+        assert re.findall(r'class="count" [^>]*>(\d+)<', page) == [str(len(found)), "0"], query
 
 
 def test_a_filter_in_use_is_a_chip_that_takes_it_away(place: Place, browser: Client) -> None:
@@ -189,7 +189,7 @@ def test_rows_of_running_sessions_say_what_they_use_now(place: Place, browser: C
     measured(session, ago_s=20, cpu_milli=100, mem_bytes=2**20)
     measured(session, ago_s=9, cpu_milli=521, mem_bytes=2**29)
 
-    assert amounts_in(text_of(browser)) == ["0.5 cores of 2 cores", "512 MiB of 1 GiB"]
+    assert amounts_in(text_of(browser)) == ["0.5 of 2 cores", "512 MiB of 1 GiB"]
     place.end(session)
     assert amounts_in(text_of(browser, "?tab=ended")) == []
 
@@ -233,7 +233,12 @@ def test_columns_are_chosen_once_for_all_browsers(
 
     answer = browser.post(
         "/profile/columns/",
-        {"table": "sessions", "column": ["image", "status", "absent"], "back": "/sessions/?q="},
+        {
+            "table": "sessions",
+            "offered": ["status", "project", "image", "resources", "machine", "started", "absent"],
+            "column": ["image", "status", "owner", "absent"],
+            "back": "/sessions/?q=",
+        },
     )
 
     assert answer["Location"] == "/sessions/?q="
@@ -258,11 +263,36 @@ def test_all_columns_can_be_shown(place: Place, browser_of: BrowserOf) -> None:
         "ended",
     ]
 
-    of_admin.post("/profile/columns/", {"table": "sessions", "column": every, "back": "/sessions/"})
+    sent = {"table": "sessions", "offered": every, "column": every, "back": "/sessions/"}
+    of_admin.post("/profile/columns/", sent)
 
     page = text_of(of_admin, "?tab=ended")
     assert heads_of(page)[1:-1] == [name.capitalize() for name in every]
     assert page.count("data-label=") == len(every) + 1
+
+
+def test_a_tab_has_columns_and_an_order_of_its_own(place: Place, browser: Client) -> None:
+    first, second = place.run(name="asked-first"), place.run(name="asked-second")
+    place.end(second)
+    place.end(first)
+
+    page = text_of(browser, "?tab=ended")
+
+    assert names_in(page) == ["asked-first", "asked-second"]
+    assert heads_of(page)[-2:] == ["Ended", "Actions"]
+    assert "Ended" not in heads_of(text_of(browser))
+    browser.post("/profile/columns/", {"table": "sessions", "offered": ["started"], "back": "/"})
+    assert heads_of(text_of(browser, "?tab=ended"))[-2:] == ["Ended", "Actions"]
+
+
+def test_the_fragment_brings_the_numbers_of_the_tabs_without_the_tabs(place: Place, browser: Client) -> None:
+    place.run()
+
+    fragment = browser.get("/sessions/", headers={"HX-Request": "true"}).content.decode()
+
+    assert '<span class="count" id="tab-live-count" hx-swap-oob="true">1</span>' in fragment
+    assert 'class="tabs"' not in fragment
+    assert "hx-swap-oob" not in text_of(browser)
 
 
 def test_the_way_back_from_columns_stays_in_the_portal_and_a_list_must_exist(browser: Client) -> None:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET, require_POST
 
+from accounts.chosen_project import chosen_projects
 from accounts.preferences import column_choice
 from accounts.selectors import looks_after_others, visible_projects
 from common.actors import Actor
@@ -25,6 +26,13 @@ from vfolders import services
 from vfolders.models import VFolder
 from vfolders.roles import Action
 from vfolders.selectors import NOBODY, actions_on, visible_folders
+
+PERSONAL = "-"  # no name of a project: folders that belong to a person
+
+
+def _of_project(name: str) -> Q:
+    return Q(project=None) if name == PERSONAL else Q(project__name=name)
+
 
 TABLE = declare(
     Table(
@@ -40,7 +48,7 @@ TABLE = declare(
             Column("created", gettext_noop("Created"), ("created_at",), is_number=True),
         ),
         filters=(
-            Filter("project", gettext_noop("Project"), lambda name: Q(project__name=name)),
+            Filter("project", gettext_noop("Project"), _of_project),
             Filter(
                 "owner", gettext_noop("Owner"), lambda text: Q(owner__email__icontains=text), is_typed=True
             ),
@@ -54,7 +62,8 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     """What the templates of the list show."""
     listing = _listing(request, actor)
     if not is_fragment(request):
-        listing.choices = {"project": [(each.name, str(each)) for each in visible_projects(actor)]}
+        projects = [(each.name, str(each)) for each in visible_projects(actor)]
+        listing.choices = {"project": [(PERSONAL, _("Personal")), *projects]}
     page = listing.page(visible_folders(actor), lambda rows: rows)
     rows = [_row(folder, actions_on(actor, folder)) for folder in page]
     return {
@@ -120,8 +129,10 @@ def _delete(actor: Actor, folder_id: UUID) -> str:
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
-    """Own folders first; a second tab for whoever looks after more."""
+    """Own folders first; a second tab for whoever looks after more. Where a project is chosen in the bar: its folders, and
+    those that are no project's."""
     is_admin = looks_after_others(actor)
+    chosen = chosen_projects(request)
     own = Tab("mine", gettext_noop("Mine"), Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
     everything = Tab("all", gettext_noop("All that I look after"), Q())
     return Listing(
@@ -130,6 +141,7 @@ def _listing(request: HttpRequest, actor: Actor) -> Listing:
         chosen=column_choice(actor, TABLE.name),
         without=() if is_admin else ("owner",),
         tabs=(own, everything) if is_admin else (own,),
+        usual={"project": [*chosen, PERSONAL] if chosen else []},
     )
 
 
