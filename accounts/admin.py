@@ -17,7 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts import offboarding, services
 from accounts.admin_policies import LimitedAdmin
-from accounts.limits import assign_policy
+from accounts.limiting import assign_policy
 from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
 from accounts.sign_ins import SET_PASSWORD

@@ -1,6 +1,5 @@
 """Resource policies in Django admin, and whom they limit; each change is in the access log."""
 
-import re
 from typing import Any
 
 from django import forms
@@ -9,51 +8,11 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.limits import Limited, assign_policy
+from accounts.limiting import Limited, assign_policy
 from accounts.policies import ResourcePolicy
+from accounts.policy_fields import EXAMPLE, SlotsField
 from common import audit
 from common.api import actor_of
-from common.slots import MEM, MILLI, is_slot_name, parse_bytes, parse_milli
-from common.texts import quoted
-
-UNITS = ((2**40, "t"), (2**30, "g"), (2**20, "m"))
-EXAMPLE = gettext_lazy("Like “cpu=16, mem=64g, cuda=2”. What is not named is unlimited; cuda=0 forbids it.")
-
-
-class SlotsField(forms.CharField):
-    """Amounts of slots as people write them; kept in base units, zeros too: a zero forbids."""
-
-    def prepare_value(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return ", ".join(f"{name}={_typed(name, amount)}" for name, amount in value.items())
-
-    def clean(self, value: Any) -> dict[str, int]:
-        pairs = [pair.partition("=") for pair in re.split(r"[,\s]+", super().clean(value)) if pair]
-        try:
-            return {name: _amount(name, amount) for name, _equals, amount in pairs}
-        except ValueError as error:
-            raise forms.ValidationError(str(error)) from error
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return bool(self.prepare_value(initial or {}) != data)
-
-
-def _typed(name: str, amount: int) -> str:
-    if name != MEM:
-        return f"{amount / MILLI:g}"
-    unit = next(((size, sign) for size, sign in UNITS if amount and amount % size == 0), (1, ""))
-    return f"{amount // unit[0]}{unit[1]}"
-
-
-def _amount(name: str, amount: str) -> int:
-    if not is_slot_name(name):
-        raise ValueError(
-            _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
-                name=quoted(name)
-            )
-        )
-    return parse_bytes(amount) if name == MEM else parse_milli(name, amount)
 
 
 class PolicyForm(forms.ModelForm):
@@ -64,8 +23,7 @@ class PolicyForm(forms.ModelForm):
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
-            "max_containers", "max_lifetime_s", "max_idle_s", "max_priority", "max_folders", "max_folder_bytes",
-            "max_keypairs",
+            "max_containers", "max_lifetime_s", "max_folders", "max_keypairs",
         )  # fmt: skip
         help_texts = {  # noqa: RUF012  the form that Django wants
             "max_sessions": gettext_lazy(
@@ -74,9 +32,6 @@ class PolicyForm(forms.ModelForm):
             "max_lifetime_s": gettext_lazy(
                 "Seconds from its start; of sessions that are asked for from now on."
             ),
-            "max_idle_s": gettext_lazy("Seconds. Shown, and not enforced yet."),
-            "max_priority": gettext_lazy("Shown, and not enforced yet."),
-            "max_folder_bytes": gettext_lazy("Shown, and not enforced yet."),
             "max_keypairs": gettext_lazy("API tokens; counts for people alone."),
         }
 

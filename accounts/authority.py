@@ -1,4 +1,4 @@
-"""Who may do what to domains, projects and people: declared tables, and what follows from them. Pure.
+"""Who may do what to domains, projects, people and resource policies: declared tables, and what follows from them. Pure.
 
 Nobody acts on somebody above themselves, gives a role above their own, or ends their own account; so whoever is
 delegated a domain or a project can never reach further than that.
@@ -20,6 +20,7 @@ class Action(StrEnum):
     PURGE = "purge"
     VIEW_MEMBERS = "view_members"
     MANAGE_MEMBERS = "manage_members"
+    LIMIT = "limit"  # by a resource policy
 
 
 class Relation(StrEnum):
@@ -40,7 +41,9 @@ NOTHING: Actions = frozenset()
 _LOOK = frozenset({Action.VIEW})
 
 ON_DOMAINS: ActionTable = {
-    Relation.SUPERADMIN: frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE}),
+    Relation.SUPERADMIN: frozenset(
+        {Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE, Action.LIMIT}
+    ),
     Relation.MONITOR: _LOOK,
     Relation.DOMAIN_ADMIN: _LOOK,
     Relation.DOMAIN_MONITOR: _LOOK,
@@ -53,6 +56,7 @@ _WHOLE_PROJECT = _LOOK_INTO_PROJECT | {
     Action.CLOSE,
     Action.PURGE,
     Action.MANAGE_MEMBERS,
+    Action.LIMIT,
 }
 ON_PROJECTS: ActionTable = {
     Relation.SUPERADMIN: _WHOLE_PROJECT,
@@ -62,7 +66,7 @@ ON_PROJECTS: ActionTable = {
     Relation.PROJECT_ADMIN: _LOOK_INTO_PROJECT | {Action.MANAGE_MEMBERS},
     Relation.BELONGS: _LOOK,
 }
-_WHOLE_PERSON = frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE})
+_WHOLE_PERSON = frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE, Action.LIMIT})
 ON_PEOPLE: ActionTable = {
     Relation.SUPERADMIN: _WHOLE_PERSON | {Action.MOVE},
     Relation.MONITOR: _LOOK,
@@ -70,6 +74,14 @@ ON_PEOPLE: ActionTable = {
     Relation.DOMAIN_MONITOR: _LOOK,
     Relation.PROJECT_ADMIN: _LOOK,
     Relation.BELONGS: _LOOK,
+}
+_WHOLE_POLICY = frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.PURGE})
+ON_POLICIES: ActionTable = {
+    Relation.SUPERADMIN: _WHOLE_POLICY,
+    Relation.MONITOR: _LOOK,
+    Relation.DOMAIN_ADMIN: _WHOLE_POLICY,
+    Relation.DOMAIN_MONITOR: _LOOK,
+    Relation.BELONGS: NOTHING,
 }
 NOT_ON_ONESELF: Actions = frozenset({Action.CLOSE, Action.PURGE, Action.MOVE})
 
@@ -132,8 +144,14 @@ def on_person(
         relations |= {Relation.BELONGS}
     allowed = _allowed(ON_PEOPLE, relations)
     if is_oneself:
-        return allowed - NOT_ON_ONESELF
+        is_above_limits = standing.role is Role.SUPERADMIN
+        return allowed - NOT_ON_ONESELF - (NOTHING if is_above_limits else frozenset({Action.LIMIT}))
     return allowed if role in roles_to_give(standing) else allowed & {Action.VIEW}
+
+
+def on_policy(standing: Standing, domain_id: int | None) -> Actions:
+    """For a policy of a domain, or with None of the whole installation."""
+    return _allowed(ON_POLICIES, _of_domain(standing, domain_id or 0))
 
 
 def _of_domain(standing: Standing, domain_id: int) -> set[Relation]:

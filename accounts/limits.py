@@ -1,4 +1,4 @@
-"""Limits of people: read with what is used of them, explained, and written. The arithmetic is in `quota`, the truth in the
+"""Limits of people: read with what is used of them, and explained. The arithmetic is in `quota`, the truth in the
 database (ADR 0024)."""
 
 import json
@@ -13,13 +13,10 @@ from django.utils.translation import gettext_noop
 from accounts.models import Domain, KeyPair, Project, User
 from accounts.policies import USUAL_LIMITS, LimitUse, ResourcePolicy, limits_of
 from accounts.quota import Level, Limit, LimitState, Scope, effective, kind_of, stands_at
-from accounts.selectors import require_superadmin
-from common import audit
 from common.actors import Actor
 from common.database import constraint_of
 from common.errors import LimitExceeded
 
-Limited = Domain | Project | User | KeyPair
 Checked = TypeVar("Checked")
 Written = TypeVar("Written")
 WITHIN_LIMITS = "within_limits"
@@ -137,23 +134,7 @@ def default_policy() -> ResourcePolicy:
     """What new people get: the policy that is marked so, else the one called “default”, which is made where there is none."""
     marked = ResourcePolicy.objects.filter(is_default=True).first()
     usual = {"is_default": True, **USUAL_LIMITS}
-    return marked or ResourcePolicy.objects.get_or_create(name="default", defaults=usual)[0]
-
-
-@transaction.atomic
-def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
-    """From now on `policy` limits `target`; None: nothing does. Whatever runs goes on, even above a limit."""
-    require_superadmin(actor)
-    model = type(target)
-    before = model._default_manager.select_for_update(of=("self",), no_key=True).select_related("policy")
-    was = before.get(pk=target.pk).policy
-    if was == policy:
-        return
-
-    target.policy = policy
-    target.save(update_fields=["policy"])
-    changes = {"policy": [was and was.name, policy and policy.name]}
-    audit.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
+    return marked or ResourcePolicy.objects.get_or_create(name="default", domain=None, defaults=usual)[0]
 
 
 def demand_room(states: Iterable[LimitState]) -> None:

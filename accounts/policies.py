@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.quota import Level, Limit
+from accounts.quota import Level, Limit, kind_of, slot_of
 from common import clock
 from common.slots import MAX_AMOUNT, is_slot_name
 
@@ -19,9 +19,17 @@ USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
 
 class ResourcePolicy(models.Model):
     """Limits under one name, for any number of domains, projects, users and keypairs. Null, or a slot that is not named:
-    unlimited. Zero forbids."""
+    unlimited. Zero forbids. One of a domain is for what belongs to that domain, and its administrators write it."""
 
-    name = models.CharField(max_length=64, unique=True)
+    name = models.CharField(max_length=64)
+    domain = models.ForeignKey(
+        "accounts.Domain",
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="own_policies",
+        help_text=gettext_lazy("Empty: of the whole installation."),
+    )
     is_default = models.BooleanField(default=False, help_text=gettext_lazy("New people get it."))
     max_slots = models.JSONField(default=dict, blank=True)
     max_sessions = models.PositiveIntegerField(null=True, blank=True)
@@ -40,6 +48,13 @@ class ResourcePolicy(models.Model):
         ordering = ("name",)
         verbose_name_plural = "resource policies"
         constraints = (
+            models.UniqueConstraint(
+                fields=("name",), condition=Q(domain=None), name="policy_name_of_installation"
+            ),
+            models.UniqueConstraint(fields=("domain", "name"), name="policy_name_in_domain"),
+            models.CheckConstraint(
+                condition=Q(is_default=False) | Q(domain=None), name="policy_default_is_of_installation"
+            ),
             models.UniqueConstraint(
                 fields=("is_default",), condition=Q(is_default=True), name="policy_one_default"
             ),
@@ -94,6 +109,12 @@ def limits_of(row: dict[str, Any]) -> dict[str, int]:
     """The limits that a row of ResourcePolicy sets, by their names in accounts.quota."""
     numbers = {limit.value: row[column] for limit, column in COLUMNS.items() if row[column] is not None}
     return {**numbers, **dict(_slot_limits(row))}
+
+
+def column_of(limit: str) -> str:
+    """The field that sets a limit: max_sessions, or of one slot max_slots.cpu."""
+    kind, slot = kind_of(limit), slot_of(limit)
+    return f"{SLOT_COLUMNS[kind]}.{slot}" if slot else COLUMNS[kind]
 
 
 def _slot_limits(row: dict[str, Any]) -> Iterable[tuple[str, int]]:

@@ -131,10 +131,12 @@ class LimitState:
     @property
     def title(self) -> str:
         """ "Live sessions", "Memory in sessions"."""
-        slot = slot_of(self.limit)
-        return _(TITLES[kind_of(self.limit)]).format(
-            slot=_(SLOT_TITLES[slot]) if slot in SLOT_TITLES else slot
-        )
+        return title_of(self.limit)
+
+    @property
+    def scope_name(self) -> str:
+        """As administrators read it, where `scope_title` speaks to the person."""
+        return self.scope if self.level is Level.USER else self.scope_title
 
     @property
     def scope_title(self) -> str:
@@ -156,6 +158,12 @@ def kind_of(limit: str) -> Limit:
 def slot_of(limit: str) -> str:
     """The slot of `slots.cpu`; "" of limits that have none."""
     return limit.partition(".")[2]
+
+
+def title_of(limit: str) -> str:
+    """ "Live sessions", "Memory in sessions"."""
+    slot = slot_of(limit)
+    return _(TITLES[kind_of(limit)]).format(slot=_(SLOT_TITLES[slot]) if slot in SLOT_TITLES else slot)
 
 
 def stands_at(limit: str, level: Level) -> bool:

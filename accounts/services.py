@@ -105,6 +105,8 @@ def update_user(
         access_user(actor, user_id, Action.MOVE)
         _check_can_move(user)
         user.domain = domain
+        if user.policy is not None and user.policy.domain_id not in (None, domain.pk):
+            user.policy = default_policy()
     if email is not None and email.lower() != user.email and user.has_usable_password():
         # A link for a forgotten password goes to the address: whoever chooses it can become that person.
         require_superadmin(actor)
@@ -112,7 +114,7 @@ def update_user(
     user.name = user.name if name is None else name
     clean(user)
 
-    user.save(update_fields=["email", "name", "domain", "role"])
+    user.save(update_fields=["email", "name", "domain", "role", "policy"])
     if user.email != before["email"]:
         EmailAddress.objects.filter(user=user).delete()
     if (user.email, user.domain.name, user.role) != (before["email"], before["domain"], before["role"]):

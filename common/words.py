@@ -1,7 +1,10 @@
 """Counts and amounts of time in words. The page's times.js says the same of times."""
 
+import re
+
 from common.languages import gettext as _
 from common.languages import gettext_noop
+from common.texts import quoted
 
 _UNITS = (
     (gettext_noop("{number} d"), 86400),
@@ -10,6 +13,9 @@ _UNITS = (
     (gettext_noop("{number} s"), 1),
 )
 _JUST_NOW_S = 5
+_SPAN = re.compile(r"(\d{1,9})([smhdw]?)", re.IGNORECASE | re.ASCII)
+_SPAN_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+MAX_SPAN_S = 2**31 - 1
 
 
 class Count(int):
@@ -34,6 +40,23 @@ def ago_words(seconds: float) -> str:
     if seconds < _JUST_NOW_S:
         return _("just now")
     return _("{duration} ago").format(duration=_unit_words(seconds)[0])
+
+
+def parse_duration(text: str) -> int:
+    """Seconds of "90m", "12h", "7d", "1d 12h" or a plain number of seconds. Raises ValueError."""
+    parts = [_SPAN.fullmatch(part) for part in text.split()]
+    seconds = sum(int(part[1]) * _SPAN_S[part[2].lower()] for part in parts if part)
+    if None in parts or not 0 < seconds <= MAX_SPAN_S:
+        raise ValueError(
+            _("{value} is no length of time. Write it like 90m, 12h or 7d.").format(value=quoted(text))
+        )
+    return seconds
+
+
+def typed_duration(seconds: int) -> str:
+    """As it is typed: "12h", "90m"."""
+    unit = next(sign for sign in ("d", "h", "m", "s") if seconds % _SPAN_S[sign] == 0)
+    return f"{seconds // _SPAN_S[unit]}{unit}"
 
 
 def _unit_words(seconds: float) -> list[str]:

@@ -3,7 +3,7 @@
 from itertools import count
 from typing import Any
 
-from accounts.limits import Limited, assign_policy
+from accounts.limiting import Limited, assign_policy
 from accounts.policies import LimitUse, ResourcePolicy
 from accounts.quota import Level
 from common.actors import SYSTEM

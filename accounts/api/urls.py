@@ -4,6 +4,13 @@ from django.urls import path
 
 from accounts.api.limits import LimitListView
 from accounts.api.people import UserClosingView, UserListView, UserView
+from accounts.api.policies import (
+    PolicyAssignmentView,
+    PolicyImpactView,
+    PolicyListView,
+    PolicyUserListView,
+    PolicyView,
+)
 from accounts.api.projects import (
     DomainListView,
     DomainView,
@@ -25,6 +32,11 @@ urlpatterns = [
     path("projects/<int:project_id>/members/<int:user_id>/", MemberView.as_view(), name="api-member"),
     path("domains/", DomainListView.as_view(), name="api-domains"),
     path("domains/<int:domain_id>/", DomainView.as_view(), name="api-domain"),
+    path("policies/", PolicyListView.as_view(), name="api-policies"),
+    path("policies/assign/", PolicyAssignmentView.as_view(), name="api-policy-assign"),
+    path("policies/<int:policy_id>/", PolicyView.as_view(), name="api-policy"),
+    path("policies/<int:policy_id>/users/", PolicyUserListView.as_view(), name="api-policy-users"),
+    path("policies/<int:policy_id>/impact/", PolicyImpactView.as_view(), name="api-policy-impact"),
     path("limits/", LimitListView.as_view(), name="api-limits"),
     path("keypairs/", KeyPairListView.as_view(), name="api-keypairs"),
     path("keypairs/<int:keypair_id>/", KeyPairView.as_view(), name="api-keypair"),

@@ -18,6 +18,7 @@ from accounts.selectors import access_domain, standing_of, visible_domains
 from accounts.web.admin_forms import NamedForm
 from accounts.web.doors import overseer_of_all
 from accounts.web.marks import mark
+from accounts.web.policies import policy_card
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import BerthError, NotFound
@@ -137,6 +138,7 @@ def _page(request: HttpRequest, domain: Domain, form: NamedForm, *, status: int 
         "can_close": Action.CLOSE in allowed,
         "people_count": domain.users.filter(purged_at=None).count(),
         "project_count": domain.projects.count(),
+        "policy_card": policy_card(actor_of(request), domain, may_limit=Action.LIMIT in allowed),
     }
     return render(request, "accounts/domain.html", context, status=status)
 

@@ -25,6 +25,7 @@ from accounts.selectors import (
 from accounts.web.admin_forms import ClosingForm, PersonForm
 from accounts.web.doors import administrator
 from accounts.web.marks import mark
+from accounts.web.policies import policy_card
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import BerthError, InvalidInput
@@ -141,6 +142,7 @@ def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int =
         "role_title": _(ROLE_TITLES[Role(person.role)]),
         "memberships": known_memberships(actor).filter(user=person),
         "form": form if Action.EDIT in allowed else None,
+        "policy_card": policy_card(actor_of(request), person, may_limit=Action.LIMIT in allowed),
         "can_close": Action.CLOSE in allowed and person.is_active,
         "can_reopen": Action.CLOSE in allowed and not person.is_active,
         "can_purge": Action.PURGE in allowed and not person.is_active,

@@ -31,6 +31,7 @@ from accounts.selectors import (
 from accounts.web.admin_forms import MemberForm, NamedForm, NewProjectForm
 from accounts.web.doors import administrator
 from accounts.web.marks import mark
+from accounts.web.policies import policy_card
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import BerthError
@@ -208,6 +209,7 @@ def _page(
         "members": project.memberships.select_related("user").order_by("user__email"),
         "member_form": (member_form or MemberForm()) if Action.MANAGE_MEMBERS in allowed else None,
         "form": form if Action.EDIT in allowed else None,
+        "policy_card": policy_card(actor_of(request), project, may_limit=Action.LIMIT in allowed),
         "can_close": Action.CLOSE in allowed,
         "can_purge": Action.PURGE in allowed and not project.is_active,
     }

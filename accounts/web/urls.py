@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from accounts.web import domains, languages, people, person, projects, views
+from accounts.web import domains, languages, people, person, policies, projects, views
 
 urlpatterns = [
     path("profile/", views.profile, name="profile"),
@@ -32,6 +32,12 @@ urlpatterns = [
     path("domains/<int:domain_id>/", domains.domain_page, name="domain"),
     path("domains/<int:domain_id>/state/", domains.change_domain_state, name="domain-state"),
     path("domains/<int:domain_id>/purge/", domains.purge_domain, name="domain-purge"),
+    path("policies/", policies.policy_list, name="policies"),
+    path("policies/new/", policies.new_policy, name="new-policy"),
+    path("policies/<int:policy_id>/", policies.policy_page, name="policy"),
+    path("policies/<int:policy_id>/default/", policies.make_default, name="policy-default"),
+    path("policies/<int:policy_id>/delete/", policies.delete_policy, name="policy-delete"),
+    path("policies/of/<slug:level>/<int:scope_id>/", policies.assign, name="policy-assign"),
     path("language/", languages.choose_language, name="choose-language"),
     path("sign-in/once/<str:code>/", views.sign_in_once, name="sign-in-once"),
     # In front of allauth's page of this address: people do not change the e-mail that names them; superadmins do.

@@ -92,6 +92,7 @@ PARAMETERS = {
     "project_id": "accounts.project",
     "domain_id": "accounts.domain",
     "keypair_id": "accounts.keypair",
+    "policy_id": "accounts.resourcepolicy",
     "session_id": "sessions_app.computesession",
     "folder_id": "vfolders.vfolder",
     "agent_id": "agents.agent",

@@ -134,6 +134,7 @@ def oversees_all(user: Any) -> bool:
 DELEGATED = {
     "people": governs_people,
     "projects": governs_projects,
+    "policies": governs_people,
     "administration": oversees_all,
     "domains": oversees_all,
 }

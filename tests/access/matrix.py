@@ -101,6 +101,14 @@ GET    domain                              in         404        404        404 
 POST   domain                              in         404        404        404        404        404        404        302        404        403  name
 POST   domain-state                        in         404        404        404        404        404        404        302        404        403
 POST   domain-purge                        in         404        404        404        404        404        404        302        404        403
+GET    policies                            in         200        404        404        404        404        200        200        200        200
+GET    new-policy                          in         200        404        404        404        404        200        200        404        404
+POST   new-policy                          in         302        404        404        404        404        302        302        404        404  name
+GET    policy                              in         404        404        404        404        404        200        200        200        200
+POST   policy                              in         404        404        404        404        404        302        302        403        403  name
+POST   policy-default                      in         404        404        404        404        404        403        302        403        403
+POST   policy-delete                       in         404        404        404        404        404        302        302        403        403
+POST   policy-assign                       in         404        404        404        404        403        302        302        403        403
 GET    images                              in         200        200        200        200        200        200        200        200        200
 GET    agents                              in         200        200        200        200        200        200        200        200        200
 GET    agents-export                       in         200        200        200        200        200        200        200        200        200
@@ -138,6 +146,14 @@ POST   api-domains                         401        403        403        403 
 GET    api-domain                          401        404        200        200        200        200        200        200        200        200
 PATCH  api-domain                          401        404        403        403        403        403        403        200        403        403  title
 DELETE api-domain                          401        404        403        403        403        403        403        409        403        403
+GET    api-policies                        401        200        200        200        200        200        200        200        200        200
+POST   api-policies                        401        201        403        403        403        403        201        201        403        403  name
+POST   api-policy-assign                   401        404        404        404        403        403        200        200        403        403  assignment
+GET    api-policy                          401        404        404        404        404        404        200        200        200        200
+PATCH  api-policy                          401        404        404        404        404        404        200        200        403        403  name
+DELETE api-policy                          401        404        404        404        404        404        204        204        403        403
+GET    api-policy-users                    401        404        404        404        404        404        200        200        200        200
+POST   api-policy-impact                   401        404        404        404        404        404        200        200        403        403
 GET    api-limits                          401        200        200        200        200        200        200        200        200        200
 GET    api-keypairs                        401        200        200        200        200        200        200        200        200        200
 POST   api-keypairs                        401        201        201        201        201        201        201        201        201        201  name

@@ -17,10 +17,13 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
+from accounts.limiting import create_policy
 from accounts.models import KeyPair, Project, User
+from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from accounts.tokens import hash_secret, new_secret
 from common import audit
+from common.actors import SYSTEM
 from common.models import AuditEntry
 from portal.models import Notification
 from portal.sentences import Code
@@ -46,6 +49,7 @@ class World:
     keypair: KeyPair
     notification: Notification
     entry: AuditEntry
+    policy: ResourcePolicy
     cookies: dict[str, str]
     tokens: dict[str, str]
     client: Client = field(default_factory=lambda: Client(headers={"host": "localhost:8080"}))
@@ -74,6 +78,9 @@ class World:
             "entry_id": 10**9 if is_absent else self.entry.pk,
             "user_id": 10**9 if is_absent else self.place.owner.pk,
             "project_id": 10**9 if is_absent else self.place.project.pk,
+            "policy_id": 10**9 if is_absent else self.policy.pk,
+            "scope_id": 10**9 if is_absent else self.place.owner.pk,
+            "level": "user",
             "domain_id": 10**9 if is_absent else self.place.project.domain_id,
             "announcement_id": 10**9,
             "object_id": self.place.agent.pk,
@@ -127,6 +134,7 @@ class World:
             },
             "people": {"person": [str(self.place.owner.pk)]},
             "closing": {"folders": "keep", "confirm": self.place.owner.email},
+            "assignment": {"level": "user", "id": self.place.owner.pk, "policy": "small"},
             "new-project": {"name": f"new-{next(_numbers)}", "domain": self.place.project.domain.name},
             "new-member": {"email": self.people["outsider"].email, "role": "member"},
             "own-folder": {"name": f"new-{next(_numbers)}", "project": "-"},
@@ -156,6 +164,7 @@ def make_world(root: Path) -> World:
         keypair=KeyPair.objects.get(user=place.owner),
         notification=make_notification(place.owner),
         entry=make_entry(place.owner, session),
+        policy=create_policy(actor=SYSTEM, name="small", domain=place.project.domain),
         cookies={column: sign_in(user) for column, user in people.items()},
         tokens=tokens,
     )

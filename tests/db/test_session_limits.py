@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from accounts.limits import Limited
+from accounts.limiting import Limited
 from accounts.models import KeyPair
 from accounts.policies import LimitUse, ResourcePolicy
 from accounts.services import create_keypair

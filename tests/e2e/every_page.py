@@ -28,6 +28,7 @@ OF_DOMAIN_ADMINS = (
     "/people/",
     "/people/new/",
     "/projects/",
+    "/policies/",
     "/audit/",
 )
 OF_SUPERADMINS = (
@@ -42,6 +43,8 @@ OF_SUPERADMINS = (
     "/people/new/",
     "/projects/",
     "/domains/",
+    "/policies/",
+    "/policies/new/",
     "/audit/",
     "/audit/?outcome=failed&q=nothing",
     "/styleguide/",

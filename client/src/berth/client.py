@@ -12,6 +12,7 @@ from berth.events import follow_events
 from berth.folders import Folders
 from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, ResourceGroup
 from berth.paging import iterate
+from berth.policies import Policies
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.sessions import Sessions
 from berth.transport import ANSWER_S, Transport
@@ -44,6 +45,7 @@ class Client:
         )
         self.sessions = Sessions(self.transport)
         self.folders = Folders(self.transport)
+        self.policies = Policies(self.transport)
 
     @property
     def url(self) -> str:

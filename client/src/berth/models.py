@@ -126,6 +126,33 @@ class Limits(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Policy(Record):
+    """A resource policy, in base units; None is unlimited."""
+
+    id: int
+    name: str
+    domain: str = ""
+    is_default: bool = False
+    max_sessions: int | None = None
+    max_pending_sessions: int | None = None
+    max_containers: int | None = None
+    max_lifetime_s: int | None = None
+    max_slots: Mapping[str, int] = field(default_factory=dict)
+    max_pending_slots: Mapping[str, int] = field(default_factory=dict)
+    max_folders: int | None = None
+    max_keypairs: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyImpact(Record):
+    """Whom a change would touch, and who would be above the new limits."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    above: tuple[Limit, ...] = ()
+    above_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MountRecord(Record):
     """A folder in a session."""
 

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from berth.cli import account, batch, copying, folders, lists, processes, raw_call, request_file, sessions
+from berth.cli import (
+    account,
+    batch,
+    copying,
+    folders,
+    lists,
+    policies,
+    processes,
+    raw_call,
+    request_file,
+    sessions,
+)
 from berth.cli.exits import FAILED, INTERRUPTED, USAGE, exit_code_of
 from berth.cli.output import note, say, show_error
 from berth.errors import BerthError, InvalidInput
@@ -96,6 +107,7 @@ app.add_typer(lists.image_app, name="image")
 app.add_typer(lists.agent_app, name="agent")
 app.add_typer(lists.project_app, name="project")
 app.add_typer(lists.group_app, name="group")
+app.add_typer(policies.app, name="policy")
 app.add_typer(account.app, name="profile")
 app.command("events")(lists.events)
 app.command("api")(raw_call.api)

@@ -1,0 +1,161 @@
+"""REST of resource policies, and of whom they limit."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import limiting
+from accounts.api.policy_serializers import (
+    AssignmentInput,
+    AssignmentOut,
+    ImpactOut,
+    PolicyChangeInput,
+    PolicyCreateInput,
+    PolicyOut,
+    PolicyUserOut,
+)
+from accounts.authority import Action
+from accounts.policies import ResourcePolicy, limits_of
+from accounts.policy_selectors import (
+    access_policy,
+    assignable_policies,
+    impact_of,
+    policy_named,
+    users_of,
+    visible_policies,
+)
+from accounts.quota import Level
+from accounts.selectors import domain_named, may_do_everything
+from common.api import ErrorOut, actor_of
+from common.errors import NotFound
+from common.idempotency import takes_idempotency_key
+
+MOST_USERS = 1000
+
+
+class PolicyFilter(filters.FilterSet):
+    name = filters.CharFilter(max_length=64)
+    domain = filters.CharFilter(field_name="domain__name", max_length=64)
+
+    class Meta:
+        model = ResourcePolicy
+        fields = ("name", "domain")
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_policies"))
+class PolicyListView(ListAPIView[ResourcePolicy]):
+    """Resource policies that you govern or that hold in your domain; superadmins see all."""
+
+    serializer_class = PolicyOut
+    filterset_class = PolicyFilter
+    queryset = ResourcePolicy.objects.none()
+
+    def get_queryset(self) -> QuerySet[ResourcePolicy]:
+        return visible_policies(actor_of(self.request)).order_by("name", "pk")
+
+    @extend_schema(operation_id="create_policy", request=PolicyCreateInput, responses={201: PolicyOut})
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Make a policy of your domain or, as a superadmin, of the whole installation. It limits nobody yet."""
+        asked = PolicyCreateInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor, wanted = actor_of(request), dict(asked.validated_data)
+        name, home = wanted.pop("name"), wanted.pop("domain")
+        domain = domain_named(actor, home) if home or not may_do_everything(actor) else None
+        policy = limiting.create_policy(actor=actor, name=name, domain=domain, limits=wanted)
+        return Response(PolicyOut(policy).data, status=201)
+
+
+class PolicyView(APIView):
+    @extend_schema(operation_id="read_policy", responses={200: PolicyOut})
+    def get(self, request: Request, policy_id: int) -> Response:
+        """One resource policy."""
+        return Response(PolicyOut(access_policy(actor_of(request), policy_id, Action.VIEW)).data)
+
+    @extend_schema(operation_id="change_policy", request=PolicyChangeInput, responses={200: PolicyOut})
+    def patch(self, request: Request, policy_id: int) -> Response:
+        """Change what is named, null makes it unlimited. What runs goes on, even above a limit; `impact/` tells before
+        whom it would touch."""
+        actor = actor_of(request)
+        access_policy(actor, policy_id, Action.EDIT)
+        asked = PolicyChangeInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        wanted = dict(asked.validated_data)
+        name, is_default = wanted.pop("name", None), wanted.pop("is_default", None)
+        policy = limiting.update_policy(actor=actor, policy_id=policy_id, name=name, limits=wanted)
+        if is_default:
+            policy = limiting.make_default(actor=actor, policy_id=policy_id)
+        return Response(PolicyOut(policy).data)
+
+    @extend_schema(operation_id="delete_policy", responses={204: None, 409: ErrorOut})
+    def delete(self, request: Request, policy_id: int) -> Response:
+        """Delete a policy that limits nobody."""
+        limiting.delete_policy(actor=actor_of(request), policy_id=policy_id)
+        return Response(status=204)
+
+
+class PolicyUserListView(APIView):
+    @extend_schema(operation_id="list_policy_users", responses={200: PolicyUserOut(many=True)})
+    def get(self, request: Request, policy_id: int) -> Response:
+        """Whom it limits; at most a thousand of each level."""
+        actor = actor_of(request)
+        policy = access_policy(actor, policy_id, Action.VIEW)
+        found = users_of(actor, policy, most=MOST_USERS)
+        rows = [{"level": level, "id": pk, "name": name} for level, pk, name in found]
+        return Response(PolicyUserOut(rows, many=True).data)
+
+
+class PolicyImpactView(APIView):
+    @extend_schema(operation_id="foresee_policy", request=PolicyChangeInput, responses={200: ImpactOut})
+    def post(self, request: Request, policy_id: int) -> Response:
+        """What a change would mean, without making it: how many it limits, and who uses more than that already. They
+        would keep what runs, and start nothing new until less is in use."""
+        actor = actor_of(request)
+        policy = access_policy(actor, policy_id, Action.EDIT)
+        asked = PolicyChangeInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        limits = limits_of({**vars(policy), **asked.validated_data})
+        return Response(ImpactOut(impact_of(actor, policy, limits)).data)
+
+
+class PolicyAssignmentView(APIView):
+    @extend_schema(
+        operation_id="assign_policy",
+        request=AssignmentInput,
+        responses={200: AssignmentOut, 400: ErrorOut, 403: ErrorOut, 404: ErrorOut},
+    )
+    def post(self, request: Request) -> Response:
+        """Let a policy limit a domain, project, person or token from now on; an empty name: none does. What runs goes on."""
+        asked = AssignmentInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor, wanted = actor_of(request), asked.validated_data
+        level = Level(wanted["level"])
+        target = limiting.access_limited(actor, level, wanted["id"])
+        policy = _wanted_policy(request, level, limiting.domain_id_of(target), wanted["policy"])
+        limiting.assign_policy(actor=actor, target=target, policy=policy)
+        body: dict[str, Any] = {
+            "level": level, "id": target.pk, "name": str(target), "policy": policy.name if policy else ""
+        }  # fmt: skip
+        return Response(AssignmentOut(body).data)
+
+
+def _wanted_policy(request: Request, level: Level, domain_id: int, name: str) -> ResourcePolicy | None:
+    """By name or number, of those that may be assigned there; else as it is found, so that the refusal says why not."""
+    if not name:
+        return None
+    actor = actor_of(request)
+    here = assignable_policies(actor, level, domain_id).filter(name=name)
+    if len(found := here[:2]) == 1:
+        return found[0]
+    if name.isascii() and name.isdecimal() and len(name) < 18:
+        try:
+            return access_policy(actor, int(name), Action.VIEW)
+        except NotFound:
+            pass
+    return policy_named(actor, name)

@@ -1,0 +1,110 @@
+"""What goes over the wire about resource policies."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.policy_fields import MOST_COUNT, parse_amount
+from accounts.quota import Level
+from common.api import InputSerializer, LimitOut, TextField
+from common.slots import MAX_AMOUNT
+
+LEVELS = [level.value for level in Level]
+MOST_SLOTS = 50
+
+
+class AmountsField(serializers.DictField):
+    """{"cpu": 16, "mem": "64g"} in base units; zeros stay, because they forbid."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, **options)
+
+    def to_internal_value(self, data: Any) -> dict[str, int]:
+        if not isinstance(data, dict) or len(data) > MOST_SLOTS:
+            self.fail("not_a_dict", input_type=type(data).__name__)
+        try:
+            return {str(name): parse_amount(str(name), value) for name, value in data.items()}
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+
+def _count(help_text: str, most: int = MOST_COUNT, least: int = 0) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=False, allow_null=True, min_value=least, max_value=most, help_text=help_text
+    )
+
+
+class LimitsInput(InputSerializer):
+    """Limits; null is unlimited, zero forbids."""
+
+    max_sessions = _count("Live sessions.")
+    max_pending_sessions = _count("Sessions that wait.")
+    max_containers = _count("Containers of one session.")
+    max_lifetime_s = _count("Seconds that a session may run.", least=1)
+    max_slots = AmountsField(
+        help_text="What running sessions hold together, as {cpu: cores, mem: “64g”, cuda: devices}."
+    )
+    max_pending_slots = AmountsField(help_text="What waiting sessions ask for together.")
+    max_folders = _count("Folders.")
+    max_keypairs = _count("API tokens of a person.")
+
+
+class PolicyCreateInput(LimitsInput):
+    name = TextField(max_length=64)
+    domain = TextField(
+        max_length=64,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Yours if absent; for superadmins the whole installation.",
+    )
+
+
+class PolicyChangeInput(LimitsInput):
+    name = TextField(max_length=64, required=False)
+    is_default = serializers.BooleanField(required=False, help_text="true: new people get it.")
+
+
+class PolicyOut(serializers.Serializer[Any]):
+    """Amounts in base units: cpu in millicores, devices in thousandths, bytes, seconds. null is unlimited."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    domain = serializers.CharField(
+        source="domain.name", default="", help_text="Empty: of the whole installation."
+    )
+    is_default = serializers.BooleanField(help_text="New people get it.")
+    max_sessions = serializers.IntegerField(allow_null=True)
+    max_pending_sessions = serializers.IntegerField(allow_null=True)
+    max_containers = serializers.IntegerField(allow_null=True)
+    max_lifetime_s = serializers.IntegerField(allow_null=True)
+    max_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))
+    max_pending_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))
+    max_folders = serializers.IntegerField(allow_null=True)
+    max_keypairs = serializers.IntegerField(allow_null=True)
+    created_at = serializers.DateTimeField()
+
+
+class PolicyUserOut(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(choices=LEVELS)
+    id = serializers.IntegerField()
+    name = serializers.CharField(help_text="Of a person the e-mail.")
+
+
+class ImpactOut(serializers.Serializer[Any]):
+    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Whom it limits, by level.")
+    above = LimitOut(many=True, help_text="Who would use more than allowed, the furthest above first.")
+    above_count = serializers.IntegerField(help_text="How many in all; not all are listed.")
+
+
+class AssignmentInput(InputSerializer):
+    level = serializers.ChoiceField(choices=LEVELS)
+    id = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
+    policy = TextField(max_length=64, allow_blank=True, help_text="Its name or number; empty: none.")
+
+
+class AssignmentOut(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(choices=LEVELS)
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    policy = serializers.CharField(allow_blank=True)

@@ -1,0 +1,124 @@
+"""Forms of resource policies: each limit in the words of people; an empty field is unlimited, a zero forbids."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop
+
+from accounts.policies import ResourcePolicy
+from accounts.policy_fields import SlotsField, bytes_field, cores_field, count_field, duration_field
+from common.slots import CPU, MEM
+
+# The fields of the page by heading, and what stands under it.
+SECTIONS = (
+    (
+        gettext_noop("Sessions"),
+        gettext_noop("How many at once, how large each, and for how long."),
+        ("max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s"),
+    ),
+    (
+        gettext_noop("Resources held"),
+        gettext_noop(
+            "By all running sessions together. A session that asks for more than is left waits for the others."
+        ),
+        ("max_slots_cpu", "max_slots_mem", "max_slots_devices"),
+    ),
+    (
+        gettext_noop("Resources asked for by waiting sessions"),
+        gettext_noop("So that nobody fills the queue that all wait in."),
+        ("max_pending_slots_cpu", "max_pending_slots_mem", "max_pending_slots_devices"),
+    ),
+    (
+        gettext_noop("Other"),
+        gettext_noop("Folders count for domains, projects and people; tokens for people alone."),
+        ("max_folders", "max_keypairs"),
+    ),
+)
+SLOT_FIELDS = ("max_slots", "max_pending_slots")
+NUMBER_FIELDS = (
+    "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_folders", "max_keypairs",
+)  # fmt: skip
+_DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
+_MEMORY = gettext_lazy("Like 64g or 512m.")
+
+
+class PolicyForm(forms.Form):
+    """`domains`: names of those that the policy may be of, "" for the whole installation; with one, there is no choice."""
+
+    name = forms.CharField(
+        max_length=64,
+        label=gettext_lazy("Name"),
+        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+    )
+    domain = forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("For whom"),
+        help_text=gettext_lazy("A policy of one domain is for its projects, people and tokens."),
+    )
+    max_sessions = count_field(
+        label=gettext_lazy("Live sessions"), help_text=gettext_lazy("Waiting, starting or running.")
+    )
+    max_pending_sessions = count_field(label=gettext_lazy("Waiting sessions"))
+    max_containers = count_field(label=gettext_lazy("Containers of one session"))
+    max_lifetime_s = duration_field(
+        label=gettext_lazy("Lifetime of a session"),
+        help_text=gettext_lazy(
+            "From its start, like 90m, 12h or 7d. Sessions that exist already keep theirs."
+        ),
+    )
+    max_slots_cpu = cores_field(label=gettext_lazy("CPU cores"))
+    max_slots_mem = bytes_field(label=gettext_lazy("Memory"), help_text=_MEMORY)
+    max_slots_devices = SlotsField(required=False, label=gettext_lazy("Accelerators"), help_text=_DEVICES)
+    max_pending_slots_cpu = cores_field(label=gettext_lazy("CPU cores"))
+    max_pending_slots_mem = bytes_field(label=gettext_lazy("Memory"), help_text=_MEMORY)
+    max_pending_slots_devices = SlotsField(
+        required=False, label=gettext_lazy("Accelerators"), help_text=_DEVICES
+    )
+    max_folders = count_field(label=gettext_lazy("Folders"))
+    max_keypairs = count_field(label=gettext_lazy("API tokens"))
+
+    def __init__(
+        self, data: object = None, *, domains: Sequence[str], initial: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(data, initial=dict(initial or {}))  # type: ignore[arg-type]
+        field = self.fields["domain"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(name, name or _("The whole installation")) for name in domains]
+        if len(domains) < 2:
+            del self.fields["domain"]
+
+    def limits(self) -> dict[str, Any]:
+        """What is typed, as columns of ResourcePolicy. Only where the form is valid."""
+        typed = self.cleaned_data
+        found: dict[str, Any] = {name: typed[name] for name in NUMBER_FIELDS}
+        for column in SLOT_FIELDS:
+            single = {CPU: typed[f"{column}_cpu"], MEM: typed[f"{column}_mem"]}
+            given = {slot: amount for slot, amount in single.items() if amount is not None}
+            found[column] = {**given, **typed[f"{column}_devices"]}
+        return found
+
+    def sections(self) -> list[dict[str, Any]]:
+        return [
+            {"title": _(title), "text": _(text), "fields": [self[name] for name in names]}
+            for title, text, names in SECTIONS
+        ]
+
+
+def typed_limits(policy: ResourcePolicy) -> dict[str, Any]:
+    """What the form shows of a policy."""
+    shown = {name: getattr(policy, name) for name in NUMBER_FIELDS}
+    for column in SLOT_FIELDS:
+        amounts = dict(getattr(policy, column))
+        shown |= {f"{column}_cpu": amounts.pop(CPU, None), f"{column}_mem": amounts.pop(MEM, None)}
+        shown[f"{column}_devices"] = amounts
+    return shown
+
+
+def field_of(column: str) -> str:
+    """The form's field for what a service calls max_slots.cpu or max_sessions."""
+    name, _dot, slot = column.partition(".")
+    if not slot:
+        return name
+    return f"{name}_{slot}" if slot in (CPU, MEM) else f"{name}_devices"

@@ -1,0 +1,209 @@
+"""Resource policies: who may use how much. For administrators."""
+
+from typing import Annotated, Any
+
+import typer
+
+from berth.amounts import MILLI, format_limit, format_slots
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import note, show_facts, show_json, show_table
+from berth.errors import InvalidInput
+from berth.models import Policy, PolicyImpact
+
+app = typer.Typer(
+    no_args_is_help=True, help="Resource policies: how much domains, projects, people and tokens may use."
+)
+
+# Words of the command line for what a policy limits; every other word is a slot.
+NUMBERS = {
+    "sessions": "max_sessions",
+    "waiting": "max_pending_sessions",
+    "containers": "max_containers",
+    "lifetime": "max_lifetime_s",
+    "folders": "max_folders",
+    "tokens": "max_keypairs",
+}
+WAITING = "waiting."
+SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+NONE = "none"
+
+PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Its name or number.", show_default=False)]
+Limits = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="LIMIT=AMOUNT…",
+        help="sessions=10 waiting=5 containers=4 lifetime=12h folders=20 tokens=5 cpu=16 mem=64g cuda=2 "
+        "waiting.cpu=32 …; without an amount, like sessions=, it is unlimited.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("list")
+def list_policies(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the policies that you govern or that hold in your domain."""
+    found = list(client_of(context).policies.list())
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (one.id, one.name, one.domain or "all", "default" if one.is_default else "", _limits_words(one))
+        for one in found
+    ]
+    show_table(("id", "name", "domain", "state", "limits"), rows, empty="None.")
+
+
+@app.command("show")
+def show(context: typer.Context, policy: PolicyName, as_json: AsJson = False) -> None:
+    """Show what a policy limits."""
+    _show(client_of(context).policies.find(policy), as_json=as_json)
+
+
+@app.command("create")
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(show_default=False)],
+    limits: Limits = None,
+    domain: Annotated[
+        str, typer.Option("--domain", help="Of this domain; yours, or all for superadmins, if not given.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a policy. It limits nobody until it is assigned."""
+    made = client_of(context).policies.create(name, domain=domain, limits=_changes(limits or [], None))
+    _show(made, as_json=as_json)
+
+
+@app.command("set")
+def set_limits(
+    context: typer.Context,
+    policy: PolicyName,
+    limits: Limits = None,
+    name: Annotated[str, typer.Option("--name", help="Another name.")] = "",
+    is_default: Annotated[bool, typer.Option("--default", help="New people get it from now on.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell whom it would touch.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change limits. What runs goes on, even above a limit; who is above starts nothing new until less is in use."""
+    policies = client_of(context).policies
+    found = policies.find(policy)
+    changes = _changes(limits or [], found)
+    impact = policies.foresee(found.id, changes)
+    if dry_run:
+        show_json(impact) if as_json else _show_impact(impact)
+        return
+    if name:
+        changes["name"] = name
+    if is_default:
+        changes["is_default"] = True
+    changed = policies.change(found.id, changes)
+    if impact.above_count and not as_json:
+        note(
+            f"{impact.above_count} above the new limits; they keep what runs. See: berth policy set --dry-run"
+        )
+    _show(changed, as_json=as_json)
+
+
+@app.command("delete")
+def delete(context: typer.Context, policy: PolicyName) -> None:
+    """Delete a policy that limits nobody."""
+    policies = client_of(context).policies
+    policies.delete(policies.find(policy).id)
+
+
+@app.command("assign")
+def assign(
+    context: typer.Context,
+    policy: Annotated[
+        str, typer.Argument(metavar="POLICY", help="Its name or number; none for none.", show_default=False)
+    ],
+    user: Annotated[str, typer.Option("--user", help="To this person, by e-mail.")] = "",
+    project: Annotated[str, typer.Option("--project", help="To this project.")] = "",
+    domain: Annotated[str, typer.Option("--domain", help="To this domain.")] = "",
+    token: Annotated[str, typer.Option("--token", help="To this token, by number.")] = "",
+) -> None:
+    """Let a policy limit a domain, project, person or token from now on."""
+    wanted = {"user": user, "project": project, "domain": domain, "keypair": token}
+    given = [(level, name) for level, name in wanted.items() if name]
+    if len(given) != 1:
+        raise InvalidInput("Say to whom.", hint="One of --user, --project, --domain, --token.")
+    [(level, name)] = given
+    client_of(context).policies.assign("" if policy == NONE else policy, level=level, name=name)
+
+
+def _changes(typed: list[str], policy: Policy | None) -> dict[str, Any]:
+    """What the API takes; slots that are not named stay as `policy` has them. Raises InvalidInput."""
+    changes: dict[str, Any] = {}
+    for text in typed:
+        word, equals, amount = text.partition("=")
+        if not equals or not word:
+            raise InvalidInput(f"“{text[:40]}” is no limit.", hint="Write it like sessions=10 or cpu=16.")
+        if word in NUMBERS:
+            changes[NUMBERS[word]] = _number(word, amount)
+            continue
+        column = "max_pending_slots" if word.startswith(WAITING) else "max_slots"
+        slots = changes.setdefault(column, _typed_slots(getattr(policy, column) if policy else {}))
+        slot = word.removeprefix(WAITING)
+        if amount:
+            slots[slot] = amount
+        else:
+            slots.pop(slot, None)
+    return changes
+
+
+def _typed_slots(slots: dict[str, int]) -> dict[str, Any]:
+    return {name: amount if name == "mem" else amount / MILLI for name, amount in slots.items()}
+
+
+def _number(word: str, amount: str) -> int | None:
+    if not amount:
+        return None
+    factor = SPANS_S.get(amount[-1], 0) if word == "lifetime" else 0
+    digits = amount[:-1] if factor else amount
+    if not digits.isdecimal():
+        raise InvalidInput(
+            f"“{amount[:40]}” is no amount for {word}.", hint="Write it like 10, or 12h for lifetime."
+        )
+    return int(digits) * (factor or 1)
+
+
+def _limits_words(policy: Policy) -> str:
+    words = [
+        f"{word} {format_limit(column.removeprefix('max_'), value)}"
+        for word, column in NUMBERS.items()
+        if (value := getattr(policy, column)) is not None
+    ]
+    if policy.max_slots:
+        words.append(format_slots(policy.max_slots))
+    if policy.max_pending_slots:
+        words.append(f"waiting: {format_slots(policy.max_pending_slots)}")
+    return ", ".join(words) or "nothing"
+
+
+def _show(policy: Policy, *, as_json: bool) -> None:
+    if as_json:
+        show_json(policy)
+        return
+    show_facts(
+        {
+            "id": policy.id,
+            "name": policy.name,
+            "domain": policy.domain or "all",
+            "default": "yes" if policy.is_default else "",
+            "limits": _limits_words(policy),
+        }
+    )
+
+
+def _show_impact(impact: PolicyImpact) -> None:
+    show_facts({f"{level}s": count for level, count in impact.counts.items() if count})
+    rows = [
+        (
+            f"{one.level} {one.scope}",
+            one.limit,
+            format_limit(one.limit, one.used),
+            format_limit(one.limit, one.value),
+        )
+        for one in impact.above
+    ]
+    show_table(("who", "limit", "used", "most"), rows, empty="Nobody is above.")

@@ -1,0 +1,70 @@
+"""Resource policies, as administrators write and assign them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from berth.decoding import Record, decode
+from berth.errors import InvalidInput, NotFound
+from berth.models import Policy, PolicyImpact
+from berth.paging import iterate
+from berth.transport import Transport, json_of, new_key
+
+
+class Policies:
+    """`client.policies`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, name: str = "", domain: str = "") -> Iterator[Policy]:
+        return iterate(self._transport, "policies/", Policy, name=name or None, domain=domain or None)
+
+    def find(self, text: str) -> Policy:
+        """By name or number. Raises NotFound, and InvalidInput where several have that name."""
+        named = list(self.list(name=text))
+        if not named and text.isdecimal():
+            return decode(Policy, self._transport.get_json(f"policies/{int(text)}/"))
+        if not named:
+            raise NotFound(f"There is no policy “{text[:80]}”.", hint="Which there are: berth policy list.")
+        if len(named) > 1:
+            several = ", ".join(f"{one.id} of {one.domain or 'all domains'}" for one in named)
+            raise InvalidInput(
+                f"Several policies are called “{text[:80]}”: {several}.", hint="Say the number."
+            )
+        return named[0]
+
+    def create(self, name: str, *, domain: str = "", limits: Mapping[str, Any] | None = None) -> Policy:
+        """`limits` as the API takes them: {"max_sessions": 10, "max_slots": {"cpu": 16, "mem": "64g"}}."""
+        body = {"name": name, "domain": domain, **(limits or {})}
+        return decode(
+            Policy, json_of(self._transport.request("POST", "policies/", json=body, headers=new_key()))
+        )
+
+    def change(self, policy_id: int, changes: Mapping[str, Any]) -> Policy:
+        answer = self._transport.request("PATCH", f"policies/{policy_id}/", json=dict(changes))
+        return decode(Policy, json_of(answer))
+
+    def foresee(self, policy_id: int, changes: Mapping[str, Any]) -> PolicyImpact:
+        """What a change would mean, without making it."""
+        answer = self._transport.request("POST", f"policies/{policy_id}/impact/", json=dict(changes))
+        return decode(PolicyImpact, json_of(answer))
+
+    def delete(self, policy_id: int) -> None:
+        self._transport.request("DELETE", f"policies/{policy_id}/")
+
+    def assign(self, policy: str, *, level: str, name: str) -> None:
+        """Let a policy, by name or number, "" for none, limit the domain, project, person or token called `name`. Raises
+        NotFound."""
+        scope_id = int(name) if level == "keypair" and name.isdecimal() else self._scope_id(level, name)
+        body = {"policy": policy, "level": level, "id": scope_id}
+        self._transport.request("POST", "policies/assign/", json=body)
+
+    def _scope_id(self, level: str, name: str) -> int:
+        path = {"domain": "domains/", "project": "projects/", "user": "users/"}.get(level)
+        if path is None:
+            raise InvalidInput(f"“{name[:80]}” is no number of a token.")
+        attribute = "email" if level == "user" else "name"
+        for one in iterate(self._transport, path, Record, q=name):
+            if one.raw.get(attribute) == name:
+                return int(one.raw["id"])
+        raise NotFound(f"There is no {level} “{name[:80]}” among those that you may see.")

@@ -1,0 +1,90 @@
+"""Resource policies over REST."""
+
+import pytest
+
+from accounts.models import KeyPair
+from accounts.roles import Role
+from tests.factories import api_client, make_user
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+POLICIES = "/api/v1/policies/"
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def test_a_policy_is_made_foreseen_changed_assigned_and_deleted(place: Place) -> None:
+    api = api_client(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
+    body = {"name": "small", "max_sessions": 3, "max_slots": {"cpu": 2, "mem": "4g", "cuda": 0}}
+    made = api.post(POLICIES, body, format="json").json()
+    assert made["domain"] == place.project.domain.name
+    assert made["max_slots"] == {"cpu": 2000, "mem": 4 * 2**30, "cuda": 0}
+    address = f"{POLICIES}{made['id']}/"
+
+    token = KeyPair.objects.filter(user=place.owner).first() or make_keypair(place)
+    for level, pk in (("user", place.owner.pk), ("project", place.project.pk), ("keypair", token.pk)):
+        asked = {"level": level, "id": pk, "policy": "small"}
+        answer = api.post(f"{POLICIES}assign/", asked, format="json")
+        assert (answer.status_code, answer.json()["policy"]) == (200, "small"), answer.json()
+    place.run()
+    foreseen = api.post(f"{address}impact/", {"max_sessions": 0}, format="json").json()
+    assert foreseen["counts"] == {"domain": 0, "project": 1, "user": 1, "keypair": 1}
+    assert {(each["level"], each["used"], each["value"]) for each in foreseen["above"]} == {
+        ("user", 1, 0),
+        ("project", 1, 0),
+    }
+    changed = api.patch(address, {"max_sessions": None, "name": "free"}, format="json").json()
+    assert (changed["name"], changed["max_sessions"], changed["max_slots"]["cpu"]) == ("free", None, 2000)
+    assert {each["level"] for each in api.get(f"{address}users/").json()} == {"project", "user", "keypair"}
+
+    refused = api.delete(address)
+    assert refused.status_code == 409
+    assert place.owner.email in refused.json()["message"]
+    for level, pk in (("user", place.owner.pk), ("project", place.project.pk), ("keypair", token.pk)):
+        api.post(f"{POLICIES}assign/", {"level": level, "id": pk, "policy": ""}, format="json")
+    assert api.delete(address).status_code == 204
+    assert [each["name"] for each in api.get(POLICIES).json()["results"]] == ["default"]
+
+
+def make_keypair(place: Place) -> KeyPair:
+    api_client(place.owner)
+    return KeyPair.objects.get(user=place.owner)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"max_slots": {"cpu": "many"}}, "max_slots"),
+        ({"max_slots": {"CPU": 1}}, "max_slots"),
+        ({"max_slots": [1]}, "max_slots"),
+        ({"max_sessions": -1}, "max_sessions"),
+        ({"max_lifetime_s": 0}, "max_lifetime_s"),
+        ({"max_session": 1}, "max_session"),
+    ],
+)
+def test_what_is_no_limit_is_refused_at_its_field(place: Place, body: dict[str, object], field: str) -> None:
+    api = api_client(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
+    answer = api.post(POLICIES, {"name": "small", **body}, format="json")
+    assert answer.status_code == 400
+    assert field in answer.json()["fields"]
+
+
+def test_what_cannot_be_assigned_says_why(place: Place) -> None:
+    superadmin = api_client(make_user(role=Role.SUPERADMIN))
+    superadmin.post(POLICIES, {"name": "own", "domain": place.project.domain.name}, format="json")
+
+    def assign(level: str, pk: int, policy: str) -> int:
+        asked = {"level": level, "id": pk, "policy": policy}
+        return superadmin.post(f"{POLICIES}assign/", asked, format="json").status_code
+
+    assert assign("domain", place.project.domain_id, "own") == 400
+    assert assign("user", make_user().pk, "own") == 400
+    assert assign("user", place.owner.pk, "absent") == 404
+    assert assign("keypair", 10**9, "own") == 404
+    assert assign("user", place.owner.pk, str(limit(make_user()).pk)) == 200
+    given = superadmin.patch(f"{POLICIES}{place.owner.policy_id}/", {"is_default": True}, format="json")
+    assert given.json()["is_default"] is True

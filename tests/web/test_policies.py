@@ -1,0 +1,137 @@
+"""The pages of resource policies."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from accounts.limiting import create_policy
+from accounts.models import User
+from accounts.policies import ResourcePolicy
+from accounts.roles import Role
+from common.actors import SYSTEM
+from tests.factories import make_user
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+Browser = Callable[[User], Client]
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def governor(place: Place, browser_of: Browser) -> Client:
+    return browser_of(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
+
+
+@pytest.fixture
+def superadmin(place: Place, browser_of: Browser) -> Client:
+    return browser_of(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
+
+
+def test_limits_are_written_in_the_words_of_people(governor: Client) -> None:
+    typed = {
+        "name": "small", "max_sessions": "3", "max_lifetime_s": "1d 12h", "max_slots_cpu": "0.5",
+        "max_slots_mem": "64g", "max_slots_devices": "cuda=2",
+    }  # fmt: skip
+    answer = governor.post("/policies/new/", typed)
+    policy = ResourcePolicy.objects.get(name="small")
+    assert answer["Location"] == f"/policies/{policy.pk}/"
+    assert (policy.max_sessions, policy.max_lifetime_s, policy.max_folders) == (3, 129600, None)
+    assert policy.max_slots == {"cpu": 500, "mem": 64 * 2**30, "cuda": 2000}
+
+    listed = governor.get("/policies/").content.decode()
+    assert "Live sessions: 3" in listed
+    copy = governor.get("/policies/new/", {"from": policy.pk}).content.decode()
+    for words in ('value="small copy"', 'value="64g"', 'value="36h"', 'value="cuda=2"', 'value="0.5"'):
+        assert words in copy
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("max_sessions", "-1"),
+        ("max_sessions", "1.5"),
+        ("max_lifetime_s", "soon"),
+        ("max_lifetime_s", "0"),
+        ("max_slots_cpu", "many"),
+        ("max_slots_mem", "64 apples"),
+        ("max_slots_devices", "cuda"),
+        ("name", ""),
+    ],
+)
+def test_wrong_amounts_are_refused_at_their_field(governor: Client, field: str, wrong: str) -> None:
+    answer = governor.post("/policies/new/", {"name": "small", field: wrong})
+    assert answer.status_code == 422
+    assert field in answer.context["form"].errors
+    assert not ResourcePolicy.objects.filter(name="small").exists()
+
+
+def test_more_than_the_domain_has_is_refused_at_its_field(place: Place, governor: Client) -> None:
+    limit(place.project.domain, max_slots={"cpu": 1000, "cuda": 0})
+    answer = governor.post(
+        "/policies/new/", {"name": "big", "max_slots_cpu": "2", "max_slots_devices": "cuda=1"}
+    )
+    assert set(answer.context["form"].errors) == {"max_slots_cpu", "max_slots_devices"}
+
+
+def test_consequences_are_shown_before_they_are_saved(place: Place, superadmin: Client) -> None:
+    policy = limit(place.owner, max_sessions=5)
+    place.run()
+    place.run()
+    address, typed = f"/policies/{policy.pk}/", {"name": policy.name, "max_sessions": "1"}
+
+    page = superadmin.post(address, typed)
+    text = page.content.decode()
+    assert "This is not saved yet. It changes the limits of 1 person." in text
+    assert f"{place.owner.email} — Live sessions: 2 in use, 1 allowed." in text
+    policy.refresh_from_db()
+    assert policy.max_sessions == 5
+
+    other = superadmin.post(address, {**typed, "max_sessions": "0", "sure": page.context["sure"]})
+    assert "sure" in other.context, "another value wants to be said again"
+    assert superadmin.post(address, {**typed, "sure": page.context["sure"]}).status_code == 302
+    policy.refresh_from_db()
+    assert policy.max_sessions == 1
+    assert superadmin.post(address, {**typed, "name": "renamed"}).status_code == 302, "limits stay"
+
+
+def test_policies_are_assigned_on_the_pages_of_those_they_limit(place: Place, superadmin: Client) -> None:
+    general = create_policy(actor=SYSTEM, name="general", limits={"max_sessions": 7})
+    own = create_policy(actor=SYSTEM, name="own", domain=place.project.domain)
+    pages = {
+        "domain": (f"/domains/{place.project.domain_id}/", place.project.domain),
+        "project": (f"/projects/{place.project.pk}/", place.project),
+        "user": (f"/people/{place.owner.pk}/", place.owner),
+    }
+    for level, (page, target) in pages.items():
+        answer = superadmin.post(f"/policies/of/{level}/{target.pk}/", {"policy": general.pk})
+        assert answer["Location"] == f"{page}#policy"
+        target.refresh_from_db()
+        assert target.policy == general
+        shown = superadmin.get(page).content.decode()
+        assert "Live sessions: 7" in shown
+        assert (">own<" in shown) == (level != "domain")
+    superadmin.post(f"/policies/of/domain/{place.project.domain_id}/", {"policy": own.pk})
+    superadmin.post(f"/policies/of/user/{place.owner.pk}/", {"policy": ""})
+    place.project.domain.refresh_from_db()
+    place.owner.refresh_from_db()
+    assert (place.project.domain.policy, place.owner.policy) == (general, None)
+    assert superadmin.post(f"/policies/of/keypair/{place.owner.pk}/").status_code == 404
+
+
+def test_deleting_wants_the_name_typed_and_nobody_using_it(place: Place, superadmin: Client) -> None:
+    policy = limit(place.owner)
+    address = f"/policies/{policy.pk}/delete/"
+    for typed in ("", policy.name):
+        assert superadmin.post(address, {"confirm": typed})["Location"] == f"/policies/{policy.pk}/"
+    place.owner.policy = None
+    place.owner.save(update_fields=["policy"])
+    assert superadmin.post(f"/policies/{policy.pk}/default/").status_code == 302
+    superadmin.post(f"/policies/{limit(make_user()).pk}/default/")
+    assert superadmin.post(address, {"confirm": policy.name})["Location"] == "/policies/"
+    assert not ResourcePolicy.objects.filter(pk=policy.pk).exists()
