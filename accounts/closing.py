@@ -1,5 +1,6 @@
 """Changing, archiving and purging projects and domains."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
@@ -8,12 +9,14 @@ from guardian.models import UserObjectPermission
 
 from accounts import holdings
 from accounts.authority import Action
-from accounts.models import Domain, Project
+from accounts.entrance import SignUp, check_mail_domains
+from accounts.models import Domain, MailDomain, Project
 from accounts.selectors import access_domain, access_project
 from accounts.services import clean, lock_people
 from common import audit
 from common.actors import Actor
-from common.errors import Conflict
+from common.errors import Conflict, InvalidInput
+from common.locks import wait_exclusive
 
 
 @transaction.atomic
@@ -84,6 +87,25 @@ def update_domain(
 
 
 @transaction.atomic
+def set_sign_up(*, actor: Actor, domain_id: int, sign_up: SignUp, mail_domains: Sequence[str]) -> Domain:
+    """By whom accounts of the domain come to be, and whose addresses are at home in it. Raises NotFound, PermissionDenied,
+    InvalidInput (no such name; at home elsewhere; open to no address)."""
+    Domain.objects.select_for_update().filter(pk=domain_id).first()
+    domain = access_domain(actor, domain_id, Action.EDIT)
+    names = _checked_mail_domains(domain, sign_up, mail_domains)
+    before = {"sign_up": domain.sign_up, "mail_domains": [each.name for each in domain.mail_domains.all()]}
+
+    domain.sign_up = sign_up.value
+    domain.save(update_fields=["sign_up"])
+    domain.mail_domains.exclude(name__in=names).delete()
+    for name in names:
+        MailDomain.objects.get_or_create(name=name, domain=domain)
+    changes = audit.changed(before, {"sign_up": sign_up.value, "mail_domains": sorted(names)})
+    audit.record(actor=actor, action="accounts.set_sign_up", target=domain, changes=changes)
+    return domain
+
+
+@transaction.atomic
 def purge_domain(*, actor: Actor, domain_id: int) -> None:
     """Remove a closed domain without people, projects and history. Raises NotFound, PermissionDenied, Conflict."""
     Domain.objects.select_for_update().filter(pk=domain_id).first()
@@ -119,6 +141,24 @@ def _check_can_close(owner: Project | Domain, *, is_active: bool) -> None:
     objections = [] if is_active else holdings.objections_to_closing(owner)
     if objections:
         raise Conflict(" ".join(objections), hint=_("Stop what runs there, or wait until it ends."))
+
+
+def _checked_mail_domains(domain: Domain, sign_up: SignUp, names: Sequence[str]) -> list[str]:
+    try:
+        names = check_mail_domains(names)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"mail_domains": [str(error)]}) from error
+    wait_exclusive("mail-domains", wait_s=10)
+    elsewhere = MailDomain.objects.select_related("domain").filter(name__in=names).exclude(domain=domain)
+    if taken := elsewhere.first():
+        sentence = _("Addresses of “{name}” are at home in the domain “{domain}”.").format(
+            name=taken.name, domain=taken.domain.name
+        )
+        raise InvalidInput(sentence, fields={"mail_domains": [sentence]})
+    if sign_up is SignUp.OPEN and not names:
+        sentence = _("Say whose addresses are at home in this domain; nobody could sign up otherwise.")
+        raise InvalidInput(sentence, fields={"mail_domains": [sentence]})
+    return names
 
 
 def _still_needed(name: str, remains: list[str]) -> Conflict:

@@ -1,12 +1,12 @@
 """Writes of people."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 from guardian.models import UserObjectPermission
@@ -74,7 +74,7 @@ def create_user(
     _set_password(user, password)
     clean(user)
 
-    user.save()
+    _save_with_own_address(user)
     _grant_domain_permissions(user)
     audit.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
     return user
@@ -114,7 +114,7 @@ def update_user(
     user.name = user.name if name is None else name
     clean(user)
 
-    user.save(update_fields=["email", "name", "domain", "role", "policy"])
+    _save_with_own_address(user, update_fields=["email", "name", "domain", "role", "policy"])
     if user.email != before["email"]:
         EmailAddress.objects.filter(user=user).delete()
     if (user.email, user.domain.name, user.role) != (before["email"], before["domain"], before["role"]):
@@ -205,6 +205,16 @@ def _check_can_move(user: User) -> None:
             hint=_("Sessions must have ended, folders be handed over and memberships be removed first."),
             fields={"domain": [_("The person is still tied to the old one.")]},
         )
+
+
+def _save_with_own_address(user: User, update_fields: Sequence[str] | None = None) -> None:
+    """Raises InvalidInput if somebody else took the address at the same moment."""
+    try:
+        with transaction.atomic():
+            user.save(update_fields=update_fields)
+    except IntegrityError:
+        clean(user)  # sees now who was faster
+        raise
 
 
 def _set_password(user: User, password: str | None) -> None:

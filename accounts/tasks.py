@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from accounts import offboarding
+from accounts import invitations, offboarding
 from accounts.models import BrowserLogin, SignInLink
 from common import clock
 from common.dispatch import TaskName
@@ -10,9 +10,10 @@ from common.dispatch import TaskName
 
 @shared_task(name=TaskName.PURGE_SIGN_INS, soft_time_limit=300, time_limit=360)
 def purge_sign_ins() -> None:
-    """Remove logins and one-time links whose time is over; nobody could use them any more."""
+    """Remove logins, one-time links and invitations whose time is over; nobody could use them any more."""
     BrowserLogin.objects.filter(expire_date__lt=clock.now()).delete()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
+    invitations.purge_invitations()
 
 
 @shared_task(name=TaskName.CONTINUE_OFFBOARDINGS, soft_time_limit=300, time_limit=360)

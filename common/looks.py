@@ -48,6 +48,11 @@ _LOOKS = {
     "open": Look("circle-check", gettext_noop("Open"), Tone.GOOD),
     "closed": Look("ban", gettext_noop("Closed"), Tone.QUIET),
     "archived": Look("archive", gettext_noop("Archived"), Tone.QUIET),
+    # invitations
+    "used": Look("user-check", gettext_noop("Used"), Tone.QUIET),
+    "expired": Look("clock-off", gettext_noop("Expired"), Tone.QUIET),
+    "revoked": Look("ban", gettext_noop("Revoked"), Tone.QUIET),
+    "void": Look("user-off", gettext_noop("Void"), Tone.WARN),
     # folders, apps
     "ready": Look("circle-check", gettext_noop("Ready"), Tone.GOOD),
     "deleting": Look("loader-2", gettext_noop("Deleting"), Tone.QUIET, turns=True),

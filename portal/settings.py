@@ -156,11 +156,14 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_RATE_LIMITS = {"signup_mail": "3/h/key"}  # beside those of allauth
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
 EMAIL_CONFIG = env.email_url("EMAIL_URL", default="consolemail://")
 vars().update(EMAIL_CONFIG)
 DEFAULT_FROM_EMAIL = env.str("BERTH_MAIL_FROM", f"berth@{_url.hostname}")
+BERTH_MAIL = bool(env.str("EMAIL_URL", ""))  # whether mail is set up
+EMAIL_TIMEOUT = 10
 
 # Access log: lines older than so many days are forgotten; 0: none.
 BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)
@@ -247,6 +250,8 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "RoleEnum": "accounts.api.people_serializers.ROLES",
+        "SignUpEnum": "accounts.api.invitations.WAYS",
+        "InvitationStateEnum": "accounts.api.invitations.STATES",
         "ProjectRoleEnum": "accounts.api.people_serializers.PROJECT_ROLES",
     },
 }

@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from accounts.api.invitations import DomainSignUpView, InvitationListView, InvitationView
 from accounts.api.limits import LimitListView
 from accounts.api.people import UserClosingView, UserListView, UserView
 from accounts.api.policies import (
@@ -37,6 +38,9 @@ urlpatterns = [
     path("policies/<int:policy_id>/", PolicyView.as_view(), name="api-policy"),
     path("policies/<int:policy_id>/users/", PolicyUserListView.as_view(), name="api-policy-users"),
     path("policies/<int:policy_id>/impact/", PolicyImpactView.as_view(), name="api-policy-impact"),
+    path("domains/<int:domain_id>/sign-up/", DomainSignUpView.as_view(), name="api-domain-sign-up"),
+    path("invitations/", InvitationListView.as_view(), name="api-invitations"),
+    path("invitations/<int:invitation_id>/", InvitationView.as_view(), name="api-invitation"),
     path("limits/", LimitListView.as_view(), name="api-limits"),
     path("keypairs/", KeyPairListView.as_view(), name="api-keypairs"),
     path("keypairs/<int:keypair_id>/", KeyPairView.as_view(), name="api-keypair"),

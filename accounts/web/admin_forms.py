@@ -6,6 +6,8 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts import invitations
+from accounts.entrance import SIGN_UP_TITLES
 from accounts.models import OffBoarding
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
 
@@ -61,6 +63,69 @@ class NewPersonForm(PersonForm):
     def __init__(self, data: object = None, *, projects: Sequence[str], **options: object) -> None:
         super().__init__(data, **options)  # type: ignore[arg-type]
         self._choose("project", [("", _("None yet")), *((name, name) for name in projects)])
+
+
+class InvitationForm(PersonForm):
+    """`policies`: (id, name) of those that may be given."""
+
+    email = forms.CharField(
+        required=False,
+        max_length=254,
+        label=gettext_lazy("E-mail"),
+        help_text=gettext_lazy("Whom it is for. Empty: for whoever has the link."),
+        widget=forms.EmailInput(attrs=_TYPED),
+    )
+    projects = forms.MultipleChoiceField(
+        required=False, label=gettext_lazy("Projects"), widget=forms.SelectMultiple(attrs={"size": 4})
+    )
+    policy = forms.ChoiceField(required=False, label=gettext_lazy("Resource policy"))
+    days = forms.IntegerField(
+        min_value=1,
+        max_value=invitations.MOST_DAYS,
+        initial=invitations.DAYS,
+        label=gettext_lazy("Days it is good for"),
+    )
+    uses = forms.IntegerField(
+        min_value=1,
+        max_value=invitations.MOST_USES,
+        initial=1,
+        label=gettext_lazy("How many people may use it"),
+    )
+
+    def __init__(
+        self,
+        data: object = None,
+        *,
+        domains: Sequence[str],
+        projects: Sequence[str],
+        policies: Sequence[tuple[int, str]],
+        **options: object,
+    ) -> None:
+        super().__init__(data, domains=domains, **options)  # type: ignore[arg-type]
+        self.domains = domains
+        del self.fields["name"]
+        self._choose("projects", [(name, name) for name in projects])
+        self._choose("policy", [("", _("The usual one")), *((str(key), name) for key, name in policies)])
+        for name, choices in (("projects", projects), ("policy", policies)):
+            if not choices:
+                del self.fields[name]
+
+
+class SignUpForm(forms.Form):
+    sign_up = forms.ChoiceField(
+        label=gettext_lazy("Who may make an account"),
+        choices=[(way.value, gettext_lazy(title)) for way, title in SIGN_UP_TITLES.items()],
+        widget=forms.RadioSelect(attrs={"class": "form-check-input"}),
+    )
+    mail_domains = forms.CharField(
+        required=False,
+        max_length=2000,
+        label=gettext_lazy("E-mail addresses at home here"),
+        help_text=gettext_lazy(
+            "What stands behind the @, several with spaces between them: uni.example lab.example"
+        ),
+        widget=forms.TextInput(attrs=_TYPED),
+    )
 
 
 class ClosingForm(forms.Form):

@@ -1,5 +1,8 @@
 """The pages of domains, for superadmins; monitors look at them."""
 
+import re
+
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
@@ -12,10 +15,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import authority, closing, services
 from accounts.authority import Action
+from accounts.entrance import SignUp
 from accounts.models import Domain, Project, User
 from accounts.preferences import column_choice
 from accounts.selectors import access_domain, standing_of, visible_domains
-from accounts.web.admin_forms import NamedForm
+from accounts.web.admin_forms import NamedForm, SignUpForm
 from accounts.web.doors import overseer_of_all
 from accounts.web.marks import mark
 from accounts.web.policies import policy_card
@@ -87,6 +91,28 @@ def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
 
 @login_required
 @require_POST
+def change_sign_up(request: HttpRequest, domain_id: int) -> HttpResponse:
+    """Who may make an account of the domain."""
+    actor = overseer_of_all(request)
+    domain = access_domain(actor, domain_id, Action.EDIT)
+    named, form = NamedForm(initial={"name": domain.name, "title": domain.title}), SignUpForm(request.POST)
+    if not form.is_valid():
+        return _page(request, domain, named, sign_up=form, status=422)
+    wanted = form.cleaned_data
+    names = re.split(r"[\s,;]+", wanted["mail_domains"])
+    try:
+        closing.set_sign_up(
+            actor=actor, domain_id=domain_id, sign_up=SignUp(wanted["sign_up"]), mail_domains=names
+        )
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, domain, named, sign_up=form, status=422)
+    messages.success(request, _("The domain is changed."))
+    return redirect("domain", domain_id)
+
+
+@login_required
+@require_POST
 def change_domain_state(request: HttpRequest, domain_id: int) -> HttpResponse:
     """Close it, if its name was typed, or open it again."""
     actor, is_active = overseer_of_all(request), request.POST.get("to") == "open"
@@ -129,9 +155,19 @@ def _list_page(request: HttpRequest, actor: Actor, form: NamedForm, *, status: i
     return render(request, "accounts/domains.html", context, status=status)
 
 
-def _page(request: HttpRequest, domain: Domain, form: NamedForm, *, status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest,
+    domain: Domain,
+    form: NamedForm,
+    *,
+    sign_up: SignUpForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
     allowed = authority.on_domain(standing_of(actor_of(request)), domain.pk)
+    names = " ".join(domain.mail_domains.values_list("name", flat=True))
     context = {
+        "sign_up": sign_up or SignUpForm(initial={"sign_up": domain.sign_up, "mail_domains": names}),
+        "has_mail": settings.BERTH_MAIL,
         "domain": domain,
         "state": "open" if domain.is_active else "closed",
         "form": form if Action.EDIT in allowed else None,

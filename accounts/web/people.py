@@ -93,6 +93,7 @@ def people_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "rows": rows,
         "can_add": bool(authority.roles_to_give(standing)),
+        "sees_invitations": standing.role is not Role.USER,
         "has_picks": any(row["can_close"] for row in rows),
     }
     return render(request, "accounts/people.html", context)

@@ -3,7 +3,17 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from accounts.web import domains, languages, people, person, policies, projects, views
+from accounts.web import (
+    domains,
+    entrance,
+    invitations,
+    languages,
+    people,
+    person,
+    policies,
+    projects,
+    views,
+)
 
 urlpatterns = [
     path("profile/", views.profile, name="profile"),
@@ -14,6 +24,12 @@ urlpatterns = [
     path("people/export/", people.people_export, name="people-export"),
     path("people/new/", people.new_person, name="new-person"),
     path("people/close/", people.close_many, name="people-close-many"),
+    path("people/invitations/", invitations.invitation_list, name="invitations"),
+    path(
+        "people/invitations/<int:invitation_id>/revoke/",
+        invitations.revoke_invitation,
+        name="invitation-revoke",
+    ),
     path("people/<int:user_id>/", person.person_page, name="person"),
     path("people/<int:user_id>/close/", person.close_person, name="close-person"),
     path("people/<int:user_id>/reopen/", person.reopen_person, name="reopen-person"),
@@ -30,6 +46,7 @@ urlpatterns = [
     ),
     path("domains/", domains.domain_list, name="domains"),
     path("domains/<int:domain_id>/", domains.domain_page, name="domain"),
+    path("domains/<int:domain_id>/sign-up/", domains.change_sign_up, name="domain-sign-up"),
     path("domains/<int:domain_id>/state/", domains.change_domain_state, name="domain-state"),
     path("domains/<int:domain_id>/purge/", domains.purge_domain, name="domain-purge"),
     path("policies/", policies.policy_list, name="policies"),
@@ -40,6 +57,9 @@ urlpatterns = [
     path("policies/of/<slug:level>/<int:scope_id>/", policies.assign, name="policy-assign"),
     path("language/", languages.choose_language, name="choose-language"),
     path("sign-in/once/<str:code>/", views.sign_in_once, name="sign-in-once"),
+    path("invitation/<str:code>/", entrance.accept_invitation, name="invitation"),
+    path("sign-up/", entrance.sign_up, name="sign-up"),
+    path("account/signup/", RedirectView.as_view(pattern_name="sign-up"), name="account_signup"),
     # In front of allauth's page of this address: people do not change the e-mail that names them; superadmins do.
     path("account/email/", RedirectView.as_view(pattern_name="profile"), name="account_email"),
 ]

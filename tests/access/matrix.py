@@ -87,6 +87,13 @@ GET    close-person                        in         404        404        404 
 POST   close-person                        in         404        404        404        404        403        302        302        403        403  closing
 POST   reopen-person                       in         404        404        404        404        403        302        302        403        403
 POST   purge-person                        in         404        404        404        404        403        302        302        403        403
+GET    invitations                         in         200        404        404        404        404        200        200        200        200
+POST   invitations                         in         422        404        404        404        404        201        201        422        422  invitation
+POST   invitation-revoke                   in         404        404        404        404        404        302        302        403        403
+GET    invitation                          404        404        404        404        404        404        404        404        404        404
+POST   invitation                          404        404        404        404        404        404        404        404        404        404
+GET    sign-up                             200        302        302        302        302        302        302        302        302        302
+POST   sign-up                             200        302        302        302        302        302        302        302        302        302
 GET    projects                            in         200        404        404        404        200        200        200        200        200
 POST   projects                            in         302        404        404        404        422        302        302        422        422  new-project
 GET    project                             in         404        404        403        403        200        200        200        200        200
@@ -99,6 +106,7 @@ GET    domains                             in         404        404        404 
 POST   domains                             in         404        404        404        404        404        404        302        404        422  name
 GET    domain                              in         404        404        404        404        404        404        200        404        200
 POST   domain                              in         404        404        404        404        404        404        302        404        403  name
+POST   domain-sign-up                      in         404        404        404        404        404        404        302        404        403  sign-up
 POST   domain-state                        in         404        404        404        404        404        404        302        404        403
 POST   domain-purge                        in         404        404        404        404        404        404        302        404        403
 GET    policies                            in         200        404        404        404        404        200        200        200        200
@@ -154,6 +162,12 @@ PATCH  api-policy                          401        404        404        404 
 DELETE api-policy                          401        404        404        404        404        404        204        204        403        403
 GET    api-policy-users                    401        404        404        404        404        404        200        200        200        200
 POST   api-policy-impact                   401        404        404        404        404        404        200        200        403        403
+GET    api-domain-sign-up                  401        404        403        403        403        403        403        200        403        403
+PATCH  api-domain-sign-up                  401        404        403        403        403        403        403        200        403        403  sign-up
+GET    api-invitations                     401        200        200        200        200        200        200        200        200        200
+POST   api-invitations                     401        409        403        403        403        403        201        201        403        403  invitation
+GET    api-invitation                      401        404        404        404        404        404        200        200        200        200
+DELETE api-invitation                      401        404        404        404        404        404        204        204        403        403
 GET    api-limits                          401        200        200        200        200        200        200        200        200        200
 GET    api-keypairs                        401        200        200        200        200        200        200        200        200        200
 POST   api-keypairs                        401        201        201        201        201        201        201        201        201        201  name
@@ -198,8 +212,8 @@ GET    account_logout                      302        200        200        200 
 POST   account_logout                      302        302        302        302        302        302        302        302        302        302
 GET    account_inactive                    200        200        200        200        200        200        200        200        200        200
 POST   account_inactive                    405        405        405        405        405        405        405        405        405        405
-GET    account_signup                      200        302        302        302        302        302        302        302        302        302
-POST   account_signup                      200        302        302        302        302        302        302        302        302        302
+GET    account_signup                      302        302        302        302        302        302        302        302        302        302
+POST   account_signup                      302        302        302        302        302        302        302        302        302        302
 GET    account_reauthenticate              in         200        200        200        200        200        200        200        200        200
 POST   account_reauthenticate              in         200        200        200        200        200        200        200        200        200
 GET    account_email_verification_sent     200        200        200        200        200        200        200        200        200        200

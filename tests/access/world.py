@@ -18,7 +18,7 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from accounts.limiting import create_policy
-from accounts.models import KeyPair, Project, User
+from accounts.models import Invitation, KeyPair, Project, User
 from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from accounts.tokens import hash_secret, new_secret
@@ -29,6 +29,7 @@ from portal.models import Notification
 from portal.sentences import Code
 from sessions_app.models import ComputeSession
 from tests import factories
+from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
 from vfolders import files
@@ -50,6 +51,7 @@ class World:
     notification: Notification
     entry: AuditEntry
     policy: ResourcePolicy
+    invitation: Invitation
     cookies: dict[str, str]
     tokens: dict[str, str]
     client: Client = field(default_factory=lambda: Client(headers={"host": "localhost:8080"}))
@@ -82,6 +84,7 @@ class World:
             "scope_id": 10**9 if is_absent else self.place.owner.pk,
             "level": "user",
             "domain_id": 10**9 if is_absent else self.place.project.domain_id,
+            "invitation_id": 10**9 if is_absent else self.invitation.pk,
             "announcement_id": 10**9,
             "object_id": self.place.agent.pk,
             "id": self.place.owner.pk,
@@ -132,6 +135,8 @@ class World:
                 "role": "user",
                 "domain": self.place.project.domain.name,
             },
+            "invitation": {"role": "user", "days": 7, "uses": 1},
+            "sign-up": {"sign_up": "invitation"},
             "people": {"person": [str(self.place.owner.pk)]},
             "closing": {"folders": "keep", "confirm": self.place.owner.email},
             "assignment": {"level": "user", "id": self.place.owner.pk, "policy": "small"},
@@ -165,6 +170,7 @@ def make_world(root: Path) -> World:
         notification=make_notification(place.owner),
         entry=make_entry(place.owner, session),
         policy=create_policy(actor=SYSTEM, name="small", domain=place.project.domain),
+        invitation=make_invitation(place.project.domain, people["domain_admin"])[0],
         cookies={column: sign_in(user) for column, user in people.items()},
         tokens=tokens,
     )

@@ -1,0 +1,165 @@
+"""REST of invitations and sign-up: who may come in."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django_filters import rest_framework as filters
+from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import closing, invitations
+from accounts.api.people_serializers import MOST_PROJECTS, ROLES
+from accounts.authority import Action
+from accounts.entrance import MOST_MAIL_DOMAINS, InvitationState, SignUp
+from accounts.models import Domain, Invitation
+from accounts.roles import Role
+from accounts.selectors import access_domain
+from common.api import ErrorOut, InputSerializer, TextField, actor_of
+from common.idempotency import takes_idempotency_key
+
+WAYS = [way.value for way in SignUp]
+STATES = [state.value for state in InvitationState]
+
+
+class NamesField(serializers.ListField):
+    """The names of related rows."""
+
+    child = serializers.CharField()
+
+    def to_representation(self, related: Any) -> list[str]:
+        return [each.name for each in related.all()]
+
+
+class InvitationOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    email = serializers.CharField(help_text="Empty: for whoever has the link.")
+    role = serializers.ChoiceField(choices=ROLES)
+    domain = serializers.CharField(source="domain.name")
+    projects = NamesField()
+    inviter = serializers.EmailField(source="inviter.email")
+    state = serializers.SerializerMethodField()
+    uses = serializers.IntegerField(help_text="How many people may use it.")
+    used = serializers.IntegerField(help_text="How many did.")
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+    mailed_at = serializers.DateTimeField(allow_null=True)
+
+    @extend_schema_field(serializers.ChoiceField(choices=STATES))
+    def get_state(self, invitation: Invitation) -> str:
+        return invitations.state_of(invitation).value
+
+
+class InvitationCreatedOut(InvitationOut):
+    url = serializers.CharField(help_text="Shown this once.")
+
+
+class InvitationInput(InputSerializer):
+    email = TextField(
+        max_length=254, required=False, default="", allow_blank=True, help_text="Whom it is for."
+    )
+    domain = TextField(
+        max_length=64, required=False, default="", allow_blank=True, help_text="Yours if absent."
+    )
+    role = serializers.ChoiceField(choices=ROLES, required=False, default=Role.USER.value)
+    projects = serializers.ListField(
+        child=TextField(max_length=64), required=False, default=list, max_length=MOST_PROJECTS
+    )
+    days = serializers.IntegerField(
+        min_value=1, max_value=invitations.MOST_DAYS, required=False, default=invitations.DAYS
+    )
+    uses = serializers.IntegerField(min_value=1, max_value=invitations.MOST_USES, required=False, default=1)
+
+
+class SignUpOut(serializers.Serializer[Any]):
+    sign_up = serializers.ChoiceField(choices=WAYS)
+    mail_domains = NamesField()
+
+
+class SignUpInput(InputSerializer):
+    sign_up = serializers.ChoiceField(choices=WAYS)
+    mail_domains = serializers.ListField(
+        child=TextField(max_length=253),
+        required=False,
+        default=list,
+        max_length=MOST_MAIL_DOMAINS,
+        help_text="What stands behind the @ of addresses at home in the domain.",
+    )
+
+
+class InvitationFilter(filters.FilterSet):
+    email = filters.CharFilter(max_length=254)
+    domain = filters.CharFilter(field_name="domain__name", max_length=64)
+
+    class Meta:
+        model = Invitation
+        fields = ("email", "domain")
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_invitations"))
+class InvitationListView(ListAPIView[Invitation]):
+    """Invitations into your domain, for its administrator; superadmins see all."""
+
+    serializer_class = InvitationOut
+    filterset_class = InvitationFilter
+    queryset = Invitation.objects.none()
+
+    def get_queryset(self) -> QuerySet[Invitation]:
+        return invitations.visible_invitations(actor_of(self.request)).prefetch_related("projects")
+
+    @extend_schema(
+        operation_id="create_invitation", request=InvitationInput, responses={201: InvitationCreatedOut}
+    )
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Invite somebody into a domain that takes people so. The answer has the link; mail carries it too where mail is set
+        up and an address is given."""
+        asked = InvitationInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        wanted = {**asked.validated_data, "role": Role(asked.validated_data["role"])}
+        invitation, url = invitations.create_invitation(actor=actor_of(request), **wanted)
+        return Response(
+            {**InvitationOut(invitation).data, "url": url}, status=201, headers={"Cache-Control": "no-store"}
+        )
+
+
+class InvitationView(APIView):
+    @extend_schema(operation_id="read_invitation", responses={200: InvitationOut})
+    def get(self, request: Request, invitation_id: int) -> Response:
+        """One invitation, without its link."""
+        return Response(InvitationOut(invitations.access_invitation(actor_of(request), invitation_id)).data)
+
+    @extend_schema(operation_id="revoke_invitation", responses={204: None})
+    def delete(self, request: Request, invitation_id: int) -> Response:
+        """Revoke an invitation: its link lets nobody in any more. Accounts that came of it stay."""
+        invitations.revoke_invitation(actor=actor_of(request), invitation_id=invitation_id)
+        return Response(status=204)
+
+
+class DomainSignUpView(APIView):
+    @extend_schema(operation_id="read_sign_up", responses={200: SignUpOut, 403: ErrorOut})
+    def get(self, request: Request, domain_id: int) -> Response:
+        """By whom accounts of a domain come to be, and whose addresses are at home in it."""
+        return Response(SignUpOut(_domain_for_change(request, domain_id)).data)
+
+    @extend_schema(operation_id="change_sign_up", request=SignUpInput, responses={200: SignUpOut})
+    def patch(self, request: Request, domain_id: int) -> Response:
+        """Say it, as a superadmin: `closed`, `invitation`, or `open` to the addresses of `mail_domains`."""
+        _domain_for_change(request, domain_id)
+        asked = SignUpInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        wanted = asked.validated_data
+        domain = closing.set_sign_up(
+            actor=actor_of(request),
+            domain_id=domain_id,
+            sign_up=SignUp(wanted["sign_up"]),
+            mail_domains=wanted["mail_domains"],
+        )
+        return Response(SignUpOut(domain).data)
+
+
+def _domain_for_change(request: Request, domain_id: int) -> Domain:
+    return access_domain(actor_of(request), domain_id, Action.EDIT)

@@ -1,0 +1,74 @@
+"""Who may make an account for themselves, and which addresses are at home where. Pure."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from common.languages import gettext as _
+from common.languages import gettext_noop
+from common.texts import quoted
+
+MOST_MAIL_DOMAINS = 50
+_MAIL_DOMAIN = re.compile(r"(?=.{3,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9-]{2,63}")
+
+
+class SignUp(StrEnum):
+    """By whom accounts of a domain come to be, beside its administrators; each allows what the one before does."""
+
+    CLOSED = "closed"
+    INVITATION = "invitation"
+    OPEN = "open"
+
+
+SIGN_UP_TITLES = {
+    SignUp.CLOSED: gettext_noop("Closed: administrators add people"),
+    SignUp.INVITATION: gettext_noop("By invitation: people with a link make their account themselves"),
+    SignUp.OPEN: gettext_noop("Open: whoever has an e-mail address of the domain, too"),
+}
+
+
+class InvitationState(StrEnum):
+    OPEN = "open"
+    USED = "used"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    VOID = "void"  # whoever invited may not do so any more, or the domain takes nobody
+
+
+def mail_domain_of(email: str) -> str:
+    """What stands behind the @, in lower case; "" if there is none."""
+    return email.strip().lower().rpartition("@")[2] if "@" in email else ""
+
+
+def check_mail_domains(names: Sequence[str]) -> list[str]:
+    """The names in lower case, each once, without an @ before them. Raises ValueError with a sentence."""
+    found = list(dict.fromkeys(name.strip().lower().removeprefix("@") for name in names if name.strip()))
+    for name in found:
+        if not _MAIL_DOMAIN.fullmatch(name):
+            raise ValueError(
+                _("{name} is not what stands behind the @ of an address, such as “uni.example”.").format(
+                    name=quoted(name)
+                )
+            )
+    if len(found) > MOST_MAIL_DOMAINS:
+        raise ValueError(_("At most {most} of them.").format(most=MOST_MAIL_DOMAINS))
+    return found
+
+
+def state_of_invitation(
+    *,
+    now: datetime,
+    expires_at: datetime,
+    is_revoked: bool,
+    is_used_up: bool,
+    is_backed: bool,
+) -> InvitationState:
+    """`is_backed`: whoever invited may still add such a person, and the domain takes people that way."""
+    if is_used_up:
+        return InvitationState.USED
+    if is_revoked:
+        return InvitationState.REVOKED
+    if expires_at <= now:
+        return InvitationState.EXPIRED
+    return InvitationState.OPEN if is_backed else InvitationState.VOID

@@ -1,0 +1,65 @@
+"""Mails about ways in. They hold secrets, so they wait nowhere: they are sent when the transaction has committed, once."""
+
+from collections.abc import Callable
+from functools import partial
+from smtplib import SMTPException
+
+import structlog
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.db import transaction
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from accounts.models import Invitation
+
+log = structlog.get_logger(__name__)
+
+
+def invitation(its: Invitation, url: str) -> EmailMessage:
+    inviter = its.inviter.get_short_name() if its.inviter else "Berth"
+    text = _("{name} invites you to Berth. Make your account here, until {day}:").format(
+        name=_one_line(inviter), day=its.expires_at.date().isoformat()
+    )
+    end = _("The link works once. If you expected no invitation, leave it be.")
+    return EmailMessage(_("You are invited to Berth"), _paragraphs(text, url, end), to=[its.email])
+
+
+def sign_up(email: str, url: str) -> EmailMessage:
+    text = _(
+        "Somebody, probably you, wants an account of Berth with this address. Make it here, within a day:"
+    )
+    end = _("If it was not you, leave this mail be: then nothing happens.")
+    return EmailMessage(_("Your account of Berth"), _paragraphs(text, url, end), to=[email])
+
+
+def known_already(email: str) -> EmailMessage:
+    text = _(
+        "Somebody, probably you, wants an account of Berth with this address. You have one already. Sign in here:"
+    )
+    end = _("If it was not you, leave this mail be: then nothing happens.")
+    url = settings.BERTH_URL + reverse(settings.LOGIN_URL)
+    return EmailMessage(_("Your account of Berth"), _paragraphs(text, url, end), to=[email])
+
+
+def send_on_commit(message: EmailMessage, then: Callable[[], None] = lambda: None) -> None:
+    """Where mail is set up. A mail that cannot be sent is logged and lost; `then` is called for one that was."""
+    if settings.BERTH_MAIL:
+        transaction.on_commit(partial(_send, message, then), robust=True)
+
+
+def _send(message: EmailMessage, then: Callable[[], None]) -> None:
+    try:
+        message.send()
+    except (OSError, SMTPException) as error:
+        log.warning("mail.lost", subject=message.subject, error=type(error).__name__)
+        return
+    then()
+
+
+def _paragraphs(*parts: str) -> str:
+    return "\n\n".join(parts) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

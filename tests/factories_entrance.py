@@ -1,0 +1,23 @@
+"""Ways in: domains that take people, and invitations into them."""
+
+from typing import Any
+
+from accounts import closing, invitations
+from accounts.entrance import SignUp
+from accounts.models import Domain, Invitation, User
+from common.actors import SYSTEM
+from tests.factories import actor_for
+
+
+def open_domain(domain: Domain, way: SignUp = SignUp.INVITATION, *mail_domains: str) -> Domain:
+    changed = closing.set_sign_up(actor=SYSTEM, domain_id=domain.pk, sign_up=way, mail_domains=mail_domains)
+    domain.sign_up = changed.sign_up
+    return domain
+
+
+def make_invitation(domain: Domain, inviter: User, **wanted: Any) -> tuple[Invitation, str]:
+    """An invitation into a domain that takes people so, and the code of its link."""
+    if domain.sign_up == SignUp.CLOSED:
+        open_domain(domain)
+    invitation, url = invitations.create_invitation(actor=actor_for(inviter), domain=domain.name, **wanted)
+    return invitation, url.rstrip("/").rpartition("/")[2]
