@@ -7,7 +7,14 @@ from drf_spectacular.views import SpectacularAPIView
 from portal.web import audit, notifications, search
 from portal.web.dashboard import dashboard
 from portal.web.drains import ask_to_drain
-from portal.web.views import administration, api_reference, start, styleguide, styleguide_metrics
+from portal.web.views import (
+    administration,
+    api_reference,
+    start,
+    styleguide,
+    styleguide_log,
+    styleguide_metrics,
+)
 
 api_v1: list[URLPattern | URLResolver] = [
     path("", include("portal.api.urls")),
@@ -42,6 +49,7 @@ urlpatterns = [
         name="dismiss-announcement",
     ),
     path("styleguide/", styleguide, name="styleguide"),
+    path("styleguide/log/", styleguide_log, name="styleguide-log"),
     path("styleguide/metrics/", styleguide_metrics, name="styleguide-metrics"),
     path("", include("accounts.web.urls")),
     path("sessions/", include("sessions_app.web.urls")),

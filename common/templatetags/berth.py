@@ -197,6 +197,15 @@ def initials(name: str) -> str:
 
 
 @register.filter
+def with_code(text: str) -> SafeString:
+    """What stands between backticks as code: "close it (`is_active` false)"."""
+    parts = re.split(r"`([^`]+)`", text)
+    return SafeString(
+        "".join(format_html("<code>{}</code>" if n % 2 else "{}", part) for n, part in enumerate(parts))
+    )
+
+
+@register.filter
 def as_pattern(word: str) -> str:
     """For the HTML attribute `pattern`: matches exactly this text."""
     return re.sub(r"([\\^$.*+?()\[\]{}|/])", r"\\\1", word)

@@ -77,7 +77,7 @@ def register() -> None:
             "domains",
             "building",
             Section.PEOPLE,
-            gettext_noop("Tenants."),
+            gettext_noop("Organisations that know nothing of each other."),
         ),
         (
             gettext_noop("Resource groups"),

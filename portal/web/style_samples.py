@@ -7,11 +7,15 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.core.paginator import Paginator
+from django.db.models import Q
+from django.http import QueryDict
 
 from agents.states import AgentState
 from common import clock
+from common.bulk import Outcome
 from common.looks import Tone
 from common.slots import CPU, MEM, ResourceSlots
+from common.tables import Column, Filter, Listing, Table, declare
 from portal.models import Announcement
 from sessions_app.copy_as import Way, ways_to_ask
 from sessions_app.metrics import SAMPLE_S, SERIES
@@ -20,6 +24,25 @@ from sessions_app.states import Status
 
 GIB = 2**30
 SAMPLES = 90
+LOG_LINES = 40
+TABLE = declare(
+    Table(
+        name="samples",
+        noun="sessions",
+        columns=(
+            Column("name", "Name", order=("name",), is_fixed=True),
+            Column("status", "Status"),
+            Column("age", "Age", is_number=True, is_usual=False),
+        ),
+        sort="name",
+        search=lambda text: Q(name__icontains=text),
+        search_label="Search by name",
+        filters=(
+            Filter("status", "Status", lambda value: Q(status=value)),
+            Filter("owner", "Owner", lambda text: Q(owner=text), is_typed=True),
+        ),
+    )
+)
 
 
 class SampleForm(forms.Form):
@@ -38,8 +61,8 @@ def sample_context(page_number: str) -> dict[str, Any]:
         "statuses": [*Status, *AgentState, "ready", "on_fire"],
         "tabs": [
             {"label": "Overview", "url": "#", "icon": "list-details", "is_active": True},
-            {"label": "Interactive", "url": "#", "count": 3},
-            {"label": "Batch", "url": "#", "count": 0},
+            {"name": "interactive", "label": "Interactive", "url": "#", "count": 3},
+            {"name": "batch", "label": "Batch", "url": "#", "count": 0},
             {"label": "Logs", "url": "#", "icon": "file-text"},
         ],
         "chips": [
@@ -74,7 +97,19 @@ def sample_context(page_number: str) -> dict[str, Any]:
         "form": SampleForm({"name": "train", "memory": "lots", "kind": "batch"}),
         "ways": _ways(),
         "affected": ["12 files, 3.4 GiB", "1 session that mounts it: train"],
+        "listing": _listing(),
+        "outcomes": [
+            Outcome("train-resnet-1", "It is stopped.", is_done=True, url="#outcomes"),
+            Outcome("train-resnet-2", "It belongs to somebody else.", is_done=False, url="#outcomes"),
+        ],
+        "sample_address": "192.0.2.10",
+        "sample_policy": {"policy": {"name": "students"}, "limits": "2 cores, 8 GiB, 1 session at once"},
     }
+
+
+def sample_log() -> str:
+    """What a session might say: one line for each second of training."""
+    return "".join(f"epoch {n}: loss {2.3 / n**0.4:.4f}\n" for n in range(1, LOG_LINES + 1))
 
 
 def sample_metrics() -> dict[str, Any]:
@@ -109,6 +144,12 @@ def _ways() -> tuple[Way, ...]:
         "command": "python train.py",
     }
     return ways_to_ask(parse_request(asked), settings.BERTH_URL)
+
+
+def _listing() -> Listing:
+    listing = Listing(TABLE, QueryDict("q=train&status=running"))
+    listing.choices["status"] = [(str(status), str(status).capitalize()) for status in Status]
+    return listing
 
 
 def _steps() -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from images.models import ContainerImage
 from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
 from portal.web.overview import overview_facts
-from portal.web.style_samples import sample_context, sample_metrics
+from portal.web.style_samples import sample_context, sample_log, sample_metrics
 from sessions_app import presenters
 from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER, quick_slots
@@ -83,6 +83,15 @@ def styleguide_metrics(request: HttpRequest) -> JsonResponse:
     if not may_do_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     return JsonResponse(sample_metrics())
+
+
+@require_GET
+@login_required
+def styleguide_log(request: HttpRequest) -> HttpResponse:
+    """What the log of the style guide says."""
+    if not sees_everything(actor_of(request)):
+        raise NotFound(_("There is nothing at this address, or it is not yours to see."))
+    return HttpResponse(sample_log(), content_type="text/plain; charset=utf-8")
 
 
 @require_GET

@@ -28,6 +28,7 @@ GET    start                               in         200        200        200 
 GET    dashboard                           in         200        200        200        200        200        200        200        200        200
 GET    styleguide                          in         404        404        404        404        404        404        200        404        404
 POST   styleguide                          in         404        404        404        404        404        404        302        404        404
+GET    styleguide-log                      in         404        404        404        404        404        404        200        404        404
 GET    styleguide-metrics                  in         404        404        404        404        404        404        200        404        404
 GET    notifications                       in         200        200        200        200        200        200        200        200        200
 GET    notifications-bell                  in         200        200        200        200        200        200        200        200        200

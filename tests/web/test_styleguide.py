@@ -7,8 +7,15 @@ from django.test import Client
 
 from accounts.models import User
 from accounts.roles import Role
+from portal.ops.layout import CHECKOUT
 from sessions_app.metrics import SERIES
 from tests.factories import make_user
+
+NOT_BY_ITSELF = {  # of a session, of answers to scripts
+    "includes/terminal.html",
+    "includes/palette_options.html",
+    "includes/tab_counts.html",
+}
 
 pytestmark = pytest.mark.django_db
 
@@ -16,6 +23,20 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def superadmin(browser_of: Callable[[User], Client]) -> Client:
     return browser_of(make_user(role=Role.SUPERADMIN))
+
+
+def test_every_component_is_shown(superadmin: Client) -> None:
+    shown = {template.name for template in superadmin.get("/styleguide/").templates}
+    components = {f"includes/{path.name}" for path in (CHECKOUT / "templates" / "includes").glob("*.html")}
+
+    assert components - shown == NOT_BY_ITSELF
+
+
+def test_the_sample_log_is_plain_text(superadmin: Client) -> None:
+    answer = superadmin.get("/styleguide/log/")
+
+    assert answer["Content-Type"].startswith("text/plain")
+    assert answer.content.startswith(b"epoch 1: loss ")
 
 
 def test_charts_and_ways_by_program_are_shown(superadmin: Client) -> None:
