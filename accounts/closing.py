@@ -16,6 +16,7 @@ from accounts.services import clean, lock_people
 from common import audit
 from common.actors import Actor
 from common.errors import Conflict, InvalidInput
+from common.languages import paragraph
 from common.locks import wait_exclusive
 
 
@@ -140,7 +141,7 @@ def _apply(owner: Project | Domain, **wanted: str | bool | None) -> dict[str, li
 def _check_can_close(owner: Project | Domain, *, is_active: bool) -> None:
     objections = [] if is_active else holdings.objections_to_closing(owner)
     if objections:
-        raise Conflict(" ".join(objections), hint=_("Stop what runs there, or wait until it ends."))
+        raise Conflict(paragraph(objections), hint=_("Stop what runs there, or wait until it ends."))
 
 
 def _checked_mail_domains(domain: Domain, sign_up: SignUp, names: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from accounts.quota import Level, Limit, LimitState, Scope, effective, kind_of, 
 from common.actors import Actor
 from common.database import constraint_of
 from common.errors import LimitExceeded
+from common.languages import paragraph
 
 Checked = TypeVar("Checked")
 Written = TypeVar("Written")
@@ -105,8 +106,8 @@ def limit_exceeded(states: Collection[LimitState]) -> LimitExceeded:
     hints = dict.fromkeys(HINTS[kind] for state in states if (kind := kind_of(state.limit)) in HINTS)
     usual = _("Ask for less, or ask an administrator for a higher limit.")
     return LimitExceeded(
-        " ".join(state.refusal for state in states),
-        hint=" ".join(_(hint) for hint in hints) or usual,
+        paragraph(state.refusal for state in states),
+        hint=paragraph(_(hint) for hint in hints) or usual,
         fields=fields,
         limits=[as_json(state) for state in states],
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.languages import gettext as _
-from common.languages import gettext_noop
+from common.languages import gettext_noop, paragraph
 from common.slots import CPU, MEM
 from sessions_app.requests import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
 from sessions_app.sizes import typed_amount
@@ -43,18 +43,18 @@ def ways_to_ask(request: SessionRequest, portal_url: str) -> tuple[Way, ...]:
     sign_in = _("Sign in once: {command}").format(command=f"berth login {portal_url}")
     create = _("Save it as {file}, then: {command}").format(file=FILE, command=f"berth create -f {FILE}")
     return (
-        Way("cli", as_command(request), " ".join([*shell, sign_in])),
+        Way("cli", as_command(request), paragraph([*shell, sign_in])),
         Way(
             "curl",
             as_curl(request, portal_url),
-            " ".join([_("BERTH_TOKEN: a token of your profile page."), *fill]),
+            paragraph([_("BERTH_TOKEN: a token of your profile page."), *fill]),
         ),
         Way(
             "python",
             as_python(request),
-            " ".join([*shell, _("With the package of the command line.")]),
+            paragraph([*shell, _("With the package of the command line.")]),
         ),
-        Way("yaml", as_yaml(request), " ".join([*shell, create])),
+        Way("yaml", as_yaml(request), paragraph([*shell, create])),
     )
 
 

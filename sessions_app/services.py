@@ -26,6 +26,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from common.events import announce
 from common.kept_sentences import KeptSentence
+from common.languages import paragraph
 from common.looks import look_of
 from common.slots import ResourceSlots, format_slots
 from common.texts import quoted
@@ -145,7 +146,7 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
         other = _("Choose another resource group, or ask an administrator to add a machine.")
         raise LimitExceeded(
             _("The resource group “{group}” has no machine.").format(group=resolved.group.name),
-            hint=" ".join(elsewhere) or other,
+            hint=next(iter(elsewhere), other),
         )
     largest = max(
         here, key=lambda capacity: sum(min(asked[name], capacity[name]) / asked[name] for name in asked)
@@ -154,8 +155,8 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
         group=resolved.group.name, amounts=format_slots(asked)
     )
     fits = _("The largest that fits is {amounts}.").format(amounts=format_slots(largest))
-    hint = " ".join([fits, *elsewhere])
-    raise LimitExceeded(sentence, hint=hint, fields={"resources": [f"{sentence} {hint}"]})
+    hint = paragraph([fits, *elsewhere])
+    raise LimitExceeded(sentence, hint=hint, fields={"resources": [paragraph([sentence, hint])]})
 
 
 def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None) -> ComputeSession:

@@ -49,7 +49,7 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "more_sessions": max(0, len(sessions) - SHOWN_SESSIONS),
         "live": share_of_limit(len(sessions), own_session_limit(own_scope(actor))),
         "use": use,
-        "used": meters(use.used, use.measured, only=(CPU, MEM)),
+        "used": meters(readable(use.used), use.measured, only=(CPU, MEM)),
         "held": format_slots(use.held) if use.held else "",
         "groups": [
             group_card(room, own.get(room.id, ResourceSlots()), waiting.get(room.id))
@@ -58,6 +58,11 @@ def dashboard(request: HttpRequest) -> HttpResponse:
         "agents": agents_at_work() if sees_everything(actor) else None,
     }
     return render_page_or_fragment(request, "portal/dashboard.html", "portal/_dashboard.html", context)
+
+
+def readable(measured: ResourceSlots) -> ResourceSlots:
+    """Cores to a hundredth: more is noise."""
+    return ResourceSlots({**measured, CPU: round(measured[CPU], -1)})
 
 
 def tiles(sessions: Iterable[ComputeSession]) -> list[dict[str, Any]]:

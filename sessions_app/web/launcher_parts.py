@@ -9,6 +9,7 @@ from django.utils.translation import gettext_noop
 
 from common.actors import Actor
 from common.errors import BerthError
+from common.languages import paragraph
 from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, format_slots
 from images.selectors import newest_image
 from sessions_app.copy_as import ways_to_ask
@@ -207,7 +208,7 @@ def _of_forecast(forecast: Forecast) -> dict[str, Any]:
     place = _("It would be number {position} in the queue.").format(position=outlook.position)
     return {
         "verdict": "now" if outlook.starts_now else "wait",
-        "sentence": f"{outlook.sentence} {place}" if outlook.position else str(outlook.sentence),
+        "sentence": paragraph([str(outlook.sentence), place]) if outlook.position else str(outlook.sentence),
         "nearest": None if outlook.starts_now else _nearest(forecast),
         "live_sessions": forecast.live_sessions,
         "live_limit": forecast.live_limit,

@@ -68,10 +68,20 @@ export function aligned(kernel, series, limit, stepS) {
   return lists;
 }
 
+/** A unit that both have is said once: {used: "0.25", limit: "2 cores"}, {used: "512 MiB", limit: "1 GiB"}. */
+export function share(unit, used, limit) {
+  const [part, whole] = [amount(unit, used), amount(unit, limit)];
+  if (unit === "cores") return { used: cores(used), limit: whole };
+  const [number, name] = part.split(" ");
+  return { used: whole.endsWith(` ${name}`) ? number : part, limit: whole };
+}
+
+const cores = (value) => Number(value.toFixed(value < 0.1 ? 3 : 2));
+
 /** "0.25 cores", "1.5 GiB", "20 KiB/s". */
 export function amount(unit, value) {
   if (unit === "cores") {
-    const count = Number(value.toFixed(value < 0.1 ? 3 : 2));
+    const count = cores(value);
     return format(ngettext("{count} core", "{count} cores", count), { count });
   }
   const ending = unit === "bytes" ? "" : "/s";

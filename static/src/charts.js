@@ -2,7 +2,7 @@
 // the present values in words and a table of the same for who does not see it. Asks again while the session runs.
 import uPlot from "uplot";
 import { attach } from "./features.js";
-import { CHARTS, aligned, amount, chosenRows } from "./chart_data.js";
+import { aligned, amount, CHARTS, chosenRows, share } from "./chart_data.js";
 import { format, gettext } from "./words.js";
 
 const ASK_EVERY_MS = 10_000;
@@ -175,8 +175,8 @@ function presentWords(kernel, chart) {
   });
   const used = told.filter(Boolean).join(", ");
   if (!used) return gettext("not known");
-  const limit = chart.limit && amount(chart.unit, kernel.limits[chart.limit] / chart.divisor);
-  return limit ? format(gettext("{used} of {limit}"), { used, limit }) : used;
+  if (!chart.limit) return used;
+  return format(gettext("{used} of {limit}"), share(chart.unit, last(chart.series[0].key) / chart.divisor, kernel.limits[chart.limit] / chart.divisor));
 }
 
 /** At most a dozen rows: what matters of a chart can be heard. */
