@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from accounts import authority
 from accounts.authority import Action, Actions, Standing
-from accounts.models import Domain, KeyPair, Membership, Project, User
+from accounts.models import Domain, KeyPair, Membership, PeopleImport, Project, User
 from accounts.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
 from common import clock
 from common.actors import Actor
@@ -241,6 +241,14 @@ def person_of_domain(project: Project, email: str) -> User:
         )
         raise NotFound(sentence, hint=_("A domain admin can add the person."), fields={"email": [sentence]})
     return user
+
+
+def access_import(actor: Actor, import_id: int) -> PeopleImport:
+    """One's own. Raises NotFound."""
+    found = PeopleImport.objects.filter(pk=import_id, asked_by_id=_key(actor.user_id)).first()
+    if found is None:
+        raise NotFound(_("There is no such import among yours."))
+    return found
 
 
 def refusal_about(sentence: str, name: str) -> PermissionDenied:

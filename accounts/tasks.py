@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from accounts import invitations, offboarding
+from accounts import importing, invitations, offboarding
 from accounts.models import BrowserLogin, SignInLink
 from common import clock
 from common.dispatch import TaskName
@@ -14,9 +14,16 @@ def purge_sign_ins() -> None:
     BrowserLogin.objects.filter(expire_date__lt=clock.now()).delete()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
     invitations.purge_invitations()
+    importing.purge_imports()
 
 
 @shared_task(name=TaskName.CONTINUE_OFFBOARDINGS, soft_time_limit=300, time_limit=360)
 def continue_offboardings() -> None:
     """Go on with letting go of what people who left had here."""
     offboarding.continue_offboardings()
+
+
+@shared_task(name=TaskName.CONTINUE_IMPORTS, soft_time_limit=300, time_limit=360)
+def continue_imports() -> None:
+    """Go on with taking people in from files."""
+    importing.continue_imports()

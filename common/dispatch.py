@@ -29,6 +29,7 @@ class TaskName(StrEnum):
     PURGE_FOLDERS = "vfolders.purge_folders"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
+    CONTINUE_IMPORTS = "accounts.continue_imports"
     PURGE_ANSWERS = "common.purge_answers"
     PURGE_AUDIT = "common.purge_audit"
     NOTIFY_PEOPLE = "portal.notify_people"
@@ -47,6 +48,7 @@ QUEUE_OF = {
     TaskName.PURGE_FOLDERS: "maintenance",
     TaskName.PURGE_SIGN_INS: "maintenance",
     TaskName.CONTINUE_OFFBOARDINGS: "maintenance",
+    TaskName.CONTINUE_IMPORTS: "maintenance",
     TaskName.PURGE_ANSWERS: "maintenance",
     TaskName.PURGE_AUDIT: "maintenance",
     TaskName.NOTIFY_PEOPLE: "maintenance",

@@ -5,6 +5,7 @@ from django.urls import path
 from accounts.api.invitations import DomainSignUpView, InvitationListView, InvitationView
 from accounts.api.limits import LimitListView
 from accounts.api.people import UserClosingView, UserListView, UserView
+from accounts.api.people_imports import PeopleImportListView, PeopleImportRowListView, PeopleImportView
 from accounts.api.policies import (
     PolicyAssignmentView,
     PolicyImpactView,
@@ -27,6 +28,11 @@ urlpatterns = [
     path("users/", UserListView.as_view(), name="api-users"),
     path("users/<int:user_id>/", UserView.as_view(), name="api-user"),
     path("users/<int:user_id>/closing/", UserClosingView.as_view(), name="api-user-closing"),
+    path("user-imports/", PeopleImportListView.as_view(), name="api-user-imports"),
+    path("user-imports/<int:import_id>/", PeopleImportView.as_view(), name="api-user-import"),
+    path(
+        "user-imports/<int:import_id>/rows/", PeopleImportRowListView.as_view(), name="api-user-import-rows"
+    ),
     path("projects/", ProjectListView.as_view(), name="api-projects"),
     path("projects/<int:project_id>/", ProjectView.as_view(), name="api-project"),
     path("projects/<int:project_id>/members/", MemberListView.as_view(), name="api-members"),

@@ -179,3 +179,10 @@ class MemberForm(forms.Form):
         choices=[(role.value, gettext_lazy(title)) for role, title in PROJECT_ROLE_TITLES.items()],
         initial=ProjectRole.MEMBER.value,
     )
+
+
+class PeopleFileForm(forms.Form):
+    file = forms.FileField(
+        label=gettext_lazy("CSV file"),
+        widget=forms.FileInput(attrs={"accept": ".csv,text/csv", "class": "form-control"}),
+    )

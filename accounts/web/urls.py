@@ -9,6 +9,7 @@ from accounts.web import (
     invitations,
     languages,
     people,
+    people_import,
     person,
     policies,
     projects,
@@ -23,6 +24,14 @@ urlpatterns = [
     path("people/", people.people_list, name="people"),
     path("people/export/", people.people_export, name="people-export"),
     path("people/new/", people.new_person, name="new-person"),
+    path("people/import/", people_import.import_form, name="people-import-form"),
+    path("people/import/template.csv", people_import.import_template, name="people-import-template"),
+    path("people/import/<int:import_id>/", people_import.import_page, name="people-import"),
+    path("people/import/<int:import_id>/start/", people_import.start_import, name="people-import-start"),
+    path(
+        "people/import/<int:import_id>/report.csv", people_import.import_report, name="people-import-report"
+    ),
+    path("people/import/<int:import_id>/links.csv", people_import.import_links, name="people-import-links"),
     path("people/close/", people.close_many, name="people-close-many"),
     path("people/invitations/", invitations.invitation_list, name="invitations"),
     path(

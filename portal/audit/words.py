@@ -21,6 +21,8 @@ ACTIONS = {
     "accounts.close_user": gettext_noop("Account closed"),
     "accounts.reopen_user": gettext_noop("Account opened again"),
     "accounts.purge_user": gettext_noop("Account purged"),
+    "accounts.check_import": gettext_noop("File of people checked"),
+    "accounts.start_import": gettext_noop("File of people taken in"),
     "accounts.add_member": gettext_noop("Member added to a project"),
     "accounts.remove_member": gettext_noop("Member removed from a project"),
     "accounts.create_project": gettext_noop("Project created"),
@@ -81,6 +83,7 @@ KINDS = {
     "accounts.domain": gettext_noop("Domain"),
     "accounts.keypair": gettext_noop("API token"),
     "accounts.invitation": gettext_noop("Invitation"),
+    "accounts.peopleimport": gettext_noop("File of people"),
     "accounts.resourcepolicy": gettext_noop("Resource policy"),
     "sessions_app.computesession": gettext_noop("Session"),
     "vfolders.vfolder": gettext_noop("Folder"),
@@ -104,6 +107,7 @@ PARAMETERS = {
     "folder_id": "vfolders.vfolder",
     "agent_id": "agents.agent",
     "image_id": "images.containerimage",
+    "import_id": "accounts.peopleimport",
     "notification_id": "portal.notification",
 }
 OUTCOMES = {

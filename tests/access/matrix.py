@@ -81,6 +81,13 @@ GET    people                              in         200        404        404 
 GET    people-export                       in         200        404        404        404        200        200        200        200        200
 GET    new-person                          in         200        404        404        404        404        200        200        404        404
 POST   new-person                          in         201        404        404        404        404        201        201        404        404  person-form
+GET    people-import-form                  in         200        404        404        404        404        200        200        404        404
+POST   people-import-form                  in         302        404        404        404        404        302        302        404        404  people-file
+GET    people-import-template              in         200        404        404        404        404        200        200        404        404
+GET    people-import                       in         404        404        404        404        404        200        404        404        404
+POST   people-import-start                 in         404        404        404        404        404        302        404        404        404
+GET    people-import-report                in         404        404        404        404        404        200        404        404        404
+POST   people-import-links                 in         404        404        404        404        404        200        404        404        404
 POST   people-close-many                   in         200        404        404        404        200        200        200        200        200  people
 GET    person                              in         404        404        404        404        200        200        200        200        200
 POST   person                              in         404        404        404        404        403        302        302        403        403  person-change
@@ -147,6 +154,10 @@ POST   api-users                           401        201        403        403 
 GET    api-user                            401        404        404        404        200        200        200        200        200        200
 PATCH  api-user                            401        404        404        404        403        403        200        200        403        403  name
 DELETE api-user                            401        404        404        404        403        403        409        409        403        403
+POST   api-user-imports                    401        201        403        403        403        403        201        201        403        403  people-text
+GET    api-user-import                     401        404        404        404        404        404        200        404        404        404
+POST   api-user-import                     401        404        404        404        404        404        202        404        404        404
+GET    api-user-import-rows                401        404        404        404        404        404        200        404        404        404
 GET    api-user-closing                    401        404        404        404        403        403        200        200        403        403
 POST   api-user-closing                    401        404        404        404        403        403        202        202        403        403
 DELETE api-user-closing                    401        404        404        404        403        403        200        200        403        403

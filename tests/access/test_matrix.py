@@ -34,6 +34,7 @@ OBJECT_PARAMETERS = {
     "entry_id", "notification_id", "session_id", "folder_id", "keypair_id", "user_id", "project_id", "domain_id",
     "policy_id", "scope_id",
     "invitation_id",
+    "import_id",
 }  # fmt: skip
 # Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own
 # address, which goes with forms.

@@ -17,8 +17,9 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
+from accounts.importing import check_import
 from accounts.limiting import create_policy
-from accounts.models import Invitation, KeyPair, Project, User
+from accounts.models import Invitation, KeyPair, PeopleImport, Project, User
 from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from accounts.tokens import hash_secret, new_secret
@@ -36,6 +37,7 @@ from vfolders import files
 from vfolders.models import VFolder
 
 FILE = "a.txt"
+PEOPLE_FILE = b"email,name\nfrom-a-file@berth.example,Ada\n"
 _numbers = count(1)
 
 
@@ -52,6 +54,7 @@ class World:
     entry: AuditEntry
     policy: ResourcePolicy
     invitation: Invitation
+    people_import: PeopleImport
     cookies: dict[str, str]
     tokens: dict[str, str]
     client: Client = field(default_factory=lambda: Client(headers={"host": "localhost:8080"}))
@@ -86,6 +89,7 @@ class World:
             "domain_id": 10**9 if is_absent else self.place.project.domain_id,
             "invitation_id": 10**9 if is_absent else self.invitation.pk,
             "announcement_id": 10**9,
+            "import_id": 10**9 if is_absent else self.people_import.pk,
             "object_id": self.place.agent.pk,
             "id": self.place.owner.pk,
             "content_type_id": 1,
@@ -137,6 +141,8 @@ class World:
             },
             "invitation": {"role": "user", "days": 7, "uses": 1},
             "sign-up": {"sign_up": "invitation"},
+            "people-file": {"file": SimpleUploadedFile("people.csv", PEOPLE_FILE)},
+            "people-text": {"content": PEOPLE_FILE.decode()},
             "people": {"person": [str(self.place.owner.pk)]},
             "closing": {"folders": "keep", "confirm": self.place.owner.email},
             "assignment": {"level": "user", "id": self.place.owner.pk, "policy": "small"},
@@ -171,6 +177,9 @@ def make_world(root: Path) -> World:
         entry=make_entry(place.owner, session),
         policy=create_policy(actor=SYSTEM, name="small", domain=place.project.domain),
         invitation=make_invitation(place.project.domain, people["domain_admin"])[0],
+        people_import=check_import(
+            actor=factories.actor_for(people["domain_admin"]), name="people.csv", content=PEOPLE_FILE
+        ),
         cookies={column: sign_in(user) for column, user in people.items()},
         tokens=tokens,
     )

@@ -28,6 +28,7 @@ OF_DOMAIN_ADMINS = (
     "/people/",
     "/people/new/",
     "/people/invitations/",
+    "/people/import/",
     "/projects/",
     "/policies/",
     "/audit/",

@@ -1,0 +1,101 @@
+"""REST of taking people in from a file."""
+
+from typing import Any
+
+from django.db.models import Count, QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import importing
+from accounts.models import PeopleImport, PeopleImportLine
+from accounts.people_file import COLUMNS, MOST_BYTES
+from accounts.selectors import access_import
+from common.api import ErrorOut, InputSerializer, TextField, actor_of
+
+
+class PeopleImportInput(InputSerializer):
+    content = serializers.CharField(
+        max_length=MOST_BYTES,
+        trim_whitespace=False,
+        help_text=f"The CSV file. Its columns: {', '.join(COLUMNS)}; email must be there.",
+    )
+    name = TextField(max_length=120, required=False, default="people.csv")
+    is_dry_run = serializers.BooleanField(
+        required=False, default=True, help_text="Only say what each row would do."
+    )
+
+
+class PeopleImportOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    asked_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True, help_text="Null: nobody is changed yet.")
+    finished_at = serializers.DateTimeField(allow_null=True)
+    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Rows by outcome.")
+
+
+class PeopleImportRowOut(serializers.ModelSerializer[PeopleImportLine]):
+    values = serializers.DictField(child=serializers.CharField())
+    changes = serializers.ListField(child=serializers.CharField(), help_text="Fields that differ.")
+    faults = serializers.DictField(child=serializers.CharField(), help_text="What is wrong, by column.")
+
+    class Meta:
+        model = PeopleImportLine
+        fields = ("number", "values", "outcome", "changes", "faults", "is_done")
+        read_only_fields = fields
+
+
+class PeopleImportListView(APIView):
+    @extend_schema(
+        operation_id="import_users",
+        request=PeopleImportInput,
+        responses={201: PeopleImportOut, 403: ErrorOut},
+    )
+    def post(self, request: Request) -> Response:
+        """Read a CSV file of people. As a dry run, nobody is changed until it is started; else the good rows are taken in,
+        each by itself: many in the background."""
+        asked = PeopleImportInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor, wanted = actor_of(request), asked.validated_data
+        made = importing.check_import(actor=actor, name=wanted["name"], content=wanted["content"].encode())
+        if not wanted["is_dry_run"]:
+            made = importing.start_import(actor=actor, import_id=made.pk)
+        return Response(_shown(made), status=201)
+
+
+class PeopleImportView(APIView):
+    @extend_schema(operation_id="read_user_import", responses={200: PeopleImportOut})
+    def get(self, request: Request, import_id: int) -> Response:
+        """How far one of your imports is."""
+        return Response(_shown(access_import(actor_of(request), import_id)))
+
+    @extend_schema(operation_id="start_user_import", request=None, responses={202: PeopleImportOut})
+    def post(self, request: Request, import_id: int) -> Response:
+        """Take the good rows of a dry run in. Once it is started, this changes nothing."""
+        return Response(
+            _shown(importing.start_import(actor=actor_of(request), import_id=import_id)), status=202
+        )
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_user_import_rows"))
+class PeopleImportRowListView(ListAPIView[PeopleImportLine]):
+    """The rows of one of your imports, with what each would do or did."""
+
+    serializer_class = PeopleImportRowOut
+    filterset_fields = ("outcome", "is_done")
+    queryset = PeopleImportLine.objects.none()
+
+    def get_queryset(self) -> QuerySet[PeopleImportLine]:
+        if getattr(self, "swagger_fake_view", False):
+            return PeopleImportLine.objects.none()
+        return access_import(actor_of(self.request), self.kwargs["import_id"]).lines.all()
+
+
+def _shown(found: PeopleImport) -> dict[str, Any]:
+    counts = found.lines.order_by().values_list("outcome").annotate(Count("pk"))
+    found.counts = dict(counts)  # type: ignore[attr-defined]
+    return dict(PeopleImportOut(found).data)

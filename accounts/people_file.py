@@ -1,0 +1,149 @@
+"""People in a CSV file, as spreadsheets save it: read without believing anything of it. Pure."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from common.languages import gettext as _
+from common.texts import check_text, quoted
+
+COLUMNS = ("email", "name", "role", "projects", "policy", "domain")
+REQUIRED = "email"
+ALIASES = {"e-mail": "email"}
+LONGEST = {"email": 254, "name": 120, "role": 20, "projects": 2000, "policy": 64, "domain": 64}
+LINE = "line"  # in place of a field, for what is wrong with a whole line
+MOST_ROWS = 5000
+MOST_BYTES = 2 * 2**20
+TEMPLATE = (
+    COLUMNS,
+    ("ada@example.org", "Ada Lovelace", "user", "vision speech", "", ""),
+    ("grace@example.org", "Grace Hopper", "", "vision", "", ""),
+)
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One person. `number` is that of the row in a spreadsheet; of `values` the empty ones are absent; `faults` say by field
+    what cannot be read."""
+
+    number: int
+    values: dict[str, str]
+    faults: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def email(self) -> str:
+        return self.values.get(REQUIRED, "")
+
+    @property
+    def projects(self) -> list[str]:
+        """Names, each once."""
+        return list(dict.fromkeys(self.values.get("projects", "").split()))
+
+
+def read_people_file(content: bytes) -> list[Line]:
+    """The lines of a file with a head, in UTF-8 with or without a mark of its own, with commas or semicolons. Raises
+    ValueError with the sentence for a file that cannot be taken at all."""
+    if len(content) > MOST_BYTES:
+        raise ValueError(_("The file is larger than {most} MiB.").format(most=MOST_BYTES // 2**20))
+    text = _decoded(content)
+    head, _newline, _rest = text.partition("\n")
+    separator = ";" if head.count(";") > head.count(",") else ","
+    rows = _rows(text, separator)
+    columns = _columns(next(rows, []))
+    lines = [
+        _line(number, columns, cells)
+        for number, cells in enumerate(rows, start=2)
+        if any(cell.strip() for cell in cells)
+    ]
+    if not lines:
+        raise ValueError(_("The file has a head and nobody below it."))
+    if len(lines) > MOST_ROWS:
+        raise ValueError(
+            _("The file has {count} rows; at most {most} at once.").format(count=len(lines), most=MOST_ROWS)
+        )
+    return _with_doubles(lines)
+
+
+def _decoded(content: bytes) -> str:
+    if content.startswith(UTF16_MARKS):
+        raise ValueError(_("The file is UTF-16. Save it as “CSV UTF-8”."))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            _("Line {line} is not UTF-8 (byte 0x{byte}). Save the file as “CSV UTF-8”.").format(
+                line=line, byte=f"{content[error.start]:02x}"
+            )
+        ) from error
+
+
+def _rows(text: str, separator: str) -> Iterator[list[str]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise ValueError(
+            _("Line {line} is no CSV: a quotation mark is out of place, or a cell is too long.").format(
+                line=reader.line_num
+            )
+        ) from error
+
+
+def _columns(head: Sequence[str]) -> list[str]:
+    names = [ALIASES.get(name, name) for name in (cell.strip().lower() for cell in head)]
+    while names and not names[-1]:
+        names.pop()
+    known = ", ".join(COLUMNS)
+    if REQUIRED not in names:
+        raise ValueError(
+            _("The first row must name the columns, “email” among them: {known}.").format(known=known)
+        )
+    for name, count in Counter(names).items():
+        if name not in COLUMNS:
+            raise ValueError(
+                _("There is no column {name}. The columns are: {known}.").format(
+                    name=quoted(name), known=known
+                )
+            )
+        if count > 1:
+            raise ValueError(_("The column {name} is there twice.").format(name=quoted(name)))
+    return names
+
+
+def _line(number: int, columns: Sequence[str], cells: Sequence[str]) -> Line:
+    values: dict[str, str] = {}
+    faults: dict[str, str] = {}
+    for name, cell in zip(columns, cells, strict=False):
+        try:
+            if text := check_text(_plain(cell), max_length=LONGEST[name]):
+                values[name] = text.lower() if name in ("email", "role") else text
+        except ValueError as error:
+            faults[name] = str(error)
+    if any(cell.strip() for cell in cells[len(columns) :]):
+        faults[LINE] = _("The row has more cells than the head.")
+    if not values.get(REQUIRED) and REQUIRED not in faults:
+        faults[REQUIRED] = _("The address is missing.")
+    return Line(number, values, faults)
+
+
+def _plain(cell: str) -> str:
+    """Without the mark that exports put before what a spreadsheet would calculate."""
+    text = cell.strip()
+    return text[1:] if text[:1] == "'" and text[1:2] in ("=", "+", "-", "@") else text
+
+
+def _with_doubles(lines: Sequence[Line]) -> list[Line]:
+    """Of one address in several rows, in any letter case, only the first counts."""
+    first: dict[str, int] = {}
+    marked = []
+    for line in lines:
+        earlier = first.setdefault(line.email, line.number) if line.email else line.number
+        if earlier != line.number:
+            fault = _("The address is in row {number} already.").format(number=earlier)
+            line = Line(line.number, line.values, {**line.faults, REQUIRED: fault})
+        marked.append(line)
+    return marked

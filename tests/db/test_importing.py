@@ -1,0 +1,183 @@
+"""Taking people in from a file: what would happen, what did, and that doing it again changes nothing."""
+
+import pytest
+
+from accounts import importing
+from accounts.importing import Outcome, check_import, continue_imports, create_links, start_import
+from accounts.models import Membership, PeopleImport, SignInLink, User
+from accounts.policies import ResourcePolicy
+from accounts.roles import Role
+from common.actors import Actor
+from common.errors import InvalidInput, NotFound, PermissionDenied
+from common.models import AuditEntry
+from tests.conftest import People
+from tests.factories import actor_for, make_domain, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def check(actor: Actor, text: str) -> PeopleImport:
+    return check_import(actor=actor, name="people.csv", content=text.encode())
+
+
+def outcomes(found: PeopleImport) -> dict[str, str]:
+    return {line.values["email"]: line.outcome for line in found.lines.all()}
+
+
+def test_a_check_says_what_each_row_would_do_and_does_nothing(people: People) -> None:
+    name = people.project.name
+    text = (
+        f"email,name,projects\nnew@berth.example,Ada,{name}\n{people.member.email.upper()},,{name}\n"
+        f"{people.outsider.email},,{name}\n{people.superadmin.email},Root,\n{people.stranger.email},x,\n"
+        "no address,,\nlost@berth.example,,no-such\n"
+    )
+    found = check(actor_for(people.domain_admin), text)
+    assert outcomes(found) == {
+        "new@berth.example": Outcome.NEW,
+        people.member.email: Outcome.UNCHANGED,
+        people.outsider.email: Outcome.CHANGED,
+        people.superadmin.email: Outcome.REFUSED,
+        people.stranger.email: Outcome.REFUSED,
+        "no address": Outcome.REFUSED,
+        "lost@berth.example": Outcome.REFUSED,
+    }
+    assert not User.objects.filter(email="new@berth.example").exists()
+    assert not Membership.objects.filter(user=people.outsider).exists()
+
+
+def test_the_good_rows_are_taken_in_and_the_file_again_changes_nothing(people: People) -> None:
+    actor = actor_for(people.domain_admin)
+    text = f"email;name;projects\nnew@berth.example;Ada;{people.project.name}\nbad;;\n{people.member.email};Mia;\n"
+    found = start_import(actor=actor, import_id=check(actor, text).pk)
+    assert found.finished_at is not None
+    new = User.objects.get(email="new@berth.example")
+    assert (new.name, new.role, new.domain) == ("Ada", Role.USER, people.domain)
+    assert not new.has_usable_password()
+    assert Membership.objects.filter(user=new, project=people.project).exists()
+    assert User.objects.get(pk=people.member.pk).name == "Mia"
+
+    lines = AuditEntry.objects.filter(action__in=("accounts.create_user", "accounts.update_user")).count()
+    again = start_import(actor=actor, import_id=check(actor, text).pk)
+    assert set(outcomes(again).values()) == {Outcome.UNCHANGED, Outcome.REFUSED}
+    assert (
+        AuditEntry.objects.filter(action__in=("accounts.create_user", "accounts.update_user")).count()
+        == lines
+    )
+
+
+def test_a_kill_in_the_middle_and_another_run_end_the_same(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actor = actor_for(people.domain_admin)
+    monkeypatch.setattr(importing, "AT_ONCE", 0)  # in the background
+    emails = [f"person-{number}@kill.example" for number in range(3)]
+    found = start_import(actor=actor, import_id=check(actor, "email\n" + "\n".join(emails)).pk)
+    assert found.finished_at is None
+
+    keep, kept = importing._keep, []
+
+    def killed(line: object, verdict: importing.Verdict) -> None:
+        if len(kept) == 1:
+            raise KeyboardInterrupt  # after the person was made, before the row is kept
+        kept.append(line)
+        keep(line, verdict)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(importing, "_keep", killed)
+    with pytest.raises(KeyboardInterrupt):
+        importing.continue_import(found.pk)
+    assert User.objects.filter(email__in=emails).count() == 1
+
+    monkeypatch.setattr(importing, "_keep", keep)
+    continue_imports()
+    continue_imports()
+    assert User.objects.filter(email__in=emails).count() == 3
+    assert set(outcomes(found).values()) == {Outcome.NEW}
+    found.refresh_from_db()
+    assert found.finished_at is not None
+
+
+@pytest.mark.parametrize("role", [Role.MONITOR, Role.SUPERADMIN])
+def test_no_row_raises_anybody_above_the_importer(people: People, role: Role) -> None:
+    actor = actor_for(people.domain_admin)
+    text = f"email,role\nnew@berth.example,{role}\n{people.member.email},{role}\n"
+    found = start_import(actor=actor, import_id=check(actor, text).pk)
+    assert set(outcomes(found).values()) == {Outcome.REFUSED}
+    assert all(line.faults == {"role": "You may not give this role."} for line in found.lines.all())
+
+
+def test_rights_that_went_meanwhile_are_gone_for_the_rows_too(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actor = actor_for(people.domain_admin)
+    monkeypatch.setattr(importing, "AT_ONCE", 0)
+    found = start_import(actor=actor, import_id=check(actor, "email\nnew@berth.example\n").pk)
+    User.objects.filter(pk=people.domain_admin.pk).update(role=Role.USER)
+    continue_imports()
+    assert set(outcomes(found).values()) == {Outcome.REFUSED}
+    assert not User.objects.filter(email="new@berth.example").exists()
+
+
+def test_what_only_superadmins_give_is_refused_to_others_and_taken_from_them(people: People) -> None:
+    policy = ResourcePolicy.objects.create(name="small")
+    elsewhere = make_domain()
+    text = f"email,policy,domain\nnew@berth.example,small,{elsewhere.name}\n"
+    line = check(actor_for(people.domain_admin), text).lines.get()
+    assert set(line.faults) == {"domain"}
+    text_at_home = "email,policy\nnew@berth.example,small\n"
+    assert set(check(actor_for(people.domain_admin), text_at_home).lines.get().faults) == {"policy"}
+    actor = actor_for(people.superadmin)
+    start_import(actor=actor, import_id=check(actor, text).pk)
+    new = User.objects.get(email="new@berth.example")
+    assert (new.domain, new.policy) == (elsewhere, policy)
+    assert check(
+        actor, text + f"{people.member.email},no-such,{elsewhere.name}\n"
+    ).lines.last().faults.keys() == {  # type: ignore[union-attr]
+        "policy",
+        "domain",
+    }
+
+
+def test_what_a_row_may_not_change_is_said_at_its_field(people: People) -> None:
+    admin = people.domain_admin
+    User.objects.filter(pk=people.outsider.pk).update(is_active=False)
+    text = f"email,name,role\n{people.outsider.email},x,\n{admin.email},,user\n{people.member.email},,king\n"
+    faults = [set(line.faults) for line in check(actor_for(admin), text).lines.all()]
+    assert faults == [{"email"}, {"role"}, {"role"}]
+
+
+def test_links_are_for_those_who_were_added_and_never_came(people: People) -> None:
+    actor = actor_for(people.domain_admin)
+    text = f"email\na@new.example\nb@new.example\n{people.member.email}\n"
+    found = start_import(actor=actor, import_id=check(actor, text).pk)
+    make_user(domain=people.domain)
+    links = create_links(actor=actor, import_id=found.pk)
+    assert [email for email, _code in links] == ["a@new.example", "b@new.example"]
+    assert SignInLink.objects.count() == 2
+
+
+def test_an_import_is_for_who_may_add_people_and_for_its_maker(people: People) -> None:
+    with pytest.raises(PermissionDenied):
+        check(actor_for(people.project_admin), "email\na@b.example\n")
+    with pytest.raises(InvalidInput, match="UTF-16"):
+        check_import(actor=actor_for(people.superadmin), name="x", content=b"\xff\xfe")
+    found = check(actor_for(people.superadmin), "email\na@b.example\n")
+    with pytest.raises(NotFound):
+        start_import(actor=actor_for(people.domain_admin), import_id=found.pk)
+
+
+def test_old_files_are_forgotten(people: People) -> None:
+    found = check(actor_for(people.superadmin), "email\na@b.example\n")
+    PeopleImport.objects.update(asked_at=found.asked_at - 2 * importing.KEPT)
+    importing.purge_imports()
+    assert not PeopleImport.objects.exists()
+
+
+def test_a_check_takes_as_many_queries_for_any_number_of_rows(
+    people: People, django_assert_max_num_queries: object
+) -> None:
+    actor = actor_for(people.domain_admin)
+    lines = importing.read_people_file(
+        ("email\n" + "\n".join(f"p{n}@x.example" for n in range(500))).encode()
+    )
+    with django_assert_max_num_queries(12):  # type: ignore[operator]
+        importing.check_lines(actor, lines)

@@ -1,0 +1,73 @@
+"""Files of people, as spreadsheets save them and as they should not be."""
+
+import pytest
+
+from accounts.people_file import LINE, MOST_BYTES, MOST_ROWS, TEMPLATE, Line, read_people_file
+from common.exports import as_csv
+
+ADA = Line(2, {"email": "ada@lab.example", "name": "Ada"})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"email,name\nada@lab.example,Ada\n",
+        b"\xef\xbb\xbfE-Mail;Name\r\nADA@lab.example ; Ada\r\n\r\n;\r\n",
+        b'name,email,,\n"Ada",ada@lab.example,,\n',
+    ],
+)
+def test_one_person_is_read_from_any_spreadsheet(content: bytes) -> None:
+    assert read_people_file(content) == [ADA]
+
+
+def test_the_template_is_a_file_that_can_be_read() -> None:
+    ada, grace = read_people_file(as_csv(TEMPLATE).encode())
+    assert ada.projects == ["vision", "speech"]
+    assert not ada.faults | grace.faults
+    assert "role" not in grace.values
+
+
+def test_what_exports_guard_against_formulas_comes_back_as_it_was() -> None:
+    text = as_csv([("email", "name"), ("ada@lab.example", "=1+1")])
+    assert "'=1+1" in text
+    assert read_people_file(text.encode())[0].values["name"] == "=1+1"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\xff\xfee\0m\0", "UTF-16"),
+        (b"email,name\nada@lab.example,Andr\xe9\n", "Line 2 is not UTF-8 .byte 0xe9."),
+        (b"", "must name the columns"),
+        (b"name,role\nAda,user\n", "must name the columns"),
+        (b"email,phone\nada@lab.example,1\n", "no column “phone”"),
+        (b"email,e-mail\na@b.example,a@b.example\n", "there twice"),
+        (b"email,name\n\n", "nobody below"),
+        (b'email,name\n"ada"@lab.example,Ada\n', "is no CSV"),
+        (b"email\n" + b"a@b.example\n" * (MOST_ROWS + 1), "at most 5000"),
+        (b"a" * (MOST_BYTES + 1), "larger than 2 MiB"),
+    ],
+)
+def test_a_file_that_cannot_be_taken_is_refused_with_the_reason(content: bytes, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        read_people_file(content)
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [
+        (b",Ada", "email"),
+        (b"ada@lab.example," + b"a" * 121, "name"),
+        (b"ada@lab.example,A\x00da", "name"),
+        (b"a" * 255 + b",Ada", "email"),
+        (b"ada@lab.example,Ada,more", LINE),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_said_at_its_column(row: bytes, column: str) -> None:
+    assert list(read_people_file(b"email,name\n" + row)[0].faults) == [column]
+
+
+def test_an_address_that_is_there_twice_counts_once_in_any_letter_case() -> None:
+    first, second = read_people_file(b"email\nada@lab.example\nADA@lab.example\n")
+    assert not first.faults
+    assert "row 2 already" in second.faults["email"]
