@@ -97,6 +97,12 @@ def limits_in(actor: Actor, project: Project | None = None) -> tuple[LimitState,
     return effective(scopes_of(scope_ids(actor, project).keys()))
 
 
+def scopes_of_person(user: User, project: Project | None = None) -> list[Scope]:
+    """Whose limits hold for what `user` does in `project`, without a token. One query."""
+    domain_id = project.domain_id if project else user.domain_id
+    return scopes_of(ScopeIds(domain_id, project.pk if project else None, user.pk).keys())
+
+
 def limit_exceeded(states: Collection[LimitState]) -> LimitExceeded:
     """The refusal that names all of these limits."""
     fields: dict[str, list[str]] = {}

@@ -205,6 +205,12 @@ def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
     return tuple(tightest[limit] for limit in sorted(tightest, key=_place))
 
 
+def every(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
+    """Each limit of each scope, in the order of Limit, the widest scope first."""
+    states = [_state(scope, limit) for scope in in_order(scopes) for limit in scope.limits]
+    return tuple(sorted(states, key=lambda state: _place(state.limit)))
+
+
 def ceiling(scopes: Iterable[Scope], limit: Limit) -> int | None:
     """The smallest value of a limit that is of each request by itself; None if nobody sets it."""
     return min((scope.limits[limit] for scope in scopes if limit in scope.limits), default=None)

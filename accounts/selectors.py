@@ -267,6 +267,23 @@ def usable_projects(actor: Actor) -> QuerySet[Project]:
     )
 
 
+def projects_in_common(actor: Actor, user: User) -> QuerySet[Project]:
+    """Those in which `user` may start sessions and which `actor` knows, by name."""
+    usable = known_projects(actor).filter(is_active=True, domain__is_active=True, domain_id=user.domain_id)
+    return usable.filter(pk__in=Membership.objects.filter(user=user).values("project_id")).order_by("name")
+
+
+def project_in_common(actor: Actor, user: User, name: str) -> Project:
+    """The one of them with this name. Raises NotFound."""
+    project = projects_in_common(actor, user).filter(name=name).first()
+    if project is None:
+        sentence = _("{person} is in no project {name} that you may see.").format(
+            person=user.email, name=quoted(name, 64)
+        )
+        raise NotFound(sentence, fields={"project": [sentence]})
+    return project
+
+
 def projects_of(user: User) -> list[Project]:
     """The usable projects of who is signed in, each with `own_role`, by name. One query in the life of `user`."""
     kept: list[Project] | None = getattr(user, "kept_projects", None)

@@ -1,4 +1,4 @@
-"""REST of one's own limits."""
+"""REST of limits: one's own, and those of people whom one looks after."""
 
 from typing import Any
 
@@ -9,14 +9,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.limits import limits_in
-from accounts.selectors import access_usable_project
+from accounts.limits import scope_ids, scopes_of, scopes_of_person
+from accounts.quota import Scope, effective, every
+from accounts.selectors import access_usable_project, person_with_address, project_in_common
+from common.actors import Actor
 from common.api import ErrorOut, LimitOut, actor_of, asked_once
 
 
-class OwnLimitsOut(serializers.Serializer[Any]):
+class EffectiveLimitsOut(serializers.Serializer[Any]):
+    user = serializers.CharField(allow_blank=True, help_text="As asked for; empty: you.")
     project = serializers.CharField(allow_blank=True)
-    limits = LimitOut(many=True)
+    limits = LimitOut(many=True, help_text="Of each limit the one that leaves least.")
+    levels = LimitOut(many=True, help_text="Each limit at each level.")
 
 
 class LimitListView(APIView):
@@ -24,16 +28,30 @@ class LimitListView(APIView):
         operation_id="list_limits",
         parameters=[
             OpenApiParameter(
+                "user",
+                OpenApiTypes.STR,
+                description="The e-mail of somebody whom you may see; you, if not given.",
+            ),
+            OpenApiParameter(
                 "project",
                 OpenApiTypes.STR,
-                description="One of your projects; without it, what holds in all of them.",
-            )
+                description="One of the person's projects; without it, what holds in all of them.",
+            ),
         ],
-        responses={200: OwnLimitsOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},
+        responses={200: EffectiveLimitsOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},
     )
     def get(self, request: Request) -> Response:
-        """What you may use: for each limit the one that leaves you least, who sets it, and what is used and left of it. What
-        is not in the list is unlimited."""
-        actor, name = actor_of(request), asked_once(request, "project")
+        """What you, or somebody whom you look after, may use: for each limit the one that leaves least, who sets it, and
+        what is used and left of it; then each limit at each level. What is not in the list is unlimited."""
+        email, name = asked_once(request, "user"), asked_once(request, "project")
+        scopes = _scopes(actor_of(request), email, name)
+        body = {"user": email, "project": name, "limits": effective(scopes), "levels": every(scopes)}
+        return Response(EffectiveLimitsOut(body).data)
+
+
+def _scopes(actor: Actor, email: str, name: str) -> list[Scope]:
+    if not email:
         project = access_usable_project(actor, name) if name else None
-        return Response(OwnLimitsOut({"project": name, "limits": limits_in(actor, project)}).data)
+        return scopes_of(scope_ids(actor, project).keys())
+    user = person_with_address(actor, email, field="user")
+    return scopes_of_person(user, project_in_common(actor, user, name) if name else None)

@@ -1,9 +1,10 @@
-"""One's own limits as the profile page shows them."""
+"""Limits as pages show them: one's own in the profile, those of others to who looks after them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from accounts.limits import limits_in
-from accounts.quota import CEILINGS, LimitState, format_limit, kind_of
+from accounts.quota import CEILINGS, LimitState, Scope, effective, every, format_limit, kind_of
 from accounts.selectors import usable_projects
 from common.actors import Actor
 from common.looks import Tone
@@ -16,6 +17,19 @@ def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
     projects = list(usable_projects(actor).order_by("name"))
     project = next((each for each in projects if each.name == chosen), projects[0] if projects else None)
     return {"project": project, "rows": [_row(state) for state in limits_in(actor, project)]}
+
+
+def limit_rows(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
+    """Each limit of each of these scopes; `counts` is true of the one that leaves least."""
+    tightest = {(state.limit, state.level, state.scope) for state in effective(scopes)}
+    return [
+        {
+            **_row(state),
+            "who": state.scope_name,
+            "counts": (state.limit, state.level, state.scope) in tightest,
+        }
+        for state in every(scopes)
+    ]
 
 
 def _row(state: LimitState) -> dict[str, Any]:

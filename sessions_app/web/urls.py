@@ -1,6 +1,6 @@
 from django.urls import path
 
-from sessions_app.web import bulk, detail, launcher, lists
+from sessions_app.web import bulk, detail, launcher, lists, person_limits
 
 urlpatterns = [
     path("", lists.session_list, name="session-list"),
@@ -10,6 +10,7 @@ urlpatterns = [
     path("new/", launcher.launcher, name="session-new"),
     path("new/summary/", launcher.launch_summary, name="session-summary"),
     path("quick-start/", launcher.quick_start, name="session-quick-start"),
+    path("people/<int:user_id>/limits/", person_limits.person_limits, name="person-limits"),
     path("<uuid:session_id>/", detail.session_detail, name="session-detail"),
     path("<uuid:session_id>/terminal/", detail.session_terminal, name="session-terminal"),
     path("<uuid:session_id>/log/", detail.session_log, name="session-log"),

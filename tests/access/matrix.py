@@ -58,6 +58,7 @@ GET    session-new                         in         200        200        200 
 POST   session-new                         in         422        422        302        302        302        422        422        422        422  launcher
 POST   session-summary                     in         200        200        200        200        200        200        200        200        200  launcher
 POST   session-quick-start                 in         404        404        302        302        302        404        404        404        404  image
+GET    person-limits                       in         404        404        404        200        200        200        200        200        200
 GET    session-detail                      in         404        404        404        200        200        200        200        200        200
 GET    session-terminal                    in         404        404        404        200        403        403        403        403        403
 GET    session-log                         in         404        404        404        200        200        200        200        403        403

@@ -62,4 +62,9 @@ def pages_of_session(session: dict[str, Any]) -> tuple[str, ...]:
 def pages_of_people(users: list[dict[str, Any]], projects: list[dict[str, Any]]) -> tuple[str, ...]:
     """Of one who may be closed, and of a project."""
     user = next(each for each in users if each["role"] == "user")
-    return (f"/people/{user['id']}/", f"/people/{user['id']}/close/", f"/projects/{projects[0]['id']}/")
+    return (
+        f"/sessions/people/{user['id']}/limits/",
+        f"/people/{user['id']}/",
+        f"/people/{user['id']}/close/",
+        f"/projects/{projects[0]['id']}/",
+    )

@@ -55,9 +55,11 @@ class Client:
         """Whom the token belongs to. Raises NotSignedIn."""
         return decode(Person, self.transport.get_json("me/"))
 
-    def limits(self, *, project: str = "") -> Limits:
-        """What you may use in that project; without one, what holds in all. Raises NotFound."""
-        return decode(Limits, self.transport.get_json("limits/", project=project or None))
+    def limits(self, *, project: str = "", user: str = "") -> Limits:
+        """What you may use in that project; without one, what holds in all. Of somebody whom you look after, by e-mail.
+        Raises NotFound."""
+        found = self.transport.get_json("limits/", project=project or None, user=user or None)
+        return decode(Limits, found)
 
     def projects(self) -> Iterator[Project]:
         return iterate(self.transport, "projects/", Project)

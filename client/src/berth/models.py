@@ -119,10 +119,12 @@ class Limit(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Record):
-    """What is not named is unlimited."""
+    """What is not named is unlimited. `limits` are the tightest of all `levels`."""
 
     project: str = ""
+    user: str = ""
     limits: tuple[Limit, ...] = ()
+    levels: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

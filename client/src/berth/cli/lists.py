@@ -99,10 +99,14 @@ def limits(
             show_default=False,
         ),
     ] = "",
+    user: Annotated[
+        str, typer.Option("--user", help="Of somebody whom you look after, by e-mail.", show_default=False)
+    ] = "",
+    with_all: Annotated[bool, typer.Option("--all", help="Of each level, not only the tightest.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """What you may use, and what is left of it: the tightest of the limits of domain, project, account and token."""
-    found = client_of(context).limits(project=project)
+    found = client_of(context).limits(project=project, user=user)
     if as_json:
         show_json(found)
         return
@@ -113,7 +117,7 @@ def limits(
             f"{one.level} {one.scope}",
             one.policy,
         )
-        for one in found.limits
+        for one in (found.levels if with_all else found.limits)
     ]
     show_table(("limit", "most", "used", "left", "set by", "policy"), rows, empty="Nothing is limited.")
 
