@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Value
 from django.utils.translation import gettext as _
 
 from accounts import authority
@@ -121,13 +121,19 @@ def assignable_policies(actor: Actor, level: Level, domain_id: int) -> QuerySet[
 
 
 def use_counts(actor: Actor, policies: Iterable[ResourcePolicy]) -> dict[int, dict[Level, int]]:
-    """How many of each level these policies limit, by their ids; of other domains none is counted. 4 queries, any number."""
+    """How many of each level these policies limit, by their ids; of other domains none is counted. One query, any number."""
     ids = [policy.pk for policy in policies]
     counts: dict[int, dict[Level, int]] = {pk: dict.fromkeys(Level, 0) for pk in ids}
-    for level in MODELS:
-        rows = _seen(actor, level).filter(policy_id__in=ids).order_by().values_list("policy_id")
-        for policy_id, count in rows.annotate(count=Count("pk")):
-            counts[policy_id][level] = count
+    first, *others = (
+        _seen(actor, level)
+        .filter(policy_id__in=ids)
+        .order_by()
+        .values_list(Value(level.value), "policy_id")
+        .annotate(count=Count("pk"))
+        for level in MODELS
+    )
+    for level, policy_id, count in first.union(*others, all=True):
+        counts[policy_id][Level(level)] = count
     return counts
 
 

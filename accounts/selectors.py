@@ -52,8 +52,13 @@ def user_of(actor: Actor, *, is_locked: bool = False) -> User:
 
 def overseen_domain_id(actor: Actor) -> int | None:
     """The domain that this actor sees whole, as its admin or monitor, else None. One query."""
+    return overseen_domain_ids(actor).first()
+
+
+def overseen_domain_ids(actor: Actor) -> QuerySet[User, int]:
+    """The same as a subquery: none or one."""
     overseers = User.objects.filter(pk=_key(actor.user_id), is_active=True, role__in=OVERSEERS_OF_DOMAIN)
-    return overseers.values_list("domain_id", flat=True).first()
+    return overseers.values_list("domain_id", flat=True)
 
 
 def looks_after_others(actor: Actor) -> bool:
@@ -77,29 +82,28 @@ def visible_projects(actor: Actor) -> QuerySet[Project]:
     projects = Project.objects.select_related("domain").filter(is_active=True, domain__is_active=True)
     if sees_everything(actor):
         return projects
-    own = projects.filter(domain_id=_key(actor.domain_id))
-    if overseen_domain_id(actor) is not None:
-        return own
-    return own.filter(pk__in=Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id"))
+    own = Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id")
+    is_seen = Q(pk__in=own) | Q(domain_id__in=overseen_domain_ids(actor))
+    return projects.filter(is_seen, domain_id=_key(actor.domain_id))
 
 
 def standing_of(actor: Actor) -> Standing:
-    """What the actor is now, whatever the request still believed. 2 queries; none for Berth itself."""
+    """What the actor is now, whatever the request still believed. One query; none for Berth itself."""
     if actor.is_system:
         return Standing(role=Role.SUPERADMIN)
     people = User.objects.filter(pk=_key(actor.user_id), is_active=True, domain__is_active=True)
-    found = people.values_list("role", "domain_id").first()
-    if found is None:
+    its = ("memberships__project_id", "memberships__role", "memberships__project__domain_id")
+    rows = list(people.values_list("role", "domain_id", *its))  # one without projects where there are none
+    if not rows:
         return Standing()
-    role, domain_id = found
-    memberships = Membership.objects.filter(user_id=_key(actor.user_id), project__domain_id=domain_id)
-    rows = list(memberships.values_list("project_id", "role"))
+    role, domain_id, *_its = rows[0]
+    near = [(project_id, own) for *_who, project_id, own, home in rows if home == domain_id]
     return Standing(
         user_id=_key(actor.user_id),
         role=Role(role),
         domain_id=domain_id,
-        project_ids=frozenset(project_id for project_id, _role in rows),
-        administered_ids=frozenset(project_id for project_id, its in rows if its == ProjectRole.ADMIN),
+        project_ids=frozenset(project_id for project_id, _own in near),
+        administered_ids=frozenset(project_id for project_id, own in near if own == ProjectRole.ADMIN),
     )
 
 
@@ -114,7 +118,7 @@ def overseen_projects(actor: Actor) -> QuerySet[Project]:
     projects = Project.objects.select_related("domain")
     if sees_everything(actor):
         return projects
-    is_overseen = Q(domain_id=overseen_domain_id(actor)) | Q(pk__in=administered_project_ids(actor))
+    is_overseen = Q(domain_id__in=overseen_domain_ids(actor)) | Q(pk__in=administered_project_ids(actor))
     return projects.filter(is_overseen, domain_id=_key(actor.domain_id))
 
 
@@ -138,7 +142,8 @@ def visible_users(actor: Actor) -> QuerySet[User]:
     if sees_everything(actor):
         return people
     members = Membership.objects.filter(project_id__in=administered_project_ids(actor)).values("user_id")
-    is_seen = Q(pk=_key(actor.user_id)) | Q(pk__in=members) | Q(domain_id=overseen_domain_id(actor))
+    is_overseen = Q(domain_id__in=overseen_domain_ids(actor))
+    is_seen = Q(pk=_key(actor.user_id)) | Q(pk__in=members) | is_overseen
     return people.filter(is_seen, domain_id=_key(actor.domain_id))
 
 
@@ -148,12 +153,12 @@ def known_memberships(actor: Actor) -> QuerySet[Membership]:
     if sees_everything(actor):
         return memberships
     own = Membership.objects.filter(user_id=_key(actor.user_id)).values("project_id")
-    is_known = Q(project_id__in=own) | Q(project__domain_id=overseen_domain_id(actor))
+    is_known = Q(project_id__in=own) | Q(project__domain_id__in=overseen_domain_ids(actor))
     return memberships.filter(is_known)
 
 
 def with_projects(actor: Actor, people: QuerySet[User]) -> QuerySet[User]:
-    """With the memberships that the actor knows and their projects, in at most 2 queries more."""
+    """With the memberships that the actor knows and their projects, in 1 query more."""
     return people.prefetch_related(Prefetch("memberships", known_memberships(actor)))
 
 

@@ -110,7 +110,7 @@ class ComputeSession(models.Model):
     objects: ClassVar[Any] = ComputeSessionQuerySet.as_manager()
 
     class Meta:
-        ordering = ("-created_at", "id")
+        ordering = ("-created_at", "-id")
         constraints = (
             models.CheckConstraint(
                 condition=Q(status__in=[status.value for status in Status]), name="session_status_is_known"
@@ -145,7 +145,8 @@ class ComputeSession(models.Model):
                 condition=Q(stops_at__isnull=False, ended_at__isnull=True),
                 name="session_stops",
             ),
-            models.Index(fields=("-created_at", "id"), name="session_newest"),
+            models.Index(fields=("-created_at", "-id"), include=("ended_at", "name"), name="session_list"),
+            models.Index(fields=("-ended_at", "-id"), condition=~Q(ended_at=None), name="session_ended"),
             models.Index(fields=("owner", "-created_at"), name="session_owner"),
             models.Index(fields=("project", "-created_at"), name="session_project"),
         )

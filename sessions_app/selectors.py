@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from accounts.logins import standing_memberships
-from accounts.selectors import administered_project_ids, overseen_domain_id, sees_everything
+from accounts.selectors import administered_project_ids, overseen_domain_ids, sees_everything
 from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.looks import look_of
@@ -42,7 +42,7 @@ def visible_sessions(actor: Actor) -> ComputeSessionQuerySet:
     return sessions.filter(
         Q(owner_id=actor.user_id)
         | Q(project_id__in=administered_project_ids(actor))
-        | Q(domain_id=overseen_domain_id(actor))
+        | Q(domain_id__in=overseen_domain_ids(actor))
     )
 
 

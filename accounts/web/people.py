@@ -38,7 +38,7 @@ from common.bulk import chosen_numbers, do_each, done_count
 from common.errors import BerthError
 from common.exports import csv_response
 from common.idempotency import once_a_form
-from common.tables import Column, Filter, Listing, Tab, Table, declare
+from common.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
 
 IS_OPEN, IS_CLOSED = Q(is_active=True), Q(is_active=False)
 TABLE = declare(
@@ -81,8 +81,9 @@ def people_list(request: HttpRequest) -> HttpResponse:
     listing = _listing(request, actor)
     listing.choices = {
         "role": [(role.value, _(title)) for role, title in ROLE_TITLES.items()],
-        "project": [(name, name) for name in _names(known_projects(actor).order_by("name"))],
-        "domain": [(name, name) for name in _names(visible_domains(actor))],
+        **choices_of(
+            project=(known_projects(actor), "name", "name"), domain=(visible_domains(actor), "name", "name")
+        ),
     }
     page = listing.page(visible_users(actor), partial(with_projects, actor))
     standing = standing_of(actor)

@@ -62,7 +62,10 @@ _PAGES = {Level.DOMAIN: "domain", Level.PROJECT: "project", Level.USER: "person"
 @require_GET
 @login_required
 def policy_list(request: HttpRequest) -> HttpResponse:
-    actor = _governor(request)
+    actor = administrator(request)
+    allowed = _actions(actor)
+    if Action.VIEW not in allowed:
+        raise nothing_here()
     listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
     names = visible_domains(actor).values_list("name", flat=True)
     listing.choices = {"domain": [(name, name) for name in names]}
@@ -73,7 +76,7 @@ def policy_list(request: HttpRequest) -> HttpResponse:
         for policy in page
     ]
     context = {"listing": listing, "columns": listing.columns, "page": page, "rows": rows}
-    context["can_create"] = Action.CREATE in _actions(actor)
+    context["can_create"] = Action.CREATE in allowed
     return render(request, "accounts/policies.html", context)
 
 

@@ -1,5 +1,7 @@
 """The pages of projects with their members, and of domains."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -66,17 +68,19 @@ TABLE = declare(
 def project_list(request: HttpRequest) -> HttpResponse:
     """The projects that one manages or watches; POST makes one."""
     actor = administrator(request)
-    domains = list(visible_domains(actor).filter(is_active=True).values_list("name", flat=True))
-    form = NewProjectForm(request.POST if request.method == "POST" else None, domains=domains)
+    domains = list(visible_domains(actor).values_list("name", "is_active"))
+    in_use = [name for name, is_active in domains if is_active]
+    form = NewProjectForm(request.POST if request.method == "POST" else None, domains=in_use)
+    show = partial(_list_page, request, actor, form, [name for name, _is_active in domains])
     if request.method != "POST" or not form.is_valid():
-        return _list_page(request, actor, form, status=422 if request.method == "POST" else 200)
+        return show(status=422 if request.method == "POST" else 200)
     wanted = dict(form.cleaned_data)
     try:
         domain = domain_named(actor, wanted.pop("domain", ""))
         project = services.create_project(actor=actor, domain=domain, **wanted)
     except BerthError as refusal:
         mark(form, refusal)
-        return _list_page(request, actor, form, status=422)
+        return show(status=422)
     messages.success(request, _("The project “{name}” is ready. Add its members.").format(name=project.name))
     return redirect("project", project.pk)
 
@@ -178,13 +182,12 @@ def purge_project(request: HttpRequest, project_id: int) -> HttpResponse:
 
 
 def _list_page(
-    request: HttpRequest, actor: Actor, form: NewProjectForm, *, status: int = 200
+    request: HttpRequest, actor: Actor, form: NewProjectForm, domains: Sequence[str], *, status: int = 200
 ) -> HttpResponse:
     without = () if sees_everything(actor) else ("domain",)
     listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name), without=without)
     if not without:
-        names = visible_domains(actor).values_list("name", flat=True)
-        listing.choices = {"domain": [(name, name) for name in names]}
+        listing.choices = {"domain": [(name, name) for name in domains]}
     page = listing.page(overseen_projects(actor), _with_counts)
     standing = standing_of(actor)
     may_add = Action.CREATE in authority.on_project(standing, project_id=0, domain_id=standing.domain_id)

@@ -22,6 +22,7 @@ SETTINGS = {
     "max_connections": "100",
     "shared_buffers": "32MB",
     "maintenance_work_mem": "32MB",
+    "random_page_cost": "1.1",  # of no rotating disk: or lists would read whole tables rather than their index
     "max_wal_size": "256MB",
     "wal_level": "minimal",
     "max_wal_senders": "0",

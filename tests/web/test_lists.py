@@ -89,7 +89,7 @@ def test_agents_are_sorted_by_how_full_they_are(cluster: Cluster, superadmin: Cl
     add_agent(cluster, "full", cpu=1000, used=1000)
     AgentSlot.objects.filter(agent=add_agent(cluster, "nothing"), slot_name="cpu").update(capacity=0)
 
-    assert strong_in(text_of(superadmin, "/agents/?sort=-cpu")) == ["full", "half", "empty", "nothing"]
+    assert strong_in(text_of(superadmin, "/agents/?sort=-cpu")) == ["full", "half", "nothing", "empty"]
     assert strong_in(text_of(superadmin, "/agents/?sort=cpu")) == ["empty", "nothing", "half", "full"]
 
 

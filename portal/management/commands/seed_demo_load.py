@@ -5,19 +5,20 @@ that machines do not answer and that containers are gone, and says so.
 """
 
 import random
-import uuid
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib.auth.hashers import make_password
 from django.core.management import BaseCommand, CommandError
-from django.db import transaction
+from django.db import connection, transaction
 
-from accounts.models import Domain, Project, User
+from accounts.limits import default_policy
+from accounts.models import Domain, Membership, Project, User
 from accounts.roles import Role
-from accounts.services import add_member, create_domain, create_project, create_user
+from accounts.services import create_domain
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common import clock
@@ -35,10 +36,10 @@ OURS = "@berth.example"
 """People with such addresses are made by bin/up and by this command; all others are real."""
 GIB = 2**30
 SEED = 20
-PEOPLE, PROJECTS, GROUPS, IMAGES = 40, 5, 4, 12
+GROUPS, IMAGES = 4, 12
+MADE = ("people", "projects", "agents", "sessions", "history", "folders", "audit")
 LIVE_OF_100 = 10
 MOST_ON_ONE = 50
-PASSWORD_LENGTH = 24
 ENDS = (Reason.USER_REQUESTED, Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason.AGENT_LOST)
 LIVE_STATUSES = (*[Status.RUNNING] * 7, Status.PENDING, Status.STARTING, Status.TERMINATING)
 LIVE_REASONS = {
@@ -73,7 +74,10 @@ class Command(BaseCommand):
     help = "Fill this portal with rows of a busy one. Refuses where there are real people."
 
     def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
-        parser.add_argument("--sessions", type=int, default=10_000)
+        parser.add_argument("--people", type=int, default=40)
+        parser.add_argument("--projects", type=int, default=5)
+        parser.add_argument("--sessions", type=int, default=10_000, help="one in ten of them alive")
+        parser.add_argument("--history", type=int, default=0, help="further sessions that have ended")
         parser.add_argument("--agents", type=int, default=1_000)
         parser.add_argument("--folders", type=int, default=2_000)
         parser.add_argument("--audit", type=int, default=100_000, help="lines of the access log")
@@ -89,21 +93,25 @@ class Command(BaseCommand):
             raise CommandError(
                 f"Ask for at most {MOST_ON_ONE} sessions a machine, or the live ones do not fit."
             )
+        if min(options["people"], options["projects"]) < 1:
+            raise CommandError("Ask for at least one person and one project: sessions belong to them.")
+        with connection.cursor() as cursor:
+            # Each batch by itself: all references at the end take longer than one waits for an answer.
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         chance = random.Random(SEED)  # noqa: S311 -- the same rows each time
-        stock = _make_stock(options["agents"])
-        _make_sessions(stock, options["sessions"], chance)
+        stock = _make_stock(options["people"], options["projects"], options["agents"])
+        _make_sessions(stock, options["sessions"], options["history"], chance)
         _make_folders(stock, options["folders"], chance)
         make_audit(stock.people, options["audit"], chance)
-        made = ", ".join(f"{options[name]} {name}" for name in ("agents", "sessions", "folders"))
+        made = ", ".join(f"{options[name]} {name}" for name in MADE)
         self.stdout.write(f"Made {made} in the domain “{DOMAIN}”.")
 
 
-def _make_stock(agent_count: int) -> Stock:
+def _make_stock(people_count: int, project_count: int, agent_count: int) -> Stock:
     domain = create_domain(actor=SYSTEM, name=DOMAIN, title="Load")
-    projects = [
-        create_project(actor=SYSTEM, domain=domain, name=f"load-{number}") for number in range(PROJECTS)
-    ]
-    people = [_make_person(domain, projects[number % PROJECTS], number) for number in range(PEOPLE)]
+    projects = Project.objects.bulk_create(
+        Project(domain=domain, name=f"load-{number}") for number in range(project_count)
+    )
     groups = [ResourceGroup.objects.create(name=f"load-{number}") for number in range(GROUPS)]
     images = ContainerImage.objects.bulk_create(
         ContainerImage(
@@ -114,16 +122,34 @@ def _make_stock(agent_count: int) -> Stock:
         )
         for number in range(IMAGES)
     )
+    people = _make_people(people_count, domain, projects)
     return Stock(domain, projects, people, groups, images, _make_agents(agent_count, groups, images))
 
 
-def _make_person(domain: Domain, project: Project, number: int) -> User:
-    password = uuid.uuid4().hex[:PASSWORD_LENGTH]
-    person = create_user(
-        actor=SYSTEM, email=f"load-{number}{OURS}", password=password, domain=domain, role=Role.USER
+def _make_people(count: int, domain: Domain, projects: Sequence[Project]) -> list[User]:
+    """Nobody can sign in as one of them."""
+    nobody_knows, policy = make_password(None), default_policy()
+    people: list[User] = User.objects.bulk_create(
+        [
+            User(
+                email=f"load-{number}{OURS}",
+                password=nobody_knows,
+                domain=domain,
+                role=Role.USER.value,
+                policy=policy,
+            )
+            for number in range(count)
+        ],
+        batch_size=2000,
     )
-    add_member(actor=SYSTEM, project=project, user=person)
-    return person
+    Membership.objects.bulk_create(
+        (
+            Membership(user=person, project=projects[number % len(projects)])
+            for number, person in enumerate(people)
+        ),
+        batch_size=2000,
+    )
+    return people
 
 
 def _make_agents(
@@ -154,9 +180,10 @@ def _make_agents(
     return agents
 
 
-def _make_sessions(stock: Stock, count: int, chance: random.Random) -> None:
+def _make_sessions(stock: Stock, count: int, history: int, chance: random.Random) -> None:
     now = clock.now()
-    sessions = [_session(stock, number, chance, now) for number in range(count)]
+    lives = [chance.randrange(100) < LIVE_OF_100 for _ in range(count)] + [False] * history
+    sessions = [_session(stock, number, chance, now, is_live) for number, is_live in enumerate(lives)]
     ComputeSession.objects.bulk_create(sessions, batch_size=2000)
     in_use = [agent for agent in stock.agents if agent.state != AgentState.RETIRED.value]
     usable: Sequence[Agent | None] = in_use or [None]
@@ -184,13 +211,14 @@ def _make_sessions(stock: Stock, count: int, chance: random.Random) -> None:
     )
 
 
-def _session(stock: Stock, number: int, chance: random.Random, now: datetime) -> ComputeSession:
-    is_live = chance.randrange(100) < LIVE_OF_100
+def _session(
+    stock: Stock, number: int, chance: random.Random, now: datetime, is_live: bool
+) -> ComputeSession:
     status = chance.choice(LIVE_STATUSES) if is_live else Status.TERMINATED
     reason = LIVE_REASONS[status] if is_live else chance.choice(ENDS)
     if reason is Reason.AGENT_LOST:
         status = Status.ERROR
-    owner_number = chance.randrange(PEOPLE)
+    owner_number = chance.randrange(len(stock.people))
     image = chance.choice(stock.images)
     created_at = now - timedelta(seconds=chance.randrange(60, 90 * 24 * 3600))
     ended_at = None if is_live else created_at + timedelta(seconds=chance.randrange(1, 7200))
@@ -198,7 +226,7 @@ def _session(stock: Stock, number: int, chance: random.Random, now: datetime) ->
         name=f"{chance.choice(WORDS)}-{number}",
         type="batch" if chance.randrange(3) == 0 else "interactive",
         owner=stock.people[owner_number],
-        project=stock.projects[owner_number % PROJECTS],
+        project=stock.projects[owner_number % len(stock.projects)],
         domain=stock.domain,
         resource_group=chance.choice(stock.groups),
         image=image,
@@ -232,14 +260,14 @@ def _make_folders(stock: Stock, count: int, chance: random.Random) -> None:
     host = StorageHost.objects.create(name="load", config={"root": "load"}, is_active=False)
     folders = []
     for number in range(count):
-        owner_number = number % PEOPLE
+        owner_number = number % len(stock.people)
         is_shared = chance.randrange(5) == 0
         folders.append(
             VFolder(
                 name=f"{chance.choice(WORDS)}-{number}",
                 domain=stock.domain,
                 owner=None if is_shared else stock.people[owner_number],
-                project=stock.projects[owner_number % PROJECTS] if is_shared else None,
+                project=stock.projects[owner_number % len(stock.projects)] if is_shared else None,
                 creator=stock.people[owner_number],
                 host=host,
             )
