@@ -49,6 +49,10 @@ class SampleForm(forms.Form):
     name = forms.CharField(help_text="Letters, digits and dashes.")
     memory = forms.CharField()
     kind = forms.ChoiceField(choices=[("interactive", "Interactive"), ("batch", "Batch")])
+    network = forms.ChoiceField(
+        choices=[("open", "The whole internet"), ("closed", "None but its folders")],
+        widget=forms.RadioSelect(attrs={"class": "form-check-input"}),
+    )
     note = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), required=False)
     is_readonly = forms.BooleanField(label="Mount read-only", required=False)
 
@@ -94,7 +98,7 @@ def sample_context(page_number: str) -> dict[str, Any]:
             {"label": ""},
         ],
         "page": Paginator(_rows(), 8).get_page(page_number),
-        "form": SampleForm({"name": "train", "memory": "lots", "kind": "batch"}),
+        "form": SampleForm({"name": "train", "memory": "lots", "kind": "batch", "network": "open"}),
         "ways": _ways(),
         "affected": ["12 files, 3.4 GiB", "1 session that mounts it: train"],
         "listing": _listing(),

@@ -1,4 +1,5 @@
 // What each page of the portal runs: htmx and the modules that keep the frame alive.
+import { startAskingAgain } from "./ask_again.js";
 import { startCopyFields } from "./copy.js";
 import { startDrawer } from "./drawer.js";
 import { startHtmx } from "./fragments.js";
@@ -22,3 +23,4 @@ startPalette();
 startShortcuts();
 startDrawer();
 startLive(document.body.dataset);
+startAskingAgain();

@@ -83,7 +83,8 @@ def test_what_does_not_answer_is_asked_again_by_the_page_itself() -> None:
     page = text_of(error_pages.error_page(asked_by(None), Unavailable("The engine does not answer.")))
     sent = text_of(error_pages.error_page(asked_by(None, method="POST"), Unavailable("No answer.")))
 
-    assert '<meta http-equiv="refresh" content="10">' in page
+    assert '<noscript><meta http-equiv="refresh" content="10"></noscript>' in page
+    assert 'data-ask-again-s="10"' in page
     assert 'href="/somewhere/?tab=ended"' in page
     assert "refresh" not in sent
 
