@@ -186,3 +186,15 @@ class PeopleFileForm(forms.Form):
         label=gettext_lazy("CSV file"),
         widget=forms.FileInput(attrs={"accept": ".csv,text/csv", "class": "form-control"}),
     )
+
+
+class BulkChangeForm(forms.Form):
+    change = forms.ChoiceField(label=gettext_lazy("What shall change"))
+
+    def __init__(
+        self, data: object = None, *, choices: Sequence[tuple[str, Sequence[tuple[str, str]]]]
+    ) -> None:
+        super().__init__(data)  # type: ignore[arg-type]
+        field = self.fields["change"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("Choose one")), *((group, options) for group, options in choices if options)]

@@ -9,6 +9,7 @@ from accounts.web import (
     invitations,
     languages,
     people,
+    people_bulk,
     people_import,
     person,
     policies,
@@ -32,6 +33,7 @@ urlpatterns = [
         "people/import/<int:import_id>/report.csv", people_import.import_report, name="people-import-report"
     ),
     path("people/import/<int:import_id>/links.csv", people_import.import_links, name="people-import-links"),
+    path("people/edit/", people_bulk.edit_many, name="people-edit-many"),
     path("people/close/", people.close_many, name="people-close-many"),
     path("people/invitations/", invitations.invitation_list, name="invitations"),
     path(

@@ -89,6 +89,7 @@ GET    people-import                       in         404        404        404 
 POST   people-import-start                 in         404        404        404        404        404        302        404        404        404
 GET    people-import-report                in         404        404        404        404        404        200        404        404        404
 POST   people-import-links                 in         404        404        404        404        404        200        404        404        404
+POST   people-edit-many                    in         200        404        404        404        404        200        200        404        404  people
 POST   people-close-many                   in         200        404        404        404        200        200        200        200        200  people
 GET    person                              in         404        404        404        404        200        200        200        200        200
 POST   person                              in         404        404        404        404        403        302        302        403        403  person-change

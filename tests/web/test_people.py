@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts import offboarding, services
 from accounts.models import Domain, Membership, Project, User
 from accounts.offboarding import continue_offboardings
+from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from common.actors import SYSTEM
 from tests.conftest import People
@@ -289,3 +290,45 @@ def test_lists_of_nothing_say_so(browser_of: BrowserOf) -> None:
     assert "No domain matches" in words(superadmin.get("/domains/", {"q": "zzz"}))
     project = make_project(domain)
     assert "No members yet" in words(superadmin.get(f"/projects/{project.pk}/"))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence", "done", "inverse"),
+    [
+        ("role:domain_monitor", "The role is now: Domain monitor.", 2, "role:user"),
+        ("join:{project}", "Is in the project", 3, "leave:{project}"),
+        ("policy:{policy}", "The policy is now: tight.", 2, "policy:{usual}"),
+    ],
+)
+def test_many_people_are_changed_with_a_way_back(
+    people: People, browser_of: BrowserOf, change: str, sentence: str, done: int, inverse: str
+) -> None:
+    policy = ResourcePolicy.objects.create(name="tight", domain=people.domain)
+    chosen = [make_user(domain=people.domain) for _ in range(2)]
+    known = {"project": people.project.pk, "policy": policy.pk, "usual": chosen[0].policy_id}
+    browser = browser_of(people.domain_admin)
+    asked: dict[str, Any] = {"person": [person.pk for person in chosen] + [people.superadmin.pk]}
+    assert "Change 3 people" in words(browser.post("/people/edit/", asked))
+    page = words(browser.post("/people/edit/", {**asked, "change": change.format(**known)}))
+    assert f"{done} of 3 changed" in page
+    assert page.count(sentence) == done
+    way_back = inverse.format(**known)
+    assert f'value="{way_back}"' in page
+    back = words(browser.post("/people/edit/", {"person": asked["person"][:2], "change": way_back}))
+    assert "2 of 2 changed" in back
+    again = words(browser.post("/people/edit/", {"person": asked["person"][:2], "change": way_back}))
+    assert "0 of 2 changed" in again
+
+
+def test_nothing_is_changed_that_was_not_offered(people: People, browser_of: BrowserOf) -> None:
+    browser = browser_of(people.domain_admin)
+    for change in ("role:superadmin", "role:monitor", f"join:{make_project().pk}", "policy:0", "x"):
+        asked = {"person": people.member.pk, "change": change}
+        assert browser.post("/people/edit/", asked).status_code == 422, change
+    assert browser.post("/people/edit/", {}).status_code == 302
+    gone = words(browser.post("/people/edit/", {"person": 10**9, "change": "role:user"}))
+    assert "0 of 1 changed" in gone
+    assert (
+        browser_of(people.project_admin).post("/people/edit/", {"person": people.member.pk}).status_code
+        == 404
+    )
