@@ -2,25 +2,31 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.contrib.auth import HASH_SESSION_KEY
 from django.db.models import F, Q, QuerySet
 from django.utils.crypto import constant_time_compare
 
 from accounts import tokens
+from accounts.keypair_selectors import usable_keypair
 from accounts.models import BrowserLogin, KeyPair, Membership, User
-from accounts.selectors import usable_keypair
 from common import clock
 from common.actors import Actor
+
+NOTE_USE_EVERY = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What a request was let in by: a browser session or a keypair of `user_id`."""
+    """What a request was let in by: a browser session or a keypair of `user_id`; of a keypair, the hash of the secret
+    that was shown, and the scope that it must keep ("": none in particular)."""
 
     user_id: int
     session_key: str = ""
     keypair_id: int | None = None
+    secret_hash: str = ""
+    scope: str = ""
 
 
 def login_of(request: object) -> Login:
@@ -28,17 +34,37 @@ def login_of(request: object) -> Login:
     user_id: int = request.user.pk  # type: ignore[attr-defined]
     keypair = getattr(request, "auth", None)
     if keypair is not None:
-        return Login(user_id=user_id, keypair_id=keypair.pk)
+        return login_by(keypair)
     return Login(user_id=user_id, session_key=request.session.session_key or "")  # type: ignore[attr-defined]
+
+
+def login_by(keypair: KeyPair, scope: str = "") -> Login:
+    """Of a keypair that `keypair_of_token` found."""
+    return Login(
+        user_id=keypair.user_id, keypair_id=keypair.pk, secret_hash=keypair.shown_secret_hash, scope=scope
+    )
 
 
 def keypair_of_token(token: str) -> KeyPair | None:
     """The keypair, with its user, that this token opens now. One query."""
     halves = tokens.split_token(token)
     keypair = usable_keypair(halves[0]) if halves else None
-    if halves is None or keypair is None or not tokens.matches(halves[1], keypair.secret_hash):
+    if halves is None or keypair is None:
         return None
+    shown = tokens.hash_secret(halves[1])
+    if not any(constant_time_compare(shown, valid) for valid in _valid_secrets(keypair)):
+        return None
+    keypair.shown_secret_hash = shown
     return keypair
+
+
+def note_use(keypair: KeyPair, ip: str) -> None:
+    """When and from where it was used last; written at most once in NOTE_USE_EVERY, also where many use it at once."""
+    now = clock.now()
+    if keypair.last_used_at is None or now - keypair.last_used_at > NOTE_USE_EVERY:
+        is_due = Q(last_used_at=None) | Q(last_used_at__lt=now - NOTE_USE_EVERY)
+        used = KeyPair.objects.filter(is_due, pk=keypair.pk)
+        used.update(last_used_at=now, last_used_ip=ip or None)
 
 
 def live_logins(logins: Collection[Login]) -> dict[Login, User]:
@@ -48,7 +74,7 @@ def live_logins(logins: Collection[Login]) -> dict[Login, User]:
     """
     users = User.objects.select_related("domain").in_bulk({login.user_id for login in logins})
     sessions = _session_users({login.session_key for login in logins if login.session_key})
-    keypairs = _usable_keypair_ids({login.keypair_id for login in logins if login.keypair_id})
+    keypairs = _usable_keypairs({login.keypair_id for login in logins if login.keypair_id})
     live = {}
     for login in logins:
         user = users.get(login.user_id)
@@ -56,7 +82,8 @@ def live_logins(logins: Collection[Login]) -> dict[Login, User]:
             continue
         user_id, auth_hash = sessions.get(login.session_key, (None, ""))
         has_session = user_id == user.pk and constant_time_compare(auth_hash, user.get_session_auth_hash())
-        if has_session or login.keypair_id in keypairs:
+        keypair = keypairs.get(login.keypair_id or 0)
+        if has_session or (keypair is not None and _still_opens(login, keypair)):
             live[login] = user
     return live
 
@@ -86,7 +113,18 @@ def _session_users(keys: Collection[str]) -> dict[str, tuple[int | None, str]]:
     return {row.session_key: (row.user_id, row.get_decoded().get(HASH_SESSION_KEY, "")) for row in rows}
 
 
-def _usable_keypair_ids(ids: Collection[int]) -> set[int]:
-    usable = KeyPair.objects.filter(pk__in=ids, is_active=True)
-    usable = usable.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
-    return set(usable.values_list("pk", flat=True))
+def _usable_keypairs(ids: Collection[int]) -> dict[int, KeyPair]:
+    usable = KeyPair.objects.filter(is_active=True).filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
+    return usable.in_bulk(ids)
+
+
+def _still_opens(login: Login, keypair: KeyPair) -> bool:
+    has_secret = not login.secret_hash or login.secret_hash in _valid_secrets(keypair)
+    return has_secret and (not login.scope or login.scope in keypair.scopes)
+
+
+def _valid_secrets(keypair: KeyPair) -> tuple[str, ...]:
+    """Hashes of those that it opens to now."""
+    if keypair.old_secret_until is None or keypair.old_secret_until <= clock.now():
+        return (keypair.secret_hash,)
+    return keypair.secret_hash, keypair.old_secret_hash

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import PermissionsMixin
+from django.contrib.postgres.fields import ArrayField
 from django.contrib.sessions.backends.base import SessionBase
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.core.exceptions import ValidationError
@@ -19,6 +20,7 @@ from accounts.people_imports import PeopleImportLine as PeopleImportLine
 from accounts.policies import ResourcePolicy
 from accounts.roles import PROJECT_ROLE_TITLES, ProjectRole, Role
 from common import clock
+from common.scopes import TokenScope
 
 name_validator = RegexValidator(
     r"^[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?$",
@@ -207,6 +209,11 @@ class KeyPair(models.Model):
     name = models.CharField(max_length=60)
     access_key = models.CharField(max_length=24, unique=True)
     secret_hash = models.CharField(max_length=64)
+    old_secret_hash = models.CharField(max_length=64, blank=True, default="")
+    old_secret_until = models.DateTimeField(
+        null=True, help_text="So long the secret before the last rotation works."
+    )
+    scopes = ArrayField(models.CharField(max_length=20), help_text="common.scopes.TokenScope each.")
     is_active = models.BooleanField(default=True)
     policy = models.ForeignKey(
         ResourcePolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="keypairs"
@@ -214,9 +221,23 @@ class KeyPair(models.Model):
     created_at = models.DateTimeField(default=clock.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
+    last_used_ip = models.GenericIPAddressField(null=True, blank=True)
+    shown_secret_hash = ""  # of the secret by which this request came (`logins.keypair_of_token`); no column
 
     class Meta:
         ordering = ("-created_at", "-id")
+        constraints = (
+            models.CheckConstraint(
+                condition=models.Q(scopes__contained_by=[scope.value for scope in TokenScope])
+                & models.Q(scopes__len__gt=0),
+                name="keypair_scopes_are_known",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(old_secret_hash="", old_secret_until=None)
+                | (~models.Q(old_secret_hash="") & models.Q(old_secret_until__isnull=False)),
+                name="keypair_old_secret_has_an_end",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.name} ({self.access_key})"

@@ -1,16 +1,14 @@
 """Reads of people. `visible_*` is the only list source, `access_*` the only single fetch."""
 
 from collections.abc import Collection
-from datetime import datetime
 
 from django.db.models import F, Prefetch, Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts import authority
 from accounts.authority import Action, Actions, Standing
-from accounts.models import Domain, KeyPair, Membership, PeopleImport, Project, User
+from accounts.models import Domain, Membership, PeopleImport, Project, User
 from accounts.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
-from common import clock
 from common.actors import Actor
 from common.errors import NotFound, PermissionDenied
 from common.push import Listener
@@ -340,28 +338,6 @@ def own_memberships(actor: Actor) -> QuerySet[Membership]:
     memberships = Membership.objects.select_related("project").filter(project__is_active=True)
     return memberships.filter(user_id=_key(actor.user_id), project__domain_id=_key(actor.domain_id)).order_by(
         "project__name"
-    )
-
-
-def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:
-    """The actor's own keypairs; nobody sees another's."""
-    return KeyPair.objects.filter(user_id=_key(actor.user_id))
-
-
-def access_keypair(actor: Actor, keypair_id: int) -> KeyPair:
-    keypair = visible_keypairs(actor).filter(pk=keypair_id).first()
-    if keypair is None:
-        raise NotFound(_("There is no such token among yours."))
-    return keypair
-
-
-def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
-    """The keypair with this access key if it, its user and its domain are active and it has not expired. One query."""
-    return (
-        KeyPair.objects.select_related("user", "user__domain")
-        .filter(access_key=access_key, is_active=True, user__is_active=True, user__domain__is_active=True)
-        .filter(Q(expires_at=None) | Q(expires_at__gt=at or clock.now()))
-        .first()
     )
 
 

@@ -1,7 +1,7 @@
 """Writes of people."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
@@ -15,19 +15,15 @@ from guardian.shortcuts import assign_perm
 from accounts import authority, tokens
 from accounts.authority import Action
 from accounts.holdings import tied_by
-from accounts.limits import default_policy, demand_room, own_scope
-from accounts.models import Domain, KeyPair, Membership, Project, SignInLink, User
-from accounts.quota import Limit, hits
+from accounts.limits import default_policy
+from accounts.models import Domain, Membership, Project, SignInLink, User
 from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ROLE_TITLES, ProjectRole, Role
 from accounts.selectors import (
-    access_keypair,
     access_project,
     access_user,
     refusal_about,
     require_superadmin,
     standing_of,
-    user_of,
-    visible_keypairs,
 )
 from common import audit, clock
 from common.actors import Actor
@@ -235,50 +231,6 @@ def _refused_role(role: Role) -> PermissionDenied:
 
 def _refused_person(domain: Domain) -> PermissionDenied:
     return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
-
-
-@transaction.atomic
-def create_keypair(*, actor: Actor, name: str, expires_at: datetime | None = None) -> tuple[KeyPair, str]:
-    """A new keypair of the actor and its token text, which is shown this once.
-
-    One made with a token ends no later than that token.
-    """
-    user = user_of(actor)
-    try:
-        name = tokens.check_token_name(name)
-    except ValueError as error:
-        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
-    if expires_at is not None and expires_at <= clock.now():
-        raise InvalidInput(
-            _("The token would have expired already."), fields={"expires_at": [_("Is in the past.")]}
-        )
-    User.objects.select_for_update().get(pk=user.pk)
-    maker = visible_keypairs(actor).filter(pk=actor.keypair_id or 0).first()
-    if maker is not None and maker.policy_id is not None:
-        raise PermissionDenied(
-            _("A token with a policy of its own makes no tokens: they would not be bound by it."),
-            hint=_("Make it on your profile, or with another token."),
-        )
-    ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
-    demand_room(hits(own_scope(actor), {Limit.KEYPAIRS.value: 1}))
-    secret = tokens.new_secret()
-
-    keypair = KeyPair.objects.create(
-        user=user,
-        name=name,
-        access_key=tokens.new_access_key(),
-        secret_hash=tokens.hash_secret(secret),
-        expires_at=min(ends, default=None),
-    )
-    audit.record(actor=actor, action="accounts.create_keypair", target=keypair)
-    return keypair, f"{keypair.access_key}.{secret}"
-
-
-@transaction.atomic
-def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
-    keypair = access_keypair(actor, keypair_id)
-    audit.record(actor=actor, action="accounts.delete_keypair", target=keypair)
-    keypair.delete()
 
 
 @transaction.atomic

@@ -7,11 +7,16 @@ import base64
 import hashlib
 import re
 import secrets
+from datetime import datetime, timedelta
 
 from common.languages import gettext as _
 from common.texts import check_text
 
 MAX_NAME_LENGTH = 60
+USUAL_LIFE = timedelta(days=90)
+LONGEST_GRACE = timedelta(hours=24)
+# So long before its end its person is told, if it lives at least twice as long.
+WARNED_BEFORE = (timedelta(days=7), timedelta(days=1))
 _TOKEN = re.compile(r"(bk[a-z2-7]{16})\.([A-Za-z0-9_-]{43})")
 
 
@@ -44,3 +49,10 @@ def split_token(token: str) -> tuple[str, str] | None:
     """(access key, secret) of "<access_key>.<secret>", or None if it has another shape."""
     match = _TOKEN.fullmatch(token)
     return (match[1], match[2]) if match else None
+
+
+def warning_due(*, created_at: datetime, expires_at: datetime, now: datetime) -> timedelta | None:
+    """The latest of WARNED_BEFORE that has come for a token which has not ended; None if none has."""
+    left, life = expires_at - now, expires_at - created_at
+    due = [before for before in WARNED_BEFORE if left <= before and life >= 2 * before]
+    return min(due) if due and left > timedelta() else None

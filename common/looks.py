@@ -53,6 +53,9 @@ _LOOKS = {
     "expired": Look("clock-off", gettext_noop("Expired"), Tone.QUIET),
     "revoked": Look("ban", gettext_noop("Revoked"), Tone.QUIET),
     "void": Look("user-off", gettext_noop("Void"), Tone.WARN),
+    # tokens
+    "active": Look("circle-check", gettext_noop("Active"), Tone.GOOD),
+    "off": Look("player-pause", gettext_noop("Switched off"), Tone.WARN),
     # folders, apps
     "ready": Look("circle-check", gettext_noop("Ready"), Tone.GOOD),
     "deleting": Look("loader-2", gettext_noop("Deleting"), Tone.QUIET, turns=True),

@@ -10,6 +10,7 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from common.api import ErrorOut, LimitErrorOut
 from common.errors import LimitExceeded
 from common.idempotency import HEADER
+from common.scopes import in_order, sufficient_scopes
 
 REFUSALS = {
     400: "A value is wrong; `fields` names each.",
@@ -21,6 +22,7 @@ REFUSALS = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     422: "A limit, or the size of the machines, forbids this.",
+    429: "This token sent too many requests in a minute; `Retry-After` says how many seconds to wait.",
     503: "A part that is needed does not answer now; try again.",
 }
 KEY = OpenApiParameter(
@@ -48,6 +50,18 @@ class InputSchema(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
 class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
     """Adds to each operation what it answers when it refuses."""
 
+    def get_description(self) -> str:  # type: ignore[override]
+        """What the method says, and which tokens may."""
+        told: str = super().get_description()  # type: ignore[call-arg]
+        if not self.view.authentication_classes:
+            return told
+        scopes = ", ".join(f"`{name}`" for name in self._scopes())
+        return f"{told}\n\nScopes of which a token needs one: {scopes or 'none would do'}.".lstrip()
+
+    def get_extensions(self) -> dict[str, Any]:
+        is_open = not self.view.authentication_classes
+        return {**super().get_extensions(), **({} if is_open else {"x-token-scopes": self._scopes()})}
+
     def get_override_parameters(self) -> list[Any]:
         return [*super().get_override_parameters(), *([KEY] if self._takes_key() else [])]
 
@@ -66,16 +80,19 @@ class OperationSchema(AutoSchema):  # type: ignore[no-untyped-call]
         declared = getattr(self._handler(), "refuses", ())
         if not self.view.authentication_classes:
             return {406, *declared}
-        found = {400, 401, 503, *declared}
+        found = {400, 401, 403, 429, 503, *declared}
         if isinstance(self.view.get_content_negotiator(), DefaultContentNegotiation):
             found.add(406)
         if self._has_object() or self._is_list_view():
             found.add(404)
         if self.method != "GET":
-            found |= {403, 409, 413}
+            found |= {409, 413}
         if self.method == "POST":
             found |= {404, 415, 422}
         return found
+
+    def _scopes(self) -> list[str]:
+        return in_order(sufficient_scopes(self.view, self.method))
 
     def _handler(self) -> Any:
         return getattr(self.view, self.method.lower(), None)

@@ -29,6 +29,11 @@ def demand_redis() -> None:
 
 
 @cache
+def quick_client() -> redis.Redis:
+    """For threads that would rather do without an answer than wait for it."""
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=PING_S, socket_connect_timeout=PING_S)
+
+
+@cache
 def _circuit() -> Circuit:
-    asking = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=PING_S, socket_connect_timeout=PING_S)
-    return Circuit(asking.ping, (redis.RedisError,))
+    return Circuit(quick_client().ping, (redis.RedisError,))

@@ -24,11 +24,12 @@ class Code(StrEnum):
     LIFETIME_OVER = "lifetime_over"
     NOT_STARTED = "not_started"
     ENDS_SOON = "ends_soon"
+    TOKEN_ENDS_SOON = "token_ends_soon"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`text` takes the arguments {name}, {exit_code}, {image}; `more` says what to do. Both are English, and translated
+    """`text` takes the arguments {name}, {exit_code}, {image}, {date}; `more` says what to do. Both are English, and translated
     where they are shown."""
 
     text: str
@@ -103,6 +104,12 @@ SENTENCES = MappingProxyType(
             gettext_noop("“{name}” ends soon: its time limit is near."),
             gettext_noop("Save what you need into a folder."),
             "hourglass",
+            Tone.WARN,
+        ),
+        Code.TOKEN_ENDS_SOON: Sentence(
+            gettext_noop("The token “{name}” expires on {date}."),
+            gettext_noop("Make another one for what uses it."),
+            "key",
             Tone.WARN,
         ),
     }

@@ -1,11 +1,15 @@
 """Writes of the portal as a whole: what people are told, and that they have read it."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import cast
 from uuid import UUID
 
 from django.db import transaction
 
+from accounts.models import KeyPair
+from accounts.tokens import WARNED_BEFORE as WARNED_BEFORE_END
+from accounts.tokens import warning_due
 from common import clock
 from common.actors import Actor
 from common.push import Audience, push_on_commit
@@ -59,9 +63,26 @@ def notify_of_end(session_id: UUID) -> None:
     )
 
 
+def notify_of_tokens_that_end() -> None:
+    """Tell people of tokens of theirs that expire soon: some days before and on the last. May run at any time."""
+    now = clock.now()
+    ending = KeyPair.objects.filter(is_active=True, user__is_active=True, expires_at__gt=now)
+    for keypair in ending.filter(expires_at__lte=now + max(WARNED_BEFORE_END)):
+        ends_at = cast("datetime", keypair.expires_at)
+        due = warning_due(created_at=keypair.created_at, expires_at=ends_at, now=now)
+        if due is not None:
+            notify(
+                person_id=keypair.user_id,
+                code=Code.TOKEN_ENDS_SOON,
+                happening=f"token-ends:{keypair.pk}:{due.days}",
+                arguments={"name": keypair.name, "date": ends_at.date().isoformat()},
+            )
+
+
 def notify_of_what_nears() -> None:
     """Tell owners of sessions that reach their own time limit soon, and of ends that nobody was told of because a
     process died in between. May run at any time."""
+    notify_of_tokens_that_end()
     now = clock.now()
     limited = ComputeSession.objects.filter(
         status=Status.RUNNING, timeout_s__gt=2 * WARNED_BEFORE.total_seconds()

@@ -80,6 +80,7 @@ MIDDLEWARE = [
     "common.middleware.RequestIdMiddleware",
     "common.middleware.StreamWithoutDatabaseMiddleware",
     "common.refusals.RefusalsMiddleware",
+    "accounts.api.permissions.RateHeadersMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "accounts.web.languages.LanguageMiddleware",
@@ -165,6 +166,9 @@ DEFAULT_FROM_EMAIL = env.str("BERTH_MAIL_FROM", f"berth@{_url.hostname}")
 BERTH_MAIL = bool(env.str("EMAIL_URL", ""))  # whether mail is set up
 EMAIL_TIMEOUT = 10
 
+# Requests that one token may send in a minute; 0: any number.
+BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
+
 # Access log: lines older than so many days are forgotten; 0: none.
 BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)
 
@@ -231,7 +235,10 @@ REST_FRAMEWORK = {
         "accounts.api.authentication.KeyPairAuthentication",
         "accounts.api.authentication.BrowserAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": [
+        "rest_framework.permissions.IsAuthenticated",
+        "accounts.api.permissions.TokenPermission",
+    ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["common.parsers.StrictJSONParser"],
     "DEFAULT_PAGINATION_CLASS": "common.api.StandardPagination",
@@ -245,7 +252,10 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Everything that the pages of Berth do, for programs. Authenticate with `Authorization: Bearer <token>`.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SERVE_PERMISSIONS": [
+        "rest_framework.permissions.IsAuthenticated",
+        "accounts.api.permissions.TokenPermission",
+    ],
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {

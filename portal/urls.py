@@ -2,8 +2,8 @@
 
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
-from drf_spectacular.views import SpectacularAPIView
 
+from portal.api.views import SchemaView
 from portal.web import audit, notifications, search
 from portal.web.dashboard import dashboard
 from portal.web.drains import ask_to_drain
@@ -61,7 +61,7 @@ urlpatterns = [
     path("account/", include("allauth.urls")),
     path("admin/", admin.site.urls),
     path("api/v1/", include(api_v1)),
-    path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("api/schema/", SchemaView.as_view(), name="api-schema"),
     path("api/", api_reference, name="api-reference"),
 ]
 

@@ -22,9 +22,8 @@ _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
 # What rows show; what is not named here is read when somebody asks for it, with a query each.
 _SHOWN_IN_ROWS = (
     "name", "type", "status", "status_reason", "status_message", "exit_code", "image_reference", "requested_slots",
-    "queue_position", "stops_at", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "host_label",
-    "created_at", "ended_at", "project__name", "owner__email", "image__title", "image__reference", "image__apps",
-    "resource_group__name",
+    "queue_position", "stops_at", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "host_label", "created_at",
+    "ended_at", "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
 )  # fmt: skip
 _KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")  # fmt: skip
 
@@ -382,6 +381,7 @@ class AppLogin(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     login_key = models.CharField(max_length=40, blank=True, db_index=True)
     keypair = models.ForeignKey(KeyPair, on_delete=models.CASCADE, null=True, related_name="+")
+    keypair_secret = models.CharField(max_length=64, blank=True, default="")  # its hash
     session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="app_logins")
     app = models.CharField(max_length=20)
     door_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")

@@ -26,6 +26,7 @@ FULLY_COVERED = (
     "common/proxy/frames.py",
     "common/server/forwarded.py",
     "common/server/heads.py",
+    "common/scopes.py",
     "common/slots.py",
     "common/texts.py",
     "images/labels.py",

@@ -1,10 +1,11 @@
 """The smallest valid rows. States of sessions are reached through the lifecycle, never written here."""
 
+from collections.abc import Collection
 from itertools import count
 
 from rest_framework.test import APIClient
 
-from accounts import services
+from accounts import keypairs, services
 from accounts.models import Domain, Project, User
 from accounts.roles import ProjectRole, Role
 from common.actors import SYSTEM, Actor, ActorKind
@@ -61,8 +62,8 @@ def actor_for(user: User) -> Actor:
     )
 
 
-def make_token(user: User, name: str = "test") -> str:
-    _, token = services.create_keypair(actor=actor_for(user), name=name)
+def make_token(user: User, name: str = "test", scopes: Collection[str] | None = None) -> str:
+    _, token = keypairs.create_keypair(actor=actor_for(user), name=name, scopes=scopes)
     return token
 
 

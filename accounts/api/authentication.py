@@ -1,7 +1,5 @@
 """Who calls: a program with `Authorization: Bearer <token>`, or a page with its session cookie."""
 
-from datetime import timedelta
-
 from django.conf import settings
 from django.utils.translation import gettext as _
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -9,11 +7,8 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from accounts.logins import keypair_of_token
+from accounts.logins import keypair_of_token, note_use
 from accounts.models import KeyPair, User
-from common import clock
-
-NOTE_USE_EVERY = timedelta(minutes=1)
 
 
 class KeyPairAuthentication(BaseAuthentication):
@@ -26,15 +21,11 @@ class KeyPairAuthentication(BaseAuthentication):
         keypair = keypair_of_token(token.strip())
         if keypair is None:
             raise AuthenticationFailed(_("This token is unknown, revoked or expired."))
-        self._note_use(keypair)
+        note_use(keypair, request.META.get("REMOTE_ADDR", ""))
         return keypair.user, keypair
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="berth"'
-
-    def _note_use(self, keypair: KeyPair) -> None:
-        if keypair.last_used_at is None or clock.now() - keypair.last_used_at > NOTE_USE_EVERY:
-            KeyPair.objects.filter(pk=keypair.pk).update(last_used_at=clock.now())
 
 
 class BrowserAuthentication(SessionAuthentication):

@@ -20,6 +20,7 @@ from accounts.roles import Role
 from accounts.selectors import access_domain
 from common.api import ErrorOut, InputSerializer, TextField, actor_of
 from common.idempotency import takes_idempotency_key
+from common.scopes import FOR_ADMIN
 
 WAYS = [way.value for way in SignUp]
 STATES = [state.value for state in InvitationState]
@@ -103,6 +104,7 @@ class InvitationFilter(filters.FilterSet):
 class InvitationListView(ListAPIView[Invitation]):
     """Invitations into your domain, for its administrator; superadmins see all."""
 
+    token_scopes = FOR_ADMIN
     serializer_class = InvitationOut
     filterset_class = InvitationFilter
     queryset = Invitation.objects.none()
@@ -127,6 +129,8 @@ class InvitationListView(ListAPIView[Invitation]):
 
 
 class InvitationView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="read_invitation", responses={200: InvitationOut})
     def get(self, request: Request, invitation_id: int) -> Response:
         """One invitation, without its link."""
@@ -140,6 +144,8 @@ class InvitationView(APIView):
 
 
 class DomainSignUpView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="read_sign_up", responses={200: SignUpOut, 403: ErrorOut})
     def get(self, request: Request, domain_id: int) -> Response:
         """By whom accounts of a domain come to be, and whose addresses are at home in it."""

@@ -14,6 +14,7 @@ from accounts.quota import Scope, effective, every
 from accounts.selectors import access_usable_project, person_with_address, project_in_common
 from common.actors import Actor
 from common.api import ErrorOut, LimitOut, actor_of, asked_once
+from common.scopes import EVERY_TOKEN
 
 
 class EffectiveLimitsOut(serializers.Serializer[Any]):
@@ -24,6 +25,8 @@ class EffectiveLimitsOut(serializers.Serializer[Any]):
 
 
 class LimitListView(APIView):
+    token_scopes = EVERY_TOKEN
+
     @extend_schema(
         operation_id="list_limits",
         parameters=[

@@ -33,6 +33,7 @@ from accounts.selectors import (
 from common.actors import Actor
 from common.api import ErrorOut, actor_of
 from common.idempotency import takes_idempotency_key
+from common.scopes import FOR_ADMIN
 
 STATES = (("open", "open"), ("closed", "closed"))
 
@@ -64,6 +65,7 @@ class UserListView(ListAPIView[User]):
     """People whom you may see: yourself, the members of projects that you administer, and all of the domain for its
     administrator and monitor. Of their projects you see those that you are in or oversee."""
 
+    token_scopes = FOR_ADMIN
     serializer_class = UserOut
     filterset_class = UserFilter
     queryset = User.objects.none()
@@ -86,6 +88,8 @@ class UserListView(ListAPIView[User]):
 
 
 class UserView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="read_user", responses={200: UserOut})
     def get(self, request: Request, user_id: int) -> Response:
         """One person."""
@@ -115,6 +119,8 @@ class UserView(APIView):
 
 
 class UserClosingView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="read_user_closing", responses={200: ClosingOut, 403: ErrorOut})
     def get(self, request: Request, user_id: int) -> Response:
         """What closing the account would let go of, and the report of the last time."""

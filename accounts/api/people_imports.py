@@ -15,6 +15,7 @@ from accounts.models import PeopleImport, PeopleImportLine
 from accounts.people_file import COLUMNS, MOST_BYTES
 from accounts.selectors import access_import
 from common.api import ErrorOut, InputSerializer, TextField, actor_of
+from common.scopes import FOR_ADMIN
 
 
 class PeopleImportInput(InputSerializer):
@@ -50,6 +51,8 @@ class PeopleImportRowOut(serializers.ModelSerializer[PeopleImportLine]):
 
 
 class PeopleImportListView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(
         operation_id="import_users",
         request=PeopleImportInput,
@@ -68,6 +71,8 @@ class PeopleImportListView(APIView):
 
 
 class PeopleImportView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="read_user_import", responses={200: PeopleImportOut})
     def get(self, request: Request, import_id: int) -> Response:
         """How far one of your imports is."""
@@ -85,6 +90,7 @@ class PeopleImportView(APIView):
 class PeopleImportRowListView(ListAPIView[PeopleImportLine]):
     """The rows of one of your imports, with what each would do or did."""
 
+    token_scopes = FOR_ADMIN
     serializer_class = PeopleImportRowOut
     filterset_fields = ("outcome", "is_done")
     queryset = PeopleImportLine.objects.none()

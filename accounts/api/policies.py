@@ -35,6 +35,7 @@ from accounts.selectors import domain_named, may_do_everything
 from common.api import ErrorOut, actor_of
 from common.errors import NotFound
 from common.idempotency import takes_idempotency_key
+from common.scopes import FOR_ADMIN
 
 MOST_USERS = 1000
 
@@ -52,6 +53,7 @@ class PolicyFilter(filters.FilterSet):
 class PolicyListView(ListAPIView[ResourcePolicy]):
     """Resource policies that you govern or that hold in your domain; superadmins see all."""
 
+    token_scopes = FOR_ADMIN
     serializer_class = PolicyOut
     filterset_class = PolicyFilter
     queryset = ResourcePolicy.objects.none()
@@ -73,6 +75,8 @@ class PolicyListView(ListAPIView[ResourcePolicy]):
 
 
 class PolicyView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="read_policy", responses={200: PolicyOut})
     def get(self, request: Request, policy_id: int) -> Response:
         """One resource policy."""
@@ -101,6 +105,8 @@ class PolicyView(APIView):
 
 
 class PolicyUserListView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="list_policy_users", responses={200: PolicyUserOut(many=True)})
     def get(self, request: Request, policy_id: int) -> Response:
         """Whom it limits; at most a thousand of each level."""
@@ -112,6 +118,8 @@ class PolicyUserListView(APIView):
 
 
 class PolicyImpactView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="foresee_policy", request=PolicyChangeInput, responses={200: ImpactOut})
     def post(self, request: Request, policy_id: int) -> Response:
         """What a change would mean, without making it: how many it limits, and who uses more than that already. They
@@ -125,6 +133,8 @@ class PolicyImpactView(APIView):
 
 
 class PolicyAssignmentView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(
         operation_id="assign_policy",
         request=AssignmentInput,

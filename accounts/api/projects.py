@@ -1,5 +1,6 @@
 """REST of projects with their members, and of domains."""
 
+from types import MappingProxyType
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -35,6 +36,7 @@ from accounts.selectors import (
 )
 from common.api import ErrorOut, actor_of
 from common.idempotency import takes_idempotency_key
+from common.scopes import EVERY_TOKEN, FOR_ADMIN
 
 
 class NamedFilter(filters.FilterSet):
@@ -66,6 +68,8 @@ class DomainFilter(NamedFilter):
 class ProjectListView(ListAPIView[Project]):
     """Projects that you can see: your own; administrators and monitors see all that are theirs, archived ones too."""
 
+    token_scopes = FOR_ADMIN
+    token_scopes_of = MappingProxyType({"GET": EVERY_TOKEN})
     serializer_class = ManagedProjectOut
     filterset_class = ProjectFilter
     queryset = Project.objects.none()
@@ -88,6 +92,8 @@ class ProjectListView(ListAPIView[Project]):
 
 
 class ProjectView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="read_project", responses={200: ManagedProjectOut})
     def get(self, request: Request, project_id: int) -> Response:
         """One project."""
@@ -118,6 +124,7 @@ class ProjectView(APIView):
 class MemberListView(ListAPIView[Membership]):
     """Who is in a project that you manage or watch."""
 
+    token_scopes = FOR_ADMIN
     serializer_class = MemberOut
     filterset_fields = ("role",)
     queryset = Membership.objects.none()
@@ -144,6 +151,8 @@ class MemberListView(ListAPIView[Membership]):
 
 
 class MemberView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="remove_member", responses={204: None})
     def delete(self, request: Request, project_id: int, user_id: int) -> Response:
         """Take a person out of the project. Their sessions in it are not stopped; they can enter them no more."""
@@ -157,6 +166,7 @@ class MemberView(APIView):
 class DomainListView(ListAPIView[Domain]):
     """Your domain; superadmins and monitors see all."""
 
+    token_scopes = FOR_ADMIN
     serializer_class = ManagedDomainOut
     filterset_class = DomainFilter
     queryset = Domain.objects.none()
@@ -175,6 +185,8 @@ class DomainListView(ListAPIView[Domain]):
 
 
 class DomainView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="read_domain", responses={200: ManagedDomainOut})
     def get(self, request: Request, domain_id: int) -> Response:
         """One domain."""

@@ -1,12 +1,16 @@
 """What goes over the wire about people. Flat; named for the operation."""
 
+from datetime import timedelta
 from typing import Any
 
 from rest_framework import serializers
 
 from accounts.roles import Role
-from accounts.tokens import check_token_name
+from accounts.tokens import LONGEST_GRACE, USUAL_LIFE, check_token_name
 from common.api import InputSerializer, TextField
+from common.scopes import TokenScope
+
+SCOPES = [scope.value for scope in TokenScope]
 
 
 class DomainOut(serializers.Serializer[Any]):
@@ -22,18 +26,66 @@ class MeOut(serializers.Serializer[Any]):
     domain = DomainOut()
 
 
+class OwnTokenOut(serializers.Serializer[Any]):
+    """The token by which one asks."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
+    expires_at = serializers.DateTimeField(allow_null=True)
+
+
+class WhoAmIOut(MeOut):
+    token = OwnTokenOut(allow_null=True, help_text="null for a browser.")
+
+
 class KeyPairOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
     access_key = serializers.CharField()
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
+    is_active = serializers.BooleanField()
     created_at = serializers.DateTimeField()
     expires_at = serializers.DateTimeField(allow_null=True)
     last_used_at = serializers.DateTimeField(allow_null=True)
+    last_used_ip = serializers.IPAddressField(allow_null=True)
+    old_secret_until = serializers.DateTimeField(
+        allow_null=True, help_text="So long the secret before the last rotation works."
+    )
+
+
+def scopes_field(**options: Any) -> serializers.ListField:
+    return serializers.ListField(
+        child=serializers.ChoiceField(choices=SCOPES), required=False, max_length=len(SCOPES), **options
+    )
 
 
 class KeyPairCreateInput(InputSerializer):
     name = TextField(check=check_token_name, help_text="1 to 60 characters.")
-    expires_at = serializers.DateTimeField(required=False, allow_null=True, default=None)
+    scopes = scopes_field(help_text="Without it, all that you have by what you use now.")
+    expires_at = serializers.DateTimeField(
+        required=False,
+        allow_null=True,
+        help_text=f"null: never. Without it, in {USUAL_LIFE.days} days. No later than the token that you use.",
+    )
+
+
+class KeyPairChangeInput(InputSerializer):
+    name = TextField(check=check_token_name, required=False)
+    scopes = scopes_field()
+    is_active = serializers.BooleanField(
+        required=False, help_text="false: it opens nothing until it is true again."
+    )
+
+
+class KeyPairRotateInput(InputSerializer):
+    grace_hours = serializers.FloatField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=LONGEST_GRACE / timedelta(hours=1),
+        help_text="So long the old secret works beside the new one.",
+    )
 
 
 class KeyPairCreatedOut(KeyPairOut):

@@ -3,6 +3,13 @@
 from django.urls import path
 
 from accounts.api.invitations import DomainSignUpView, InvitationListView, InvitationView
+from accounts.api.keypairs import (
+    KeyPairListView,
+    KeyPairRotationView,
+    KeyPairView,
+    UserKeyPairListView,
+    UserKeyPairView,
+)
 from accounts.api.limits import LimitListView
 from accounts.api.people import UserClosingView, UserListView, UserView
 from accounts.api.people_imports import PeopleImportListView, PeopleImportRowListView, PeopleImportView
@@ -21,7 +28,7 @@ from accounts.api.projects import (
     ProjectListView,
     ProjectView,
 )
-from accounts.api.views import KeyPairListView, KeyPairView, MeView
+from accounts.api.views import MeView
 
 urlpatterns = [
     path("me/", MeView.as_view(), name="api-me"),
@@ -50,4 +57,9 @@ urlpatterns = [
     path("limits/", LimitListView.as_view(), name="api-limits"),
     path("keypairs/", KeyPairListView.as_view(), name="api-keypairs"),
     path("keypairs/<int:keypair_id>/", KeyPairView.as_view(), name="api-keypair"),
+    path("keypairs/<int:keypair_id>/rotate/", KeyPairRotationView.as_view(), name="api-keypair-rotate"),
+    path("users/<int:user_id>/keypairs/", UserKeyPairListView.as_view(), name="api-user-keypairs"),
+    path(
+        "users/<int:user_id>/keypairs/<int:keypair_id>/", UserKeyPairView.as_view(), name="api-user-keypair"
+    ),
 ]

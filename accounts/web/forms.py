@@ -1,12 +1,21 @@
-"""Forms of the profile page."""
+"""Forms of keys, and of who comes by an invitation."""
+
+from typing import Any
 
 from django import forms
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
-from common.forms import TypedField
+from accounts.tokens import USUAL_LIFE
+from common.forms import TypedChoice, TypedChoices, TypedField
+from common.scopes import TITLES, TokenScope
+
+LIVES_DAYS = (7, 30, 90, 180, 365)
+NEVER = "never"
+GRACES_HOURS = (0, 1, 24)
 
 
-class TokenForm(forms.Form):
+class TokenChangeForm(forms.Form):
     name = TypedField(
         max_length=60,
         label=gettext_lazy("What is it for?"),
@@ -14,6 +23,30 @@ class TokenForm(forms.Form):
             attrs={"placeholder": gettext_lazy("laptop, nightly training…"), "autocomplete": "off"}
         ),
     )
+    scopes = TypedChoices(
+        label=gettext_lazy("What may it do?"), required=False, widget=forms.CheckboxSelectMultiple
+    )
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.fields["scopes"].choices = [(scope.value, _(TITLES[scope])) for scope in TokenScope]  # type: ignore[attr-defined]
+
+
+class TokenForm(TokenChangeForm):
+    """`life` is a number of days, or NEVER."""
+
+    life = TypedChoice(label=gettext_lazy("Expires"), required=False)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        usual = {"scopes": [scope.value for scope in TokenScope], "life": str(USUAL_LIFE.days)}
+        super().__init__(*arguments, initial=usual, **options)
+        self.fields["life"].choices = [  # type: ignore[attr-defined]
+            *(
+                (str(days), ngettext("in {count} day", "in {count} days", days).format(count=days))
+                for days in LIVES_DAYS
+            ),
+            (NEVER, _("never; delete it yourself")),
+        ]
 
 
 class AcceptForm(forms.Form):

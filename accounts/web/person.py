@@ -24,6 +24,7 @@ from accounts.selectors import (
 )
 from accounts.web.admin_forms import ClosingForm, PersonForm
 from accounts.web.doors import administrator
+from accounts.web.keys import token_row
 from accounts.web.marks import mark
 from accounts.web.policies import policy_card
 from common.actors import Actor
@@ -148,6 +149,7 @@ def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int =
         "can_purge": Action.PURGE in allowed and not person.is_active,
         "case": case if Action.CLOSE in allowed else None,
         "report": offboarding.report_of(case) if case else [],
+        "tokens": [token_row(each) for each in person.keypairs.all()] if Action.EDIT in allowed else [],
     }
     return render(request, "accounts/person.html", context, status=status)
 

@@ -9,12 +9,14 @@ from agents.models import Agent, AgentQuerySet, ResourceGroup
 from agents.selectors import visible_agents, visible_resource_groups
 from agents.states import AgentState
 from common.api import actor_of
+from common.scopes import EVERY_TOKEN, FOR_ADMIN
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_agents"))
 class AgentListView(ListAPIView[Agent]):
     """Machines, what they have and what of it is occupied."""
 
+    token_scopes = FOR_ADMIN
     serializer_class = AgentOut
     filterset_fields = ("state", "resource_group__name")
     queryset = Agent.objects.none()
@@ -27,6 +29,7 @@ class AgentListView(ListAPIView[Agent]):
 class ResourceGroupListView(ListAPIView[ResourceGroup]):
     """Groups of machines that a session can name."""
 
+    token_scopes = EVERY_TOKEN
     serializer_class = ResourceGroupOut
     queryset = ResourceGroup.objects.none()
 

@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from common.api import ErrorOut, actor_of, asked_once, is_wanted
 from common.errors import InvalidInput
 from common.models import AuditEntry
+from common.scopes import FOR_ADMIN
 from common.texts import quoted
 from portal.audit.selectors import own_entries, visible_entries, with_origin
 
@@ -97,6 +98,7 @@ class NewestFirst(CursorPagination):
 class AuditListView(ListAPIView[AuditEntry]):
     """The access log, newest first: all of it for superadmins, for a domain's admin what concerns it, else your own lines."""
 
+    token_scopes = FOR_ADMIN
     serializer_class = AuditEntryOut
     pagination_class = NewestFirst
     queryset = AuditEntry.objects.none()

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from common.api import ErrorOut, actor_of, is_wanted
+from common.scopes import EVERY_TOKEN, FOR_ADMIN
 from portal import selectors, services
 from portal.models import Notification
 from portal.sentences import SENTENCES, Code
@@ -48,6 +49,7 @@ UNREAD = OpenApiParameter("unread", OpenApiTypes.BOOL, description="Only what wa
 class NotificationListView(ListAPIView[Notification]):
     """What Berth told you, newest first; it keeps the last 200."""
 
+    token_scopes = EVERY_TOKEN
     serializer_class = NotificationOut
     queryset = Notification.objects.none()
 
@@ -59,6 +61,8 @@ class NotificationListView(ListAPIView[Notification]):
 
 
 class ReadAllView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(
         operation_id="read_all_notifications", request=None, responses={200: ReadOut, 401: ErrorOut}
     )
@@ -68,6 +72,8 @@ class ReadAllView(APIView):
 
 
 class ReadView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(
         operation_id="read_notification",
         request=None,

@@ -5,6 +5,7 @@ from django.http import HttpResponseBase, StreamingHttpResponse
 from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.views import SpectacularAPIView
 from rest_framework import serializers
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
@@ -16,6 +17,7 @@ from rest_framework.views import APIView
 from accounts.logins import login_of
 from common.api import ErrorOut, asked_once
 from common.errors import NotAuthenticated
+from common.scopes import EVERY_TOKEN
 from portal.api.event_stream import EventStream
 from portal.api.health import database_answers, redis_answers
 from portal.api.news import listeners_by_login, valid_id
@@ -43,6 +45,10 @@ class HealthView(APIView):
         return Response(body, status=200 if is_well else 503, headers=headers)
 
 
+class SchemaView(SpectacularAPIView):
+    token_scopes = EVERY_TOKEN
+
+
 class AnyAccept(BaseContentNegotiation):
     """Browsers ask for text/event-stream; refusals are JSON whatever was asked for."""
 
@@ -56,6 +62,7 @@ class AnyAccept(BaseContentNegotiation):
 
 
 class EventStreamView(APIView):
+    token_scopes = EVERY_TOKEN
     content_negotiation_class = AnyAccept
 
     @extend_schema(

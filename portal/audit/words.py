@@ -37,6 +37,7 @@ ACTIONS = {
     "accounts.assign_policy": gettext_noop("Resource policy assigned"),
     "accounts.create_keypair": gettext_noop("API token created"),
     "accounts.update_keypair": gettext_noop("API token changed"),
+    "accounts.rotate_keypair": gettext_noop("Secret of an API token replaced"),
     "accounts.delete_keypair": gettext_noop("API token deleted"),
     "sessions.enqueue_session": gettext_noop("Session asked for"),
     "sessions.terminate_session": gettext_noop("Session stopped"),

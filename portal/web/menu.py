@@ -25,6 +25,7 @@ KEYS = {
 # Also the tabs of these pages: each says `{% block tabs %}{% settings_tabs %}{% endblock %}`.
 SETTINGS = (
     SettingsPage(gettext_noop("Profile"), "profile", "user-circle"),
+    SettingsPage(gettext_noop("Keys"), "keys", "key"),
     SettingsPage(gettext_noop("Activity"), "own-activity", "history"),
 )
 

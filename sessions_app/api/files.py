@@ -22,6 +22,7 @@ from agents.runtime.base_files import Entry, EntryType
 from common.api import ErrorOut, actor_of
 from common.errors import InvalidInput
 from common.negotiation import AnyAccept
+from common.scopes import FOR_SESSIONS
 from sessions_app import files
 from sessions_app.files import OpenFiles
 
@@ -61,6 +62,8 @@ class SessionArchiveOut(serializers.Serializer[Any]):
 
 
 class SessionDirectoryView(APIView):
+    token_scopes = FOR_SESSIONS
+
     @extend_schema(
         operation_id="list_session_directory",
         parameters=[PATH, KERNEL],
@@ -77,6 +80,8 @@ class SessionDirectoryView(APIView):
 
 
 class SessionPathView(APIView):
+    token_scopes = FOR_SESSIONS
+
     @extend_schema(
         operation_id="read_session_path",
         parameters=[PATH, KERNEL],
@@ -89,6 +94,7 @@ class SessionPathView(APIView):
 
 
 class SessionFileView(APIView):
+    token_scopes = FOR_SESSIONS
     content_negotiation_class = AnyAccept
     http_method_names = ("get", "put", "options")
 
@@ -121,6 +127,7 @@ class SessionFileView(APIView):
 
 
 class SessionArchiveView(APIView):
+    token_scopes = FOR_SESSIONS
     content_negotiation_class = AnyAccept
     http_method_names = ("get", "put", "options")
 

@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 
 from common.api import ErrorOut, actor_of, asked_once
 from common.errors import InvalidInput
+from common.scopes import FOR_SESSIONS
 from common.texts import quoted
 from sessions_app.metrics import SERIES
 from sessions_app.metrics_history import Window, metrics_of
@@ -60,6 +61,8 @@ class MetricsOut(serializers.Serializer[Any]):
 
 
 class SessionMetricsView(APIView):
+    token_scopes = FOR_SESSIONS
+
     @extend_schema(
         operation_id="read_session_metrics",
         parameters=[

@@ -15,6 +15,7 @@ from accounts.logins import login_of
 from common.api import ErrorOut, actor_of, is_wanted
 from common.idempotency import takes_idempotency_key
 from common.renderers import PlainTextRenderer
+from common.scopes import FOR_SESSIONS
 from sessions_app.api.serializers import SessionCheckOut, SessionCreateInput, SessionOut, TransitionOut
 from sessions_app.forecast import forecast_session
 from sessions_app.logs import Follower, follow_log, read_log
@@ -42,6 +43,7 @@ class SessionFilter(filters.FilterSet):
 class SessionListView(ListAPIView[ComputeSession]):
     """Sessions that you may see; newest first."""
 
+    token_scopes = FOR_SESSIONS
     serializer_class = SessionOut
     filterset_class = SessionFilter
     queryset = ComputeSession.objects.none()
@@ -61,6 +63,8 @@ class SessionListView(ListAPIView[ComputeSession]):
 
 
 class SessionCheckView(APIView):
+    token_scopes = FOR_SESSIONS
+
     @extend_schema(
         operation_id="check_session", request=SessionCreateInput, responses={200: SessionCheckOut, **REFUSALS}
     )
@@ -72,6 +76,8 @@ class SessionCheckView(APIView):
 
 
 class SessionDetailView(APIView):
+    token_scopes = FOR_SESSIONS
+
     @extend_schema(operation_id="read_session", responses={200: SessionOut, **REFUSALS})
     def get(self, request: Request, session_id: UUID) -> Response:
         """One session."""
@@ -88,6 +94,7 @@ class SessionDetailView(APIView):
 class SessionLogView(APIView):
     """The output of one container."""
 
+    token_scopes = FOR_SESSIONS
     renderer_classes = (PlainTextRenderer,)
 
     @extend_schema(
@@ -118,6 +125,7 @@ class SessionLogView(APIView):
 class SessionHistoryView(ListAPIView):  # type: ignore[type-arg]
     """Each change of status with its reason, oldest first."""
 
+    token_scopes = FOR_SESSIONS
     serializer_class = TransitionOut
     queryset = SessionTransition.objects.none()
     filter_backends = ()

@@ -9,12 +9,15 @@ from uuid import UUID
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from accounts.logins import Login, keypair_of_token
+from accounts.keypair_selectors import demand_scopes
+from accounts.logins import keypair_of_token, login_by, note_use
+from accounts.rates import count_request, demand_rate
 from agents.models import Agent
 from agents.runtime.base import RuntimeFault
 from agents.runtime.base_async import Channel, Process, ProcessSpec
 from common.errors import BerthError, InvalidInput, NotAuthenticated
 from common.proxy.asgi import Receive, Scope, Send
+from common.scopes import FOR_SESSIONS, TokenScope
 from sessions_app.exec_protocol import (
     INPUT_WINDOW_BYTES,
     SUBPROTOCOL,
@@ -69,9 +72,12 @@ class ExecSocket(ProcessSocket):
                 _("There is no token, or it is unknown, revoked or expired."),
                 hint=_("Send “Authorization: Bearer <token>”."),
             )
+        note_use(keypair, (self.scope.get("client") or ("",))[0])
+        demand_rate(count_request(keypair.pk))
+        demand_scopes(keypair, FOR_SESSIONS)
         session_id: UUID = self.scope["url_route"]["kwargs"]["session_id"]
         session = access_session(actor_of_user(keypair.user), session_id, Action.OPEN_TERMINAL)
-        login = Login(user_id=keypair.user_id, keypair_id=keypair.pk)
+        login = login_by(keypair, TokenScope.SESSIONS.value)
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
         kernel = running_kernel(session, kernel_asked_for(self.scope))
         return presence, kernel.container_name, kernel.placed_agent

@@ -15,6 +15,7 @@ from accounts.tokens import hash_secret, new_secret
 from common import audit, clock
 from common.actors import Actor
 from common.errors import NotFound
+from common.scopes import TokenScope
 from sessions_app.gateway.doors import door_of
 from sessions_app.models import AppLogin, AppTicket
 from sessions_app.selectors import Action, access_session, session_by_host_label
@@ -83,7 +84,9 @@ def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -
         raise NotFound(_("The session has no such app."))
     token, expires_at = new_secret(), clock.now() + TOKEN_LIFETIME
     origin: dict[str, Any] = (
-        {"keypair_id": login.keypair_id} if login.keypair_id else {"login_key": login.session_key}
+        {"keypair_id": login.keypair_id, "keypair_secret": login.secret_hash}
+        if login.keypair_id
+        else {"login_key": login.session_key}
     )
 
     with transaction.atomic():
@@ -116,7 +119,9 @@ def find_app_login(door: Door, secret: str) -> AppLogin | None:
 
 def login_behind(row: AppLogin) -> Login:
     """What the grant came from."""
-    return Login(user_id=row.user_id, session_key=row.login_key, keypair_id=row.keypair_id)
+    if row.keypair_id is None:
+        return Login(user_id=row.user_id, session_key=row.login_key)
+    return Login(row.user_id, "", row.keypair_id, row.keypair_secret, TokenScope.SESSIONS.value)
 
 
 def port_of(door: Door) -> int:

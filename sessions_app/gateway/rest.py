@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from accounts.logins import login_of
 from common.api import ErrorOut, actor_of
 from common.errors import NotFound
+from common.scopes import FOR_SESSIONS
 from sessions_app.gateway.logins import issue_app_token
 from sessions_app.links import app_url
 from sessions_app.selectors import Action, access_session
@@ -26,6 +27,8 @@ class AppTokenOut(serializers.Serializer[Any]):
 
 
 class AppTokenView(APIView):
+    token_scopes = FOR_SESSIONS
+
     @extend_schema(
         operation_id="create_app_token",
         request=None,

@@ -6,7 +6,7 @@ folder, an API token. `stranger` governs another domain; `outsider` is in the sa
 are of the same domain, and in no project.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 COLUMNS = (
     "anonymous",
@@ -20,6 +20,8 @@ COLUMNS = (
     "domain_monitor",
     "monitor",
 )
+# Programs of the owner: with a token of the scope `read` alone, and with one that has expired.
+TOKEN_COLUMNS = ("reader", "expired")
 SIGN_IN = "in"
 OPEN = "open"
 
@@ -44,8 +46,14 @@ GET    search                              in         200        200        200 
 POST   switch-project                      in         302        302        302        302        302        302        302        302        302
 GET    administration                      in         404        404        404        404        404        404        200        404        200
 GET    profile                             in         200        200        200        200        200        200        200        200        200
-POST   create-token                        in         201        201        201        201        201        201        201        201        201  name
+GET    keys                                in         200        200        200        200        200        200        200        200        200
+POST   keys                                in         201        201        201        201        201        201        201        201        201  token
+GET    token                               in         404        404        404        200        404        404        404        404        404
+POST   token                               in         404        404        404        302        404        404        404        404        404  token
+POST   rotate-token                        in         404        404        404        201        404        404        404        404        404
+POST   token-state                         in         404        404        404        302        404        404        404        404        404
 POST   delete-token                        in         404        404        404        302        404        404        404        404        404
+POST   revoke-token                        in         404        404        404        404        403        302        302        403        403
 POST   choose-language                     302        302        302        302        302        302        302        302        302        302  language
 POST   choose-columns                      in         302        302        302        302        302        302        302        302        302  columns
 GET    sign-in-once                        200        200        200        200        200        200        200        200        200        200
@@ -185,7 +193,12 @@ DELETE api-invitation                      401        404        404        404 
 GET    api-limits                          401        200        200        200        200        200        200        200        200        200
 GET    api-keypairs                        401        200        200        200        200        200        200        200        200        200
 POST   api-keypairs                        401        201        201        201        201        201        201        201        201        201  name
+GET    api-keypair                         401        404        404        404        200        404        404        404        404        404
+PATCH  api-keypair                         401        404        404        404        200        404        404        404        404        404  name
 DELETE api-keypair                         401        404        404        404        204        404        404        404        404        404
+POST   api-keypair-rotate                  401        404        404        404        200        404        404        404        404        404
+GET    api-user-keypairs                   401        404        404        404        403        403        200        200        403        403
+DELETE api-user-keypair                    401        404        404        404        403        403        204        204        403        403
 GET    api-images                          401        200        200        200        200        200        200        200        200        200
 GET    api-agents                          401        200        200        200        200        200        200        200        200        200
 GET    api-resource-groups                 401        200        200        200        200        200        200        200        200        200
@@ -300,6 +313,7 @@ ADMIN_MODELS = {
     "common_auditentry": set(),
     "portal_announcement": {"add", "change", "delete"},
 }
+OPEN_TO_EVERYBODY = frozenset({"api-health"})
 ADMIN_KINDS = ("changelist", "add", "history", "delete", "change")
 
 
@@ -338,7 +352,16 @@ def parse(table: str) -> list[Row]:
     return rows
 
 
-REST_ROWS = parse(REST)
+def with_tokens(row: Row) -> Row:
+    """What the owner's two programs get: a token that has expired is no token, and one that may only read changes
+    nothing."""
+    is_open = row.route in OPEN_TO_EVERYBODY
+    reader = row.cells["owner"] if is_open or row.method == "GET" else "403"
+    expired = row.cells["owner"] if is_open else "401"
+    return replace(row, cells={**row.cells, "reader": reader, "expired": expired})
+
+
+REST_ROWS = [with_tokens(row) for row in parse(REST)]
 OURS = parse(PAGES) + REST_ROWS
 THIRD_PARTY = parse(ACCOUNT) + parse(ADMIN)
 TERMINAL, EXEC, APP, APP_BY_ADDRESS = parse(GATEWAY)

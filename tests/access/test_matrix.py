@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -14,6 +15,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from accounts.api.permissions import TokenPermission
+from common.scopes import EVERY_TOKEN, SAFE_METHODS, TokenScope, sufficient_scopes
 from tests.access import matrix
 from tests.access.matrix import (
     ADMIN_KINDS,
@@ -23,13 +26,21 @@ from tests.access.matrix import (
     REST_ROWS,
     SIGN_IN,
     THIRD_PARTY,
+    TOKEN_COLUMNS,
     Row,
     parse,
 )
 from tests.access.world import World, undone
 
+pytestmark = pytest.mark.timeout(600)  # some thousand requests each, and the machine may be busy
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 EMPTY_TAR = bytes(1024)
+# A token of any scope may end or rotate itself, and nothing else that changes something.
+EVERY_SCOPE_FOR = {
+    ("DELETE", "api-keypair"): EVERY_TOKEN,
+    ("POST", "api-keypair-rotate"): EVERY_TOKEN,
+}
 OBJECT_PARAMETERS = {
     "entry_id", "notification_id", "session_id", "folder_id", "keypair_id", "user_id", "project_id", "domain_id",
     "policy_id", "scope_id",
@@ -103,6 +114,21 @@ def word_for(answer: HttpResponse) -> str:
     return SIGN_IN if is_to_sign_in else str(answer.status_code)
 
 
+def rest_views() -> Iterator[tuple[str, Any]]:
+    """(name, class) of everything that the framework of REST answers."""
+    for entry in patterns(get_resolver()):
+        if view := getattr(entry.callback, "cls", None):
+            yield entry.name or "", view
+
+
+def patterns(resolver: URLResolver) -> Iterator[URLPattern]:
+    for entry in resolver.url_patterns:
+        if isinstance(entry, URLResolver):
+            yield from patterns(entry)
+        else:
+            yield entry
+
+
 def test_every_route_has_a_row() -> None:
     listed = {row.route for row in (*OURS, *THIRD_PARTY)}
     listed |= {f"admin:{model}_{kind}" for model in ADMIN_MODELS for kind in ADMIN_KINDS}
@@ -128,6 +154,35 @@ def test_everybody_gets_the_answer_of_the_matrix(world: World, table: str) -> No
     rows = parse(getattr(matrix, table))
     answers = {str(row): {column: word_for(ask(world, row, column)) for column in COLUMNS} for row in rows}
     assert answers == {str(row): row.cells for row in rows}
+
+
+def test_programs_get_the_answer_of_the_matrix(world: World) -> None:
+    answers = {
+        str(row): {column: word_for(ask(world, row, column)) for column in TOKEN_COLUMNS} for row in REST_ROWS
+    }
+    assert answers == {str(row): {column: row.cells[column] for column in TOKEN_COLUMNS} for row in REST_ROWS}
+
+
+def test_a_token_opens_no_page(world: World) -> None:
+    rows = parse(matrix.PAGES)
+    program = Client(headers={"authorization": f"Bearer {world.tokens['superadmin']}"})
+    answers = {str(row): word_for(ask(world, row, "anonymous", client=program)) for row in rows}
+    assert answers == {str(row): row.cells["anonymous"] for row in rows}
+
+
+def test_every_route_of_rest_says_what_scopes_open_it() -> None:
+    """A view that says nothing lets no token in; this finds it before its first user does."""
+    for name, view in rest_views():
+        if not view.authentication_classes:
+            assert name in matrix.OPEN_TO_EVERYBODY
+            continue
+        assert TokenPermission in view.permission_classes, name
+        for method in view().allowed_methods:
+            assert sufficient_scopes(view, method), f"{method} {name} declares no token_scopes"
+            if method not in SAFE_METHODS:
+                assert TokenScope.READ not in sufficient_scopes(view, method) - EVERY_SCOPE_FOR.get(
+                    (method, name), frozenset()
+                ), f"{method} {name} is open to tokens that only read"
 
 
 def test_rest_answers_a_browser_that_is_signed_in_like_a_token(world: World) -> None:

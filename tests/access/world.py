@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from http.cookies import SimpleCookie
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,7 @@ from accounts.models import Invitation, KeyPair, PeopleImport, Project, User
 from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from accounts.tokens import hash_secret, new_secret
-from common import audit
+from common import audit, clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from portal.models import Notification
@@ -128,6 +129,7 @@ class World:
             "image": {"image": self.place.image.reference},
             "name": {"name": f"new-{next(_numbers)}"},
             "title": {"title": "New"},
+            "token": {"name": "x", "scopes": ["read"], "life": "7"},
             "person": {"email": f"new-{next(_numbers)}@berth.example"},
             "person-form": {
                 "email": f"new-{next(_numbers)}@berth.example",
@@ -172,7 +174,7 @@ def make_world(root: Path) -> World:
         people=people,
         session=session,
         folder=make_folder(place.owner, name="data"),
-        keypair=KeyPair.objects.get(user=place.owner),
+        keypair=KeyPair.objects.get(user=place.owner, name="test"),
         notification=make_notification(place.owner),
         entry=make_entry(place.owner, session),
         policy=create_policy(actor=SYSTEM, name="small", domain=place.project.domain),
@@ -181,8 +183,16 @@ def make_world(root: Path) -> World:
             actor=factories.actor_for(people["domain_admin"]), name="people.csv", content=PEOPLE_FILE
         ),
         cookies={column: sign_in(user) for column, user in people.items()},
-        tokens=tokens,
+        tokens={**tokens, **make_owners_tokens(place.owner)},
     )
+
+
+def make_owners_tokens(owner: User) -> dict[str, str]:
+    """By the columns of tokens: one that may only read, and one that has expired."""
+    found = {"reader": factories.make_token(owner, "reader", scopes=["read"])}
+    found["expired"] = factories.make_token(owner, "expired")
+    KeyPair.objects.filter(user=owner, name="expired").update(expires_at=clock.now() - timedelta(seconds=1))
+    return found
 
 
 def make_entry(owner: User, session: ComputeSession) -> AuditEntry:

@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 from guardian.shortcuts import get_perms
 
-from accounts import offboarding, selectors, services, tokens
+from accounts import keypair_selectors, keypairs, offboarding, selectors, services, tokens
 from accounts.logins import Login, live_logins
 from accounts.models import Domain, KeyPair, Membership, SignInLink, User
 from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ProjectRole, Role
@@ -202,7 +202,7 @@ def test_names_of_projects_are_plain(name: str) -> None:
 
 
 def test_writes_are_in_the_access_log(people: People) -> None:
-    services.create_keypair(actor=actor_for(people.member), name="laptop")
+    keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
     entry = AuditEntry.objects.get(action="accounts.create_keypair")
     assert (entry.actor_id, entry.actor_label) == (people.member.pk, people.member.email)
     assert PASSWORD not in str(list(AuditEntry.objects.values()))
@@ -212,7 +212,7 @@ def test_writes_are_in_the_access_log(people: People) -> None:
 
 
 def test_only_the_hash_of_a_secret_is_kept(people: People) -> None:
-    keypair, token = services.create_keypair(actor=actor_for(people.member), name="laptop")
+    keypair, token = keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
     access_key, secret = token.split(".")
     row = KeyPair.objects.filter(pk=keypair.pk).values().get()
     assert row["access_key"] == access_key
@@ -222,47 +222,47 @@ def test_only_the_hash_of_a_secret_is_kept(people: People) -> None:
 
 def test_a_keypair_works_until_it_or_its_owner_ends(people: People) -> None:
     at = clock.now()
-    keypair, _ = services.create_keypair(
+    keypair, _ = keypairs.create_keypair(
         actor=actor_for(people.member), name="short", expires_at=at + timedelta(hours=1)
     )
-    assert selectors.usable_keypair(keypair.access_key) == keypair
-    assert selectors.usable_keypair(keypair.access_key, at + timedelta(hours=2)) is None
+    assert keypair_selectors.usable_keypair(keypair.access_key) == keypair
+    assert keypair_selectors.usable_keypair(keypair.access_key, at + timedelta(hours=2)) is None
     update(people.member, is_active=False)
-    assert selectors.usable_keypair(keypair.access_key) is None
+    assert keypair_selectors.usable_keypair(keypair.access_key) is None
     update(people.member, is_active=True)
     Domain.objects.filter(pk=people.domain.pk).update(is_active=False)
-    assert selectors.usable_keypair(keypair.access_key) is None
+    assert keypair_selectors.usable_keypair(keypair.access_key) is None
 
 
 def test_a_keypair_made_with_a_token_ends_no_later_than_it(people: People) -> None:
     ends_at = clock.now() + timedelta(hours=1)
-    maker, _ = services.create_keypair(actor=actor_for(people.member), name="short", expires_at=ends_at)
+    maker, _ = keypairs.create_keypair(actor=actor_for(people.member), name="short", expires_at=ends_at)
     program = Actor(
         kind=ActorKind.TOKEN, user_id=people.member.pk, label=people.member.email, keypair_id=maker.pk
     )
     for asked in (None, ends_at + timedelta(days=1)):
-        made, _ = services.create_keypair(actor=program, name="child", expires_at=asked)
+        made, _ = keypairs.create_keypair(actor=program, name="child", expires_at=asked)
         assert made.expires_at == ends_at
 
 
 def test_keypairs_per_person_are_limited(people: People) -> None:
     limit(people.member, max_keypairs=1)
-    services.create_keypair(actor=actor_for(people.member), name="one")
+    keypairs.create_keypair(actor=actor_for(people.member), name="one")
     with pytest.raises(LimitExceeded):
-        services.create_keypair(actor=actor_for(people.member), name="two")
-    services.create_keypair(actor=actor_for(people.outsider), name="another's")
+        keypairs.create_keypair(actor=actor_for(people.member), name="two")
+    keypairs.create_keypair(actor=actor_for(people.outsider), name="another's")
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 61, "two\nlines"])
 def test_a_keypair_needs_a_readable_name(people: People, name: str) -> None:
     with pytest.raises(InvalidInput):
-        services.create_keypair(actor=actor_for(people.member), name=name)
+        keypairs.create_keypair(actor=actor_for(people.member), name=name)
 
 
 def test_nobody_reaches_the_keypair_of_another_not_even_a_superadmin(people: People) -> None:
-    keypair, _ = services.create_keypair(actor=actor_for(people.member), name="mine")
+    keypair, _ = keypairs.create_keypair(actor=actor_for(people.member), name="mine")
     with pytest.raises(NotFound):
-        services.delete_keypair(actor=actor_for(people.superadmin), keypair_id=keypair.pk)
+        keypairs.delete_keypair(actor=actor_for(people.superadmin), keypair_id=keypair.pk)
 
 
 # Sign-in links
@@ -299,8 +299,8 @@ def test_old_sign_in_links_are_swept_when_a_new_one_is_made(people: People) -> N
 
 
 def test_live_logins_take_the_same_queries_for_any_number(people: People) -> None:
-    keypairs = [services.create_keypair(actor=actor_for(people.member), name=str(n))[0] for n in range(5)]
-    logins = [Login(user_id=people.member.pk, keypair_id=keypair.pk) for keypair in keypairs]
+    made = [keypairs.create_keypair(actor=actor_for(people.member), name=str(n))[0] for n in range(5)]
+    logins = [Login(user_id=people.member.pk, keypair_id=keypair.pk) for keypair in made]
     with CaptureQueriesContext(
         connection,
     ) as one:
@@ -313,7 +313,7 @@ def test_live_logins_take_the_same_queries_for_any_number(people: People) -> Non
 
 
 def test_a_closed_domain_ends_the_logins_of_its_people(people: People) -> None:
-    keypair, _ = services.create_keypair(actor=actor_for(people.member), name="laptop")
+    keypair, _ = keypairs.create_keypair(actor=actor_for(people.member), name="laptop")
     login = Login(user_id=people.member.pk, keypair_id=keypair.pk)
     assert login in live_logins([login])
     Domain.objects.filter(pk=people.domain.pk).update(is_active=False)
@@ -360,6 +360,6 @@ def test_two_superadmins_who_dismiss_each_other_at_once_leave_one() -> None:
 def test_the_limit_of_keypairs_holds_under_concurrency() -> None:
     user = make_user(member_of=make_project())
     limit(user, max_keypairs=2)
-    together(*[lambda: services.create_keypair(actor=actor_for(user), name="x")] * 5)
+    together(*[lambda: keypairs.create_keypair(actor=actor_for(user), name="x")] * 5)
     assert KeyPair.objects.filter(user=user).count() == 2
     assert Membership.objects.filter(user=user).exists()

@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 
 from accounts import limits
-from accounts.services import create_keypair
+from accounts.keypairs import create_keypair
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
 from sessions_app import services

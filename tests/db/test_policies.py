@@ -2,6 +2,7 @@
 
 import pytest
 
+from accounts.keypairs import create_keypair
 from accounts.limiting import assign_policy, create_policy, delete_policy, make_default, update_policy
 from accounts.limits import default_policy
 from accounts.models import KeyPair, User
@@ -9,7 +10,7 @@ from accounts.policies import ResourcePolicy, limits_of
 from accounts.policy_selectors import impact_of, use_counts, visible_policies
 from accounts.quota import Level
 from accounts.roles import Role
-from accounts.services import create_keypair, update_user
+from accounts.services import update_user
 from common.actors import SYSTEM, Actor
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from tests.factories import actor_for, make_domain, make_user

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
+from accounts.keypairs import create_keypair
 from accounts.limiting import Limited
 from accounts.models import KeyPair
 from accounts.policies import LimitUse, ResourcePolicy
-from accounts.services import create_keypair
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded, PermissionDenied
 from scheduler.tick import run_tick

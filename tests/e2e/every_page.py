@@ -15,6 +15,7 @@ PAGES = (
     "/search/?q=s",
     "/profile/",
     "/profile/activity/",
+    "/profile/tokens/",
     "/api/",
     "/no-such-page/",
 )

@@ -321,7 +321,7 @@ WINDOW_TEXT = """url => soon((async () => {
 })())"""
 POSTED_FORM = """url => {
   const form = Object.assign(document.createElement("form"), { method: "POST", action: url });
-  form.innerHTML = '<input name="name" value="evil"><input name="expires" value="">';
+  form.innerHTML = '<input name="name" value="evil"><input name="scopes" value="read"><input name="life" value="7">';
   const frame = Object.assign(document.createElement("iframe"), { name: "into" + Math.random() });
   form.target = frame.name;
   document.body.append(frame, form);

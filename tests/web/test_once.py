@@ -93,10 +93,11 @@ def test_a_folder_is_made_once(browser: Client) -> None:
 
 
 def test_a_token_is_shown_once(place: Place, browser: Client) -> None:
-    form = {"name": "laptop", "once": token_of(browser, "/profile/")}
-    first, second = (browser.post("/profile/tokens/", form) for _ in range(2))
+    page = "/profile/tokens/"
+    form = {"name": "laptop", "scopes": ["read"], "life": "7", "once": token_of(browser, page)}
+    first, second = (browser.post(page, form) for _ in range(2))
 
-    assert (first.status_code, second.status_code, second["Location"]) == (201, 302, "/profile/")
+    assert (first.status_code, second.status_code, second["Location"]) == (201, 302, page)
     assert KeyPair.objects.filter(user=place.owner).count() == 1
 
 

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from accounts.models import Domain, KeyPair, Membership, User
+from accounts.models import Domain, Membership, User
 from accounts.services import create_sign_in_link
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -170,52 +170,7 @@ def test_the_profile_says_who_one_is(people: People, browser_of: BrowserOf) -> N
         assert text in page
 
 
-def test_a_new_token_is_shown_once_and_works(people: People, browser_of: BrowserOf) -> None:
-    browser = browser_of(people.member)
-    made = browser.post(reverse("create-token"), {"name": "laptop"})
-    assert made.status_code == 201
-    assert "no-store" in made["Cache-Control"]
-    token = re.search(r"bk[a-z2-7]{16}\.[\w-]{43}", made.content.decode())
-    assert token
-    assert Client().get("/api/v1/me/", headers={"authorization": f"Bearer {token[0]}"}).status_code == 200
-    later = browser.get(reverse("profile")).content.decode()
-    assert "laptop" in later
-    assert token[0].split(".")[1] not in later
-
-
-def test_the_same_form_sent_again_makes_no_second_token(people: People, browser_of: BrowserOf) -> None:
-    browser = browser_of(people.member)
-    once = re.search(r'name="once" value="(\w+)"', browser.get(reverse("profile")).content.decode())
-    for _ in range(2):
-        browser.post(reverse("create-token"), {"name": "laptop", "once": once[1]})
-    assert KeyPair.objects.filter(user=people.member).count() == 1
-
-
-@pytest.mark.parametrize("name", ["", "x" * 61])
-def test_a_wrong_token_name_is_marked_and_kept(people: People, browser_of: BrowserOf, name: str) -> None:
-    response = browser_of(people.member).post(reverse("create-token"), {"name": name})
-    assert response.status_code == 400
-    assert response.context["form"].errors["name"]
-    assert name in response.content.decode()
-    assert not KeyPair.objects.filter(user=people.member).exists()
-
-
-def test_the_name_of_a_token_is_text_and_not_markup(people: People, browser_of: BrowserOf) -> None:
-    page = browser_of(people.member).post(reverse("create-token"), {"name": "<script>x</script>"})
-    assert "<script>x" not in page.content.decode()
-
-
-def test_a_token_is_deleted_by_its_owner_alone(people: People, browser_of: BrowserOf) -> None:
-    browser = browser_of(people.member)
-    browser.post(reverse("create-token"), {"name": "laptop"})
-    url = reverse("delete-token", args=[KeyPair.objects.get(user=people.member).pk])
-    assert browser_of(people.superadmin).post(url).status_code == 404
-    assert browser.get(url).status_code == 405
-    assert browser.post(url).status_code == 302
-    assert not KeyPair.objects.filter(user=people.member).exists()
-
-
-@pytest.mark.parametrize("name", ["profile", "create-token"])
+@pytest.mark.parametrize("name", ["profile", "keys"])
 def test_pages_of_the_profile_send_strangers_to_sign_in(db: None, name: str) -> None:
     response = Client().get(reverse(name))
     assert response["Location"].startswith(reverse("account_login"))

@@ -18,6 +18,7 @@ from rest_framework.views import APIView
 
 from common.api import ErrorOut, actor_of
 from common.idempotency import takes_idempotency_key
+from common.scopes import FOR_FOLDERS
 from vfolders import files, services
 from vfolders.api.serializers import (
     DirectoryCreateInput,
@@ -40,6 +41,7 @@ _REFUSALS = {403: ErrorOut, 404: ErrorOut, 409: ErrorOut}
 
 
 class FolderListView(generics.GenericAPIView[VFolder]):
+    token_scopes = FOR_FOLDERS
     serializer_class = FolderOut
     queryset = VFolder.objects.none()
 
@@ -67,6 +69,8 @@ class FolderListView(generics.GenericAPIView[VFolder]):
 
 
 class FolderView(APIView):
+    token_scopes = FOR_FOLDERS
+
     @extend_schema(operation_id="read_folder", responses={200: FolderOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
         """One folder."""
@@ -80,6 +84,8 @@ class FolderView(APIView):
 
 
 class FolderUsageView(APIView):
+    token_scopes = FOR_FOLDERS
+
     @extend_schema(operation_id="read_folder_usage", responses={200: UsageOut, 404: ErrorOut})
     def get(self, request: Request, folder_id: UUID) -> Response:
         """What the folder holds, counted now."""
@@ -87,6 +93,8 @@ class FolderUsageView(APIView):
 
 
 class DirectoryView(APIView):
+    token_scopes = FOR_FOLDERS
+
     @extend_schema(
         operation_id="make_directory",
         request=DirectoryCreateInput,
@@ -114,6 +122,7 @@ class AnyAccept(BaseContentNegotiation):
 
 
 class RootDirectoryView(APIView):
+    token_scopes = FOR_FOLDERS
     content_negotiation_class = AnyAccept
 
     @extend_schema(operation_id="list_root_directory", responses={200: DirectoryOut, 404: ErrorOut})
@@ -123,6 +132,7 @@ class RootDirectoryView(APIView):
 
 
 class FileView(APIView):
+    token_scopes = FOR_FOLDERS
     content_negotiation_class = AnyAccept
 
     @extend_schema(

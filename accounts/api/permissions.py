@@ -1,0 +1,46 @@
+"""What tokens may do over REST: so many requests in a minute, and what their scopes open."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from accounts.keypair_selectors import demand_scopes
+from accounts.models import KeyPair
+from accounts.rates import Rate, count_request, demand_rate
+from common.scopes import sufficient_scopes
+
+
+class TokenPermission(BasePermission):
+    """Of every view of REST. A login of the portal's pages has no scopes: it is the person."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """True. Raises TooManyRequests, PermissionDenied."""
+        if isinstance(request.auth, KeyPair):
+            demand_rate(_rate_of(request))
+            demand_scopes(request.auth, sufficient_scopes(view, request.method or ""))
+        return True
+
+
+class RateHeadersMiddleware:
+    """Tells programs how many requests they have left, with each answer."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        rate: Rate | None = getattr(request, "rate", None)
+        for name, value in rate.headers().items() if rate is not None else ():
+            response[name] = value
+        return response
+
+
+def _rate_of(request: Request) -> Rate | None:
+    """Counted once, however often the framework asks about one request."""
+    told = request._request
+    if not hasattr(told, "rate"):
+        told.rate = count_request(request.auth.pk)  # type: ignore[attr-defined]
+    return told.rate  # type: ignore[attr-defined,no-any-return]

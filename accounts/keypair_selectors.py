@@ -1,0 +1,64 @@
+"""Reads of keypairs: one's own, and those of people whose accounts one may change."""
+
+from datetime import datetime
+
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.authority import Action
+from accounts.models import KeyPair
+from accounts.selectors import access_user
+from common import clock
+from common.actors import Actor
+from common.errors import NotFound, PermissionDenied
+from common.scopes import Scopes, in_order, may
+
+
+def visible_keypairs(actor: Actor) -> QuerySet[KeyPair]:
+    """The actor's own keypairs; nobody sees another's."""
+    return KeyPair.objects.filter(user_id=actor.user_id or 0)
+
+
+def access_keypair(actor: Actor, keypair_id: int) -> KeyPair:
+    keypair = visible_keypairs(actor).filter(pk=keypair_id).first()
+    if keypair is None:
+        raise NotFound(_("There is no such token among yours."))
+    return keypair
+
+
+def keypairs_of(actor: Actor, user_id: int) -> QuerySet[KeyPair]:
+    """Of a person whose account the actor may change; their secrets are nowhere. Raises NotFound, PermissionDenied."""
+    return KeyPair.objects.filter(user=access_user(actor, user_id, Action.EDIT))
+
+
+def access_keypair_of(actor: Actor, user_id: int, keypair_id: int) -> KeyPair:
+    keypair = keypairs_of(actor, user_id).filter(pk=keypair_id).first()
+    if keypair is None:
+        raise NotFound(_("There is no such token of this person."))
+    return keypair
+
+
+def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
+    """The token has one of these. Raises PermissionDenied."""
+    if not may(keypair.scopes, sufficient):
+        raise PermissionDenied(
+            _("This token may not do this: its scopes are {scopes}.").format(
+                scopes=", ".join(keypair.scopes)
+            ),
+            hint=_("One of these would do: {scopes}. Scopes are set on your page of keys.").format(
+                scopes=", ".join(in_order(sufficient))
+            )
+            if sufficient
+            else _("No token may; sign in with a browser."),
+            code="scope_missing",
+        )
+
+
+def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
+    """The keypair with this access key if it, its user and its domain are active and it has not expired. One query."""
+    return (
+        KeyPair.objects.select_related("user", "user__domain")
+        .filter(access_key=access_key, is_active=True, user__is_active=True, user__domain__is_active=True)
+        .filter(Q(expires_at=None) | Q(expires_at__gt=at or clock.now()))
+        .first()
+    )

@@ -1,0 +1,197 @@
+"""Writes of keypairs: API tokens, and what they may do.
+
+Whoever acts with a token makes none that reaches further than it: no scope, no day and no policy less.
+"""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts import tokens
+from accounts.authority import Action
+from accounts.keypair_selectors import access_keypair, access_keypair_of, visible_keypairs
+from accounts.limits import demand_room, own_scope
+from accounts.models import KeyPair, User
+from accounts.quota import Limit, hits
+from accounts.selectors import access_user, user_of
+from common import audit, clock
+from common.actors import Actor
+from common.errors import InvalidInput, NotAuthenticated, PermissionDenied
+from common.scopes import EVERY_TOKEN, TokenScope, in_order
+
+
+@transaction.atomic
+def create_keypair(
+    *, actor: Actor, name: str, scopes: Collection[str] | None = None, expires_at: datetime | None = None
+) -> tuple[KeyPair, str]:
+    """A new keypair of the actor and its token text, which is shown this once. Without `scopes` all that the actor has;
+    one made with a token ends no later than that token. Raises InvalidInput, PermissionDenied, LimitExceeded."""
+    user = user_of(actor)
+    name = _checked_name(name)
+    if expires_at is not None and expires_at <= clock.now():
+        raise InvalidInput(
+            _("The token would have expired already."), fields={"expires_at": [_("Is in the past.")]}
+        )
+    User.objects.select_for_update().get(pk=user.pk)
+    maker = _maker(actor)
+    wanted = _checked_scopes((maker.scopes if maker else EVERY_TOKEN) if scopes is None else scopes)
+    _demand_within(maker, wanted)
+    ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
+    demand_room(hits(own_scope(actor), {Limit.KEYPAIRS.value: 1}))
+    secret = tokens.new_secret()
+
+    keypair = KeyPair.objects.create(
+        user=user,
+        name=name,
+        access_key=tokens.new_access_key(),
+        secret_hash=tokens.hash_secret(secret),
+        scopes=wanted,
+        expires_at=min(ends, default=None),
+    )
+    changes = {"scopes": wanted, "expires_at": keypair.expires_at and keypair.expires_at.isoformat()}
+    audit.record(actor=actor, action="accounts.create_keypair", target=keypair, changes=changes)
+    return keypair, f"{keypair.access_key}.{secret}"
+
+
+@transaction.atomic
+def update_keypair(
+    *,
+    actor: Actor,
+    keypair_id: int,
+    name: str | None = None,
+    scopes: Collection[str] | None = None,
+    is_active: bool | None = None,
+) -> KeyPair:
+    """Another name or other scopes, None leaves it; `is_active` False: it opens nothing until it is active again.
+    Connections that it opened and might not open now end within seconds. Raises NotFound, InvalidInput, PermissionDenied."""
+    keypair, maker = _locked(actor, keypair_id), _maker(actor)
+    _demand_administration(maker)
+    wanted: dict[str, Any] = {
+        "name": keypair.name if name is None else _checked_name(name),
+        "scopes": keypair.scopes if scopes is None else _checked_scopes(scopes),
+        "is_active": keypair.is_active if is_active is None else is_active,
+    }
+    changes = audit.changed({field: getattr(keypair, field) for field in wanted}, wanted)
+    if not {"scopes", "is_active"}.isdisjoint(changes) and wanted["is_active"]:
+        _demand_within(maker, wanted["scopes"], keypair)
+
+    for field in changes:
+        setattr(keypair, field, wanted[field])
+    if changes:
+        keypair.save(update_fields=list(changes))
+        audit.record(actor=actor, action="accounts.update_keypair", target=keypair, changes=changes)
+    return keypair
+
+
+@transaction.atomic
+def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelta()) -> tuple[KeyPair, str]:
+    """The keypair with a new secret, and its token text, which is shown this once. The secret before works for `grace`,
+    and what was opened by it no longer; all older ones end at once. Raises NotFound, InvalidInput, PermissionDenied."""
+    if not timedelta() <= grace <= tokens.LONGEST_GRACE:
+        sentence = _("The old secret may go on working for 0 to {hours} hours.").format(
+            hours=int(tokens.LONGEST_GRACE / timedelta(hours=1))
+        )
+        raise InvalidInput(sentence, fields={"grace_hours": [sentence]})
+    keypair, maker = _locked(actor, keypair_id), _maker(actor)
+    if maker is not None and maker.pk != keypair.pk:
+        _demand_administration(maker)
+        _demand_within(maker, keypair.scopes, keypair)
+    secret = tokens.new_secret()
+
+    keypair.old_secret_hash = keypair.secret_hash if grace else ""
+    keypair.old_secret_until = clock.now() + grace if grace else None
+    keypair.secret_hash = tokens.hash_secret(secret)
+    keypair.save(update_fields=["secret_hash", "old_secret_hash", "old_secret_until"])
+    changes = {"grace_hours": grace / timedelta(hours=1)}
+    audit.record(actor=actor, action="accounts.rotate_keypair", target=keypair, changes=changes)
+    return keypair, f"{keypair.access_key}.{secret}"
+
+
+@transaction.atomic
+def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
+    """A token may end itself, whatever its scopes. Raises NotFound, PermissionDenied."""
+    keypair, maker = _locked(actor, keypair_id), _maker(actor)
+    if maker is not None and maker.pk != keypair.pk:
+        _demand_administration(maker)
+    audit.record(actor=actor, action="accounts.delete_keypair", target=keypair)
+    keypair.delete()
+
+
+@transaction.atomic
+def revoke_keypair(*, actor: Actor, user_id: int, keypair_id: int) -> None:
+    """Delete a token of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    access_user(actor, user_id, Action.EDIT)
+    keypair = access_keypair_of(actor, user_id, keypair_id)
+    audit.record(actor=actor, action="accounts.delete_keypair", target=keypair)
+    keypair.delete()
+
+
+def _locked(actor: Actor, keypair_id: int) -> KeyPair:
+    KeyPair.objects.select_for_update().filter(pk=keypair_id).first()
+    return access_keypair(actor, keypair_id)
+
+
+def _maker(actor: Actor) -> KeyPair | None:
+    """The token by which the actor acts; None for people themselves. Raises NotAuthenticated where it was deleted."""
+    if actor.keypair_id is None:
+        return None
+    maker = visible_keypairs(actor).filter(pk=actor.keypair_id).first()
+    if maker is None:
+        raise NotAuthenticated(_("This token is unknown, revoked or expired."))
+    return maker
+
+
+def _demand_administration(maker: KeyPair | None) -> None:
+    if maker is not None and TokenScope.ADMIN not in maker.scopes:
+        raise PermissionDenied(
+            _("This token may not change other tokens: it has no scope “{scope}”.").format(
+                scope=TokenScope.ADMIN.value
+            ),
+            hint=_("Do it on your page of keys, or with another token."),
+            code="scope_missing",
+        )
+
+
+def _demand_within(maker: KeyPair | None, scopes: Collection[str], of: KeyPair | None = None) -> None:
+    """Whoever has the token that comes of this reaches no further than by `maker`: no scope more, no policy less, and, for
+    a keypair that is there already, no day more."""
+    if maker is None or (of is not None and of.pk == maker.pk and set(scopes) <= set(maker.scopes)):
+        return
+    if maker.policy_id is not None:
+        raise PermissionDenied(
+            _("A token with a policy of its own makes no tokens: they would not be bound by it."),
+            hint=_("Make it on your profile, or with another token."),
+        )
+    if beyond := set(scopes) - set(maker.scopes):
+        sentence = _("Your token does not have these scopes itself: {scopes}.").format(
+            scopes=", ".join(in_order(beyond))
+        )
+        raise PermissionDenied(sentence, fields={"scopes": [sentence]}, code="scope_missing")
+    if of is not None and maker.expires_at and (of.expires_at is None or of.expires_at > maker.expires_at):
+        raise PermissionDenied(
+            _("This token ends later than the one that you use."),
+            hint=_("Do it on your page of keys, or with another token."),
+        )
+
+
+def _checked_name(name: str) -> str:
+    try:
+        return tokens.check_token_name(name)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
+
+
+def _checked_scopes(scopes: Collection[str]) -> list[str]:
+    known = ", ".join(TokenScope)
+    try:
+        wanted = in_order(scopes)
+    except ValueError as error:
+        sentence = _("There are the scopes {known}.").format(known=known)
+        raise InvalidInput(sentence, fields={"scopes": [sentence]}) from error
+    if not wanted:
+        sentence = _("Choose at least one scope of {known}.").format(known=known)
+        raise InvalidInput(sentence, fields={"scopes": [sentence]})
+    return wanted
