@@ -81,6 +81,13 @@ def register() -> None:
             gettext_noop("Organisations that know nothing of each other."),
         ),
         (
+            gettext_noop("Resource policies"),
+            "policies",
+            "gauge",
+            Section.PEOPLE,
+            gettext_noop("How much people, projects and domains may use."),
+        ),
+        (
             gettext_noop("Resource groups"),
             "admin:agents_resourcegroup_changelist",
             "stack-2",
