@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
 from django.utils.translation import gettext as _
 
+from common.api import actor_of
 from common.errors import BerthError, InvalidInput
+from common.refusals import record_refused
 
 MOST_AT_ONCE = 200
 LONGEST_NUMBER = 18
+RECORDED = frozenset((403, 404, 429))
 Id = TypeVar("Id")
 
 
@@ -57,17 +60,22 @@ def _chosen(posted: QueryDict, name: str, read: Callable[[str], Id]) -> list[Id]
 
 
 def do_each(
+    request: HttpRequest,
     ids: Iterable[Id],
     act: Callable[[Id], str],
     name_of: Callable[[Id], str],
     url_of: Callable[[Id], str],
 ) -> list[Outcome]:
-    """`act` on each; its answer is the sentence for people. A refusal is an outcome too."""
+    """`act` on each; its answer is the sentence for people. A refusal is an outcome too, and where it is one of rights it
+    is in the access log."""
     outcomes = []
     for each in ids:
         try:
             outcomes.append(Outcome(name_of(each), act(each), is_done=True, url=url_of(each)))
         except BerthError as refusal:
+            if refusal.http_status in RECORDED:
+                asked = f"{request.method} {request.path}"
+                record_refused(actor=actor_of(request), asked=asked, refusal=refusal, name=name_of(each))
             sentence = f"{refusal.message} {refusal.hint}".strip()
             outcomes.append(Outcome(name_of(each), sentence, is_done=False, url=url_of(each)))
     return outcomes

@@ -9,7 +9,7 @@ import structlog
 from django.http import HttpRequest, HttpResponse
 
 from common import audit
-from common.actors import ANONYMOUS
+from common.actors import ANONYMOUS, Actor
 from common.api import actor_of
 from common.database import LOST
 from common.errors import BerthError
@@ -79,6 +79,23 @@ def _record(request: HttpRequest, status: int) -> None:
             match.view_name or match.route,
             *(target if _is_told_apart(request, status, code) else ()),
         ),
+    )
+
+
+def record_refused(
+    *, actor: Actor, asked: str, refusal: BerthError, target: tuple[str, str] = ("", ""), name: str = ""
+) -> None:
+    """What was refused beside the answers that pass the middleware: by websocket, or as one of many. Of what is absent or
+    hidden a line for each address, as there."""
+    is_told = refusal.http_status != HTTPStatus.NOT_FOUND
+    audit.record_refusal(
+        actor=actor,
+        action=ACTION,
+        reason=refusal.code,
+        target=target,
+        target_label=name,
+        changes={"asked": asked, "answer": refusal.message, "status": refusal.http_status},
+        kind=(asked, *((*target, name) if is_told else ())),
     )
 
 

@@ -155,6 +155,7 @@ def close_many(request: HttpRequest) -> HttpResponse:
         context["error"] = "" if typed is None else _("These are not the words, so nothing was closed.")
         return render(request, "accounts/close_many.html", context, status=422 if context["error"] else 200)
     outcomes = do_each(
+        request,
         ids,
         lambda pk: _close(actor, pk),
         name_of=lambda pk: people[pk].email if pk in people else str(pk),

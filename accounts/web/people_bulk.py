@@ -52,6 +52,7 @@ def edit_many(request: HttpRequest) -> HttpResponse:
 
     changed: dict[int, Inverse] = {}
     outcomes = do_each(
+        request,
         ids,
         lambda pk: _change(actor, people.get(pk), form.cleaned_data["change"], changed),
         name_of=lambda pk: people[pk].email if pk in people else str(pk),

@@ -44,6 +44,8 @@ ACTIONS = {
     "sessions.stop_soon": gettext_noop("Session told to stop"),
     "sessions.keep_session": gettext_noop("Session kept running"),
     "sessions.open_app": gettext_noop("App opened"),
+    "sessions.open_terminal": gettext_noop("Terminal opened"),
+    "sessions.run_process": gettext_noop("Program run in a session"),
     "sessions.read_file": gettext_noop("File read from a session"),
     "sessions.write_file": gettext_noop("File written to a session"),
     "sessions.read_archive": gettext_noop("Files read from a session"),

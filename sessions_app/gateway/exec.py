@@ -4,7 +4,6 @@ import asyncio
 import json
 from contextlib import suppress
 from typing import Any
-from uuid import UUID
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -25,11 +24,11 @@ from sessions_app.exec_protocol import (
     parse_order,
     parse_signal,
 )
-from sessions_app.gateway.access import actor_of_user, in_database
+from sessions_app.gateway.access import in_database
+from sessions_app.gateway.entries import RUN_PROCESS, enter_session
 from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
-from sessions_app.gateway.terminal import kernel_asked_for
-from sessions_app.selectors import Action, access_session, running_kernel
+from sessions_app.selectors import Action
 
 ORDER_PATIENCE_S = 30
 ACK_BYTES = INPUT_WINDOW_BYTES // 8
@@ -75,11 +74,9 @@ class ExecSocket(ProcessSocket):
         note_use(keypair, (self.scope.get("client") or ("",))[0])
         demand_rate(count_request(keypair.pk))
         demand_scopes(keypair, FOR_SESSIONS)
-        session_id: UUID = self.scope["url_route"]["kwargs"]["session_id"]
-        session = access_session(actor_of_user(keypair.user), session_id, Action.OPEN_TERMINAL)
+        session, kernel = enter_session(self.scope, keypair.user, action=RUN_PROCESS, keypair=keypair)
         login = login_by(keypair, TokenScope.SESSIONS.value)
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
-        kernel = running_kernel(session, kernel_asked_for(self.scope))
         return presence, kernel.container_name, kernel.placed_agent
 
     async def hear(self, text: str) -> None:

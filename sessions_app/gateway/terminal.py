@@ -8,8 +8,6 @@ Binary frames carry the terminal's bytes both ways. Text frames are JSON: up {"t
 import asyncio
 import json
 from typing import Any
-from urllib.parse import parse_qs
-from uuid import UUID
 
 from django.utils.translation import gettext as _
 
@@ -18,11 +16,12 @@ from accounts.models import User
 from agents.runtime.base_async import Channel, ProcessSpec
 from common.errors import BerthError, NotAuthenticated
 from common.proxy.asgi import Receive, Scope, Send
-from sessions_app.gateway.access import actor_of_user, in_database
+from sessions_app.gateway.access import in_database
+from sessions_app.gateway.entries import OPEN_TERMINAL, enter_session
 from sessions_app.gateway.fetch_rules import allows_websocket, header
 from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
-from sessions_app.selectors import Action, access_session, running_kernel
+from sessions_app.selectors import Action
 
 WINDOW_BYTES = 512 * 1024
 # What a person has typed or pasted and the shell has not read yet.
@@ -51,11 +50,9 @@ class TerminalSocket(ProcessSocket):
         user = User.objects.filter(pk=self.scope["user"].pk, is_active=True, domain__is_active=True).first()
         if user is None:
             raise NotAuthenticated(_("You are signed out. Sign in again and reload this page."))
-        session_id: UUID = self.scope["url_route"]["kwargs"]["session_id"]
-        session = access_session(actor_of_user(user), session_id, Action.OPEN_TERMINAL)
+        session, kernel = enter_session(self.scope, user, action=OPEN_TERMINAL)
         login = Login(user_id=user.pk, session_key=self.scope["session"].session_key or "")
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
-        kernel = running_kernel(session, kernel_asked_for(self.scope))
         return Order(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())
 
     async def hear_bytes(self, data: bytes) -> None:
@@ -85,9 +82,3 @@ class TerminalSocket(ProcessSocket):
 
     async def tell_refusal(self, refusal: BerthError) -> None:
         await self.say({"type": "error", "message": refusal.message})
-
-
-def kernel_asked_for(scope: Scope) -> str:
-    """`?kernel=`, or the first one."""
-    query: str = scope["query_string"].decode("ascii", "replace")
-    return parse_qs(query).get("kernel", ["main1"])[0]

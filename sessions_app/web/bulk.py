@@ -39,7 +39,7 @@ def stop_many(request: HttpRequest) -> HttpResponse:
         stopping.append(session_id)
         return _("It will be stopped in a moment.")
 
-    outcomes = _outcomes(actor, ids, stop)
+    outcomes = _outcomes(request, actor, ids, stop)
     if stopping:
         sentence = ngettext(
             "{count} session is being stopped.", "{count} sessions are being stopped.", len(stopping)
@@ -63,7 +63,7 @@ def keep_many(request: HttpRequest) -> HttpResponse:
         session = keep_session(actor=actor, session_id=session_id)
         return _("“{session}” goes on.").format(session=session.name)
 
-    outcomes = _outcomes(actor, ids, keep)
+    outcomes = _outcomes(request, actor, ids, keep)
     done = done_count(outcomes)
     if done == len(ids):
         sentence = ngettext("{count} session goes on.", "{count} sessions go on.", done)
@@ -71,9 +71,12 @@ def keep_many(request: HttpRequest) -> HttpResponse:
     return _answer(request, outcomes, is_worth_telling=done < len(ids))
 
 
-def _outcomes(actor: Actor, ids: Collection[UUID], act: Callable[[UUID], str]) -> list[Outcome]:
+def _outcomes(
+    request: HttpRequest, actor: Actor, ids: Collection[UUID], act: Callable[[UUID], str]
+) -> list[Outcome]:
     names = dict(visible_sessions(actor).filter(pk__in=ids).values_list("pk", "name"))
     return do_each(
+        request,
         ids,
         act,
         name_of=lambda pk: names.get(pk, str(pk)),

@@ -103,6 +103,7 @@ def delete_many(request: HttpRequest) -> HttpResponse:
         context["error"] = "" if typed is None else _("These are not the words, so nothing was deleted.")
         return render(request, "vfolders/delete_many.html", context, status=422 if context["error"] else 200)
     outcomes = do_each(
+        request,
         ids,
         lambda pk: _delete(actor, pk),
         name_of=lambda pk: folders[pk].name if pk in folders else str(pk),
