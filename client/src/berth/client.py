@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
@@ -11,7 +12,8 @@ from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
 from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, ResourceGroup
-from berth.paging import iterate
+from berth.paging import PAGE_SIZE, iterate
+from berth.people import AuditLine, Domains, Projects, Tokens, Users
 from berth.policies import Policies
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.sessions import Sessions
@@ -46,6 +48,10 @@ class Client:
         self.sessions = Sessions(self.transport)
         self.folders = Folders(self.transport)
         self.policies = Policies(self.transport)
+        self.tokens = Tokens(self.transport)
+        self.users = Users(self.transport)
+        self.managed_projects = Projects(self.transport)
+        self.domains = Domains(self.transport)
 
     @property
     def url(self) -> str:
@@ -97,6 +103,16 @@ class Client:
     def keypairs(self) -> Iterator[KeyPair]:
         """Your API tokens, without their text."""
         return iterate(self.transport, "keypairs/", KeyPair)
+
+    def audit(self, **filters: Any) -> Iterator[AuditLine]:
+        """Lines of the access log that you may read, newest first; filters as the API has them."""
+        path: str | None = "audit/"
+        told = {name: value for name, value in filters.items() if value}
+        while path is not None:
+            page = self.transport.get_json(path, **told, page_size=PAGE_SIZE)
+            yield from (decode(AuditLine, row) for row in page["results"])
+            cursor = parse_qs(urlsplit(page["next"] or "").query).get("cursor")
+            path, told = ("audit/", {**told, "cursor": cursor[0]}) if cursor else (None, {})
 
     def events(self) -> Iterator[Event]:
         """News, for ever; see `berth.events.follow_events`."""

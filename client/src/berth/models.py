@@ -25,6 +25,7 @@ class Person(Record):
     name: str
     role: str
     domain: Domain
+    token: "OwnToken | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +95,29 @@ class ResourceGroup(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair(Record):
-    """An API token, without its text."""
+    """An API token. `token`, its text, is there once: after it was made or rotated."""
 
     id: int
     name: str
     access_key: str
+    scopes: tuple[str, ...] = ()
+    is_active: bool = True
     created_at: datetime | None = None
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
+    last_used_ip: str | None = None
+    old_secret_until: datetime | None = None
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnToken(Record):
+    """The token by which one asks."""
+
+    id: int
+    name: str
+    scopes: tuple[str, ...] = ()
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from berth.addresses import is_private_way, portal_url
+from berth.amounts import format_instant
 from berth.cli.context import AsJson, client_of
 from berth.cli.output import note, say, show_facts, show_json, show_table
 from berth.client import Client
@@ -35,7 +36,7 @@ def login(
         str, typer.Option(help="PEM file of the authority that signed the portal's certificate.")
     ] = "",
 ) -> None:
-    """Sign in with a token from your profile page, and keep it for the next commands.
+    """Sign in with a token from Settings → Keys, and keep it for the next commands.
 
     The token is asked for without showing it, or read from standard input or BERTH_TOKEN. It is never an argument:
     other people on this computer see arguments.
@@ -87,6 +88,8 @@ def whoami(context: typer.Context, as_json: AsJson = False) -> None:
             "name": person.name,
             "role": person.role,
             "domain": person.domain.name,
+            "scopes": ", ".join(person.token.scopes) if person.token else "",
+            "token ends": format_instant(person.token.expires_at) if person.token else "",
             "portal": client.url,
         }
     )
@@ -132,7 +135,7 @@ def _ask_url() -> str:
 def _read_token(url: str) -> str:
     token = os.environ.get("BERTH_TOKEN", "")
     if not token and sys.stdin.isatty():
-        note(f"A token is made on {url}/profile/.")
+        note(f"A token is made on {url}/profile/tokens/.")
         token = getpass.getpass("Token: ")
     elif not token:
         token = sys.stdin.readline(4096)
@@ -144,13 +147,10 @@ def _read_token(url: str) -> str:
 
 def _revoke(profile: Profile) -> None:
     """A token that the portal does not know any more is as good as revoked."""
-    access_key = profile.token.partition(".")[0]
     try:
         with Client(profile.url, profile.token, ca_file=profile.ca_file) as client:
-            for keypair in client.keypairs():
-                if keypair.access_key == access_key:
-                    client.call("DELETE", f"keypairs/{keypair.id}/")
-                    return
+            if own := client.whoami().token:
+                client.tokens.delete(own.id)
     except Unreachable:
         raise
     except BerthError as error:

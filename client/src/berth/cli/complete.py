@@ -41,6 +41,12 @@ def resource_groups(context: typer.Context, incomplete: str) -> list[Offer]:
     return _offers(context, incomplete, lambda client: ((one.name, "") for one in client.resource_groups()))
 
 
+def tokens(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(
+        context, incomplete, lambda client: ((one.name, one.access_key) for one in client.keypairs())
+    )
+
+
 def places(context: typer.Context, incomplete: str) -> list[Offer]:
     """`NAME:` of sessions and folders; nothing once a path begins, so that the shell offers files."""
     if ":" in incomplete or "/" in incomplete:

@@ -10,7 +10,6 @@ from berth.cli.output import is_terminal, show_json, show_table
 
 image_app = typer.Typer(no_args_is_help=True, help="Images that sessions are started from.")
 agent_app = typer.Typer(no_args_is_help=True, help="Agents: the machines.")
-project_app = typer.Typer(no_args_is_help=True, help="Projects that you can see.")
 group_app = typer.Typer(no_args_is_help=True, help="Resource groups: sets of agents that a session can name.")
 
 
@@ -60,18 +59,6 @@ def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
         for one in agents
     ]
     show_table(("name", "state", "group", *(f"{slot} free" for slot in slots), "heard"), rows, empty="None.")
-
-
-@project_app.command("ls")
-def list_projects(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the projects."""
-    projects = list(client_of(context).projects())
-    if as_json:
-        show_json(projects)
-        return
-    show_table(
-        ("name", "title", "domain"), [(one.name, one.title, one.domain) for one in projects], empty="None."
-    )
 
 
 @group_app.command("ls")

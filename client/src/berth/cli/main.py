@@ -9,15 +9,19 @@ import typer
 
 from berth.cli import (
     account,
+    audit,
     batch,
     copying,
     folders,
+    groups,
     lists,
     policies,
     processes,
     raw_call,
     request_file,
     sessions,
+    tokens,
+    users,
 )
 from berth.cli.exits import FAILED, INTERRUPTED, USAGE, exit_code_of
 from berth.cli.output import note, say, show_error
@@ -105,10 +109,14 @@ for name, command in (
 app.add_typer(folders.app, name="folder")
 app.add_typer(lists.image_app, name="image")
 app.add_typer(lists.agent_app, name="agent")
-app.add_typer(lists.project_app, name="project")
+app.add_typer(groups.project_app, name="project")
 app.add_typer(lists.group_app, name="group")
 app.add_typer(policies.app, name="policy")
 app.add_typer(account.app, name="profile")
+app.add_typer(tokens.app, name="token")
+app.add_typer(users.app, name="user")
+app.add_typer(groups.domain_app, name="domain")
+app.command("audit")(audit.audit)
 app.command("events")(lists.events)
 app.command("api")(raw_call.api)
 app.command("completion")(completion)

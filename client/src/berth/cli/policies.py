@@ -62,7 +62,7 @@ def show(context: typer.Context, policy: PolicyName, as_json: AsJson = False) ->
 @app.command("create")
 def create(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(show_default=False)],
+    name: Annotated[str, typer.Argument(help="Name of the policy.", show_default=False)],
     limits: Limits = None,
     domain: Annotated[
         str, typer.Option("--domain", help="Of this domain; yours, or all for superadmins, if not given.")

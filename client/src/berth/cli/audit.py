@@ -1,0 +1,55 @@
+"""The access log."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_instant
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import show_json, show_table
+
+
+def audit(
+    context: typer.Context,
+    actor: Annotated[str, typer.Option("--actor", help="Who acted, by e-mail.")] = "",
+    action: Annotated[str, typer.Option("--action", help="Like sessions.terminate_session.")] = "",
+    outcome: Annotated[str, typer.Option("--outcome", help="done, refused or failed.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", help="From this instant on, like 2026-01-31T08:00:00Z.")
+    ] = "",
+    until: Annotated[str, typer.Option("--until", help="Before this instant.")] = "",
+    request: Annotated[str, typer.Option("--request", help="Of the request with this id.")] = "",
+    own: Annotated[
+        bool, typer.Option("--own", help="Only what you did, or what was done in your name.")
+    ] = False,
+    most: Annotated[int, typer.Option("--most", "-n", min=1, help="At most so many lines.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Who did, was refused or tried what: the lines of the access log that you may read, newest first."""
+    lines = client_of(context).audit(
+        actor=actor,
+        action=action,
+        outcome=outcome,
+        since=since,
+        until=until,
+        request_id=request,
+        own=int(own),
+    )
+    found = list(islice(lines, most))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            format_instant(one.recorded_at),
+            one.actor,
+            one.action,
+            one.object,
+            one.outcome,
+            one.ip,
+            one.count if one.count > 1 else "",
+        )
+        for one in found
+    ]
+    show_table(("when", "who", "what", "on", "outcome", "from", "times"), rows, empty="No line.")

@@ -1,0 +1,155 @@
+"""API tokens: one's own."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from berth.amounts import format_age, format_instant
+from berth.cli import complete
+from berth.cli.confirming import Confirm, demand_typed
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import note, say, show_json, show_table
+from berth.errors import InvalidInput
+from berth.models import KeyPair
+
+app = typer.Typer(no_args_is_help=True, help="API tokens: with which programs act as you.")
+
+SCOPES = ("read", "sessions", "folders", "admin")
+NEVER = "never"
+TokenName = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOKEN", help="Its name or number.", autocompletion=complete.tokens, show_default=False
+    ),
+]
+Scope = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scope",
+        "-s",
+        help=f"What it may do, once for each: {', '.join(SCOPES)}.",
+        autocompletion=lambda incomplete: [name for name in SCOPES if name.startswith(incomplete)],
+        show_default=False,
+    ),
+]
+
+
+@app.command("list")
+def list_tokens(context: typer.Context, as_json: AsJson = False) -> None:
+    """List your tokens; their text is kept nowhere."""
+    found = list(client_of(context).tokens.list())
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            one.id,
+            one.name,
+            "active" if one.is_active else "off",
+            ",".join(one.scopes),
+            format_age(one.last_used_at),
+            one.last_used_ip or "",
+            format_instant(one.expires_at) or NEVER,
+        )
+        for one in found
+    ]
+    show_table(("id", "name", "state", "scopes", "used", "from", "expires"), rows, empty="None.")
+
+
+@app.command("create")
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What it is for.", show_default=False)],
+    scope: Scope = None,
+    expires: Annotated[
+        str,
+        typer.Option("--expires", help="30d, 12h, or never; in 90 days if not given.", show_default=False),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a token and print its text, this once. It may at most what the token may that you use."""
+    wanted: dict[str, Any] = {"name": name}
+    if scope:
+        wanted["scopes"] = scope
+    if expires:
+        wanted["expires_at"] = _end_of(expires)
+    _show_once(client_of(context).tokens.create(**wanted), as_json=as_json)
+
+
+@app.command("edit")
+def edit(
+    context: typer.Context,
+    token: TokenName,
+    name: Annotated[str, typer.Option("--name", help="Another name.")] = "",
+    scope: Scope = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change name or scopes of a token."""
+    changes: dict[str, Any] = {**({"name": name} if name else {}), **({"scopes": scope} if scope else {})}
+    if not changes:
+        raise InvalidInput("Nothing to change was given.", hint="--name NAME or --scope SCOPE")
+    _change(context, token, as_json=as_json, **changes)
+
+
+@app.command("on")
+def switch_on(context: typer.Context, token: TokenName, as_json: AsJson = False) -> None:
+    """Let a token that was switched off work again."""
+    _change(context, token, as_json=as_json, is_active=True)
+
+
+@app.command("off")
+def switch_off(context: typer.Context, token: TokenName, as_json: AsJson = False) -> None:
+    """Switch a token off: it opens nothing until it is on again."""
+    _change(context, token, as_json=as_json, is_active=False)
+
+
+@app.command("rotate")
+def rotate(
+    context: typer.Context,
+    token: TokenName,
+    grace: Annotated[
+        float, typer.Option("--grace", metavar="HOURS", help="So long the old text works too; at most 24.")
+    ] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Give a token a new text and print it, this once. All else about the token stays."""
+    tokens = client_of(context).tokens
+    _show_once(tokens.rotate(tokens.find(token).id, grace_hours=grace), as_json=as_json)
+
+
+@app.command("delete")
+def delete(context: typer.Context, token: TokenName, confirm: Confirm = "") -> None:
+    """Delete a token; what uses it is refused at once."""
+    tokens = client_of(context).tokens
+    found = tokens.find(token)
+    demand_typed(found.name, confirm)
+    tokens.delete(found.id)
+
+
+def _change(context: typer.Context, token: str, *, as_json: bool, **changes: Any) -> None:
+    tokens = client_of(context).tokens
+    changed = tokens.change(tokens.find(token).id, **changes)
+    if as_json:
+        show_json(changed)
+
+
+def _show_once(made: KeyPair, *, as_json: bool) -> None:
+    if as_json:
+        show_json(made)
+        return
+    say(made.token)
+    note("Copy it now: it is shown this once.")
+
+
+def _end_of(text: str) -> str | None:
+    """As the API takes it. Raises InvalidInput."""
+    if text == NEVER:
+        return None
+    unit = {"h": "hours", "d": "days"}.get(text[-1:])
+    if unit is None or not text[:-1].isdecimal():
+        raise InvalidInput(f"“{text[:20]}” is no time.", hint="Write it like 30d, 12h or never.")
+    try:
+        return (datetime.now(UTC) + timedelta(**{unit: int(text[:-1])})).isoformat()
+    except OverflowError as error:
+        raise InvalidInput(f"“{text[:20]}” is too long a time.", hint="Use never.") from error

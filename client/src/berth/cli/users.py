@@ -1,0 +1,201 @@
+"""People: for administrators."""
+
+from typing import Annotated, Any
+
+import typer
+
+from berth.amounts import format_age
+from berth.cli.confirming import Confirm, demand_typed
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import note, say, show_facts, show_json, show_table
+from berth.errors import InvalidInput
+from berth.people import Account, Closing
+
+app = typer.Typer(no_args_is_help=True, help="People: accounts that you may see or look after.")
+
+UserName = Annotated[
+    str, typer.Argument(metavar="USER", help="E-mail address or number.", show_default=False)
+]
+Role = Annotated[str, typer.Option("--role", help="user, domain_admin, superadmin or a monitor.")]
+DomainName = Annotated[str, typer.Option("--domain", help="Name of a domain.")]
+
+
+@app.command("list")
+def list_users(
+    context: typer.Context,
+    search: Annotated[str, typer.Argument(help="Part of address or name.", show_default=False)] = "",
+    role: Role = "",
+    domain: DomainName = "",
+    project: Annotated[str, typer.Option("--project", help="In this project.")] = "",
+    state: Annotated[str, typer.Option("--state", help="open or closed.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the people whom you may see."""
+    asked = {"q": search, "role": role, "domain": domain, "project": project, "state": state}
+    found = list(client_of(context).users.list(**{name: value or None for name, value in asked.items()}))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            one.id,
+            one.email,
+            one.name,
+            one.role,
+            one.domain,
+            "open" if one.is_active else "closed",
+            format_age(one.last_login),
+        )
+        for one in found
+    ]
+    show_table(("id", "e-mail", "name", "role", "domain", "state", "signed in"), rows, empty="Nobody.")
+
+
+@app.command("show")
+def show(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
+    """Show a person."""
+    _show(client_of(context).users.find(user), as_json=as_json)
+
+
+@app.command("create")
+def create(
+    context: typer.Context,
+    email: Annotated[str, typer.Argument(help="Address of the person.", show_default=False)],
+    name: Annotated[str, typer.Option("--name", help="Name of the person.")] = "",
+    role: Role = "",
+    domain: DomainName = "",
+    project: Annotated[
+        list[str] | None, typer.Option("--project", "-p", help="Into this project; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add a person and print a link with which they sign in first, once, within a day."""
+    given = {"name": name, "role": role, "domain": domain}
+    wanted: dict[str, Any] = {field: value for field, value in given.items() if value}
+    made = client_of(context).users.create(email=email, projects=project or [], **wanted)
+    if as_json:
+        show_json(made)
+        return
+    say(made.sign_in_url or str(made.id))
+
+
+@app.command("edit")
+def edit(
+    context: typer.Context,
+    user: UserName,
+    email: Annotated[str, typer.Option("--email", help="Another address.")] = "",
+    name: Annotated[
+        str | None, typer.Option("--name", help="Another name; “” for none.", show_default=False)
+    ] = None,
+    role: Role = "",
+    domain: DomainName = "",
+    as_json: AsJson = False,
+) -> None:
+    """Change address, name, role or domain of a person."""
+    given = {"email": email or None, "name": name, "role": role or None, "domain": domain or None}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise InvalidInput("Nothing to change was given.", hint="--email, --name, --role or --domain")
+    users = client_of(context).users
+    changed = users.change(users.find(user).id, **changes)
+    if as_json:
+        show_json(changed)
+
+
+@app.command("close")
+def close(
+    context: typer.Context,
+    user: UserName,
+    folders: Annotated[str, typer.Option("--folders", help="keep, hand_over or delete.")] = "keep",
+    heir: Annotated[str, typer.Option("--heir", help="Who gets the folders, by e-mail.")] = "",
+    confirm: Confirm = "",
+    as_json: AsJson = False,
+) -> None:
+    """Close an account: logins, tokens and memberships end at once, sessions are stopped. `berth user open` opens it again."""
+    users = client_of(context).users
+    found = users.find(user)
+    demand_typed(found.email, confirm)
+    _show_closing(users.close(found.id, folders=folders, heir=heir), as_json=as_json)
+
+
+@app.command("closing")
+def closing(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
+    """What closing an account would let go of, and how far it is."""
+    users = client_of(context).users
+    _show_closing(users.closing(users.find(user).id), as_json=as_json)
+
+
+@app.command("open")
+def reopen(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
+    """Open a closed account again. Tokens and memberships do not come back."""
+    users = client_of(context).users
+    opened = users.reopen(users.find(user).id)
+    if as_json:
+        show_json(opened)
+
+
+@app.command("purge")
+def purge(context: typer.Context, user: UserName, confirm: Confirm = "") -> None:
+    """Remove a closed account that has no folders any more."""
+    users = client_of(context).users
+    found = users.find(user)
+    demand_typed(found.email, confirm)
+    users.delete(found.id)
+
+
+@app.command("tokens")
+def list_tokens(context: typer.Context, user: UserName, as_json: AsJson = False) -> None:
+    """List the API tokens of a person whose account you may change."""
+    users = client_of(context).users
+    found = list(users.tokens(users.find(user).id))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (one.id, one.name, ",".join(one.scopes), format_age(one.last_used_at), one.last_used_ip or "")
+        for one in found
+    ]
+    show_table(("id", "name", "scopes", "used", "from"), rows, empty="None.")
+
+
+@app.command("revoke-token")
+def revoke_token(
+    context: typer.Context,
+    user: UserName,
+    token: Annotated[int, typer.Argument(help="Number of the token.", show_default=False)],
+) -> None:
+    """Revoke a token of such a person; what uses it is refused at once."""
+    users = client_of(context).users
+    users.revoke_token(users.find(user).id, token)
+
+
+def _show(account: Account, *, as_json: bool) -> None:
+    if as_json:
+        show_json(account)
+        return
+    show_facts(
+        {
+            "id": account.id,
+            "e-mail": account.email,
+            "name": account.name,
+            "role": account.role,
+            "domain": account.domain,
+            "state": "open" if account.is_active else "closed",
+            "projects": ", ".join(
+                f"{one.name} (admin)" if one.role == "admin" else one.name for one in account.projects
+            ),
+            "signed in": format_age(account.last_login),
+        }
+    )
+
+
+def _show_closing(closing: Closing, *, as_json: bool) -> None:
+    if as_json:
+        show_json(closing)
+        return
+    report = closing.offboarding.report if closing.offboarding and not closing.is_active else ()
+    rows = [(one.name or "access", one.sentence if one.is_done else "under way") for one in report]
+    rows = rows or [(name, "") for name in closing.affected]
+    show_table(("what", "result"), rows, empty="Nothing.")
+    if closing.is_active:
+        note("The account is open.")

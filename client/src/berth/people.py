@@ -1,0 +1,218 @@
+"""People, projects, domains and tokens, for those who look after them, and the access log."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from berth.decoding import Record, decode
+from berth.errors import InvalidInput, NotFound
+from berth.models import KeyPair
+from berth.paging import iterate
+from berth.transport import Transport, json_of, new_key
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectOfAccount(Record):
+    id: int
+    name: str
+    role: str = "member"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account(Record):
+    """A person. `sign_in_url` is there once, after an account was made without a password."""
+
+    id: int
+    email: str
+    name: str = ""
+    role: str = "user"
+    domain: str = ""
+    is_active: bool = True
+    created_at: datetime | None = None
+    last_login: datetime | None = None
+    projects: tuple[ProjectOfAccount, ...] = ()
+    sign_in_url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group(Record):
+    """A domain, or a project of `domain`."""
+
+    id: int
+    name: str
+    title: str = ""
+    domain: str = ""
+    is_active: bool = True
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member(Record):
+    id: int
+    email: str
+    name: str = ""
+    role: str = "member"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled(Record):
+    """One thing of a person who leaves, and what became of it."""
+
+    name: str
+    is_done: bool = False
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffBoarding(Record):
+    folders: str = "keep"
+    finished_at: datetime | None = None
+    report: tuple[Settled, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing(Record):
+    """What closing an account would let go of, and the report of the last time."""
+
+    is_active: bool = True
+    affected: tuple[str, ...] = ()
+    offboarding: OffBoarding | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditLine(Record):
+    id: int
+    recorded_at: datetime
+    actor: str = ""
+    action: str = ""
+    object_kind: str = ""
+    object: str = ""
+    outcome: str = ""
+    ip: str = ""
+    count: int = 1
+
+
+class Rows(Generic[R]):
+    """All things at one address of REST. Changes are {field: value}, as the API takes them."""
+
+    kind: type[R]
+    path: str
+    word: str
+    key: str
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, **filters: Any) -> Iterator[R]:
+        return iterate(self._transport, self.path, self.kind, **filters)
+
+    def get(self, number: int) -> R:
+        return decode(self.kind, self._transport.get_json(f"{self.path}{number}/"))
+
+    def find(self, text: str) -> R:
+        """By name or number. Raises NotFound, and InvalidInput where several have that name."""
+        named = [one for one in self.list(**self._narrowed(text)) if getattr(one, self.key) == text]
+        if not named and text.isascii() and text.isdecimal():
+            return self.get(int(text))
+        if not named:
+            raise NotFound(
+                f"There is no {self.word} “{text[:80]}” among those that you may see.",
+                hint=f"Which there are: berth {self.word} list.",
+            )
+        if len(named) > 1:
+            numbers = ", ".join(str(one.raw["id"]) for one in named)
+            raise InvalidInput(
+                f"Several are called “{text[:80]}”: the numbers {numbers}.", hint="Say the number."
+            )
+        return named[0]
+
+    def create(self, **fields: Any) -> R:
+        return self._send("POST", self.path, fields, headers=new_key())
+
+    def change(self, number: int, **fields: Any) -> R:
+        return self._send("PATCH", f"{self.path}{number}/", fields)
+
+    def delete(self, number: int) -> None:
+        self._transport.request("DELETE", f"{self.path}{number}/")
+
+    def _narrowed(self, text: str) -> dict[str, Any]:
+        """What the portal can look for by itself."""
+        return {"q": text}
+
+    def _send(self, method: str, path: str, body: object, *, headers: dict[str, str] | None = None) -> R:
+        return decode(self.kind, json_of(self._transport.request(method, path, json=body, headers=headers)))
+
+
+class Tokens(Rows[KeyPair]):
+    """`client.tokens`: your own. What `create` and `rotate` return has `token`, this once."""
+
+    kind, path, word, key = KeyPair, "keypairs/", "token", "name"
+
+    def rotate(self, number: int, *, grace_hours: float = 0) -> KeyPair:
+        """A new secret; the old one works for `grace_hours` more."""
+        return self._send("POST", f"{self.path}{number}/rotate/", {"grace_hours": grace_hours})
+
+    def _narrowed(self, text: str) -> dict[str, Any]:
+        return {}
+
+
+class Users(Rows[Account]):
+    """`client.users`: people whom you may see. `delete` purges a closed account."""
+
+    kind, path, word, key = Account, "users/", "user", "email"
+
+    def find(self, text: str) -> Account:
+        """By e-mail address, in any case, or number."""
+        return super().find(text.lower())
+
+    def closing(self, number: int) -> Closing:
+        return decode(Closing, self._transport.get_json(f"{self.path}{number}/closing/"))
+
+    def close(self, number: int, *, folders: str = "keep", heir: str = "") -> Closing:
+        """Ends logins, tokens and memberships at once; `folders` is keep, hand_over (to `heir`) or delete."""
+        body = {"folders": folders, "heir": heir}
+        answer = self._transport.request("POST", f"{self.path}{number}/closing/", json=body)
+        return decode(Closing, json_of(answer))
+
+    def reopen(self, number: int) -> Account:
+        return self._send("DELETE", f"{self.path}{number}/closing/", None)
+
+    def tokens(self, number: int) -> Iterator[KeyPair]:
+        """Of a person whose account you may change."""
+        return iterate(self._transport, f"{self.path}{number}/keypairs/", KeyPair)
+
+    def revoke_token(self, number: int, token_number: int) -> None:
+        self._transport.request("DELETE", f"{self.path}{number}/keypairs/{token_number}/")
+
+
+class Projects(Rows[Group]):
+    """`client.managed_projects`: projects that you may see. `delete` purges an archived one."""
+
+    kind, path, word, key = Group, "projects/", "project", "name"
+
+    def members(self, number: int) -> Iterator[Member]:
+        return iterate(self._transport, f"{self.path}{number}/members/", Member)
+
+    def add_member(self, number: int, email: str, *, role: str = "member") -> Member:
+        body = {"email": email, "role": role}
+        path = f"{self.path}{number}/members/"
+        return decode(Member, json_of(self._transport.request("POST", path, json=body, headers=new_key())))
+
+    def remove_member(self, number: int, email: str) -> None:
+        """Raises NotFound."""
+        for member in self.members(number):
+            if member.email == email.lower():
+                self._transport.request("DELETE", f"{self.path}{number}/members/{member.id}/")
+                return
+        raise NotFound(
+            f"“{email[:80]}” is not in the project.", hint="Who is: berth project members PROJECT."
+        )
+
+
+class Domains(Rows[Group]):
+    """`client.domains`. `delete` purges a closed one."""
+
+    kind, path, word, key = Group, "domains/", "domain", "name"
