@@ -161,6 +161,7 @@ def _page(
         "keypair": keypair,
         "token": token,
         "portal_url": settings.BERTH_URL,
+        "curl_line": f'curl -H "Authorization: Bearer $BERTH_TOKEN" {settings.BERTH_URL}/api/v1/me/',
         "requests": settings.BERTH_TOKEN_REQUESTS,
     }
     return render(request, "accounts/keys.html", context, status=status)
