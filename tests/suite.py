@@ -5,77 +5,124 @@ python -m tests.suite
 A test that fails is run once more, alone. If it fails again the suite is red; if it passes the suite stays green and
 says at its end which tests those were, for each of them is a race somebody has yet to find. More than
 `SECOND_RUNS` failures in a stage are no races: nothing is run again.
+
+Stages that wait more than they work run side by side. What the others say is shown when they have ended.
 """
 
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from portal.ops.layout import CHECKOUT
 
 SECOND_RUNS = 3
-LAST_FAILED = CHECKOUT / ".pytest_cache" / "v" / "cache" / "lastfailed"
+NOTES = CHECKOUT / "var" / "test" / "stages"
 COVERAGE = ("--cov", "--cov-append", "--cov-report=")
 TESTS_FAILED = 1  # pytest's exit code; others mean that pytest itself could not go on
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
+    name: str
     title: str
     markers: str
     options: tuple[str, ...] = ()
 
+    @property
+    def output(self) -> Path:
+        return NOTES / f"{self.name}.log"
 
-STAGES = (
-    Stage("without engine and browser", "not docker and not e2e and not faults", ("-n2", "--dist=worksteal")),
-    Stage("with a real engine, a real browser, the whole portal", "docker or e2e"),
-    Stage("with faults: engines and processes of a portal are killed", "faults"),
+    def command(self, *options: str) -> list[str]:
+        notes = f"cache_dir={NOTES / self.name}"
+        given = ("-q", "--hypothesis-profile=suite", "-o", notes, "-m", self.markers, *options)
+        return [sys.executable, "-m", "pytest", *given]
+
+    def failed_tests(self) -> list[str]:
+        """Of its last run."""
+        try:
+            return sorted(json.loads(self._last_failed.read_text()))
+        except FileNotFoundError:
+            return []
+
+    def forget(self) -> None:
+        self._last_failed.unlink(missing_ok=True)
+
+    @property
+    def _last_failed(self) -> Path:
+        return NOTES / self.name / "v" / "cache" / "lastfailed"
+
+
+FAST = Stage(
+    "fast",
+    "without engine and browser",
+    "not docker and not e2e and not faults",
+    ("-n2", "--dist=worksteal", *COVERAGE),
 )
+# A file stays with one worker, which has a portal and a browser of its own for all of its files.
+WHOLE = Stage(
+    "whole",
+    "with a real engine, a real browser, the whole portal",
+    "docker or e2e",
+    ("-n2", "--dist=loadfile", *COVERAGE),
+)
+# Without coverage: what is tested there are processes of a portal, not this one.
+FAULTS = Stage("faults", "with faults: engines and processes of a portal are killed", "faults")
+TURNS = ((FAST,), (WHOLE, FAULTS))
 
 
 def main() -> int:
     subprocess.run([sys.executable, "-m", "coverage", "erase"], cwd=CHECKOUT, check=True)
-    LAST_FAILED.unlink(missing_ok=True)
+    NOTES.mkdir(parents=True, exist_ok=True)
     flaky: list[str] = []
     is_green = True
-    for stage in STAGES:
-        is_green = run_stage(stage, flaky) and is_green
-    is_green = _run(sys.executable, "-m", "tests.coverage_floor") == 0 and is_green
+    for stages in TURNS:
+        is_green = run_together(stages, flaky) and is_green
+    is_green = _run([sys.executable, "-m", "tests.coverage_floor"]) == 0 and is_green
     for name in flaky:
         print(f"test     | failed once and passed when run again, a race to be found: {name}", flush=True)
     return 0 if is_green else 1
 
 
-def run_stage(stage: Stage, flaky: list[str]) -> bool:
-    """Whether all tests of the stage passed, some perhaps in their second run: these are added to `flaky`."""
-    print(f"test     | {stage.title}", flush=True)
+def run_together(stages: Sequence[Stage], flaky: list[str]) -> bool:
+    """Whether all tests of these stages passed, some perhaps in their second run: these are added to `flaky`."""
+    first, *others = stages
+    print(f"test     | {'; beside it '.join(stage.title for stage in stages)}", flush=True)
     began_at = time.monotonic()
-    code = _pytest("-m", stage.markers, *stage.options)
-    failed = failed_tests()
+    beside = []
+    for stage in others:
+        stage.forget()
+        with stage.output.open("wb") as output:
+            beside.append(_begin(stage.command(*stage.options), stdout=output, stderr=subprocess.STDOUT))
+    first.forget()
+    codes = [_run(first.command(*first.options)), *(process.wait() for process in beside)]
+    for stage in others:
+        print(f"test     | {stage.title}:\n{stage.output.read_text(errors='replace')}", flush=True)
+    print(f"test     | {time.monotonic() - began_at:.0f} s", flush=True)
+    have_passed = [_passes(stage, code, flaky) for stage, code in zip(stages, codes, strict=True)]
+    return all(have_passed)
+
+
+def _passes(stage: Stage, code: int, flaky: list[str]) -> bool:
+    """Whether the stage passed with this exit code, or passes now that what failed runs alone."""
+    failed = stage.failed_tests()
     if code == TESTS_FAILED and 0 < len(failed) <= SECOND_RUNS:
         print(f"test     | {len(failed)} failed; once more, alone", flush=True)
-        code = _pytest("-m", stage.markers, "--last-failed", "--last-failed-no-failures=none")
-        flaky.extend(name for name in failed if name not in failed_tests())
-    LAST_FAILED.unlink(missing_ok=True)
-    print(f"test     | {stage.title}: {time.monotonic() - began_at:.0f} s", flush=True)
+        code = _run(stage.command("--last-failed", "--last-failed-no-failures=none"))
+        flaky.extend(name for name in failed if name not in stage.failed_tests())
     return code == 0
 
 
-def failed_tests() -> list[str]:
-    try:
-        return sorted(json.loads(LAST_FAILED.read_text()))
-    except FileNotFoundError:
-        return []
+def _run(argv: Sequence[str]) -> int:
+    return _begin(argv).wait()
 
 
-def _pytest(*arguments: str) -> int:
-    return _run(sys.executable, "-m", "pytest", "-q", "--hypothesis-profile=suite", *arguments, *COVERAGE)
-
-
-def _run(*argv: str) -> int:
-    return subprocess.run(argv, cwd=CHECKOUT, stdin=subprocess.DEVNULL, check=False).returncode
+def _begin(argv: Sequence[str], **streams: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(argv, cwd=CHECKOUT, stdin=subprocess.DEVNULL, **streams)
 
 
 if __name__ == "__main__":

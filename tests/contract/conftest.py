@@ -69,7 +69,7 @@ def _docker_rig() -> Rig:
     return Rig(runtime, lambda: DockerAsyncRuntime(engines.ADDRESS), run_to_end, run_out_of_memory)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tiny_image() -> Iterator[str]:
     yield engines.make_tiny_image()
     engines.remove_everything()

@@ -125,7 +125,9 @@ class RootDirectoryView(APIView):
     token_scopes = FOR_FOLDERS
     content_negotiation_class = AnyAccept
 
-    @extend_schema(operation_id="list_root_directory", responses={200: DirectoryOut, 404: ErrorOut})
+    @extend_schema(
+        operation_id="list_root_directory", responses={200: DirectoryOut, 403: ErrorOut, 404: ErrorOut}
+    )
     def get(self, request: Request, folder_id: UUID) -> Response:
         """List the folder itself: directories first, at most 10,000 entries."""
         return _directory(request, folder_id, "")
