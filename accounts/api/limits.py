@@ -46,7 +46,11 @@ class LimitListView(APIView):
     def get(self, request: Request) -> Response:
         """What you, or somebody whom you look after, may use: for each limit the one that leaves least, who sets it, and
         what is used and left of it; then each limit at each level. What is not in the list is unlimited."""
-        email, name = asked_once(request, "user"), asked_once(request, "project")
+        # Nothing is called by a NUL, and the database does not even compare with one.
+        email, name = (
+            asked_once(request, asked).replace("\0", "\N{REPLACEMENT CHARACTER}")
+            for asked in ("user", "project")
+        )
         scopes = _scopes(actor_of(request), email, name)
         body = {"user": email, "project": name, "limits": effective(scopes), "levels": every(scopes)}
         return Response(EffectiveLimitsOut(body).data)

@@ -5,6 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import KeyPair
+from tests.conftest import People
 from tests.factories import api_client, make_project
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -62,3 +63,8 @@ def test_it_takes_three_queries_however_many_limits(place: Place) -> None:
     with CaptureQueriesContext(connection) as queries:
         assert api.get(LIMITS, {"project": place.project.name}).status_code == 200
     assert len(queries) == 3
+
+
+@pytest.mark.parametrize("asked", ["user", "project"])
+def test_nobody_and_no_project_is_called_by_a_nul(people: People, asked: str) -> None:
+    assert api_client(people.superadmin).get(LIMITS, {asked: "\0"}).status_code == 404
