@@ -24,7 +24,9 @@ class TokenChangeForm(forms.Form):
         ),
     )
     scopes = TypedChoices(
-        label=gettext_lazy("What may it do?"), required=False, widget=forms.CheckboxSelectMultiple
+        label=gettext_lazy("What may it do?"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
     )
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
