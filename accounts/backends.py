@@ -4,8 +4,17 @@ from typing import Any
 
 from allauth.account.auth_backends import AuthenticationBackend
 from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.http import HttpRequest
 
+from accounts.directory import ask_directory
+from accounts.federation import NoAccount, admit_person
 from accounts.models import User
+from accounts.providers import Directory
+from accounts.sign_ins import record_refused_sign_in
+from common.api import actor_of
+
+LDAP = "ldap"
 
 
 class SignInBackend(AuthenticationBackend):
@@ -20,3 +29,27 @@ class SignInBackend(AuthenticationBackend):
 
     async def aget_user(self, user_id: int) -> User | None:
         return await sync_to_async(self.get_user)(user_id)
+
+
+class DirectoryBackend(SignInBackend):
+    """The password of a directory (LDAP), where one is set up; asked after the password here."""
+
+    def authenticate(self, request: HttpRequest | None, **credentials: Any) -> User | None:
+        """Raises NoAccount for whom the directory knows and Berth does not let in: their password was right, so they may
+        read why."""
+        its: Directory | None = settings.BERTH_DIRECTORY
+        if its is None or request is None:
+            return None
+        email = str(credentials.get("email") or "")
+        claim = ask_directory(its, email, str(credentials.get("password") or ""))
+        if claim is None:
+            return None
+        try:
+            user = admit_person(
+                actor=actor_of(request), provider_id=LDAP, admission=its.admission, claim=claim
+            )
+        except NoAccount as refusal:
+            record_refused_sign_in(request, email, reason=refusal.reason)
+            raise
+        request.signed_in_by = LDAP  # type: ignore[attr-defined]  # for the access log
+        return user

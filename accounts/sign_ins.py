@@ -83,7 +83,9 @@ def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more:
             "at": clock.now().timestamp(),
         }
     if _is_of_the_portal(request):
-        audit.record(actor=_as(request, user), action=SIGN_IN, target=user)
+        provider = getattr(request, "signed_in_by", "")
+        changes = {"provider": provider} if provider else {}
+        audit.record(actor=_as(request, user), action=SIGN_IN, target=user, changes=changes)
 
 
 def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:

@@ -8,6 +8,7 @@ import django_stubs_ext
 import environ
 from csp.constants import NONCE, NONE, SELF
 
+from accounts.providers import read_directory, read_oidc_providers
 from common.database import PatientConnection
 from common.hosts import parse_ports
 from common.logs import configure_logging
@@ -61,6 +62,7 @@ INSTALLED_APPS = [
     "guardian",
     "allauth",
     "allauth.account",
+    "allauth.socialaccount",
     "django_htmx",
     "csp",
     "common",
@@ -140,6 +142,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "accounts.User"
 AUTHENTICATION_BACKENDS = [
     "accounts.backends.SignInBackend",
+    "accounts.backends.DirectoryBackend",
     "guardian.backends.ObjectPermissionBackend",
 ]
 GUARDIAN_MONKEY_PATCH_USER = False
@@ -168,6 +171,11 @@ EMAIL_TIMEOUT = 10
 
 # Requests that one token may send in a minute; 0: any number.
 BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
+
+# Sign-in by identity providers
+BERTH_OIDC_PROVIDERS = read_oidc_providers(os.environ)
+BERTH_DIRECTORY = read_directory(os.environ)
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 5
 
 # Access log: lines older than so many days are forgotten; 0: none.
 BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)

@@ -1,8 +1,12 @@
 """What the sign-in page offers beside a password."""
 
+from collections.abc import Sequence
+
 from django import template
+from django.conf import settings
 
 from accounts import invitations
+from accounts.providers import OidcProvider
 
 register = template.Library()
 
@@ -11,3 +15,9 @@ register = template.Library()
 def can_sign_up() -> bool:
     """One query, where mail is set up."""
     return invitations.is_open_to_somebody()
+
+
+@register.simple_tag
+def oidc_providers() -> Sequence[OidcProvider]:
+    providers: Sequence[OidcProvider] = settings.BERTH_OIDC_PROVIDERS
+    return providers

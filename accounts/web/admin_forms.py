@@ -115,7 +115,6 @@ class SignUpForm(forms.Form):
     sign_up = forms.ChoiceField(
         label=gettext_lazy("Who may make an account"),
         choices=[(way.value, gettext_lazy(title)) for way, title in SIGN_UP_TITLES.items()],
-        widget=forms.RadioSelect(attrs={"class": "form-check-input"}),
     )
     mail_domains = forms.CharField(
         required=False,

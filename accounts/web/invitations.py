@@ -49,7 +49,7 @@ TABLE = declare(
             Column("role", gettext_noop("Role"), ("role", "id")),
             Column("domain", gettext_noop("Domain"), ("domain__name", "id")),
             Column("projects", gettext_noop("Projects")),
-            Column("inviter", gettext_noop("By"), ("inviter__email", "id")),
+            Column("inviter", gettext_noop("By"), ("inviter__email", "id"), is_usual=False),
             Column("until", gettext_noop("Until"), ("expires_at",), is_number=True),
             Column("made", gettext_noop("Made"), ("created_at",), is_number=True, is_usual=False),
             Column("revoke", "", is_fixed=True),

@@ -9,6 +9,7 @@ from accounts.web import (
     invitations,
     keys,
     languages,
+    oidc,
     people,
     people_bulk,
     people_import,
@@ -75,6 +76,10 @@ urlpatterns = [
     path("sign-in/once/<str:code>/", views.sign_in_once, name="sign-in-once"),
     path("invitation/<str:code>/", entrance.accept_invitation, name="invitation"),
     path("sign-up/", entrance.sign_up, name="sign-up"),
+    path("sign-in/by/<slug:provider>/", oidc.begin_oidc, name="oidc"),
+    path("sign-in/by/<slug:provider>/callback/", oidc.finish_oidc, name="oidc-callback"),
+    # In front of allauth's page: administrators say who signs in by what.
+    path("account/3rdparty/", RedirectView.as_view(pattern_name="profile"), name="socialaccount_connections"),
     path("account/signup/", RedirectView.as_view(pattern_name="sign-up"), name="account_signup"),
     # In front of allauth's page of this address: people do not change the e-mail that names them; superadmins do.
     path("account/email/", RedirectView.as_view(pattern_name="profile"), name="account_email"),

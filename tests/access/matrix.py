@@ -110,6 +110,8 @@ POST   invitations                         in         422        404        404 
 POST   invitation-revoke                   in         404        404        404        404        404        302        302        403        403
 GET    invitation                          404        404        404        404        404        404        404        404        404        404
 POST   invitation                          404        404        404        404        404        404        404        404        404        404
+GET    oidc                                404        404        404        404        404        404        404        404        404        404
+GET    oidc-callback                       404        404        404        404        404        404        404        404        404        404
 GET    sign-up                             200        302        302        302        302        302        302        302        302        302
 POST   sign-up                             200        302        302        302        302        302        302        302        302        302
 GET    projects                            in         200        404        404        404        200        200        200        200        200
@@ -241,6 +243,13 @@ GET    account_inactive                    200        200        200        200 
 POST   account_inactive                    405        405        405        405        405        405        405        405        405        405
 GET    account_signup                      302        302        302        302        302        302        302        302        302        302
 POST   account_signup                      302        302        302        302        302        302        302        302        302        302
+GET    socialaccount_connections           302        302        302        302        302        302        302        302        302        302
+GET    socialaccount_login_cancelled       200        200        200        200        200        200        200        200        200        200
+POST   socialaccount_login_cancelled       405        405        405        405        405        405        405        405        405        405
+GET    socialaccount_login_error           401        401        401        401        401        401        401        401        401        401
+POST   socialaccount_login_error           405        405        405        405        405        405        405        405        405        405
+GET    socialaccount_signup                in         in         in         in         in         in         in         in         in         in
+POST   socialaccount_signup                in         in         in         in         in         in         in         in         in         in
 GET    account_reauthenticate              in         200        200        200        200        200        200        200        200        200
 POST   account_reauthenticate              in         200        200        200        200        200        200        200        200        200
 GET    account_email_verification_sent     200        200        200        200        200        200        200        200        200        200

@@ -97,6 +97,7 @@ class World:
             "app_label": "accounts",
             "path": FILE,
             "app": "p8000",
+            "provider": "absent",
             "code": "absent",
             "key": "absent",
             "uidb36": "a",

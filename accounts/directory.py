@@ -1,0 +1,109 @@
+"""Passwords of a directory (LDAP): it is asked who somebody is, and whether the password is theirs.
+
+It is spoken to under TLS, except on this machine. Everything that it does not answer in time counts as no answer, and whoever
+has a password here signs in by that one.
+"""
+
+import ssl
+from typing import Any
+
+import structlog
+from ldap3 import NONE, SUBTREE, Connection, Server, Tls
+from ldap3.core.exceptions import LDAPException
+from ldap3.utils.conv import escape_filter_chars
+
+from accounts.federation import Claim
+from accounts.providers import Directory
+
+log = structlog.get_logger(__name__)
+
+CONNECT_S, ANSWER_S = 3, 5
+LONGEST_PASSWORD = 1024
+AMBIGUOUS = 2
+
+
+def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
+    """Who has this login and this password there; None if nobody, if more than one, or if it does not answer."""
+    if not login or not password or len(password) > LONGEST_PASSWORD:
+        return None  # a bind without a password succeeds as nobody: it proves nothing
+    try:
+        entry = _entry_of(its, login)
+        if entry is None or not _is_password_of(its, entry["dn"], password):
+            return None
+    except (LDAPException, OSError) as error:
+        log.warning("ldap.no_answer", error=type(error).__name__)
+        return None
+    found = entry["attributes"]
+    return Claim(
+        subject=str(entry["dn"]).lower(),
+        email=_first(found, its.email_attribute),
+        is_verified=True,  # the directory says so; for which addresses, its settings say
+        name=_first(found, its.name_attribute),
+        groups=frozenset(_group_name(each) for each in _all(found, its.group_attribute)),
+    )
+
+
+def _entry_of(its: Directory, login: str) -> dict[str, Any] | None:
+    """The one entry that the filter finds, whatever signs the login has."""
+    with _bound(its, its.bind_dn, its.secret) as connection:
+        connection.search(
+            its.base,
+            its.filter.format(login=escape_filter_chars(login)),
+            search_scope=SUBTREE,
+            attributes=[its.email_attribute, its.name_attribute, its.group_attribute],
+            size_limit=AMBIGUOUS,
+            time_limit=ANSWER_S,
+        )
+        entries = [each for each in connection.response or () if each["type"] == "searchResEntry"]
+    return entries[0] if len(entries) == 1 else None
+
+
+def _is_password_of(its: Directory, dn: str, password: str) -> bool:
+    connection = _connection(its, dn, password)
+    try:
+        _secure(its, connection)
+        return bool(connection.bind())
+    finally:
+        connection.unbind()
+
+
+def _bound(its: Directory, dn: str, password: str) -> Connection:
+    """Raises LDAPException where the directory does not take Berth's own password."""
+    connection = _connection(its, dn, password)
+    _secure(its, connection)
+    if not connection.bind():
+        connection.unbind()
+        raise LDAPException("bind refused")
+    return connection
+
+
+def _connection(its: Directory, dn: str, password: str) -> Connection:
+    tls = Tls(validate=ssl.CERT_REQUIRED, version=ssl.PROTOCOL_TLS_CLIENT)
+    server = Server(its.url, connect_timeout=CONNECT_S, get_info=NONE, tls=tls)
+    return Connection(
+        server, user=dn, password=password, receive_timeout=ANSWER_S, auto_referrals=False, read_only=True,
+        check_names=False, return_empty_attributes=False,
+    )  # fmt: skip
+
+
+def _secure(its: Directory, connection: Connection) -> None:
+    """Raises LDAPException; no password goes over an open line."""
+    connection.open()
+    if its.starts_tls and not connection.start_tls():
+        raise LDAPException("no TLS")
+
+
+def _all(attributes: dict[str, Any], name: str) -> list[str]:
+    found: Any = next((its for key, its in attributes.items() if key.lower() == name.lower()), [])
+    values = found if isinstance(found, (list, tuple)) else [found]
+    return [value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in values]
+
+
+def _first(attributes: dict[str, Any], name: str) -> str:
+    return next(iter(_all(attributes, name)), "")
+
+
+def _group_name(group: str) -> str:
+    """The common name, of a group that is named by its whole place (memberOf)."""
+    first = group.partition(",")[0]
+    return first.partition("=")[2] if "=" in first else first

@@ -1,0 +1,131 @@
+"""People whom an identity provider brings: which account here is theirs, and what becomes of who has none."""
+
+from dataclasses import dataclass, replace
+
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.models import Domain, Membership, Project, User
+from accounts.providers import Admission, Unknown
+from accounts.roles import Role
+from accounts.services import add_member, create_user, remove_member
+from common import audit
+from common.actors import SYSTEM, Actor
+from common.errors import BerthError, PermissionDenied
+from common.locks import wait_exclusive
+from common.texts import quoted
+
+WAIT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a provider says of somebody. `subject` is who it is there, for ever; `groups` is None where it says nothing."""
+
+    subject: str
+    email: str
+    is_verified: bool
+    name: str = ""
+    groups: frozenset[str] | None = None
+
+
+class NoAccount(PermissionDenied):
+    """The provider knows this person, and Berth lets nobody in who is so."""
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        super().__init__(
+            message, hint=_("Ask an administrator, or sign in with a password."), code="sign_in_refused"
+        )
+        self.reason = reason  # a code for the access log
+
+
+@transaction.atomic
+def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim: Claim) -> User:
+    """The account that is theirs, made if the provider may do so, in the projects of their groups. An account is theirs if
+    they came before as the same subject, or if it has their address and the provider vouches for it. Raises NoAccount."""
+    email = claim.email.strip().lower()
+    wait_exclusive(f"admit:{provider_id}:{claim.subject}", wait_s=WAIT_S)
+    wait_exclusive(f"admit:{email}", wait_s=WAIT_S)
+    known = SocialAccount.objects.filter(provider=provider_id, uid=claim.subject).first()
+    behind = replace(SYSTEM, ip=actor.ip, request_id=actor.request_id, via=actor.via)
+    if known is not None:
+        user = User.objects.select_related("domain").get(pk=known.user_id)
+    else:
+        _check_address(admission, claim, email)
+        found = User.objects.select_related("domain").filter(email=email).first()
+        user = found or _make_person(behind, admission, email, claim.name)
+        _check_vouched(user, is_new=found is None)
+    if not user.is_active or not user.domain.is_active:
+        raise NoAccount(
+            _("The account of {name} is closed.").format(name=user.email), reason="account_closed"
+        )
+
+    if known is None:
+        SocialAccount.objects.create(user=user, provider=provider_id, uid=claim.subject)
+        facts = {"provider": provider_id}
+        audit.record(actor=behind, action="accounts.link_provider", target=user, changes=facts)
+    if claim.groups is not None and admission.groups is not None:
+        _follow_groups(behind, user, admission, claim.groups)
+    return user
+
+
+def _check_address(admission: Admission, claim: Claim, email: str) -> None:
+    if not email or not claim.is_verified:
+        raise NoAccount(
+            _("The provider does not say which verified e-mail address is yours."),
+            reason="address_not_verified",
+        )
+    if not admission.vouches_for(email):
+        raise NoAccount(
+            _("The provider's word does not count here for the address {email}.").format(
+                email=quoted(email, 80)
+            ),
+            reason="address_not_trusted",
+        )
+
+
+def _check_vouched(user: User, *, is_new: bool) -> None:
+    """Whoever typed an address into an invitation need not be its owner; who comes now is, and would share the account."""
+    if not is_new and EmailAddress.objects.filter(user=user, verified=False).exists():
+        raise NoAccount(
+            _("The account of {name} was made by somebody who did not prove that address.").format(
+                name=user.email
+            ),
+            reason="address_not_verified",
+        )
+
+
+def _make_person(behind: Actor, admission: Admission, email: str, name: str) -> User:
+    if admission.unknown is Unknown.REFUSE:
+        raise NoAccount(
+            _("Nobody here has the address {email}.").format(email=quoted(email, 80)),
+            reason="unknown_address",
+        )
+    domain = Domain.objects.filter(name=admission.domain, is_active=True).first()
+    if domain is None:
+        raise NoAccount(_("The domain for new people is not there or closed."), reason="no_domain")
+    try:
+        user = create_user(
+            actor=behind, email=email, password=None, domain=domain, role=Role.USER, name=name[:120]
+        )
+    except BerthError as refusal:
+        raise NoAccount(refusal.message, reason="not_created") from refusal
+    EmailAddress.objects.create(user=user, email=user.email, primary=True, verified=True)
+    for project in Project.objects.filter(domain=domain, name__in=admission.projects, is_active=True):
+        add_member(actor=behind, project=project, user=user)
+    return user
+
+
+def _follow_groups(behind: Actor, user: User, admission: Admission, groups: frozenset[str]) -> None:
+    """In those projects that the settings give to groups, the person is a member exactly where a group says so; other projects
+    are left alone."""
+    wanted = admission.projects_of_groups(groups)
+    mapped = Project.objects.filter(domain=user.domain, name__in=admission.mapped_projects, is_active=True)
+    present = set(Membership.objects.filter(user=user).values_list("project_id", flat=True))
+    for project in mapped.order_by("pk"):
+        if project.name in wanted and project.pk not in present:
+            add_member(actor=behind, project=project, user=user)
+        if project.name not in wanted and project.pk in present:
+            remove_member(actor=behind, project=project, user=user)

@@ -1,0 +1,135 @@
+"""Signing in with the password of a directory, against one on loopback."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts import directory, offboarding
+from accounts.models import User
+from accounts.providers import Admission, Directory, Unknown
+from common.actors import SYSTEM
+from common.models import AuditEntry
+from tests.conftest import People
+from tests.doubles import directory_server as there
+from tests.doubles.directory_server import DirectoryServer
+from tests.factories import PASSWORD, make_project, make_user
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[DirectoryServer]:
+    running = DirectoryServer()
+    yield running
+    running.close()
+
+
+@pytest.fixture(autouse=True)
+def its(server: DirectoryServer, people: People, settings: Any) -> Directory:
+    settings.BERTH_DIRECTORY = Directory(
+        url=server.url, starts_tls=False, bind_dn=there.BIND_DN, secret=there.SECRET, base=there.BASE,
+        filter="(mail={login})", email_attribute="mail", name_attribute="cn", group_attribute="memberOf",
+        admission=Admission(
+            trusts=("berth.example",), unknown=Unknown.CREATE, domain=people.domain.name
+        ),
+    )  # fmt: skip
+    found: Directory = settings.BERTH_DIRECTORY
+    return found
+
+
+def sign_in(email: str, password: str = there.PASSWORD) -> Any:
+    return Client().post("/account/login/", {"login": email, "password": password})
+
+
+def test_the_directorys_password_signs_in_and_makes_the_account(people: People) -> None:
+    assert sign_in("Ada@berth.example").status_code == 302
+    user = User.objects.get(email="ada@berth.example")
+    assert (user.name, user.domain) == ("Ada (Lovelace)", people.domain)
+    assert not user.has_usable_password()
+    assert AuditEntry.objects.get(action="accounts.sign_in", actor_id=user.pk).changes == {"provider": "ldap"}
+    assert sign_in("ada@berth.example").status_code == 302
+    assert User.objects.filter(email="ada@berth.example").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("email", "password"),
+    [
+        ("ada@berth.example", "wrong"),
+        ("nobody@berth.example", there.PASSWORD),
+        ("twin@berth.example", there.PASSWORD),
+    ],
+)
+def test_nobody_else_is_let_in(email: str, password: str) -> None:
+    assert sign_in(email, password).status_code == 200
+    assert AuditEntry.objects.filter(action="accounts.sign_in", outcome="refused").exists()
+
+
+@pytest.mark.parametrize("password", ["", "x" * 2000])
+def test_no_password_is_never_sent(its: Directory, monkeypatch: pytest.MonkeyPatch, password: str) -> None:
+    monkeypatch.setattr(directory, "_entry_of", lambda *arguments: pytest.fail("asked"))
+    assert directory.ask_directory(its, "ada@berth.example", password) is None
+
+
+@pytest.mark.parametrize("login", ["*", "ada*", "*)(uid=*", "ada@berth.example)(|(uid=*", "\\2a", "a\0b"])
+def test_signs_of_filters_are_only_letters(its: Directory, login: str) -> None:
+    assert directory.ask_directory(its, login, there.PASSWORD) is None
+
+
+def test_the_reason_is_said_to_who_proved_their_password(
+    people: People, its: Directory, settings: Any
+) -> None:
+    settings.BERTH_DIRECTORY = replace(its, admission=replace(its.admission, unknown=Unknown.REFUSE))
+    answer = sign_in("ada@berth.example")
+    assert answer.status_code == 403
+    assert "Nobody here has the address" in answer.content.decode()
+    assert not User.objects.filter(email="ada@berth.example").exists()
+
+
+def test_a_closed_account_stays_closed(people: People) -> None:
+    user = make_user(domain=people.domain, email="ada@berth.example")
+    offboarding.close_user(actor=SYSTEM, user_id=user.pk)
+    assert sign_in("ada@berth.example").status_code == 403
+
+
+def test_projects_follow_groups(people: People, its: Directory, settings: Any) -> None:
+    staff = make_project(people.domain)
+    groups = {"staff": (staff.name,), "cold": (people.project.name,)}
+    settings.BERTH_DIRECTORY = replace(its, admission=replace(its.admission, groups=groups))
+    sign_in("ada@berth.example")
+    assert list(User.objects.get(email="ada@berth.example").projects.all()) == [staff]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"secret": "wrong"}, {"starts_tls": True}, {"url": "ldaps://{address}"}, {"url": "ldap://127.0.0.1:1"}],
+)
+def test_a_directory_that_cannot_be_asked_lets_local_people_in(
+    people: People, its: Directory, settings: Any, changes: dict[str, Any]
+) -> None:
+    address = its.url.removeprefix("ldap://")
+    changes = {
+        name: value.format(address=address) if name == "url" else value for name, value in changes.items()
+    }
+    settings.BERTH_DIRECTORY = replace(its, **changes)
+    assert sign_in(people.member.email, PASSWORD).status_code == 302
+    assert sign_in("ada@berth.example").status_code == 200
+
+
+def test_a_directory_that_says_nothing_is_given_up(
+    its: Directory, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "ANSWER_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings.BERTH_DIRECTORY = replace(its, url=f"ldap://127.0.0.1:{silent.getsockname()[1]}")
+        assert sign_in("ada@berth.example").status_code == 200
+
+
+def test_who_has_a_password_here_does_not_wait_for_the_directory(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.backends.ask_directory", lambda *arguments: pytest.fail("asked"))
+    assert sign_in(people.member.email, PASSWORD).status_code == 302

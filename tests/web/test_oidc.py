@@ -1,0 +1,252 @@
+"""Signing in by an identity provider, against one on loopback."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
+from django.test import Client
+
+from accounts import closing, offboarding, services
+from accounts.models import User
+from accounts.providers import Admission, OidcProvider, Unknown
+from common.actors import SYSTEM
+from common.models import AuditEntry
+from tests.conftest import People
+from tests.doubles.identity_provider import CLIENT_ID, SECRET, IdentityProvider
+from tests.factories import make_project
+from tests.factories_entrance import make_invitation
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
+
+BEGIN = "/sign-in/by/harbour/"
+
+
+@pytest.fixture(scope="module")
+def idp() -> Iterator[IdentityProvider]:
+    provider = IdentityProvider()
+    yield provider
+    provider.close()
+
+
+@pytest.fixture
+def admission(people: People) -> Admission:
+    return Admission(
+        trusts=("berth.example",),
+        unknown=Unknown.CREATE,
+        domain=people.domain.name,
+        projects=(people.project.name,),
+    )
+
+
+@pytest.fixture(autouse=True)
+def provider(idp: IdentityProvider, admission: Admission, people: People, settings: Any) -> OidcProvider:
+    idp.fault, idp.userinfo = "", {}
+    idp.person = {"sub": "42", "email": people.member.email, "email_verified": True, "name": "Ada"}
+    its = OidcProvider("harbour", "Harbour ID", idp.issuer, CLIENT_ID, SECRET, "groups", admission)
+    settings.BERTH_OIDC_PROVIDERS = (its,)
+    return its
+
+
+def admit(settings: Any, **changes: Any) -> None:
+    its = settings.BERTH_OIDC_PROVIDERS[0]
+    settings.BERTH_OIDC_PROVIDERS = (replace(its, admission=replace(its.admission, **changes)),)
+
+
+def sign_in(idp: IdentityProvider, browser: Client | None = None, **query: str) -> Any:
+    """The answer to the browser that comes back."""
+    browser = browser or Client()
+    return browser.get(come_back(idp, browser, **query))
+
+
+def come_back(idp: IdentityProvider, browser: Client, **query: str) -> str:
+    away = browser.get(BEGIN, query)
+    assert away.status_code == 302, away.content
+    assert away["Location"].startswith(f"{idp.issuer}/authorize?")
+    back = urlsplit(idp.authorize(away["Location"]))
+    return f"{back.path}?{back.query}"
+
+
+def words(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def last_refusal() -> str:
+    return AuditEntry.objects.filter(action="accounts.sign_in", outcome="refused").latest("pk").reason
+
+
+def test_the_sign_in_page_has_a_button_for_each(people: People) -> None:
+    page = words(Client().get("/account/login/", {"next": "/data/"}))
+    assert "Sign in by Harbour ID" in page
+    assert f'href="{BEGIN}?next=/data/"' in page
+
+
+def test_a_verified_address_of_a_trusted_domain_is_the_account_of_that_address(
+    people: People, idp: IdentityProvider
+) -> None:
+    browser = Client()
+    assert sign_in(idp, browser, next="/data/")["Location"] == "/data/"
+    assert browser.get("/").context["user"] == people.member
+    entry = AuditEntry.objects.get(action="accounts.sign_in")
+    assert (entry.actor_id, entry.changes) == (people.member.pk, {"provider": "harbour"})
+
+    idp.person["email"] = "renamed@berth.example"
+    again = Client()
+    assert sign_in(idp, again)["Location"] == "/"
+    assert again.get("/").context["user"] == people.member
+    assert SocialAccount.objects.count() == 1
+
+
+def test_who_is_unknown_is_made_in_the_domain_and_its_projects(people: People, idp: IdentityProvider) -> None:
+    idp.person = {"sub": "43", "email": "Grace@Berth.example", "email_verified": True, "name": "Grace"}
+    assert sign_in(idp)["Location"] == "/"
+    user = User.objects.get(email="grace@berth.example")
+    assert (user.name, user.domain, user.role) == ("Grace", people.domain, "user")
+    assert list(user.projects.all()) == [people.project]
+    assert not user.has_usable_password()
+    assert EmailAddress.objects.get(user=user).verified
+
+
+def test_who_is_unknown_is_refused_where_the_settings_say_so(idp: IdentityProvider, settings: Any) -> None:
+    admit(settings, unknown=Unknown.REFUSE)
+    idp.person |= {"sub": "44", "email": "grace@berth.example"}
+    answer = sign_in(idp)
+    assert answer.status_code == 403
+    assert "Nobody here has the address" in words(answer)
+    assert "request-id" in words(answer)
+    assert last_refusal() == "unknown_address"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"email_verified": False}, "address_not_verified"),
+        ({"email_verified": "true"}, "address_not_verified"),
+        ({"email": ""}, "address_not_verified"),
+        ({"email": "ada@else.example"}, "address_not_trusted"),
+        ({"email": "ada@sub.berth.example"}, "address_not_trusted"),
+    ],
+)
+def test_an_address_that_is_not_proved_lets_nobody_in(
+    idp: IdentityProvider, changes: dict[str, Any], reason: str
+) -> None:
+    idp.person |= changes
+    assert sign_in(idp).status_code == 403
+    assert last_refusal() == reason
+    assert not SocialAccount.objects.exists()
+
+
+def test_an_address_is_asked_for_where_the_token_names_none(people: People, idp: IdentityProvider) -> None:
+    idp.person = {"sub": "45"}
+    idp.userinfo = {"email": people.member.email, "email_verified": True}
+    assert sign_in(idp).status_code == 302
+    idp.userinfo = {"email": people.superadmin.email, "email_verified": True, "sub": "another"}
+    assert sign_in(idp).status_code == 403
+
+
+def test_an_account_whose_address_nobody_proved_is_given_to_nobody(
+    people: People, idp: IdentityProvider
+) -> None:
+    _, code = make_invitation(people.domain, people.domain_admin)
+    Client().post(f"/invitation/{code}/", {"email": "grace@berth.example", "password": "a quiet harbour"})
+    idp.person |= {"sub": "46", "email": "grace@berth.example"}
+    assert sign_in(idp).status_code == 403
+    assert last_refusal() == "address_not_verified"
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_closed_account_and_a_closed_domain_stay_closed(
+    people: People, idp: IdentityProvider, is_known: bool
+) -> None:
+    if is_known:
+        assert sign_in(idp).status_code == 302
+    offboarding.close_user(actor=SYSTEM, user_id=people.member.pk)
+    assert sign_in(idp).status_code == 403
+    assert last_refusal() == "account_closed"
+    idp.person |= {"sub": "47", "email": people.stranger.email}
+    closing.update_domain(actor=SYSTEM, domain_id=people.stranger.domain_id, is_active=False)
+    assert sign_in(idp).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "wrong_nonce", "no_nonce", "wrong_audience", "foreign_party", "foreign_issuer", "expired_token",
+        "unsigned", "signed_by_public_key", "wrong_key", "unknown_key", "no_id_token", "expired_code",
+    ],
+)  # fmt: skip
+def test_an_answer_that_cannot_be_believed_ends_at_a_page_with_an_id(
+    idp: IdentityProvider, fault: str
+) -> None:
+    idp.fault = fault
+    browser = Client()
+    answer = sign_in(idp, browser)
+    assert answer.status_code == 403
+    assert "cannot be believed" in words(answer)
+    assert "request-id" in words(answer)
+    assert browser.get("/").status_code == 302
+    assert last_refusal() == "provider_failed"
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"), [("broken", 503), ("wrong_issuer", 403), ("keys_elsewhere", 403)]
+)
+def test_a_provider_that_is_not_itself_is_not_gone_to(idp: IdentityProvider, fault: str, status: int) -> None:
+    idp.fault = fault
+    answer = Client().get(BEGIN)
+    assert answer.status_code == status
+    assert "Harbour ID" in words(answer)
+
+
+def test_a_provider_that_does_not_answer_leaves_the_password(
+    people: People, idp: IdentityProvider, settings: Any
+) -> None:
+    dead = IdentityProvider()
+    dead.close()
+    settings.BERTH_OIDC_PROVIDERS = (replace(settings.BERTH_OIDC_PROVIDERS[0], issuer=dead.issuer),)
+    answer = Client().get(BEGIN)
+    assert answer.status_code == 503
+    assert "sign in with a password" in words(answer)
+
+
+def test_a_code_works_once_and_in_the_browser_that_asked(idp: IdentityProvider) -> None:
+    browser = Client()
+    url = come_back(idp, browser)
+    assert Client().get(url).status_code == 403
+    assert last_refusal() == "stale_sign_in"
+    assert browser.get(url).status_code == 302
+    replayed = browser.get(url)
+    assert replayed.status_code == 403
+    assert "Start again" in words(replayed)
+
+
+def test_who_goes_back_is_told_so(idp: IdentityProvider) -> None:
+    browser = Client()
+    state = come_back(idp, browser).partition("state=")[2]
+    answer = browser.get(f"{BEGIN}callback/?error=access_denied&state={state}", follow=True)
+    assert "Nobody is signed in" in words(answer)
+
+
+def test_projects_follow_groups_where_the_settings_say_so(
+    people: People, idp: IdentityProvider, settings: Any
+) -> None:
+    second, third = make_project(people.domain), make_project(people.domain)
+    services.add_member(actor=SYSTEM, project=third, user=people.member)
+    admit(settings, groups={"staff": (second.name,), "old": (people.project.name,)})
+    idp.person["groups"] = ["staff", "else"]
+    assert sign_in(idp).status_code == 302
+    assert set(people.member.projects.all()) == {second, third}
+    idp.person["groups"] = "staff"
+    assert sign_in(idp).status_code == 302
+    assert set(people.member.projects.all()) == {second, third}
+
+
+def test_nobody_is_sent_to_another_site_afterwards(idp: IdentityProvider) -> None:
+    assert sign_in(idp, next="https://evil.example/")["Location"] == "/"
+
+
+def test_an_unknown_provider_is_not_there(people: People) -> None:
+    assert Client().get("/sign-in/by/else/").status_code == 404
