@@ -2,7 +2,7 @@
 database (ADR 0024)."""
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -103,8 +103,8 @@ def scopes_of_person(user: User, project: Project | None = None) -> list[Scope]:
     return scopes_of(ScopeIds(domain_id, project.pk if project else None, user.pk).keys())
 
 
-def limit_exceeded(states: Collection[LimitState]) -> LimitExceeded:
-    """The refusal that names all of these limits."""
+def limit_exceeded(states: Collection[LimitState], budgets: Sequence[str] = ()) -> LimitExceeded:
+    """The refusal that names all of these limits, and says the sentences of budgets that are used up."""
     fields: dict[str, list[str]] = {}
     for state in states:
         if field := FIELDS.get(kind_of(state.limit)):
@@ -112,7 +112,7 @@ def limit_exceeded(states: Collection[LimitState]) -> LimitExceeded:
     hints = dict.fromkeys(HINTS[kind] for state in states if (kind := kind_of(state.limit)) in HINTS)
     usual = _("Ask for less, or ask an administrator for a higher limit.")
     return LimitExceeded(
-        paragraph(state.refusal for state in states),
+        paragraph((*(state.refusal for state in states), *budgets)),
         hint=paragraph(_(hint) for hint in hints) or usual,
         fields=fields,
         limits=[as_json(state) for state in states],
@@ -144,7 +144,8 @@ def default_policy() -> ResourcePolicy:
     return marked or ResourcePolicy.objects.get_or_create(name="default", domain=None, defaults=usual)[0]
 
 
-def demand_room(states: Iterable[LimitState]) -> None:
-    """Raises LimitExceeded if any limit is hit."""
-    if found := tuple(states):
-        raise limit_exceeded(found)
+def demand_room(states: Iterable[LimitState], budgets: Sequence[str] = ()) -> None:
+    """Raises LimitExceeded if any limit is hit; `budgets` are sentences of budgets that are used up."""
+    found = tuple(states)
+    if found or budgets:
+        raise limit_exceeded(found, budgets)

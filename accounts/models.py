@@ -14,6 +14,7 @@ from django.db.models.functions import Lower
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts import budgets as budgets
 from accounts.entrance import SignUp
 from accounts.people_imports import PeopleImport as PeopleImport
 from accounts.people_imports import PeopleImportLine as PeopleImportLine

@@ -115,6 +115,23 @@ _NEVER = {
 }
 
 
+_SPENT = {
+    "project": gettext_noop(
+        "The budget of the project “{name}” is used up. It starts when a new period begins, or the budget is raised."
+    ),
+    "user": gettext_noop(
+        "The budget of {name} is used up. It starts when a new period begins, or the budget is raised."
+    ),
+}
+
+
+def _budget_spent(deferral: Deferral) -> _Said:
+    if deferral.excess is None:
+        raise ValueError(f"The deferral of {deferral.session_id} names no budget.")
+    allowance = deferral.excess.allowance
+    return _SPENT[allowance.level], {"name": allowance.name}
+
+
 def _limit_reached(deferral: Deferral) -> _Said:
     excess = deferral.excess
     if excess is None:
@@ -139,6 +156,7 @@ SENTENCES: dict[ReasonCode, Callable[[Deferral], _Said]] = {
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
     ReasonCode.NEVER_FITS: _never_fits,
     ReasonCode.NO_CAPACITY: _no_capacity,
+    ReasonCode.BUDGET_SPENT: _budget_spent,
     ReasonCode.LIMIT_REACHED: _limit_reached,
     ReasonCode.FRAGMENTED: _fragmented,
 }

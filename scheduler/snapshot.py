@@ -4,12 +4,14 @@ from collections.abc import Collection, Iterator
 from itertools import groupby
 from operator import itemgetter
 
+from accounts.budgeting import budget_states
 from accounts.limits import ScopeIds, scopes_of
 from accounts.quota import Level, Limit, kind_of, slot_of
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.slots import ResourceSlots
 from scheduler.engine import AgentView, Allowance, KernelRequest, PendingSession, Policy, Snapshot, Strategy
+from sessions_app.limits import owners_of
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.states import Status
 
@@ -17,8 +19,8 @@ ScopeKey = tuple[Level, int]
 
 
 def read_snapshot(group_id: int, also: Collection[ScopeKey] = ()) -> Snapshot:
-    """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold. 5 queries, any
-    number of rows; 4 where nothing waits.
+    """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold. 6 queries, any
+    number of rows, and 5 more where there are budgets; 4 where nothing waits.
 
     The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
     commit finds that out. Raises ResourceGroup.DoesNotExist.
@@ -69,12 +71,19 @@ def scope_key(level: Level, scope_id: int) -> str:
     return f"{level}:{scope_id}"
 
 
-def _allowances(scopes: Collection[ScopeKey]) -> Iterator[Allowance]:
+def _allowances(scopes: Collection[ScopeKey]) -> list[Allowance]:
+    found = {}
     for scope in scopes_of(scopes):
         limit = {slot_of(name): value for name, value in scope.limits.items() if kind_of(name) is Limit.SLOTS}
         held = {slot_of(name): used for name, used in scope.used.items() if kind_of(name) is Limit.SLOTS}
         if limit:
-            yield Allowance(scope_key(scope.level, scope.id), scope.level.value, scope.name, limit, held)
+            key = scope_key(scope.level, scope.id)
+            found[key] = Allowance(key, scope.level.value, scope.name, limit, held)
+    for budget in budget_states(owners_of(scopes)):
+        if budget.refuses:
+            key = scope_key(budget.level, budget.owner_id)
+            found[key] = Allowance(key, budget.level.value, budget.owner, {}, {}, is_spent=True)
+    return list(found.values())
 
 
 def _pending(group_id: int, scopes: set[ScopeKey]) -> Iterator[PendingSession]:

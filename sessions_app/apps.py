@@ -5,11 +5,12 @@ class SessionsConfig(AppConfig):
     name = "sessions_app"
 
     def ready(self) -> None:
-        from sessions_app import leaving
+        from sessions_app import held, leaving
         from sessions_app.selectors import objection_to_folder_deletion
         from sessions_app.web import menu
         from vfolders import guards
 
         guards.register(objection_to_folder_deletion)
+        held.register()
         leaving.register()
         menu.register()

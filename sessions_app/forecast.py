@@ -4,17 +4,19 @@ Nothing is written.
 Who decides lives a floor above: the scheduler registers a foreseer here, which asks its engine.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from accounts.budgeting import budget_states
 from accounts.limits import scope_ids
 from accounts.quota import Level
 from accounts.selectors import user_of
+from accounts.spending import BudgetState
 from agents.selectors import SlotRoom, rooms
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
-from sessions_app.limits import demand_within_limits, own_session_limit
+from sessions_app.limits import demand_within_limits, own_session_limit, owners_of
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
 from sessions_app.services import ResolvedRequest, check_fits_somewhere, name_is_used, resolve_request
@@ -52,6 +54,7 @@ class Forecast:
     outlook: Outlook
     live_sessions: int
     live_limit: int | None
+    budgets: Sequence[BudgetState]
     rooms: Mapping[str, SlotRoom]
 
 
@@ -61,7 +64,7 @@ def register(foreseer: Foreseer) -> None:
 
 
 def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
-    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 17 queries, any number of
+    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 20 queries, 12 more where there are budgets, any number of
     folders, machines and waiting sessions."""
     resolved = resolve_request(actor, request)
     check_fits_somewhere(actor, resolved)
@@ -81,5 +84,6 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
         ),
         live_sessions=len(live_names),
         live_limit=own_session_limit(scopes),
+        budgets=budget_states(owners_of(scope_ids(actor, resolved.project).keys())),
         rooms=rooms(actor, group_id=resolved.group.pk, architecture=resolved.image.architecture),
     )

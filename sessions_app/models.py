@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy
 
 from accounts.models import Domain, KeyPair, Project
@@ -217,6 +218,8 @@ class KernelAllocation(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
     slot_name = models.CharField(max_length=32)
     amount = models.BigIntegerField()
+    # By the clock of the database, which also says when it ends.
+    held_since = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         constraints = (

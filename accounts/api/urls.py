@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from accounts.api.budgets import BudgetListView, BudgetView, PriceListView
 from accounts.api.invitations import DomainSignUpView, InvitationListView, InvitationView
 from accounts.api.keypairs import (
     KeyPairListView,
@@ -54,6 +55,9 @@ urlpatterns = [
     path("domains/<int:domain_id>/sign-up/", DomainSignUpView.as_view(), name="api-domain-sign-up"),
     path("invitations/", InvitationListView.as_view(), name="api-invitations"),
     path("invitations/<int:invitation_id>/", InvitationView.as_view(), name="api-invitation"),
+    path("budgets/", BudgetListView.as_view(), name="api-budgets"),
+    path("budgets/<int:budget_id>/", BudgetView.as_view(), name="api-budget"),
+    path("prices/", PriceListView.as_view(), name="api-prices"),
     path("limits/", LimitListView.as_view(), name="api-limits"),
     path("keypairs/", KeyPairListView.as_view(), name="api-keypairs"),
     path("keypairs/<int:keypair_id>/", KeyPairView.as_view(), name="api-keypair"),

@@ -19,6 +19,8 @@ class Allowances:
             return None
         asked = session.asked
         for key in scopes:
+            if self._by_key[key].is_spent:
+                return Excess(self._by_key[key], {}, {}, {})
             limit, held = self._by_key[key].limit, self._held[key]
             over = [name for name in limit if asked[name] > max(0, limit[name] - held.get(name, 0))]
             if over:

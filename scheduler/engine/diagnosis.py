@@ -41,7 +41,9 @@ class Diagnosis:
             self._known[needs] = self._judge(session)
         deferral = replace(self._known[needs], session_id=session.id, position=position)
         if excess := self._allowances.excess(session):
-            return replace(deferral, reason=ReasonCode.LIMIT_REACHED, excess=excess)
+            is_spent = excess.allowance.is_spent
+            reason = ReasonCode.BUDGET_SPENT if is_spent else ReasonCode.LIMIT_REACHED
+            return replace(deferral, reason=reason, excess=excess)
         return deferral
 
     def _judge(self, session: PendingSession) -> Deferral:

@@ -29,6 +29,7 @@ class ReasonCode(StrEnum):
     AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on takes none now
     NEVER_FITS = "never_fits"  # not even if everything in the group were free
     NO_CAPACITY = "no_capacity"  # more than the group has free
+    BUDGET_SPENT = "budget_spent"  # of its project or owner; it starts when a new period begins
     LIMIT_REACHED = "limit_reached"  # what its domain, project, owner or token may hold is in use
     FRAGMENTED = "fragmented"  # the group has that much free, but not where one kernel could have it
 
@@ -89,6 +90,7 @@ class Allowance:
     name: str
     limit: Mapping[str, int]
     held: Mapping[str, int]
+    is_spent: bool = False  # a budget of the scope is used up: none of its sessions starts
 
 
 @dataclass(frozen=True, slots=True)

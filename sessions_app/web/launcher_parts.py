@@ -7,6 +7,7 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from accounts.web.budgets import budget_rows
 from common.actors import Actor
 from common.errors import BerthError
 from common.languages import paragraph
@@ -212,6 +213,7 @@ def _of_forecast(forecast: Forecast) -> dict[str, Any]:
         "nearest": None if outlook.starts_now else _nearest(forecast),
         "live_sessions": forecast.live_sessions,
         "live_limit": forecast.live_limit,
+        "budgets": budget_rows(forecast.budgets),
         "group": forecast.resolved.group.name,
     }
 

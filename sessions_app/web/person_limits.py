@@ -13,9 +13,12 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from accounts.authority import Action
+from accounts.budgeting import Owner, budget_states
 from accounts.limits import scopes_of_person
 from accounts.models import Project, User
+from accounts.quota import Level
 from accounts.selectors import access_user, projects_in_common
+from accounts.web.budgets import budget_rows
 from accounts.web.limits import limit_rows
 from agents.selectors import visible_resource_groups
 from common.actors import Actor, ActorKind
@@ -88,6 +91,7 @@ def person_limits(request: HttpRequest, user_id: int) -> HttpResponse:
         "projects": projects,
         "project": project,
         "rows": limit_rows(scopes_of_person(person, project)),
+        "budgets": budget_rows(budget_states(_owners(person, project))),
         "form": form,
         "verdict": _verdict(themselves, project, form) if form.is_bound and project else None,
     }
@@ -107,6 +111,10 @@ def _verdict(themselves: Actor, project: Project, form: CouldStartForm) -> dict[
         return {"word": "no", "sentences": limits or at_fields or [refusal.message], "hint": refusal.hint}
     word = "now" if forecast.outlook.starts_now else "wait"
     return {"word": word, "sentences": [str(forecast.outlook.sentence)]}
+
+
+def _owners(person: User, project: Project | None) -> list[Owner]:
+    return [(Level.USER, person.pk), *([(Level.PROJECT, project.pk)] if project else [])]
 
 
 def _as(person: User) -> Actor:

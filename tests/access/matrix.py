@@ -192,6 +192,11 @@ GET    api-invitations                     401        200        200        200 
 POST   api-invitations                     401        409        403        403        403        403        201        201        403        403  invitation
 GET    api-invitation                      401        404        404        404        404        404        200        200        200        200
 DELETE api-invitation                      401        404        404        404        404        404        204        204        403        403
+GET    api-budgets                         401        200        200        200        200        200        200        200        200        200
+POST   api-budgets                         401        404        404        404        403        403        201        201        403        403  budget
+DELETE api-budget                          401        404        404        404        403        403        204        204        403        403
+GET    api-prices                          401        200        200        200        200        200        200        200        200        200
+POST   api-prices                          401        403        403        403        403        403        403        201        403        403  price
 GET    api-limits                          401        200        200        200        200        200        200        200        200        200
 GET    api-keypairs                        401        200        200        200        200        200        200        200        200        200
 POST   api-keypairs                        401        201        201        201        201        201        201        201        201        201  name

@@ -18,6 +18,7 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
+from accounts.budgets import Budget
 from accounts.importing import check_import
 from accounts.limiting import create_policy
 from accounts.models import Invitation, KeyPair, PeopleImport, Project, User
@@ -54,6 +55,7 @@ class World:
     notification: Notification
     entry: AuditEntry
     policy: ResourcePolicy
+    budget: Budget
     invitation: Invitation
     people_import: PeopleImport
     cookies: dict[str, str]
@@ -84,6 +86,7 @@ class World:
             "entry_id": 10**9 if is_absent else self.entry.pk,
             "user_id": 10**9 if is_absent else self.place.owner.pk,
             "project_id": 10**9 if is_absent else self.place.project.pk,
+            "budget_id": 10**9 if is_absent else self.budget.pk,
             "policy_id": 10**9 if is_absent else self.policy.pk,
             "scope_id": 10**9 if is_absent else self.place.owner.pk,
             "level": "user",
@@ -148,6 +151,14 @@ class World:
             "people-text": {"content": PEOPLE_FILE.decode()},
             "people": {"person": [str(self.place.owner.pk)]},
             "closing": {"folders": "keep", "confirm": self.place.owner.email},
+            "budget": {
+                "level": "user",
+                "id": self.place.owner.pk,
+                "unit": "money",
+                "amount": "10",
+                "period": "month",
+            },
+            "price": {"slot_name": "cpu", "since": "2999-01-01", "per_hour": "0.05"},
             "assignment": {"level": "user", "id": self.place.owner.pk, "policy": "small"},
             "new-project": {"name": f"new-{next(_numbers)}", "domain": self.place.project.domain.name},
             "new-member": {"email": self.people["outsider"].email, "role": "member"},
@@ -178,6 +189,7 @@ def make_world(root: Path) -> World:
         keypair=KeyPair.objects.get(user=place.owner, name="test"),
         notification=make_notification(place.owner),
         entry=make_entry(place.owner, session),
+        budget=Budget.objects.create(user=place.owner, unit="money", amount=10, period="month"),
         policy=create_policy(actor=SYSTEM, name="small", domain=place.project.domain),
         invitation=make_invitation(place.project.domain, people["domain_admin"])[0],
         people_import=check_import(

@@ -312,11 +312,11 @@ def test_a_plan_that_the_database_refuses_is_stale_and_writes_nothing(cluster, m
     assert held(agent) == {}
 
 
-def test_a_snapshot_is_five_queries_however_many_rows(cluster, django_assert_num_queries):
+def test_a_snapshot_is_six_queries_however_many_rows(cluster, django_assert_num_queries):
     for _ in range(3):
         cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
         cluster.add_pending(SMALL, kernels=2)
-    with django_assert_num_queries(5):
+    with django_assert_num_queries(6):
         snapshot = read_snapshot(cluster.group.pk)
     assert (len(snapshot.agents), len(snapshot.pending)) == (3, 3)
     assert all(len(session.kernels) == 2 for session in snapshot.pending)

@@ -310,5 +310,5 @@ def test_the_form_and_its_summary_take_a_constant_number_of_queries(
     # Login, user, domain admin?, suggested name, projects, images, groups, room, folders; what the frame shows.
     with django_assert_max_num_queries(14):
         browser.get(LAUNCHER)
-    with django_assert_max_num_queries(26):
+    with django_assert_max_num_queries(29):
         browser.post(SUMMARY, typed(place, folders=folders))

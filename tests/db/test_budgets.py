@@ -1,0 +1,180 @@
+"""Budgets: what is held is counted to the microsecond, and a hard budget that is used up starts nothing new."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from accounts.budgeting import budget_states, create_budget, delete_budget, set_price
+from accounts.budgets import Budget, DaySlots
+from accounts.quota import Level
+from accounts.roles import Role
+from accounts.spending import HOUR, Period, Unit
+from common import clock
+from common.actors import SYSTEM
+from common.errors import InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from scheduler.tick import run_tick
+from sessions_app.launcher import end_session
+from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.services import terminate_session
+from tests.factories import actor_for, api_client, make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def budget(place: Place, **changes: Any) -> Budget:
+    wanted: dict[str, Any] = {
+        "level": Level.USER, "owner_id": place.owner.pk, "unit": Unit.MONEY, "amount": Decimal(10),
+        "period": Period.MONTH, "is_hard": True, **changes,
+    }  # fmt: skip
+    return create_budget(actor=SYSTEM, **wanted)
+
+
+def held_for(session: ComputeSession, span: timedelta) -> None:
+    """As if it held what it holds since so long."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(
+            "ALTER TABLE sessions_app_kernelallocation DISABLE TRIGGER USER"
+        )  # which refuses updates
+        rows = KernelAllocation.objects.filter(kernel__session=session)
+        rows.update(held_since=clock.now() - span)
+        cursor.execute("ALTER TABLE sessions_app_kernelallocation ENABLE TRIGGER USER")
+
+
+def spent_by(place: Place) -> float:
+    [state] = budget_states([(Level.USER, place.owner.pk)])
+    return float(state.spent)
+
+
+def test_running_sessions_count_until_now_and_ended_ones_for_good(place: Place) -> None:
+    set_price(actor=SYSTEM, slot_name="cpu", since=clock.now().date(), per_hour=Decimal(2))
+    today = budget(place, unit=Unit.DEVICE_HOURS)
+    delete_budget(actor=SYSTEM, budget_id=today.pk)
+    budget(place, period=Period.TERM, starts_on=clock.now().date(), ends_on=clock.now().date())
+    session = place.run(resources={"cpu": 3, "mem": "1g"})
+    midnight = datetime.combine(clock.now().astimezone(UTC).date(), datetime.min.time(), UTC)
+    span = min(timedelta(hours=1), clock.now() - midnight)
+    held_for(session, span)
+
+    hours = span / timedelta(hours=1)
+    assert spent_by(place) == pytest.approx(6 * hours, abs=0.1)
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+    assert not KernelAllocation.objects.exists()
+    assert spent_by(place) == pytest.approx(6 * hours, abs=0.1)
+
+
+def test_what_ended_is_kept_for_each_day_to_the_microsecond(place: Place) -> None:
+    session = place.run(resources={"cpu": 1, "mem": "1g"})
+    held_for(session, timedelta(days=3))
+    rows = KernelAllocation.objects.filter(kernel__session=session)
+    since = rows[0].held_since
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+
+    kept = list(DaySlots.objects.filter(slot_name="cpu").order_by("day").values_list("day", "held"))
+    assert [day for day, _held in kept] == [since.date() + timedelta(days=n) for n in range(4)]
+    assert [held for _day, held in kept[1:3]] == [1000 * 24 * HOUR] * 2
+    next_day = datetime.combine(since.date() + timedelta(days=1), datetime.min.time(), UTC)
+    assert kept[0][1] == 1000 * ((next_day - since) // timedelta(microseconds=1))
+    assert {row.slot_name for row in DaySlots.objects.all()} == {"cpu", "mem"}
+    assert set(DaySlots.objects.values_list("user_id", "project_id")) == {(place.owner.pk, place.project.pk)}
+
+
+def test_a_hard_budget_that_is_used_up_refuses_and_names_itself(place: Place) -> None:
+    running = place.run()
+    budget(place, amount=Decimal(0))
+    budget(place, level=Level.PROJECT, owner_id=place.project.pk, amount=Decimal(0), unit=Unit.DEVICE_HOURS)
+    with pytest.raises(LimitExceeded) as refusal:
+        place.enqueue()
+    assert f"The budget of {place.owner.email} is used up: all of 0.00." in refusal.value.message
+    assert f"The budget of {place.project.name} is used up: all of 0.00 accelerator" in refusal.value.message
+    running.refresh_from_db()
+    assert running.is_running, "it never ends what runs"
+
+
+def test_a_soft_budget_only_warns(place: Place) -> None:
+    budget(place, amount=Decimal(0), is_hard=False)
+    place.enqueue()
+    [state] = budget_states([(Level.USER, place.owner.pk)])
+    assert (state.is_used_up, state.refuses) == (True, False)
+
+
+@pytest.mark.parametrize("level", [Level.PROJECT, Level.USER])
+def test_a_session_that_waits_does_not_start_on_a_budget_that_is_used_up(place: Place, level: Level) -> None:
+    waiting = place.enqueue()
+    owner = place.project if level is Level.PROJECT else place.owner
+    spent = budget(place, level=level, owner_id=owner.pk, amount=Decimal(0))
+    run_tick(place.group.pk)
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.status_reason) == ("PENDING", "budget_spent")
+    assert "is used up. It starts when a new period begins" in str(waiting.status_message)
+
+    delete_budget(actor=SYSTEM, budget_id=spent.pk)
+    run_tick(place.group.pk)
+    waiting.refresh_from_db()
+    assert waiting.status == "SCHEDULED"
+
+
+def test_who_may_set_budgets_and_what_is_none(place: Place) -> None:
+    governor = actor_for(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
+    central = budget(place)
+    wanted: dict[str, Any] = {"unit": Unit.MONEY, "amount": Decimal(1), "period": Period.MONTH}
+    own = create_budget(actor=governor, level=Level.USER, owner_id=place.owner.pk, **wanted)
+    with pytest.raises(PermissionDenied):
+        delete_budget(actor=governor, budget_id=central.pk)
+    with pytest.raises(PermissionDenied):
+        delete_budget(actor=actor_for(place.owner), budget_id=own.pk)
+    with pytest.raises(NotFound):
+        delete_budget(actor=actor_for(make_user()), budget_id=own.pk)
+    delete_budget(actor=governor, budget_id=own.pk)
+    today = clock.now().date()
+    for wrong in (
+        {"period": Period.TERM},
+        {"period": Period.TERM, "starts_on": today, "ends_on": today - timedelta(days=1)},
+        {"starts_on": today},
+        {"warn_percent": 0},
+        {"amount": Decimal(-1)},
+        {"level": Level.DOMAIN, "owner_id": place.project.domain_id},
+    ):
+        with pytest.raises(InvalidInput):
+            budget(place, **wrong)
+
+
+def test_the_past_keeps_its_prices(place: Place) -> None:
+    today = clock.now().astimezone(UTC).date()
+    with pytest.raises(InvalidInput, match="The past keeps its prices"):
+        set_price(actor=SYSTEM, slot_name="cpu", since=today - timedelta(days=1), per_hour=Decimal(1))
+    with pytest.raises(InvalidInput):
+        set_price(actor=SYSTEM, slot_name="CPU", since=today, per_hour=Decimal(1))
+    with pytest.raises(InvalidInput):
+        set_price(actor=SYSTEM, slot_name="cpu", since=today, per_hour=Decimal(-1))
+    with pytest.raises(PermissionDenied):
+        set_price(actor=actor_for(place.owner), slot_name="cpu", since=today, per_hour=Decimal(1))
+    for value in (1, 2):
+        set_price(actor=SYSTEM, slot_name="cpu", since=today, per_hour=Decimal(value))
+
+
+def test_budgets_and_prices_over_rest(place: Place) -> None:
+    api = api_client(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
+    body = {"level": "user", "id": place.owner.pk, "unit": "money", "amount": "99.50", "period": "month"}
+    made = api.post("/api/v1/budgets/", body, format="json")
+    assert made.status_code == 201, made.json()
+    price = {"slot_name": "cpu", "since": clock.now().date().isoformat(), "per_hour": "0.05"}
+    assert api.post("/api/v1/prices/", price, format="json").json()["per_hour"] == "0.050000"
+    [seen] = api_client(place.owner).get("/api/v1/budgets/").json()["results"]
+    assert (seen["owner"], seen["amount"], seen["spent"], seen["left"]) == (
+        place.owner.email, "99.50", "0.00", "99.50",
+    )  # fmt: skip
+    assert api_client(make_user()).get("/api/v1/budgets/").json()["results"] == []
+    assert api.delete(f"/api/v1/budgets/{made.json()['id']}/").status_code == 204
+    assert api.post("/api/v1/budgets/", {**body, "period": "term"}, format="json").status_code == 400

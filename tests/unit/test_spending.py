@@ -1,0 +1,92 @@
+"""Budgets: what hours cost, which period holds, and when a budget refuses."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from accounts.quota import Level
+from accounts.spending import (
+    HOUR,
+    BudgetState,
+    DayUse,
+    Holding,
+    Period,
+    Price,
+    Unit,
+    bounds,
+    cost,
+    device_hours,
+    rounded,
+    spent,
+    split_by_day,
+)
+
+DAY = date(2026, 3, 31)
+
+
+def state(used: str, *, is_hard: bool = True) -> BudgetState:
+    return BudgetState(
+        1, Level.USER, 1, "ada", Unit.MONEY, Decimal(100), Fraction(used), is_hard, 80, DAY, DAY
+    )
+
+
+def test_each_unit_has_its_price() -> None:
+    uses = [
+        DayUse(DAY, "cpu", 2000 * HOUR),
+        DayUse(DAY, "mem", 4 * 2**30 * HOUR),
+        DayUse(DAY, "cuda", 500 * HOUR),
+        DayUse(DAY, "rocm", 1000 * HOUR),
+    ]
+    prices = [
+        Price("cpu", DAY, Decimal("0.05")),
+        Price("mem", DAY, Decimal("0.01")),
+        Price("cuda", DAY, Decimal(2)),
+    ]
+    assert cost(uses, prices) == Fraction("1.14")
+    assert device_hours(uses) == spent(Unit.DEVICE_HOURS, uses, prices) == Fraction("1.5")
+    assert spent(Unit.MONEY, uses, ()) == 0
+    assert rounded(Fraction(2, 3)) == Decimal("0.67")
+
+
+@pytest.mark.parametrize(
+    ("period", "day", "first", "end"),
+    [
+        (Period.MONTH, date(2026, 12, 31), date(2026, 12, 1), date(2027, 1, 1)),
+        (Period.MONTH, date(2028, 2, 29), date(2028, 2, 1), date(2028, 3, 1)),
+        (Period.QUARTER, date(2026, 12, 31), date(2026, 10, 1), date(2027, 1, 1)),
+        (Period.QUARTER, date(2026, 5, 31), date(2026, 4, 1), date(2026, 7, 1)),
+    ],
+)
+def test_periods_begin_with_a_month(period: Period, day: date, first: date, end: date) -> None:
+    assert bounds(period, day) == (first, end)
+
+
+def test_a_term_holds_from_its_first_to_its_last_day() -> None:
+    first, last = date(2026, 3, 1), date(2026, 8, 31)
+    for day in (first, last):
+        assert bounds(Period.TERM, day, first, last) == (first, date(2026, 9, 1))
+    for day in (first - timedelta(days=1), last + timedelta(days=1)):
+        assert bounds(Period.TERM, day, first, last) is None
+    assert bounds(Period.TERM, first) is None
+
+
+def test_what_runs_over_midnight_is_of_both_days() -> None:
+    since = datetime(2026, 3, 31, 23, 0, tzinfo=UTC)
+    uses = split_by_day(Holding("cpu", 1000, since), since + timedelta(hours=3))
+    assert uses == [DayUse(DAY, "cpu", 1000 * HOUR), DayUse(date(2026, 4, 1), "cpu", 2000 * HOUR)]
+    assert split_by_day(Holding("cpu", 1, since), since - timedelta(hours=1)) == []
+
+
+def test_a_budget_warns_before_it_refuses_and_a_soft_one_never_refuses() -> None:
+    assert [
+        (each.is_nearly_used_up, each.is_used_up, each.refuses, each.left)
+        for each in (state("79.99"), state("80"), state("100"), state("100", is_hard=False), state("120"))
+    ] == [
+        (False, False, False, Fraction("20.01")),
+        (True, False, False, 20),
+        (True, True, True, 0),
+        (True, True, False, 0),
+        (True, True, True, 0),
+    ]
