@@ -1,5 +1,6 @@
 """REST of budgets and prices."""
 
+from types import MappingProxyType
 from typing import Any
 
 from django.db.models import QuerySet
@@ -16,15 +17,16 @@ from accounts.quota import Level
 from accounts.spending import Period, Unit
 from common.api import ErrorOut, InputSerializer, TextField, actor_of
 from common.idempotency import takes_idempotency_key
+from common.scopes import EVERY_TOKEN, FOR_ADMIN
 
-OWNERS = (Level.PROJECT.value, Level.USER.value)
+LEVELS = [level.value for level in Level]
 
 
 class BudgetOut(serializers.Serializer[Any]):
     """A budget in its present period; exact decimals, as text."""
 
     id = serializers.IntegerField()
-    level = serializers.ChoiceField(choices=OWNERS)
+    level = serializers.CharField(help_text="project or user.")
     owner = serializers.CharField(help_text="Name of the project, or e-mail of the person.")
     unit = serializers.ChoiceField(choices=[unit.value for unit in Unit])
     amount = serializers.DecimalField(max_digits=14, decimal_places=2)
@@ -44,7 +46,7 @@ class BudgetOut(serializers.Serializer[Any]):
 
 
 class BudgetCreateInput(InputSerializer):
-    level = serializers.ChoiceField(choices=OWNERS)
+    level = serializers.ChoiceField(choices=LEVELS, help_text="project or user.")
     id = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Of the project or person.")
     unit = serializers.ChoiceField(choices=[unit.value for unit in Unit])
     amount = serializers.DecimalField(max_digits=14, decimal_places=2, min_value=0)
@@ -84,6 +86,8 @@ class PriceInput(InputSerializer):
 class BudgetListView(ListAPIView[Budget]):
     """Budgets of yourself, your projects, and whom you look after, with what is spent of them in this period."""
 
+    token_scopes = FOR_ADMIN
+    token_scopes_of = MappingProxyType({"GET": EVERY_TOKEN})
     serializer_class = BudgetOut
     filterset_fields = ()
     queryset = Budget.objects.none()
@@ -118,6 +122,8 @@ class BudgetListView(ListAPIView[Budget]):
 
 
 class BudgetView(APIView):
+    token_scopes = FOR_ADMIN
+
     @extend_schema(operation_id="delete_budget", responses={204: None, 403: ErrorOut, 404: ErrorOut})
     def delete(self, request: Request, budget_id: int) -> Response:
         """Take a budget away: nothing is counted against it any more."""
@@ -129,6 +135,8 @@ class BudgetView(APIView):
 class PriceListView(ListAPIView[Price]):
     """What an hour of each resource costs, and did before."""
 
+    token_scopes = FOR_ADMIN
+    token_scopes_of = MappingProxyType({"GET": EVERY_TOKEN})
     serializer_class = PriceOut
     filterset_fields = ("slot_name",)
     queryset = Price.objects.order_by("slot_name", "-since")
