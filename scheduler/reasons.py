@@ -6,6 +6,7 @@ from common.kept_sentences import Argument, KeptSentence
 from common.languages import gettext_noop
 from common.slots import ResourceSlots
 from scheduler.engine import Deferral, ReasonCode
+from scheduler.engine.model import Excess
 
 
 def sentence_for(deferral: Deferral, group_name: str) -> KeptSentence:
@@ -126,20 +127,22 @@ _SPENT = {
 
 
 def _budget_spent(deferral: Deferral) -> _Said:
-    if deferral.excess is None:
-        raise ValueError(f"The deferral of {deferral.session_id} names no budget.")
-    allowance = deferral.excess.allowance
+    allowance = _excess_of(deferral).allowance
     return _SPENT[allowance.level], {"name": allowance.name}
 
 
 def _limit_reached(deferral: Deferral) -> _Said:
-    excess = deferral.excess
-    if excess is None:
-        raise ValueError(f"The deferral of {deferral.session_id} names no limit.")
+    excess = _excess_of(deferral)
     can_start = all(amount <= excess.limit[name] for name, amount in excess.asked.items())
     text = (_HELD if can_start else _NEVER)[excess.allowance.level]
     amounts = {"short": excess.asked, "held": excess.held, "most": excess.limit}
     return text, {"name": excess.allowance.name, **amounts}
+
+
+def _excess_of(deferral: Deferral) -> Excess:
+    if deferral.excess is None:
+        raise ValueError(f"The deferral of {deferral.session_id} names no limit.")
+    return deferral.excess
 
 
 def _short(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
