@@ -5,8 +5,7 @@ from collections.abc import Callable
 from common.kept_sentences import Argument, KeptSentence
 from common.languages import gettext_noop
 from common.slots import ResourceSlots
-from scheduler.engine import Deferral, ReasonCode
-from scheduler.engine.model import Excess
+from scheduler.engine import Deferral, Excess, ReasonCode
 
 
 def sentence_for(deferral: Deferral, group_name: str) -> KeptSentence:

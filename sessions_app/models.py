@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import Q, functions
 from django.utils.translation import gettext_lazy
 
 from accounts.models import Domain, KeyPair, Project
@@ -211,15 +210,13 @@ class Kernel(models.Model):
 
 
 class KernelAllocation(models.Model):
-    """What a kernel holds on its agent. The rows ARE the ledger: a database trigger keeps AgentSlot.occupied equal to
-    their sums, and a CHECK there refuses more than the capacity (ADR 0003)."""
+    """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003)."""
 
     kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, related_name="allocations")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
     slot_name = models.CharField(max_length=32)
     amount = models.BigIntegerField()
-    # By the clock of the database, which also says when it ends.
-    held_since = models.DateTimeField(db_default=Now(), editable=False)
+    held_since = models.DateTimeField(db_default=functions.Now(), editable=False)
 
     class Meta:
         constraints = (
