@@ -6,8 +6,11 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 
+from accounts.demands import refusal_for
 from accounts.models import User
+from accounts.sign_in_rules import Demand, is_allowed_from
 from accounts.sign_ins import record_refused_sign_in
+from common.error_pages import error_page
 
 
 class ClosedSignUpAdapter(DefaultAccountAdapter):
@@ -18,7 +21,15 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         refusal: HttpResponse | None = super().pre_login(request, user, **kwargs)
         if refusal is None and not user.domain.is_active:
             refusal = self.respond_user_inactive(request, user)
+        ip = self.get_client_ip(request)
+        if refusal is None and not is_allowed_from(ip, user.allowed_networks):
+            record_refused_sign_in(request, user.email, reason="address_not_allowed")
+            refusal = error_page(request, refusal_for(Demand.ADDRESS, ip))
         return refusal
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """As everywhere in the portal: the server has already asked which proxies are believed."""
+        return request.META.get("REMOTE_ADDR") or "unknown"
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         try:

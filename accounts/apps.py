@@ -7,9 +7,10 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.signals import user_logged_in
 
-        from accounts import revocations, sign_ins
+        from accounts import revocations, second_factor, sign_ins
         from accounts.web.languages import bring_language
 
         revocations.connect()
         sign_ins.connect()
+        second_factor.connect()
         user_logged_in.connect(bring_language)

@@ -66,8 +66,10 @@ def update_domain(
     name: str | None = None,
     title: str | None = None,
     is_active: bool | None = None,
+    second_factor: str | None = None,
 ) -> Domain:
-    """The same for a domain. Closed, its people cannot sign in, and everything stays."""
+    """The same for a domain; `second_factor` says who has to have one (a `SecondFactor`). Closed, its people cannot sign in, and
+    everything stays."""
     superadmins = lock_people(actor).values()
     Domain.objects.select_for_update().filter(pk=domain_id).first()
     domain = access_domain(actor, domain_id, Action.EDIT)
@@ -82,7 +84,7 @@ def update_domain(
             ),
             hint=_("Make somebody of another domain a superadmin first."),
         )
-    changes = _apply(domain, name=name, title=title, is_active=is_active)
+    changes = _apply(domain, name=name, title=title, is_active=is_active, second_factor=second_factor)
     audit.record(actor=actor, action="accounts.update_domain", target=domain, changes=changes)
     return domain
 

@@ -5,14 +5,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.contrib.auth import HASH_SESSION_KEY
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
 
 from accounts import tokens
+from accounts.demands import demands_on
 from accounts.keypair_selectors import usable_keypair
 from accounts.models import BrowserLogin, KeyPair, Membership, User
-from common import clock
+from accounts.selectors import user_of
+from common import audit, clock
 from common.actors import Actor
+from common.devices import device_of
+from common.errors import NotFound
 
 NOTE_USE_EVERY = timedelta(minutes=1)
 
@@ -20,13 +26,14 @@ NOTE_USE_EVERY = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True)
 class Login:
     """What a request was let in by: a browser session or a keypair of `user_id`; of a keypair, the hash of the secret
-    that was shown, and the scope that it must keep ("": none in particular)."""
+    that was shown, and the scope that it must keep ("": none in particular); from where."""
 
     user_id: int
     session_key: str = ""
     keypair_id: int | None = None
     secret_hash: str = ""
     scope: str = ""
+    ip: str = ""
 
 
 def login_of(request: object) -> Login:
@@ -34,14 +41,24 @@ def login_of(request: object) -> Login:
     user_id: int = request.user.pk  # type: ignore[attr-defined]
     keypair = getattr(request, "auth", None)
     if keypair is not None:
-        return login_by(keypair)
-    return Login(user_id=user_id, session_key=request.session.session_key or "")  # type: ignore[attr-defined]
+        return login_by(keypair, ip=_address_of(request))
+    session_key = request.session.session_key or ""  # type: ignore[attr-defined]
+    return Login(user_id=user_id, session_key=session_key, ip=_address_of(request))
 
 
-def login_by(keypair: KeyPair, scope: str = "") -> Login:
+def _address_of(request: object) -> str:
+    django_request = getattr(request, "_request", request)
+    return str(django_request.META.get("REMOTE_ADDR", ""))  # type: ignore[attr-defined]
+
+
+def login_by(keypair: KeyPair, scope: str = "", *, ip: str) -> Login:
     """Of a keypair that `keypair_of_token` found."""
     return Login(
-        user_id=keypair.user_id, keypair_id=keypair.pk, secret_hash=keypair.shown_secret_hash, scope=scope
+        user_id=keypair.user_id,
+        keypair_id=keypair.pk,
+        secret_hash=keypair.shown_secret_hash,
+        scope=scope,
+        ip=ip,
     )
 
 
@@ -68,9 +85,11 @@ def note_use(keypair: KeyPair, ip: str) -> None:
 
 
 def live_logins(logins: Collection[Login]) -> dict[Login, User]:
-    """Those that would still be let in, with their users. Three queries, any number of logins.
+    """Those that would still be let in, with their users. Three queries, any number of logins, and one where a domain asks
+    for second factors.
 
-    Signing out, a changed password, a deleted or expired token, a closed account or domain all end one.
+    Signing out, a changed password, a deleted or expired token, a closed account or domain all end one; so does what is
+    demanded of the person before anything else (`accounts.demands`).
     """
     users = User.objects.select_related("domain").in_bulk({login.user_id for login in logins})
     sessions = _session_users({login.session_key for login in logins if login.session_key})
@@ -85,7 +104,12 @@ def live_logins(logins: Collection[Login]) -> dict[Login, User]:
         keypair = keypairs.get(login.keypair_id or 0)
         if has_session or (keypair is not None and _still_opens(login, keypair)):
             live[login] = user
-    return live
+    demands = demands_on({_caller(login, user) for login, user in live.items()})
+    return {login: user for login, user in live.items() if _caller(login, user) not in demands}
+
+
+def _caller(login: Login, user: User) -> tuple[User, str, bool]:
+    return user, login.ip, login.keypair_id is not None
 
 
 def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]) -> set[tuple[int, int]]:
@@ -97,8 +121,35 @@ def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]
 
 def visible_logins(actor: Actor) -> QuerySet[BrowserLogin]:
     """The browsers in which the actor is signed in, the last used first; nobody sees another's."""
-    logins = BrowserLogin.objects.filter(user_id=actor.user_id or 0, expire_date__gt=clock.now())
+    logins = BrowserLogin.objects.select_related("user").filter(
+        user_id=actor.user_id or 0, expire_date__gt=clock.now()
+    )
     return logins.order_by(F("seen_at").desc(nulls_last=True), "session_key")
+
+
+def end_login(*, actor: Actor, login_id: str) -> None:
+    """Sign one of the actor's browsers out; what it holds open ends within seconds. Raises NotFound."""
+    row = next((row for row in visible_logins(actor) if row.public_id == login_id), None)
+    if row is None:
+        raise NotFound(_("There is no such login among yours."))
+    with transaction.atomic():
+        audit.record(
+            actor=actor,
+            action="accounts.end_login",
+            target=row.user,
+            changes={"ip": row.ip, "device": device_of(row.user_agent)},
+        )
+        row.delete()
+
+
+@transaction.atomic
+def end_other_logins(*, actor: Actor, but: str) -> int:
+    """Sign the actor out of every browser but the one with this key (of a session); how many they were."""
+    count = end_logins(actor.user_id or 0, but=but)
+    audit.record(
+        actor=actor, action="accounts.end_other_logins", target=user_of(actor), changes={"logins": count}
+    )
+    return count
 
 
 def end_logins(user_id: int, *, but: str = "") -> int:

@@ -20,6 +20,8 @@ from accounts.people_imports import PeopleImport as PeopleImport
 from accounts.people_imports import PeopleImportLine as PeopleImportLine
 from accounts.policies import ResourcePolicy
 from accounts.roles import PROJECT_ROLE_TITLES, ProjectRole, Role
+from accounts.sign_in_rules import SecondFactor
+from accounts.tokens import hash_secret
 from common import clock
 from common.scopes import TokenScope
 
@@ -46,6 +48,12 @@ class Domain(models.Model):
     policy = models.ForeignKey(
         ResourcePolicy, on_delete=models.PROTECT, null=True, blank=True, related_name="domains"
     )
+    second_factor = models.CharField(
+        max_length=20,
+        choices=[(wish.value, wish.value) for wish in SecondFactor],
+        default=SecondFactor.OPTIONAL.value,
+        help_text="Who has to have a second factor.",
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -54,6 +62,10 @@ class Domain(models.Model):
         constraints = (
             models.CheckConstraint(
                 condition=models.Q(sign_up__in=[way.value for way in SignUp]), name="domain_sign_up_is_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(second_factor__in=[wish.value for wish in SecondFactor]),
+                name="domain_second_factor_is_known",
             ),
         )
 
@@ -116,6 +128,10 @@ class User(AbstractBaseUser, PermissionsMixin):
     )
     language = models.CharField(
         max_length=10, blank=True, help_text="Of the pages; empty: as the browser asks."
+    )
+    must_change_password = models.BooleanField(default=False)
+    allowed_networks = models.JSONField(
+        default=list, blank=True, help_text="Where the account may be used from, as CIDR; empty: everywhere."
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     purged_at = models.DateTimeField(
@@ -276,6 +292,11 @@ class BrowserLogin(AbstractBaseSession):
 
     def __str__(self) -> str:
         return f"login of {self.user_id}"
+
+    @property
+    def public_id(self) -> str:
+        """Names it to people and programs; whoever has the key itself is signed in."""
+        return hash_secret(self.session_key)[:16]
 
 
 class SignInLink(models.Model):

@@ -86,16 +86,19 @@ def update_user(
     domain: Domain | None = None,
     role: Role | None = None,
 ) -> User:
-    """Another address, name, domain or role; None leaves it.
+    """Another address, name, domain or role; None leaves it. With another role
+    than that of a plain user, tokens of before end.
 
     Raises NotFound, PermissionDenied, InvalidInput, and Conflict for a role of one's own, the last superadmin, and a person
     who is still tied to the old domain.
     """
     people = lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.EDIT)
+    rises = False
     before = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
     if role is not None and role != user.role:
         _check_new_role(actor, user, role, people)
+        rises = role is not Role.USER
         user.role = role.value
     if domain is not None and domain != user.domain:
         access_user(actor, user_id, Action.MOVE)
@@ -115,6 +118,8 @@ def update_user(
         EmailAddress.objects.filter(user=user).delete()
     if (user.email, user.domain.name, user.role) != (before["email"], before["domain"], before["role"]):
         forget_sign_in_links(user)  # whoever made them may not have made them for what the account is now
+    if rises:
+        user.keypairs.all().delete()  # they were given away for what a lower role may do
     _grant_domain_permissions(user)
     after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
     audit.record(

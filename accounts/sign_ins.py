@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from accounts.browser_sessions import SIGNED_IN
 from accounts.models import SignInLink, User
+from accounts.roles import Role
 from common import audit, clock
 from common.actors import Actor, ActorKind
 from common.api import actor_of
@@ -64,7 +65,7 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
         reason=reason or _reason_of(user),
         target=(User._meta.label_lower, str(user.pk) if user is not None else ""),
         target_label=email if "@" in email else NOT_AN_ADDRESS,
-        domain_id=user.domain_id if user is not None else None,
+        domain_id=user.domain_id if user is not None and user.role != Role.SUPERADMIN else None,
         kind=(email,),
     )
 
@@ -85,12 +86,12 @@ def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more:
     if _is_of_the_portal(request):
         provider = getattr(request, "signed_in_by", "")
         changes = {"provider": provider} if provider else {}
-        audit.record(actor=_as(request, user), action=SIGN_IN, target=user, changes=changes)
+        audit.record(actor=sign_in_actor(request, user), action=SIGN_IN, target=user, changes=changes)
 
 
 def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:
     if _is_of_the_portal(request) and user is not None:
-        audit.record(actor=_as(request, user), action=SIGN_OUT, target=user)
+        audit.record(actor=sign_in_actor(request, user), action=SIGN_OUT, target=user)
 
 
 def _on_failure(
@@ -103,7 +104,7 @@ def _on_failure(
 def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
     SignInLink.objects.filter(user=user).delete()
     if _is_of_the_portal(request):
-        audit.record(actor=_as(request, user), action=SET_PASSWORD, target=user)
+        audit.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
 
 
 def _is_of_the_portal(request: HttpRequest | None) -> TypeGuard[HttpRequest]:
@@ -111,7 +112,7 @@ def _is_of_the_portal(request: HttpRequest | None) -> TypeGuard[HttpRequest]:
     return hasattr(request, "request_id") and hasattr(request, "user")
 
 
-def _as(request: Any, user: User) -> Actor:
+def sign_in_actor(request: Any, user: User) -> Actor:
     """`user` from where the request came; in the middle of signing in or out the request has nobody or the other."""
     there = actor_of(request)
     return Actor(

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 from allauth.account.decorators import secure_admin_login
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
 from django.db.models import Model
@@ -35,6 +36,8 @@ admin.site.password_change = change_own_password  # type: ignore[method-assign, 
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 # The e-mail address of a person is in the account itself.
 admin.site.unregister(EmailAddress)
+# Second factors are changed by their people, or taken away by a service.
+admin.site.unregister(Authenticator)
 for model in (SocialAccount, SocialApp, SocialToken):
     admin.site.unregister(model)
 

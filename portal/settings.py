@@ -62,6 +62,7 @@ INSTALLED_APPS = [
     "guardian",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "allauth.socialaccount",
     "django_htmx",
     "csp",
@@ -93,6 +94,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "accounts.web.gate.GateMiddleware",
     "common.middleware.ErrorPageMiddleware",
 ]
 
@@ -163,6 +165,13 @@ ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_RATE_LIMITS = {"signup_mail": "3/h/key"}  # beside those of allauth
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
+MFA_ADAPTER = "accounts.second_factor.SecondFactorAdapter"
+MFA_FORMS = {"add_webauthn": "accounts.web.factor_forms.AddPasskeyForm"}
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # accounts are made by administrators, with the address that they know
+MFA_RECOVERY_CODES_SHOW_ONCE = True
+MFA_RECOVERY_CODE_DIGITS = 10
 EMAIL_CONFIG = env.email_url("EMAIL_URL", default="consolemail://")
 vars().update(EMAIL_CONFIG)
 DEFAULT_FROM_EMAIL = env.str("BERTH_MAIL_FROM", f"berth@{_url.hostname}")

@@ -12,7 +12,7 @@ const source = join(here, "src");
 const root = dirname(here);
 const target = join(process.env.BERTH_ASSETS_OUT || join(root, "var", "assets"), "berth");
 
-const SCRIPTS = ["theme", "frame", "terminal", "logs", "upload", "launcher", "lists", "charts"];
+const SCRIPTS = ["theme", "frame", "terminal", "logs", "upload", "launcher", "lists", "passkeys", "charts"];
 const STYLES = ["frame", "terminal", "charts", "admin"];
 
 const xtermUnderPolicy = {

@@ -14,6 +14,7 @@ FULLY_COVERED = (
     "accounts/providers.py",
     "accounts/quota.py",
     "accounts/roles.py",
+    "accounts/sign_in_rules.py",
     "accounts/spending.py",
     "accounts/tokens.py",
     "agents/lifecycle.py",

@@ -7,6 +7,7 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from accounts.demands import demand_on, refusal_for
 from accounts.logins import keypair_of_token, note_use
 from accounts.models import KeyPair, User
 
@@ -21,7 +22,10 @@ class KeyPairAuthentication(BaseAuthentication):
         keypair = keypair_of_token(token.strip())
         if keypair is None:
             raise AuthenticationFailed(_("This token is unknown, revoked or expired."))
-        note_use(keypair, request.META.get("REMOTE_ADDR", ""))
+        ip = request.META.get("REMOTE_ADDR", "")
+        if demand := demand_on(keypair.user, ip=ip, is_program=True):
+            raise refusal_for(demand, ip)
+        note_use(keypair, ip)
         return keypair.user, keypair
 
     def authenticate_header(self, request: Request) -> str:

@@ -6,9 +6,11 @@ from rest_framework import serializers
 
 from accounts.models import OffBoarding
 from accounts.roles import ProjectRole, Role
+from accounts.sign_in_rules import SecondFactor
 from common.api import InputSerializer, TextField
 
 ROLES = [role.value for role in Role]
+SECOND_FACTORS = [wish.value for wish in SecondFactor]
 PROJECT_ROLES = [role.value for role in ProjectRole]
 MOST_PROJECTS = 50
 
@@ -124,11 +126,18 @@ class NamedChangeInput(InputSerializer):
     is_active = serializers.BooleanField(required=False, help_text="false: archived, or closed.")
 
 
+class DomainChangeInput(NamedChangeInput):
+    second_factor = serializers.ChoiceField(
+        choices=SECOND_FACTORS, required=False, help_text="Who has to have one."
+    )
+
+
 class ManagedDomainOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     name = serializers.CharField()
     title = serializers.CharField()
     is_active = serializers.BooleanField()
+    second_factor = serializers.ChoiceField(choices=SECOND_FACTORS)
     created_at = serializers.DateTimeField()
 
 

@@ -14,6 +14,7 @@ from rest_framework.views import APIView
 from accounts import closing, services
 from accounts.api.people import STATES
 from accounts.api.people_serializers import (
+    DomainChangeInput,
     DomainCreateInput,
     ManagedDomainOut,
     ManagedProjectOut,
@@ -192,12 +193,12 @@ class DomainView(APIView):
         """One domain."""
         return Response(ManagedDomainOut(access_domain(actor_of(request), domain_id, Action.VIEW)).data)
 
-    @extend_schema(operation_id="change_domain", request=NamedChangeInput, responses={200: ManagedDomainOut})
+    @extend_schema(operation_id="change_domain", request=DomainChangeInput, responses={200: ManagedDomainOut})
     def patch(self, request: Request, domain_id: int) -> Response:
         """Change a domain, close it (`is_active` false) or open it again, as a superadmin."""
         actor = actor_of(request)
         access_domain(actor, domain_id, Action.EDIT)
-        asked = NamedChangeInput(data=request.data)
+        asked = DomainChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
         domain = closing.update_domain(actor=actor, domain_id=domain_id, **asked.validated_data)
         return Response(ManagedDomainOut(domain).data)

@@ -10,12 +10,19 @@ from accounts import invitations
 from accounts.entrance import SIGN_UP_TITLES
 from accounts.models import OffBoarding
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
+from accounts.sign_in_rules import SecondFactor
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 FOLDER_WISHES = {
     OffBoarding.Folders.KEEP: gettext_lazy("They stay with the closed account; administrators reach them."),
     OffBoarding.Folders.HAND_OVER: gettext_lazy("They go to the person named below."),
     OffBoarding.Folders.DELETE: gettext_lazy("They are deleted with all that is in them."),
+}
+
+SECOND_FACTOR_WISHES = {
+    SecondFactor.OPTIONAL.value: gettext_lazy("nobody: who wants one sets it up"),
+    SecondFactor.ADMINS.value: gettext_lazy("administrators"),
+    SecondFactor.EVERYBODY.value: gettext_lazy("everybody"),
 }
 
 
@@ -153,6 +160,18 @@ class NamedForm(forms.Form):
         widget=forms.TextInput(attrs=_TYPED),
     )
     title = forms.CharField(max_length=120, required=False, label=gettext_lazy("Title"))
+
+
+class DomainForm(NamedForm):
+    second_factor = forms.ChoiceField(
+        label=gettext_lazy("Who has to have a second factor"),
+        choices=list(SECOND_FACTOR_WISHES.items()),
+        initial=SecondFactor.OPTIONAL.value,
+        required=False,
+    )
+
+    def clean_second_factor(self) -> str | None:
+        return self.cleaned_data["second_factor"] or None
 
 
 class NewProjectForm(NamedForm):

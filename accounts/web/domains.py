@@ -19,7 +19,7 @@ from accounts.entrance import SignUp
 from accounts.models import Domain, Project, User
 from accounts.preferences import column_choice
 from accounts.selectors import access_domain, standing_of, visible_domains
-from accounts.web.admin_forms import NamedForm, SignUpForm
+from accounts.web.admin_forms import DomainForm, NamedForm, SignUpForm
 from accounts.web.doors import overseer_of_all
 from accounts.web.marks import mark
 from accounts.web.policies import policy_card
@@ -71,13 +71,14 @@ def domain_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def domain_page(request: HttpRequest, domain_id: int) -> HttpResponse:
-    """POST changes name and title."""
+    """POST changes it."""
     actor = overseer_of_all(request)
     if request.method != "POST":
         domain = access_domain(actor, domain_id, Action.VIEW)
-        return _page(request, domain, NamedForm(initial={"name": domain.name, "title": domain.title}))
+        initial = {"name": domain.name, "title": domain.title, "second_factor": domain.second_factor}
+        return _page(request, domain, DomainForm(initial=initial))
     domain = access_domain(actor, domain_id, Action.EDIT)
-    form = NamedForm(request.POST)
+    form = DomainForm(request.POST)
     if not form.is_valid():
         return _page(request, domain, form, status=422)
     try:

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import authority, holdings, offboarding, services
 from accounts.authority import Action
+from accounts.demands import with_second_factor
 from accounts.models import OffBoarding, User
 from accounts.roles import ROLE_TITLES, Role
 from accounts.selectors import (
@@ -144,6 +145,8 @@ def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int =
         "memberships": known_memberships(actor).filter(user=person),
         "form": form if Action.EDIT in allowed else None,
         "policy_card": policy_card(actor_of(request), person, may_limit=Action.LIMIT in allowed),
+        "has_second_factor": bool(with_second_factor([person.pk])) if Action.EDIT in allowed else False,
+        "is_oneself": person.pk == actor.user_id,
         "can_close": Action.CLOSE in allowed and person.is_active,
         "can_reopen": Action.CLOSE in allowed and not person.is_active,
         "can_purge": Action.PURGE in allowed and not person.is_active,

@@ -14,13 +14,18 @@ from accounts.web import (
     people_bulk,
     people_import,
     person,
+    person_security,
     policies,
     projects,
+    security,
     views,
 )
 
 urlpatterns = [
     path("profile/", views.profile, name="profile"),
+    path("profile/security/", security.security, name="security"),
+    path("profile/security/logins/end/", security.end_other_logins, name="end-other-logins"),
+    path("profile/security/logins/<str:login_id>/end/", security.end_login, name="end-login"),
     path("profile/tokens/", keys.keys_page, name="keys"),
     path("profile/tokens/<int:keypair_id>/", keys.token_page, name="token"),
     path("profile/tokens/<int:keypair_id>/rotate/", keys.rotate_token, name="rotate-token"),
@@ -47,6 +52,12 @@ urlpatterns = [
         name="invitation-revoke",
     ),
     path("people/<int:user_id>/", person.person_page, name="person"),
+    path("people/<int:user_id>/sign-in/", person_security.change_sign_in, name="person-sign-in"),
+    path(
+        "people/<int:user_id>/second-factor/reset/",
+        person_security.reset_second_factor,
+        name="person-second-factor-reset",
+    ),
     path("people/<int:user_id>/close/", person.close_person, name="close-person"),
     path("people/<int:user_id>/reopen/", person.reopen_person, name="reopen-person"),
     path("people/<int:user_id>/purge/", person.purge_person, name="purge-person"),
@@ -83,4 +94,6 @@ urlpatterns = [
     path("account/signup/", RedirectView.as_view(pattern_name="sign-up"), name="account_signup"),
     # In front of allauth's page of this address: people do not change the e-mail that names them; superadmins do.
     path("account/email/", RedirectView.as_view(pattern_name="profile"), name="account_email"),
+    # These are parts of the security page.
+    path("account/2fa/webauthn/", RedirectView.as_view(pattern_name="security"), name="mfa_list_webauthn"),
 ]

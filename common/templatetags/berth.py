@@ -12,6 +12,7 @@ from typing import Any
 from django import template
 from django.contrib.messages import constants
 from django.contrib.messages.storage.base import Message
+from django.core.serializers.json import DjangoJSONEncoder
 from django.forms import BoundField
 from django.template.loader_tags import BLOCK_CONTEXT_KEY
 from django.templatetags.static import static
@@ -225,3 +226,9 @@ def control(field: BoundField) -> SafeString:
     given = field.field.widget.attrs.get("class", "")
     mark = "is-invalid" if field.errors else ""
     return field.as_widget(attrs={"class": " ".join(filter(None, [css_class, given, mark]))})
+
+
+@register.filter
+def as_json(value: Any) -> str:
+    """For a data attribute that a script reads; escaped there like all text."""
+    return json.dumps(value, cls=DjangoJSONEncoder)

@@ -4,6 +4,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.utils.translation import gettext as _
 
 from accounts.models import User
+from accounts.roles import OVERSEERS_OF_ALL
 from accounts.selectors import overseen_domain_id, sees_everything
 from accounts.sign_ins import into_account_of
 from common.actors import Actor
@@ -44,8 +45,10 @@ def access_entry(actor: Actor, entry_id: int) -> AuditEntry:
 
 
 def with_origin(actor: Actor, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
-    """With `shows_origin`: whether the actor may see from where it was done; not of people of other domains."""
+    """With `shows_origin`: whether the actor may see from where it was done; not of superadmins and monitors, nor of people of
+    other domains."""
     if sees_everything(actor):
         return entries.annotate(shows_origin=Value(True))
     near = User.objects.filter(pk=OuterRef("actor_id"), domain_id=actor.domain_id or 0)
-    return entries.annotate(shows_origin=Q(actor_id=None) | Exists(near))
+    near = near.exclude(role__in=OVERSEERS_OF_ALL)
+    return entries.annotate(shows_origin=Q(actor_id=None) | Q(actor_id=actor.user_id) | Exists(near))

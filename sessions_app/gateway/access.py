@@ -35,8 +35,8 @@ _ENDING = frozenset((Status.TERMINATING, Status.TERMINATED, Status.CANCELLED, St
 class DjangoAuthorizer:
     """Implements ports.Authorizer; each call runs in a thread of its own beside the event loop."""
 
-    async def admit(self, door: Door, secret: str) -> Admission | None:
-        return await in_database(find_admission, door, secret)
+    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+        return await in_database(find_admission, door, secret, ip)
 
     async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
         return await in_database(logins.redeem_app_ticket, door=door, code=code, states=states)
@@ -83,10 +83,10 @@ def actor_of_user(user: User) -> Actor:
     )
 
 
-def find_admission(door: Door, secret: str) -> Admission | None:
+def find_admission(door: Door, secret: str, ip: str) -> Admission | None:
     """What the cookie or token opens: grant, sign-in and permission all stand. A bounded number of queries."""
     grant = logins.find_app_login(door, secret)
-    if grant is None or not live_logins([login := logins.login_behind(grant)]):
+    if grant is None or not live_logins([login := logins.login_behind(grant, ip)]):
         return None
     try:
         session = access_session(actor_of_user(grant.user), grant.session_id, Action.OPEN_APP)

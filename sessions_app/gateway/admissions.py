@@ -15,7 +15,8 @@ UNKNOWN_LIMIT_S = 30.0
 PATIENCE_S = 1.0
 _SIZE_LIMIT = 4096
 
-_Key = tuple[Door, str]
+# Door, hash of the cookie, address of the client.
+_Key = tuple[Door, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,12 @@ class Admissions:
         self._entries: dict[_Key, _Entry] = {}
         self._asking: dict[_Key, asyncio.Task[Admission | None]] = {}
 
-    async def find(self, door: Door, cookie: str) -> Admission | None:
-        """What the cookie opens at this door, at most `FRESH_S` ago. Raises AccessUnknown when the database has not
+    async def find(self, door: Door, cookie: str, ip: str) -> Admission | None:
+        """What the cookie opens at this door for a client at `ip`, at most `FRESH_S` ago. Raises AccessUnknown when the database has not
         answered for longer than `UNKNOWN_LIMIT_S`."""
-        if (fresh := self.known(door, cookie)) is not None:
+        if (fresh := self.known(door, cookie, ip)) is not None:
             return fresh
-        key = (door, hash_secret(cookie))
+        key = (door, hash_secret(cookie), ip)
         entry = self._entries.get(key)
         now = asyncio.get_running_loop().time()
         is_known = entry is not None and now - entry.known_at < UNKNOWN_LIMIT_S
@@ -49,21 +50,21 @@ class Admissions:
                 return entry.admission
             raise
 
-    def known(self, door: Door, cookie: str) -> Admission | None:
+    def known(self, door: Door, cookie: str, ip: str) -> Admission | None:
         """What the cookie is known to open, without asking; None where that is not fresh."""
-        entry = self._entries.get((door, hash_secret(cookie)))
+        entry = self._entries.get((door, hash_secret(cookie), ip))
         if entry is None or asyncio.get_running_loop().time() - entry.known_at >= _fresh_s(entry.admission):
             return None
         return entry.admission
 
-    def forget(self, door: Door, cookie: str) -> None:
+    def forget(self, door: Door, cookie: str, ip: str) -> None:
         """Ask again next time: what is known led nowhere."""
-        self._entries.pop((door, hash_secret(cookie)), None)
+        self._entries.pop((door, hash_secret(cookie), ip), None)
 
     async def _ask(self, key: _Key, cookie: str) -> Admission | None:
         task = self._asking.get(key)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._authorizer.admit(key[0], cookie))
+            task = asyncio.get_running_loop().create_task(self._authorizer.admit(key[0], cookie, key[2]))
             self._asking[key] = task
             task.add_done_callback(lambda done: self._note(key, done))
         return await asyncio.shield(task)

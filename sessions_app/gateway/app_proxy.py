@@ -144,7 +144,7 @@ class AppProxy:
         same name beside ours, so each is tried."""
         given = [call.token] if call.token else call.cookies(sign_in.names_for(door).app)
         for secret in filter(is_secret, given):
-            admission = await self._admissions.find(door, secret)
+            admission = await self._admissions.find(door, secret, call.client_ip)
             if admission is not None:
                 return secret, admission
         return "", None
@@ -161,7 +161,7 @@ class AppProxy:
         except TooManyConnections:
             await call.answer(pages.too_many(admission))
         except ConnectionCut:
-            obstacle = await self._what_stands_in_the_way(door, secret)
+            obstacle = await self._what_stands_in_the_way(call, door, secret)
             if not call.has_begun:  # else the answer has broken off, and that is how the client learns of it
                 await call.answer(obstacle or pages.signed_out())
         else:
@@ -172,14 +172,14 @@ class AppProxy:
     ) -> None:
         """What a client gets that the app gave no answer to."""
         with in_language_of(call.headers):
-            obstacle = await self._what_stands_in_the_way(door, secret)
+            obstacle = await self._what_stands_in_the_way(call, door, secret)
             await call.answer(obstacle or await self._explain(fault, admission))
 
-    async def _what_stands_in_the_way(self, door: Door, secret: str) -> pages.Page | None:
+    async def _what_stands_in_the_way(self, call: Call, door: Door, secret: str) -> pages.Page | None:
         """Asked anew, as the admission that led nowhere may be seconds old; None if the app is still open."""
-        self._admissions.forget(door, secret)
+        self._admissions.forget(door, secret, call.client_ip)
         try:
-            admission = await self._admissions.find(door, secret)
+            admission = await self._admissions.find(door, secret, call.client_ip)
         except AccessUnknown:
             return pages.unknown_access()
         if admission is None:

@@ -91,7 +91,10 @@ class AtOnce:
         hundred times with the same ones."""
         key = (scope["method"], scope["scheme"], scope["client"][0], scope["server"][1], *scope["headers"])
         route = self._routes.get(key)
-        if route is not None and self.admissions.known(route.door, route.secret) is route.admission:
+        if (
+            route is not None
+            and self.admissions.known(route.door, route.secret, scope["client"][0]) is route.admission
+        ):
             return route
         route = self._find_route(exchange, scope)
         if route is not None and len(route.lines) <= _ROUTE_LIMIT_BYTES:
@@ -106,7 +109,7 @@ class AtOnce:
             return None
         call = Call(scope, exchange.receive, exchange.send)
         secret = _secret(call, door)
-        admission = self.admissions.known(door, secret) if secret else None
+        admission = self.admissions.known(door, secret, call.client_ip) if secret else None
         if admission is None or admission.state is not AppState.OPEN:
             return None
         rules = self.long_way.rules(call, door, admission)
@@ -164,7 +167,8 @@ class _Passage:
         self._leave()
         self._relay.stop()
         if not self._exchange.has_begun:
-            self._way.admissions.forget(self._route.door, self._route.secret)
+            ip = self._exchange.scope["client"][0]
+            self._way.admissions.forget(self._route.door, self._route.secret, ip)
             self._exchange.run(self._way.long_way)
 
 

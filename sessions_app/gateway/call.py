@@ -34,6 +34,10 @@ class Call:
         return not self.is_websocket and is_top_level_navigation(self.method, self.headers)
 
     @property
+    def client_ip(self) -> str:
+        return str((self.scope.get("client") or [""])[0])
+
+    @property
     def host(self) -> str:
         """The Host header."""
         return header(self.headers, b"host").decode("latin-1")

@@ -43,10 +43,15 @@ def actor_at(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:
         actor_of_user(user),
         kind=ActorKind.TOKEN if keypair else ActorKind.USER,
         keypair_id=keypair.pk if keypair else None,
-        ip=scope["client"][0] if scope.get("client") else "",
+        ip=address_of(scope),
         via=Via.WEBSOCKET,
         user_agent=header(scope["headers"], b"user-agent").decode("latin-1"),
     )
+
+
+def address_of(scope: Scope) -> str:
+    """Whence the client comes."""
+    return str((scope.get("client") or [""])[0])
 
 
 def kernel_asked_for(scope: Scope) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from accounts.demands import demand_on, refusal_for
 from accounts.keypair_selectors import demand_scopes
 from accounts.logins import keypair_of_token, login_by, note_use
 from accounts.rates import count_request, demand_rate
@@ -25,7 +26,7 @@ from sessions_app.exec_protocol import (
     parse_signal,
 )
 from sessions_app.gateway.access import in_database
-from sessions_app.gateway.entries import RUN_PROCESS, enter_session
+from sessions_app.gateway.entries import RUN_PROCESS, address_of, enter_session
 from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
 from sessions_app.selectors import Action
@@ -71,11 +72,14 @@ class ExecSocket(ProcessSocket):
                 _("There is no token, or it is unknown, revoked or expired."),
                 hint=_("Send “Authorization: Bearer <token>”."),
             )
-        note_use(keypair, (self.scope.get("client") or ("",))[0])
+        ip = address_of(self.scope)
+        if demand := demand_on(keypair.user, ip=ip, is_program=True):
+            raise refusal_for(demand, ip)
+        note_use(keypair, ip)
         demand_rate(count_request(keypair.pk))
         demand_scopes(keypair, FOR_SESSIONS)
         session, kernel = enter_session(self.scope, keypair.user, action=RUN_PROCESS, keypair=keypair)
-        login = login_by(keypair, TokenScope.SESSIONS.value)
+        login = login_by(keypair, TokenScope.SESSIONS.value, ip=ip)
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
         return presence, kernel.container_name, kernel.placed_agent
 

@@ -117,11 +117,11 @@ def find_app_login(door: Door, secret: str) -> AppLogin | None:
     return logins.filter(session__app_doors__port=door.number, session__app_doors__app=F("app")).first()
 
 
-def login_behind(row: AppLogin) -> Login:
-    """What the grant came from."""
+def login_behind(row: AppLogin, ip: str) -> Login:
+    """What the grant came from, used from `ip`."""
     if row.keypair_id is None:
-        return Login(user_id=row.user_id, session_key=row.login_key)
-    return Login(row.user_id, "", row.keypair_id, row.keypair_secret, TokenScope.SESSIONS.value)
+        return Login(user_id=row.user_id, session_key=row.login_key, ip=ip)
+    return Login(row.user_id, "", row.keypair_id, row.keypair_secret, TokenScope.SESSIONS.value, ip)
 
 
 def port_of(door: Door) -> int:

@@ -49,8 +49,8 @@ class AccessUnknown(Exception):
 class Authorizer(Protocol):
     """Decides; implemented on the models by `access.DjangoAuthorizer`. Each raises AccessUnknown."""
 
-    async def admit(self, door: Door, secret: str) -> Admission | None:
-        """What the cookie or token opens at this door; None if it opens nothing (any more)."""
+    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+        """What the cookie or token opens at this door for a client at `ip`; None if it opens nothing (any more)."""
 
     async def redeem(self, door: Door, code: str, states: tuple[str, ...]) -> str | None:
         """A cookie for a one-time code that was issued for this door and one of these states; None for any other."""

@@ -11,13 +11,12 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from accounts.logins import Login
-from accounts.models import User
+from accounts.logins import Login, live_logins
 from agents.runtime.base_async import Channel, ProcessSpec
 from common.errors import BerthError, NotAuthenticated
 from common.proxy.asgi import Receive, Scope, Send
 from sessions_app.gateway.access import in_database
-from sessions_app.gateway.entries import OPEN_TERMINAL, enter_session
+from sessions_app.gateway.entries import OPEN_TERMINAL, address_of, enter_session
 from sessions_app.gateway.fetch_rules import allows_websocket, header
 from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
@@ -47,11 +46,12 @@ class TerminalSocket(ProcessSocket):
         return await in_database(self._find_place)
 
     def _find_place(self) -> Order:
-        user = User.objects.filter(pk=self.scope["user"].pk, is_active=True, domain__is_active=True).first()
+        key = self.scope["session"].session_key or ""
+        login = Login(user_id=self.scope["user"].pk or 0, session_key=key, ip=address_of(self.scope))
+        user = live_logins([login]).get(login)
         if user is None:
             raise NotAuthenticated(_("You are signed out. Sign in again and reload this page."))
         session, kernel = enter_session(self.scope, user, action=OPEN_TERMINAL)
-        login = Login(user_id=user.pk, session_key=self.scope["session"].session_key or "")
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
         return Order(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())
 

@@ -46,6 +46,9 @@ GET    search                              in         200        200        200 
 POST   switch-project                      in         302        302        302        302        302        302        302        302        302
 GET    administration                      in         404        404        404        404        404        404        200        404        200
 GET    profile                             in         200        200        200        200        200        200        200        200        200
+GET    security                            in         200        200        200        200        200        200        200        200        200
+POST   end-login                           in         404        404        404        404        404        404        404        404        404
+POST   end-other-logins                    in         302        302        302        302        302        302        302        302        302
 GET    keys                                in         200        200        200        200        200        200        200        200        200
 POST   keys                                in         201        201        201        201        201        201        201        201        201  token
 GET    token                               in         404        404        404        200        404        404        404        404        404
@@ -103,6 +106,8 @@ GET    person                              in         404        404        404 
 POST   person                              in         404        404        404        404        403        302        302        403        403  person-change
 GET    close-person                        in         404        404        404        404        403        200        200        403        403
 POST   close-person                        in         404        404        404        404        403        302        302        403        403  closing
+POST   person-sign-in                      in         404        404        404        404        403        302        302        403        403
+POST   person-second-factor-reset          in         404        404        404        404        403        302        302        403        403
 POST   reopen-person                       in         404        404        404        404        403        302        302        403        403
 POST   purge-person                        in         404        404        404        404        403        302        302        403        403
 GET    invitations                         in         200        404        404        404        404        200        200        200        200
@@ -240,6 +245,34 @@ GET    api-schema                          401        200        200        200 
 # Pages of django-allauth. Signing up is closed, people have one e-mail address, and a password that they know.
 ACCOUNT = """
 GET    account_email                       302        302        302        302        302        302        302        302        302        302
+GET    mfa_index                           in         200        200        200        200        200        200        200        200        200
+POST   mfa_index                           in         405        405        405        405        405        405        405        405        405
+GET    mfa_authenticate                    in         302        302        302        302        302        302        302        302        302
+POST   mfa_authenticate                    in         302        302        302        302        302        302        302        302        302
+GET    mfa_reauthenticate                  in         302        302        302        302        302        302        302        302        302
+POST   mfa_reauthenticate                  in         302        302        302        302        302        302        302        302        302
+GET    mfa_activate_totp                   in         302        302        302        302        302        302        302        302        302
+POST   mfa_activate_totp                   in         302        302        302        302        302        302        302        302        302
+GET    mfa_deactivate_totp                 in         404        404        404        404        404        404        404        404        404
+POST   mfa_deactivate_totp                 in         404        404        404        404        404        404        404        404        404
+GET    mfa_view_recovery_codes             in         404        404        404        404        404        404        404        404        404
+POST   mfa_view_recovery_codes             in         405        405        405        405        405        405        405        405        405
+GET    mfa_generate_recovery_codes         in         302        302        302        302        302        302        302        302        302
+POST   mfa_generate_recovery_codes         in         302        302        302        302        302        302        302        302        302
+GET    mfa_download_recovery_codes         in         404        404        404        404        404        404        404        404        404
+POST   mfa_download_recovery_codes         in         404        404        404        404        404        404        404        404        404
+GET    mfa_list_webauthn                   302        302        302        302        302        302        302        302        302        302
+POST   mfa_list_webauthn                   302        302        302        302        302        302        302        302        302        302
+GET    mfa_add_webauthn                    in         302        302        302        302        302        302        302        302        302
+POST   mfa_add_webauthn                    in         302        302        302        302        302        302        302        302        302
+GET    mfa_reauthenticate_webauthn         in         302        302        302        302        302        302        302        302        302
+POST   mfa_reauthenticate_webauthn         in         302        302        302        302        302        302        302        302        302
+GET    mfa_remove_webauthn                 in         302        302        302        302        302        302        302        302        302
+POST   mfa_remove_webauthn                 in         302        302        302        302        302        302        302        302        302
+GET    mfa_edit_webauthn                   in         302        302        302        302        302        302        302        302        302
+POST   mfa_edit_webauthn                   in         302        302        302        302        302        302        302        302        302
+GET    mfa_login_webauthn                  in         302        302        302        302        302        302        302        302        302
+POST   mfa_login_webauthn                  in         302        302        302        302        302        302        302        302        302
 GET    account_login                       200        302        302        302        302        302        302        302        302        302
 POST   account_login                       200        302        302        302        302        302        302        302        302        302
 GET    account_logout                      302        200        200        200        200        200        200        200        200        200

@@ -65,15 +65,18 @@ class Route:
     parameters: frozenset[str]
 
 
-def routes(resolver: URLResolver, namespace: str = "") -> Iterator[Route]:
+def routes(
+    resolver: URLResolver, namespace: str = "", before: frozenset[str] = frozenset()
+) -> Iterator[Route]:
     for entry in resolver.url_patterns:
+        parameters = before | parameters_of(entry)
         if isinstance(entry, URLResolver):
-            yield from routes(entry, f"{entry.namespace}:" if entry.namespace else namespace)
+            yield from routes(entry, f"{entry.namespace}:" if entry.namespace else namespace, parameters)
         else:
-            yield Route(f"{namespace}{entry.name or ''}", parameters_of(entry))
+            yield Route(f"{namespace}{entry.name or ''}", parameters)
 
 
-def parameters_of(entry: URLPattern) -> frozenset[str]:
+def parameters_of(entry: URLPattern | URLResolver) -> frozenset[str]:
     return frozenset(entry.pattern.converters) | frozenset(entry.pattern.regex.groupindex)
 
 

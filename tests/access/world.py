@@ -102,6 +102,8 @@ class World:
             "app": "p8000",
             "provider": "absent",
             "code": "absent",
+            "login_id": "absent",
+            "pk": 10**9,
             "key": "absent",
             "uidb36": "a",
         }

@@ -165,7 +165,7 @@ def test_the_old_secret_works_for_its_grace_and_what_it_opened_no_longer(people:
     token = make_token(people.member)
     keypair = keypair_of_token(token)
     assert keypair is not None
-    login = login_by(keypair)
+    login = login_by(keypair, ip="127.0.0.1")
     keypairs.rotate_keypair(actor=actor_for(people.member), keypair_id=keypair.pk, grace=timedelta(hours=1))
     assert keypair_of_token(token) is not None
     assert login in live_logins([login])
@@ -206,7 +206,7 @@ def test_a_token_that_is_switched_off_opens_nothing_until_it_is_on_again(people:
 def test_a_scope_that_is_taken_ends_what_was_opened_by_it(people: People) -> None:
     keypair = keypair_of_token(make_token(people.member))
     assert keypair is not None
-    login = login_by(keypair, "sessions")
+    login = login_by(keypair, "sessions", ip="127.0.0.1")
     assert login in live_logins([login])
     keypairs.update_keypair(actor=actor_for(people.member), keypair_id=keypair.pk, scopes=["read"])
     assert live_logins([login]) == {}

@@ -14,6 +14,7 @@ PAGES = (
     "/notifications/",
     "/search/?q=s",
     "/profile/",
+    "/profile/security/",
     "/profile/activity/",
     "/profile/tokens/",
     "/api/",

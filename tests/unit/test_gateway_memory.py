@@ -12,6 +12,7 @@ from sessions_app.gateway.connections import LIMITS, ConnectionCut, Kind, OpenCo
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Presence
 from sessions_app.tickets import AppHost, Door
 
+IP = "192.0.2.7"
 HOST = AppHost("lab", "abcdefghijklm234")
 SOMEBODY = Presence(Login(1, "login"), uuid.UUID(int=1), "open_app")
 ADMISSION = Admission(SOMEBODY, AppState.OPEN, "s", "Lab")
@@ -23,7 +24,7 @@ class CountingAuthorizer:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def admit(self, door: Door, secret: str) -> Admission | None:
+    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
         self.asked += 1
         await asyncio.sleep(0)
         return ADMISSION
@@ -41,7 +42,7 @@ class CountingAuthorizer:
 class SilentAuthorizer(CountingAuthorizer):
     """Its database has stopped to answer."""
 
-    async def admit(self, door: Door, secret: str) -> Admission | None:
+    async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
         raise AccessUnknown
 
     async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
@@ -51,20 +52,20 @@ class SilentAuthorizer(CountingAuthorizer):
 async def test_requests_of_one_moment_ask_once() -> None:
     authorizer = CountingAuthorizer()
     known = Admissions(authorizer)
-    found = await asyncio.gather(*(known.find(HOST, "cookie") for _ in range(50)))
+    found = await asyncio.gather(*(known.find(HOST, "cookie", IP) for _ in range(50)))
     assert found == [ADMISSION] * 50
-    assert (await known.find(HOST, "cookie"), authorizer.asked) == (ADMISSION, 1)
+    assert (await known.find(HOST, "cookie", IP), authorizer.asked) == (ADMISSION, 1)
 
 
 async def test_what_is_forgotten_or_old_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     authorizer = CountingAuthorizer()
     known = Admissions(authorizer)
-    await known.find(HOST, "cookie")
-    known.forget(HOST, "cookie")
-    await known.find(HOST, "cookie")
+    await known.find(HOST, "cookie", IP)
+    known.forget(HOST, "cookie", IP)
+    await known.find(HOST, "cookie", IP)
     assert authorizer.asked == 2
     monkeypatch.setattr(admissions, "FRESH_S", 0.0)
-    await known.find(HOST, "cookie")
+    await known.find(HOST, "cookie", IP)
     assert authorizer.asked == 3
 
 
@@ -72,21 +73,21 @@ async def test_other_cookies_and_other_hosts_are_asked_for_themselves() -> None:
     authorizer = CountingAuthorizer()
     known = Admissions(authorizer)
     for host, cookie in ((HOST, "a"), (HOST, "b"), (AppHost("x", HOST.session_label), "a")):
-        await known.find(host, cookie)
+        await known.find(host, cookie, IP)
     assert authorizer.asked == 3
 
 
 async def test_without_database_what_was_known_holds_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     known = Admissions(CountingAuthorizer())
-    await known.find(HOST, "cookie")
+    await known.find(HOST, "cookie", IP)
     known._authorizer = SilentAuthorizer()
     monkeypatch.setattr(admissions, "FRESH_S", 0.0)
-    assert await known.find(HOST, "cookie") == ADMISSION
+    assert await known.find(HOST, "cookie", IP) == ADMISSION
     with pytest.raises(AccessUnknown):
-        await known.find(HOST, "never seen")
+        await known.find(HOST, "never seen", IP)
     monkeypatch.setattr(admissions, "UNKNOWN_LIMIT_S", 0.0)
     with pytest.raises(AccessUnknown):
-        await known.find(HOST, "cookie")
+        await known.find(HOST, "cookie", IP)
 
 
 async def stay(opened: OpenConnections, presence: Presence = SOMEBODY) -> None:

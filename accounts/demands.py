@@ -1,0 +1,69 @@
+"""What stands between somebody who is signed in and everything else, at each request and while a connection is open."""
+
+from collections.abc import Collection, Mapping
+
+from allauth.mfa.models import Authenticator
+from django.utils.translation import gettext as _
+
+from accounts.models import User
+from accounts.sign_in_rules import Demand, is_allowed_from, needs_second_factor
+from common.errors import BerthError, PermissionDenied
+
+SECOND_FACTORS = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
+
+
+def demand_on(user: User, *, ip: str, is_program: bool = False) -> Demand | None:
+    """`user` comes with the domain. One query, only where the domain asks for a second factor."""
+    return demands_on({(user, ip, is_program)}).get((user, ip, is_program))
+
+
+def demands_on(callers: Collection[tuple[User, str, bool]]) -> Mapping[tuple[User, str, bool], Demand]:
+    """Of (user, address, is a program) those of whom something is asked. At most one query, any number of callers.
+
+    Tokens are made by people who had a second factor where it was asked for, so programs are not asked for one; a
+    password that has to be changed may be in other hands, so their tokens wait, too.
+    """
+    asked = {caller for caller in callers if not caller[2] and is_asked_for_second_factor(caller[0])}
+    protected = with_second_factor({user.pk for user, _ip, _is_program in asked}) if asked else set()
+    demands = {}
+    for caller in callers:
+        user, ip, _is_program = caller
+        if not is_allowed_from(ip, user.allowed_networks):
+            demands[caller] = Demand.ADDRESS
+        elif user.must_change_password:
+            demands[caller] = Demand.PASSWORD
+        elif caller in asked and user.pk not in protected:
+            demands[caller] = Demand.SECOND_FACTOR
+    return demands
+
+
+def with_second_factor(user_ids: Collection[int]) -> set[int]:
+    """Those of them who have one. One query."""
+    rows = Authenticator.objects.filter(user_id__in=user_ids, type__in=SECOND_FACTORS)
+    return set(rows.values_list("user_id", flat=True))
+
+
+def refusal_for(demand: Demand, ip: str) -> BerthError:
+    """In the words of the demand."""
+    if demand is Demand.ADDRESS:
+        return PermissionDenied(
+            _("Your account may not be used from {address}.").format(address=ip or "—"),
+            hint=_("Ask an administrator of your domain which networks are allowed."),
+            code="address_not_allowed",
+        )
+    if demand is Demand.PASSWORD:
+        return PermissionDenied(
+            _("Your password has to be changed before anything else."),
+            hint=_("Sign in to the portal and choose a new one."),
+            code="password_change_required",
+        )
+    return PermissionDenied(
+        _("Your domain asks for a second factor, and your account has none yet."),
+        hint=_("Sign in to the portal and set one up."),
+        code="second_factor_required",
+    )
+
+
+def is_asked_for_second_factor(user: User) -> bool:
+    """By the own domain, which comes with `user`."""
+    return needs_second_factor(user.domain.second_factor, user.role)

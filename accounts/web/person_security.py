@@ -1,0 +1,42 @@
+"""What administrators do about how somebody signs in, on the page of that person."""
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from accounts import second_factor, sign_in_control
+from accounts.web.doors import administrator
+from common.errors import Conflict, InvalidInput
+
+
+@login_required
+@require_POST
+def change_sign_in(request: HttpRequest, user_id: int) -> HttpResponse:
+    actor = administrator(request)
+    try:
+        sign_in_control.control_sign_in(
+            actor=actor,
+            user_id=user_id,
+            must_change_password="must_change_password" in request.POST,
+            allowed_networks=request.POST.get("allowed_networks", "").replace(",", "\n").splitlines(),
+        )
+    except (Conflict, InvalidInput) as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("person", user_id)
+    messages.success(request, _("How this person signs in is changed."))
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def reset_second_factor(request: HttpRequest, user_id: int) -> HttpResponse:
+    try:
+        person = second_factor.reset_second_factor(actor=administrator(request), user_id=user_id)
+    except Conflict as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("person", user_id)
+    messages.success(request, _("{name} has no second factor any more.").format(name=person.email))
+    return redirect("person", user_id)
