@@ -5,6 +5,7 @@ from typing import Any
 from allauth.account.adapter import DefaultAccountAdapter
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from accounts.demands import refusal_for
 from accounts.models import User
@@ -26,6 +27,13 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
             record_refused_sign_in(request, user.email, reason="address_not_allowed")
             refusal = error_page(request, refusal_for(Demand.ADDRESS, ip))
         return refusal
+
+    def clean_password(self, password: str, user: User | None = None) -> str:
+        """Who has to choose another password chooses another."""
+        chosen: str = super().clean_password(password, user)
+        if user is not None and user.must_change_password and user.check_password(chosen):
+            raise ValidationError(_("This is the password that you have. Choose another one."))
+        return chosen
 
     def get_client_ip(self, request: HttpRequest) -> str:
         """As everywhere in the portal: the server has already asked which proxies are believed."""

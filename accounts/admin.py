@@ -20,7 +20,7 @@ from accounts.admin_policies import LimitedAdmin
 from accounts.limiting import assign_policy
 from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
-from accounts.sign_ins import SET_PASSWORD
+from accounts.sign_ins import SET_PASSWORD, password_is_new
 from common import audit
 from common.api import actor_of
 from common.audited_admin import AuditedAdmin
@@ -106,7 +106,10 @@ class PersonAdmin(UserAdmin):
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002
         response = super().user_change_password(request, id, form_url)
         if request.method == "POST" and response.status_code == 302:
-            audit.record(actor=actor_of(request), action=SET_PASSWORD, target=User.objects.get(pk=id))
+            person = User.objects.get(pk=id)
+            password_is_new(person, session_key=request.session.session_key)
+            User.objects.filter(pk=id).exclude(pk=request.user.pk).update(must_change_password=True)
+            audit.record(actor=actor_of(request), action=SET_PASSWORD, target=person)
         return response
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:

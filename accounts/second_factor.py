@@ -48,7 +48,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         try:
             return _cipher().decrypt(encrypted_text.encode()).decode()
         except InvalidToken:
-            return generate_totp_secret()
+            return str(generate_totp_secret())
 
     def get_totp_issuer(self) -> str:
         return "Berth " + str(self._get_site_name())

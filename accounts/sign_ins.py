@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from accounts.browser_sessions import SIGNED_IN
+from accounts.logins import end_logins
 from accounts.models import SignInLink, User
 from accounts.roles import Role
 from common import audit, clock
@@ -102,9 +103,18 @@ def _on_failure(
 
 
 def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
-    SignInLink.objects.filter(user=user).delete()
+    password_is_new(user, session_key=request.session.session_key if request is not None else None)
     if _is_of_the_portal(request):
         audit.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
+
+
+def password_is_new(user: User, *, session_key: str | None) -> None:
+    """What ends with a password: all logins but that of the session in which it was chosen, links for signing in, and the
+    demand for another one."""
+    SignInLink.objects.filter(user=user).delete()
+    User.objects.filter(pk=user.pk).update(must_change_password=False)
+    user.must_change_password = False
+    end_logins(user.pk, but=session_key or "")
 
 
 def _is_of_the_portal(request: HttpRequest | None) -> TypeGuard[HttpRequest]:

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy
 
 from accounts.models import User
-from accounts.sign_ins import SET_PASSWORD
+from accounts.sign_ins import SET_PASSWORD, password_is_new
 from common import audit
 from common.api import actor_of
 from common.audited_admin import AuditedAdmin
@@ -28,6 +28,7 @@ def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | No
     """Django admin's page for it, and a line in the access log."""
     response = _change_password(request, extra_context)
     if request.method == "POST" and response.status_code == 302:
+        password_is_new(cast("User", request.user), session_key=request.session.session_key)
         audit.record(actor=actor_of(request), action=SET_PASSWORD, target=cast("User", request.user))
     return response
 
