@@ -108,7 +108,8 @@ class PersonAdmin(UserAdmin):
         if request.method == "POST" and response.status_code == 302:
             person = User.objects.get(pk=id)
             password_is_new(person, session_key=request.session.session_key)
-            User.objects.filter(pk=id).exclude(pk=request.user.pk).update(must_change_password=True)
+            if person != request.user:
+                User.objects.filter(pk=person.pk).update(must_change_password=True)
             audit.record(actor=actor_of(request), action=SET_PASSWORD, target=person)
         return response
 
