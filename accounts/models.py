@@ -16,6 +16,8 @@ from django.utils.translation import gettext_lazy
 
 from accounts import budgets as budgets
 from accounts.entrance import SignUp
+from accounts.invitation_models import Invitation as Invitation
+from accounts.invitation_models import MailDomain as MailDomain
 from accounts.people_imports import PeopleImport as PeopleImport
 from accounts.people_imports import PeopleImportLine as PeopleImportLine
 from accounts.policies import ResourcePolicy
@@ -308,74 +310,6 @@ class SignInLink(models.Model):
 
     def __str__(self) -> str:
         return f"sign-in link for {self.user}"
-
-
-class MailDomain(models.Model):
-    """What stands behind the @ of addresses whose owners are at home in a domain; each at home in one."""
-
-    name = models.CharField(max_length=253, unique=True)
-    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="mail_domains")
-
-    class Meta:
-        ordering = ("name",)
-        constraints = (
-            models.CheckConstraint(condition=models.Q(name=Lower("name")), name="mail_domain_is_lower_case"),
-        )
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Invitation(models.Model):
-    """A link by which people make accounts for themselves, as whoever invites could make them (`accounts.invitations`).
-
-    Without `inviter` it is one that Berth mailed to somebody who signs up. `email`, where there is one, is whose it is.
-    """
-
-    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, related_name="invitations")
-    inviter = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="+")
-    email = models.EmailField(max_length=254, blank=True)
-    role = models.CharField(
-        max_length=20, choices=[(role.value, role.value) for role in Role], default=Role.USER.value
-    )
-    projects: models.ManyToManyField[Project, models.Model] = models.ManyToManyField(
-        Project, related_name="+"
-    )
-    policy = models.ForeignKey(
-        ResourcePolicy,
-        on_delete=models.CASCADE,
-        null=True,
-        related_name="+",
-        help_text="Null: the usual one.",
-    )
-    code_hash = models.CharField(max_length=64, unique=True)
-    created_at = models.DateTimeField(default=clock.now, editable=False)
-    expires_at = models.DateTimeField()
-    mailed_at = models.DateTimeField(null=True)
-    revoked_at = models.DateTimeField(null=True)
-    uses = models.PositiveIntegerField(default=1)
-    used = models.PositiveIntegerField(default=0)
-
-    class Meta:
-        ordering = ("-created_at", "-id")
-        constraints = (
-            models.CheckConstraint(
-                condition=models.Q(uses__gte=1) & models.Q(used__lte=models.F("uses")),
-                name="invitation_within_its_uses",
-            ),
-            models.CheckConstraint(
-                condition=models.Q(email="") | models.Q(uses=1), name="invitation_of_an_address_works_once"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(email=Lower("email")), name="invitation_email_is_lower_case"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(role__in=[role.value for role in Role]), name="invitation_role_is_known"
-            ),
-        )
-
-    def __str__(self) -> str:
-        return self.email or f"invitation {self.pk}"
 
 
 class OffBoarding(models.Model):

@@ -5,11 +5,11 @@ import json
 from channels.db import database_sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest, parse_cookie
 from rest_framework.exceptions import AuthenticationFailed
 
 from accounts.api.authentication import KeyPairAuthentication
+from accounts.browser_sessions import SessionStore
 from common.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
 from common.proxy.headers import Headers
 

@@ -141,7 +141,7 @@ class PriceListView(ListAPIView[Price]):
     filterset_fields = ("slot_name",)
     queryset = Price.objects.order_by("slot_name", "-since")
 
-    @extend_schema(operation_id="set_price", request=PriceInput, responses={201: PriceOut, 403: ErrorOut})
+    @extend_schema(operation_id="create_price", request=PriceInput, responses={201: PriceOut, 403: ErrorOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Set a price from today or a later day on, as a superadmin. The past keeps its prices."""

@@ -120,7 +120,7 @@ class PolicyUserListView(APIView):
 class PolicyImpactView(APIView):
     token_scopes = FOR_ADMIN
 
-    @extend_schema(operation_id="foresee_policy", request=PolicyChangeInput, responses={200: ImpactOut})
+    @extend_schema(operation_id="check_policy_change", request=PolicyChangeInput, responses={200: ImpactOut})
     def post(self, request: Request, policy_id: int) -> Response:
         """What a change would mean, without making it: how many it limits, and who uses more than that already. They
         would keep what runs, and start nothing new until less is in use."""

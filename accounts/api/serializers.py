@@ -78,8 +78,17 @@ class KeyPairChangeInput(InputSerializer):
     )
 
 
+class HoursField(serializers.FloatField):
+    """A number; not true, and not a text that reads like one."""
+
+    def to_internal_value(self, data: Any) -> float:
+        if isinstance(data, bool) or not isinstance(data, int | float):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
 class KeyPairRotateInput(InputSerializer):
-    grace_hours = serializers.FloatField(
+    grace_hours = HoursField(
         required=False,
         default=0,
         min_value=0,

@@ -108,7 +108,17 @@ def sample_context(page_number: str) -> dict[str, Any]:
         ],
         "sample_address": "192.0.2.10",
         "sample_policy": {"policy": {"name": "students"}, "limits": "2 cores, 8 GiB, 1 session at once"},
+        "sample_budgets": [_sample_budget(62, Tone.BUSY), _sample_budget(100, Tone.BAD)],
+        "sample_ways": [{"url": "#apps", "description": "Use your password"}],
     }
+
+
+def _sample_budget(percent: int, tone: Tone) -> dict[str, Any]:
+    return {
+        "title": "Accelerator hours", "owner": "The project “vision”", "used": str(percent * 2), "amount": "200",
+        "left": str(200 - percent * 2), "percent": percent, "tone": tone, "is_hard": True,
+        "is_used_up": tone is Tone.BAD, "is_nearly_used_up": False, "last_day": clock.now(),
+    }  # fmt: skip
 
 
 def sample_log() -> str:

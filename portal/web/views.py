@@ -89,7 +89,7 @@ def styleguide_metrics(request: HttpRequest) -> JsonResponse:
 @login_required
 def styleguide_log(request: HttpRequest) -> HttpResponse:
     """What the log of the style guide says."""
-    if not sees_everything(actor_of(request)):
+    if not may_do_everything(actor_of(request)):
         raise NotFound(_("There is nothing at this address, or it is not yours to see."))
     return HttpResponse(sample_log(), content_type="text/plain; charset=utf-8")
 

@@ -48,12 +48,15 @@ def test_a_known_access_key_with_another_secret_is_refused(people: People) -> No
 
 
 def test_me_tells_who_the_token_belongs_to(people: People) -> None:
-    assert api_client(people.domain_admin).get("/api/v1/me/").json() == {
+    told = api_client(people.domain_admin).get("/api/v1/me/").json()
+    keypair = people.domain_admin.keypairs.get()
+    assert told == {
         "id": people.domain_admin.pk,
         "email": people.domain_admin.email,
         "name": "",
         "role": "domain_admin",
         "domain": {"name": people.domain.name, "title": ""},
+        "token": {"id": keypair.pk, "name": "test", "expires_at": None, "scopes": keypair.scopes},
     }
 
 

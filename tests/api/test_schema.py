@@ -55,6 +55,11 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "purge_",
         "add_",
         "remove_",
+        "assign_",
+        "import_",
+        "revoke_",
+        "rotate_",
+        "start_",
     )
     assert [name for name in names if not name.startswith(verbs) and name not in {"health", "me"}] == []
 

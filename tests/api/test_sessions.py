@@ -123,8 +123,8 @@ def test_a_list_takes_a_constant_number_of_queries(
     for expected_rows in (1, 4):
         while ComputeSession.objects.count() < expected_rows:
             place.run()
-        # Token, domain admin?, count, sessions, kernels, agents, mounts.
-        with django_assert_num_queries(7):
+        # Token, count, sessions, kernels, agents, mounts.
+        with django_assert_num_queries(6):
             assert len(api.get(SESSIONS).json()["results"]) == expected_rows
 
 

@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 from django.db import connections
 
-from accounts import limits
 from accounts.keypairs import create_keypair
+from accounts.limiting import Limited
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
 from sessions_app import services
@@ -79,7 +79,7 @@ def by_workers(
     return wrong
 
 
-def target_of(place: Place, actor: Actor, level: str) -> limits.Limited:
+def target_of(place: Place, actor: Actor, level: str) -> Limited:
     return {
         "domain": lambda: place.project.domain,
         "project": lambda: place.project,

@@ -9,7 +9,7 @@ from sessions_app.states import Reason, Status
 @pytest.mark.parametrize("code", Code)
 def test_every_code_has_a_sentence(code: Code) -> None:
     sentence = SENTENCES[code]
-    filled = sentence.text.format(name="train", exit_code=3, image="berth/python")
+    filled = sentence.text.format(name="train", exit_code=3, image="berth/python", date="2026-11-22")
     assert "train" in filled
     assert "{" not in filled
     assert sentence.more

@@ -23,7 +23,7 @@ def test_each_operation_is_listed_with_its_sentence_and_answers(page: str) -> No
     assert "Ask for a session." in page
     assert "(<code>is_active</code> false)" in page
     assert ">GET</span><code>/api/v1/sessions/{session_id}/logs/</code>" in page
-    assert "201, 400, 401, 403, 404, 406, 409, 413, 415, 422, 503" in page
+    assert "201, 400, 401, 403, 404, 406, 409, 413, 415, 422, 429, 503" in page
 
 
 def test_bodies_and_parameters_are_explained(page: str) -> None:

@@ -127,8 +127,7 @@ def test_the_list_takes_a_constant_number_of_queries(
     for expected_rows in (1, 4):
         while ComputeSession.objects.count() < expected_rows:
             place.run()
-        # Login, user, admin?, columns, 4 for filters, domain admin?, counts of tabs, sessions, kernels, what they use.
-        with django_assert_num_queries(17):
+        with django_assert_num_queries(13):
             assert text_of(browser, "/sessions/").count('data-label="Name"') == expected_rows
 
 

@@ -11,9 +11,11 @@ from portal.ops.layout import CHECKOUT
 from sessions_app.metrics import SERIES
 from tests.factories import make_user
 
-NOT_BY_ITSELF = {  # of a session, of answers to scripts
+NOT_BY_ITSELF = {  # of a session, of answers to scripts, of forms that a script fills
     "includes/terminal.html",
     "includes/palette_options.html",
+    "includes/passkey_button.html",
+    "includes/passkey_script.html",
     "includes/tab_counts.html",
 }
 
