@@ -24,7 +24,7 @@ def test_a_person_joins_by_a_link_works_and_is_off_boarded(browse: Browse, domai
 
     person = browse()
     person.goto(link)
-    person.get_by_role("button", name="Sign in").click()
+    person.get_by_role("button", name="Sign in", exact=True).click()
     person.get_by_role("button", name="Start", exact=True).click()
     expect_status(person, "Running")
 
