@@ -1,13 +1,16 @@
 """How allauth behaves here: accounts are made by administrators, and closed domains let nobody in."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.account.adapter import DefaultAccountAdapter
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from accounts.demands import refusal_for
+from accounts.mails import send_on_commit
 from accounts.models import User
 from accounts.sign_in_rules import Demand, is_allowed_from
 from accounts.sign_ins import record_refused_sign_in
@@ -27,6 +30,18 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
             record_refused_sign_in(request, user.email, reason="address_not_allowed")
             refusal = error_page(request, refusal_for(Demand.ADDRESS, ip))
         return refusal
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """As all mails about ways in: where mail is set up, and a lost one stops nobody."""
+        send_on_commit(self.render_mail(template_prefix, email, {"request": self.request, **context}))
+
+    def get_reset_password_from_key_url(self, key: str) -> str:
+        """At Berth's own address, whatever name the request was sent to."""
+        url: str = super().get_reset_password_from_key_url(key)
+        return str(settings.BERTH_URL) + urlsplit(url).path
+
+    def format_email_subject(self, subject: str) -> str:
+        return subject
 
     def clean_password(self, password: str, user: User | None = None) -> str:
         """Who has to choose another password chooses another."""

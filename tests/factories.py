@@ -3,13 +3,16 @@
 from collections.abc import Collection
 from itertools import count
 
+from allauth.mfa.models import Authenticator
 from rest_framework.test import APIClient
 
 from accounts import keypairs, services
 from accounts.models import Domain, Project, User
 from accounts.roles import ProjectRole, Role
+from accounts.second_factor import SecondFactorAdapter
 from common.actors import SYSTEM, Actor, ActorKind
 
+APP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 PASSWORD = "a quiet harbour"
 _numbers = count(1)
 
@@ -73,3 +76,9 @@ def api_client(user: User | None = None) -> APIClient:
     if user is not None:
         client.credentials(HTTP_AUTHORIZATION=f"Bearer {make_token(user)}")
     return client
+
+
+def give_app(user: User) -> None:
+    """An authenticator app that shows the codes of APP_SECRET."""
+    data = {"secret": SecondFactorAdapter().encrypt(APP_SECRET)}
+    Authenticator.objects.create(user=user, type=Authenticator.Type.TOTP, data=data)

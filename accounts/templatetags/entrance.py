@@ -18,6 +18,12 @@ def can_sign_up() -> bool:
 
 
 @register.simple_tag
+def has_mail() -> bool:
+    """Whether Berth can send any, links for a forgotten password among them."""
+    return bool(settings.BERTH_MAIL)
+
+
+@register.simple_tag
 def oidc_providers() -> Sequence[OidcProvider]:
     providers: Sequence[OidcProvider] = settings.BERTH_OIDC_PROVIDERS
     return providers

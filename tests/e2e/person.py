@@ -1,6 +1,7 @@
 """Somebody with an account: what they can do by REST, for what a test needs but does not tell about."""
 
 import itertools
+import secrets
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ SMALL = {"cpu": 0.5, "mem": "512m"}
 
 class Person:
     def __init__(self, url: str, email: str, password: str, token: str) -> None:
+        self._url = url
         self.email = email
         self.password = password
         self.token = token
@@ -21,6 +23,14 @@ class Person:
             base_url=f"{url}/api/v1/", headers={"Authorization": f"Bearer {token}"}, timeout=20
         )
         self._numbers = itertools.count(1)
+
+    def add_person(self, email: str) -> "Person":
+        """As an administrator: somebody new, with a password and no token."""
+        password = secrets.token_urlsafe(16)
+        body = {"email": email, "password": password, "projects": ["demo"]}
+        answer = self._http.post("users/", json=body)
+        assert answer.status_code == httpx.codes.CREATED, answer.text
+        return Person(self._url, email, password, token="")
 
     def start_session(self, **request: Any) -> str:
         """Ask for a small session; its id, at once."""

@@ -1,5 +1,6 @@
 """Doors for people without an account: invitations and signing up, and the pages that make them."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -142,3 +143,48 @@ def test_a_mail_server_that_is_not_set_up_closes_sign_up(people: People) -> None
     assert "Sign-up is closed" in words(Client().get("/sign-up/"))
     assert "/sign-up/" not in words(Client().get("/account/login/"))
     assert not Invitation.objects.exists()
+
+
+def test_who_accepts_an_invitation_is_led_to_the_second_factor_of_the_domain(people: People) -> None:
+    people.domain.second_factor = "everybody"
+    people.domain.save(update_fields=["second_factor"])
+    _invitation, code = make_invitation(people.domain, people.domain_admin)
+    browser = Client()
+    browser.post(f"/invitation/{code}/", {"email": "new@berth.example", "password": PASSWORD})
+    assert browser.get("/sessions/")["Location"] == "/account/2fa/"
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_a_forgotten_password_is_chosen_anew_by_mail(
+    people: People, settings: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.BERTH_MAIL = True
+    browser = Client()
+    assert "Forgot your password?" in words(browser.get("/account/login/"))
+    with django_capture_on_commit_callbacks(execute=True):
+        for email in (people.member.email, "nobody@berth.example"):
+            sent = browser.post("/account/password/reset/", {"email": email}, follow=True)
+            assert "Look into your mail" in words(sent)
+    link = re.search(r"^http\S+$", str(mail.outbox[0].body), re.MULTILINE)
+    assert link is not None
+    assert link[0].startswith(settings.BERTH_URL)
+    assert mail.outbox[0].subject == "Another password for Berth"
+    assert "has no account" in mail.outbox[1].body
+
+    page = browser.get(link[0].removeprefix(settings.BERTH_URL), follow=True)
+    address, chosen = page.context["action_url"], "a quite other phrase 7"
+    done = browser.post(address, {"password1": chosen, "password2": chosen}, follow=True)
+    assert "Your password is changed" in words(done)
+    people.member.refresh_from_db()
+    assert people.member.check_password(chosen)
+    assert "This link opens nothing" in words(Client().get(link[0].removeprefix(settings.BERTH_URL)))
+
+
+def test_without_mail_nobody_is_promised_any(people: People, django_capture_on_commit_callbacks: Any) -> None:
+    browser = Client()
+    assert "/password/reset/" not in words(browser.get("/account/login/"))
+    assert "No mail is set up here" in words(browser.get("/account/password/reset/"))
+    with django_capture_on_commit_callbacks(execute=True):
+        sent = browser.post("/account/password/reset/", {"email": people.member.email}, follow=True)
+    assert "No mail was sent" in words(sent)
+    assert not mail.outbox

@@ -16,7 +16,7 @@ from common.models import AuditEntry
 from tests.conftest import People
 from tests.doubles import directory_server as there
 from tests.doubles.directory_server import DirectoryServer
-from tests.factories import PASSWORD, make_project, make_user
+from tests.factories import PASSWORD, give_app, make_project, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
 
@@ -133,3 +133,12 @@ def test_who_has_a_password_here_does_not_wait_for_the_directory(
 ) -> None:
     monkeypatch.setattr("accounts.backends.ask_directory", lambda *arguments: pytest.fail("asked"))
     assert sign_in(people.member.email, PASSWORD).status_code == 302
+
+
+def test_a_second_factor_and_networks_hold_for_the_directorys_password(people: People) -> None:
+    sign_in("ada@berth.example")
+    user = User.objects.get(email="ada@berth.example")
+    give_app(user)
+    assert sign_in("ada@berth.example")["Location"] == "/account/2fa/authenticate/"
+    User.objects.filter(pk=user.pk).update(allowed_networks=["192.0.2.0/24"])
+    assert sign_in("ada@berth.example").status_code == 403

@@ -17,7 +17,7 @@ from common.actors import SYSTEM
 from common.models import AuditEntry
 from tests.conftest import People
 from tests.doubles.identity_provider import CLIENT_ID, SECRET, IdentityProvider
-from tests.factories import make_project
+from tests.factories import give_app, make_project
 from tests.factories_entrance import make_invitation
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
@@ -250,3 +250,12 @@ def test_nobody_is_sent_to_another_site_afterwards(idp: IdentityProvider) -> Non
 
 def test_an_unknown_provider_is_not_there(people: People) -> None:
     assert Client().get("/sign-in/by/else/").status_code == 404
+
+
+def test_a_second_factor_and_networks_hold_for_a_provider(people: People, idp: IdentityProvider) -> None:
+    give_app(people.member)
+    browser = Client()
+    assert sign_in(idp, browser)["Location"] == "/account/2fa/authenticate/"
+    assert browser.get("/profile/").status_code == 302
+    User.objects.filter(pk=people.member.pk).update(allowed_networks=["192.0.2.0/24"])
+    assert sign_in(idp).status_code == 403

@@ -12,13 +12,14 @@ from django.test import Client
 from accounts import second_factor
 from accounts.demands import with_second_factor
 from accounts.models import User
+from accounts.services import create_sign_in_link
 from accounts.sign_in_rules import SecondFactor
+from common.actors import SYSTEM
 from common.models import AuditEntry
 from tests.conftest import People
-from tests.factories import PASSWORD, api_client
+from tests.factories import APP_SECRET, PASSWORD, api_client, give_app
 
 pytestmark = pytest.mark.django_db
-SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 
 
 @pytest.fixture(autouse=True)
@@ -42,11 +43,6 @@ def sign_in(user: User) -> tuple[Client, Any]:
     browser = Client()
     answer = browser.post("/account/login/", {"login": user.email, "password": PASSWORD})
     return browser, answer
-
-
-def give_app(user: User) -> None:
-    adapter = second_factor.SecondFactorAdapter()
-    Authenticator.objects.create(user=user, type="totp", data={"secret": adapter.encrypt(SECRET)})
 
 
 def told(action: str) -> int:
@@ -89,13 +85,13 @@ def test_the_password_alone_opens_nothing_then(people: People) -> None:
     refused = browser.post("/account/2fa/authenticate/", {"code": "123456"})
     assert "This code is not right" in refused.content.decode()
     assert AuditEntry.objects.get(reason="wrong_second_factor").target_label == people.member.email
-    browser.post("/account/2fa/authenticate/", {"code": code_for(SECRET)})
+    browser.post("/account/2fa/authenticate/", {"code": code_for(APP_SECRET)})
     assert browser.get("/profile/").status_code == 200
 
 
 def test_a_code_works_once(people: People) -> None:
     give_app(people.member)
-    code = code_for(SECRET)
+    code = code_for(APP_SECRET)
     first, second = sign_in(people.member)[0], sign_in(people.member)[0]
     first.post("/account/2fa/authenticate/", {"code": code})
     second.post("/account/2fa/authenticate/", {"code": code})
@@ -119,9 +115,6 @@ def test_a_recovery_code_works_once_and_is_in_the_access_log(people: People) -> 
 
 
 def test_a_sign_in_link_does_not_go_round_it(people: People) -> None:
-    from accounts.services import create_sign_in_link
-    from common.actors import SYSTEM
-
     give_app(people.member)
     browser = Client()
     code = create_sign_in_link(actor=SYSTEM, user=people.member)
@@ -136,7 +129,7 @@ def test_wrong_codes_are_throttled(people: People, settings: Any) -> None:
     browser, _answer = sign_in(people.member)
     for _ in range(6):
         browser.post("/account/2fa/authenticate/", {"code": "123456"})
-    late = browser.post("/account/2fa/authenticate/", {"code": code_for(SECRET)})
+    late = browser.post("/account/2fa/authenticate/", {"code": code_for(APP_SECRET)})
     assert "Too many" in late.content.decode()
     assert browser.get("/profile/").status_code == 302
 
@@ -145,7 +138,7 @@ def test_what_another_key_encrypted_matches_no_code(people: People, settings: An
     give_app(people.member)
     settings.SECRET_KEY = "another"
     row = Authenticator.objects.get(user=people.member)
-    assert not row.wrap().validate_code(code_for(SECRET))
+    assert not row.wrap().validate_code(code_for(APP_SECRET))
 
 
 @pytest.mark.parametrize(
@@ -234,3 +227,11 @@ def test_other_browsers_are_listed_and_signed_out(people: People) -> None:
     here.post("/profile/security/logins/end/")
     assert sorted(browser.get("/profile/").status_code for browser in (here, there, other)) == [200, 302, 302]
     assert told("accounts.end_login") == told("accounts.end_other_logins") == 1
+
+
+def test_networks_hold_for_a_sign_in_link(people: People) -> None:
+    User.objects.filter(pk=people.member.pk).update(allowed_networks=["10.1.0.0/16"])
+    browser = Client()
+    answer = browser.post(f"/sign-in/once/{create_sign_in_link(actor=SYSTEM, user=people.member)}/")
+    assert "may not be used from 127.0.0.1" in answer.content.decode()
+    assert browser.get("/profile/").status_code == 302
