@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from accounts.demands import refusal_for
+from accounts.federation import is_vouched_for
 from accounts.mails import send_on_commit
 from accounts.models import User
 from accounts.sign_in_rules import Demand, is_allowed_from
@@ -44,8 +45,11 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         return subject
 
     def clean_password(self, password: str, user: User | None = None) -> str:
-        """Who has to choose another password chooses another."""
+        """Who has to choose another password chooses another; who comes by a provider or a directory chooses none here, where
+        it would go on working after they have left there."""
         chosen: str = super().clean_password(password, user)
+        if user is not None and not user.has_usable_password() and is_vouched_for(user):
+            raise ValidationError(_("Your password is kept by your provider or directory."))
         if user is not None and user.must_change_password and user.check_password(chosen):
             raise ValidationError(_("This is the password that you have. Choose another one."))
         return chosen

@@ -33,6 +33,7 @@ Owner = tuple[Level, int]  # a project or a person
 # What live sessions of these owners hold now: (owner, holding), for both where both are asked for.
 Holders = Callable[[Collection[Owner]], Iterable[tuple[Owner, Holding]]]
 _holders: list[Holders] = []
+LONGEST_TERM = timedelta(days=3653)
 UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("Accelerator hours")}
 PERIODS = {
     Period.MONTH: gettext_noop("Month"),
@@ -235,6 +236,9 @@ def _check_days(budget: Budget) -> None:
     is_term = budget.period == Period.TERM
     if is_term and (budget.starts_on is None or budget.ends_on is None or budget.ends_on < budget.starts_on):
         sentence = _("A term has a first and a last day, in this order.")
+        raise InvalidInput(sentence, fields={"ends_on": [sentence]})
+    if budget.starts_on and budget.ends_on and budget.ends_on - budget.starts_on > LONGEST_TERM:
+        sentence = _("A term is ten years at most.")
         raise InvalidInput(sentence, fields={"ends_on": [sentence]})
     if not is_term and (budget.starts_on or budget.ends_on):
         sentence = _("Only a term has days of its own.")

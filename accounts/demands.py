@@ -20,8 +20,8 @@ def demand_on(user: User, *, ip: str, is_program: bool = False) -> Demand | None
 def demands_on(callers: Collection[tuple[User, str, bool]]) -> Mapping[tuple[User, str, bool], Demand]:
     """Of (user, address, is a program) those of whom something is asked. At most one query, any number of callers.
 
-    Tokens are made by people who had a second factor where it was asked for, so programs are not asked for one; a
-    password that has to be changed may be in other hands, so their tokens wait, too.
+    Programs have no second factor: tokens go on working where it is asked for later, or taken away. A password that has to
+    be changed may be in other hands, so their tokens wait, too.
     """
     asked = {caller for caller in callers if not caller[2] and is_asked_for_second_factor(caller[0])}
     protected = with_second_factor({user.pk for user, _ip, _is_program in asked}) if asked else set()

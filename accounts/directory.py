@@ -36,6 +36,7 @@ def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
     found = entry["attributes"]
     return Claim(
         subject=str(entry["dn"]).lower(),
+        is_lasting=False,  # a name that its owner has left is given to others
         email=_first(found, its.email_attribute),
         is_verified=True,  # the directory says so; for which addresses, its settings say
         name=_first(found, its.name_attribute),

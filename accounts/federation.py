@@ -22,13 +22,15 @@ WAIT_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a provider says of somebody. `subject` is who it is there, for ever; `groups` is None where it says nothing."""
+    """What a provider says of somebody. `subject` is who it is there, for ever if it `is_lasting`; `groups` is None where it
+    says nothing."""
 
     subject: str
     email: str
     is_verified: bool
     name: str = ""
     groups: frozenset[str] | None = None
+    is_lasting: bool = True
 
 
 class NoAccount(PermissionDenied):
@@ -39,6 +41,11 @@ class NoAccount(PermissionDenied):
             message, hint=_("Ask an administrator, or sign in with a password."), code="sign_in_refused"
         )
         self.reason = reason  # a code for the access log
+
+
+def is_vouched_for(user: User) -> bool:
+    """Whether a provider or a directory has let this person in."""
+    return SocialAccount.objects.filter(user=user).exists()
 
 
 @transaction.atomic
@@ -52,6 +59,13 @@ def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim:
     behind = replace(SYSTEM, ip=actor.ip, request_id=actor.request_id, via=actor.via)
     if known is not None:
         user = User.objects.select_related("domain").get(pk=known.user_id)
+        if not claim.is_lasting and user.email != email:
+            raise NoAccount(
+                _("The account that came by this name has another address, {email}.").format(
+                    email=user.email
+                ),
+                reason="address_changed",
+            )
     else:
         _check_address(admission, claim, email)
         found = User.objects.select_related("domain").filter(email=email).first()

@@ -221,7 +221,10 @@ class Scene:
     def domain_of(self, line: Line) -> Domain:
         """Of a row without faults."""
         name = line.values.get("domain")
-        return self.domains[name] if name else self._own_domain()
+        domain = self.domains.get(name) if name else self._own_domain()
+        if domain is None:
+            raise LookupError(name)
+        return domain
 
     def projects_of(self, line: Line, *, without: Collection[int]) -> list[Project]:
         person = self.people.get(line.email)
@@ -298,8 +301,9 @@ class Scene:
             )
         return domain
 
-    def _own_domain(self) -> Domain:
-        return next(each for each in self.domains.values() if each.pk == self.actor.domain_id)
+    def _own_domain(self) -> Domain | None:
+        """None: it was closed meanwhile."""
+        return next((each for each in self.domains.values() if each.pk == self.actor.domain_id), None)
 
     def _of_new(self, line: Line) -> dict[str, str]:
         """What the account's own fields say of these values."""

@@ -106,7 +106,8 @@ def update_user(
         user.domain = domain
         if user.policy is not None and user.policy.domain_id not in (None, domain.pk):
             user.policy = default_policy()
-    if email is not None and email.lower() != user.email and user.has_usable_password():
+        user.keypairs.exclude(policy__domain=None).exclude(policy__domain=domain).update(policy=None)
+    if email is not None and email.lower() != user.email and _is_taken(user):
         # A link for a forgotten password goes to the address: whoever chooses it can become that person.
         require_superadmin(actor)
     user.email = user.email if email is None else email
@@ -238,11 +239,17 @@ def _refused_person(domain: Domain) -> PermissionDenied:
     return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
 
 
+def _is_taken(user: User) -> bool:
+    """Whether somebody has made the account theirs: by a password, or by coming in at all, as people of providers and
+    directories do, who have no password here."""
+    return user.has_usable_password() or user.last_login is not None
+
+
 @transaction.atomic
 def create_sign_in_link(*, actor: Actor, user: User) -> str:
-    """The one-time code of a link that signs `user` in within a day. Who may edit an account that has no password yet makes
+    """The one-time code of a link that signs `user` in within a day. Who may edit an account that nobody has used yet makes
     one for it; for any other account only superadmins do, because whoever has the link is that person."""
-    if user.has_usable_password():
+    if _is_taken(user):
         require_superadmin(actor)
     access_user(actor, user.pk, Action.EDIT)
     code = tokens.new_secret()

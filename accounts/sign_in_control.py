@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 
 from accounts.authority import Action
 from accounts.models import User
-from accounts.selectors import access_user
+from accounts.selectors import access_user, require_superadmin
 from accounts.services import lock_people
 from accounts.sign_in_rules import is_allowed_from, parse_networks
 from common import audit
@@ -29,10 +29,17 @@ def control_sign_in(
     lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.EDIT)
     before = {"must_change_password": user.must_change_password, "allowed_networks": user.allowed_networks}
+    if must_change_password and not user.has_usable_password():
+        raise Conflict(
+            _("{name} has no password here to change.").format(name=user.email),
+            hint=_("Close the account instead."),
+        )
     if must_change_password is not None:
         user.must_change_password = must_change_password
     if allowed_networks is not None:
         user.allowed_networks = _networks(allowed_networks)
+    if user.pk == actor.user_id and before["allowed_networks"] not in ([], user.allowed_networks):
+        require_superadmin(actor)  # nobody lifts bounds that others set on them
     if user.pk == actor.user_id and not is_allowed_from(actor.ip, user.allowed_networks):
         raise Conflict(
             _(

@@ -2,7 +2,9 @@
 
 from typing import Any, TypeGuard
 
+from allauth.account.models import EmailAddress
 from allauth.account.signals import password_changed, password_reset, password_set
+from allauth.mfa.models import Authenticator
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db.models import Q
 from django.http import HttpRequest
@@ -32,6 +34,7 @@ def connect() -> None:
     user_login_failed.connect(_on_failure, dispatch_uid="audit-sign-in-failed")
     for signal in (password_changed, password_reset, password_set):
         signal.connect(_on_password, dispatch_uid="audit-password")
+    password_reset.connect(_on_reset, dispatch_uid="proved-address")
 
 
 def into_account_of(actor: Actor) -> Q:
@@ -106,6 +109,15 @@ def _on_password(sender: object, request: HttpRequest | None, user: User, **more
     password_is_new(user, session_key=request.session.session_key if request is not None else None)
     if _is_of_the_portal(request):
         audit.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
+
+
+def _on_reset(sender: object, request: HttpRequest, user: User, **more: Any) -> None:
+    """Whoever reads the mail of the address proves it with that. Where nobody had before, whoever typed it may have left
+    tokens and factors of their own: they go."""
+    unproved = EmailAddress.objects.filter(user=user, email=user.email, verified=False)
+    if unproved.update(verified=True):
+        user.keypairs.all().delete()
+        Authenticator.objects.filter(user=user).delete()
 
 
 def password_is_new(user: User, *, session_key: str | None) -> None:

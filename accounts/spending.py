@@ -71,7 +71,7 @@ def bounds(
     if period is Period.TERM:
         if starts_on is None or ends_on is None or not starts_on <= day <= ends_on:
             return None
-        return starts_on, ends_on + timedelta(days=1)
+        return starts_on, min(ends_on, date.max - timedelta(days=1)) + timedelta(days=1)
     months = 1 if period is Period.MONTH else 3
     first = day.replace(month=(day.month - 1) // months * months + 1, day=1)
     years, month = divmod(first.month - 1 + months, 12)

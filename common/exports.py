@@ -1,6 +1,7 @@
 """Lists as CSV files: streamed, so that a long one needs little memory, and safe to open in a spreadsheet."""
 
 import csv
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ MOST_ROWS = 50_000
 ROWS_AT_ONCE = 500
 # Spreadsheets take such cells for formulas, which can send what stands beside them elsewhere.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+HIDDEN_FORMULA = re.compile(r"(;)(?=[=+\-@])")  # where a semicolon parts cells
 
 Row = Sequence[object]
 
@@ -64,7 +66,10 @@ def _cell(value: object) -> object:
     """The value, or a text that no spreadsheet calculates."""
     if value is None:
         return ""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+    if not isinstance(value, str):
+        return value
+    value = HIDDEN_FORMULA.sub(r"\1'", value)
+    return f"'{value}" if value.startswith(FORMULA_STARTS) else value
 
 
 def _in_parts(keys: Sequence[Any]) -> Iterator[Sequence[Any]]:

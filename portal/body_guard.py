@@ -10,6 +10,7 @@ from rest_framework.exceptions import AuthenticationFailed
 
 from accounts.api.authentication import KeyPairAuthentication
 from accounts.browser_sessions import SessionStore
+from common.errors import BerthError
 from common.proxy.asgi import AsgiApp, Message, Receive, Scope, Send
 from common.proxy.headers import Headers
 
@@ -40,8 +41,9 @@ class BodyGuard:
             message = await receive()
             taken_bytes += len(message.get("body", b""))
             if taken_bytes > SMALL_BODY_BYTES and not is_known:
+                ip = (scope.get("client") or ("", 0))[0]
                 is_known = await database_sync_to_async(is_signed_in, thread_sensitive=False)(
-                    scope["headers"]
+                    scope["headers"], ip
                 )
                 if not is_known:
                     raise BodyTooLarge
@@ -53,12 +55,13 @@ class BodyGuard:
             await _refuse(send)
 
 
-def is_signed_in(headers: Headers) -> bool:
-    """Whether the token or the portal's cookie among these headers is somebody's."""
+def is_signed_in(headers: Headers, ip: str) -> bool:
+    """Whether the token or the portal's cookie among these headers, sent from `ip`, is somebody's."""
     given = {
         name: value.decode("latin-1") for name, value in headers if name in (b"authorization", b"cookie")
     }
     request = HttpRequest()
+    request.META["REMOTE_ADDR"] = ip
     request.META["HTTP_AUTHORIZATION"] = given.get(b"authorization", "")
     cookies = parse_cookie(given.get(b"cookie", ""))
     request.session = SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
@@ -66,6 +69,8 @@ def is_signed_in(headers: Headers) -> bool:
         has_token = KeyPairAuthentication().authenticate(request) is not None  # type: ignore[arg-type]
     except AuthenticationFailed:
         return False
+    except BerthError:
+        return True  # somebody of whom something is asked first: Django says what
     return has_token or get_user(request).is_authenticated
 
 

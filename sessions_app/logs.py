@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -144,10 +144,17 @@ async def _refusal(follower: Follower, session_id: UUID) -> None:
 
 @database_sync_to_async
 def _log_state(follower: Follower, session_id: UUID) -> str:
-    if follower.login not in live_logins([follower.login]):
+    user = live_logins([follower.login]).get(follower.login)
+    if user is None:
         return "refused"
+    actor = replace(
+        follower.actor,
+        is_superadmin=user.is_superuser,
+        is_monitor=user.is_monitor,
+        is_domain_monitor=user.is_domain_monitor,
+    )
     try:
-        session = access_session(follower.actor, session_id, Action.READ_LOGS)
+        session = access_session(actor, session_id, Action.READ_LOGS)
     except BerthError:
         return "refused"
     if not session.is_live:

@@ -29,6 +29,7 @@ def accept_invitation(request: HttpRequest, code: str) -> HttpResponse:
     form = AcceptForm(posted, has_address=bool(invitation.email))
     if not form.is_valid():
         return _invitation_page(request, invitation, form, status=200 if posted is None else 422)
+    _demand_patience(ratelimit.consume(request, action="signup"))
     try:
         user = invitations.accept_invitation(actor=actor_of(request), code=code, **form.cleaned_data)
     except InvalidInput as refusal:
@@ -65,10 +66,15 @@ def sign_up(request: HttpRequest) -> HttpResponse:
 
 def _throttle(request: HttpRequest, email: str) -> None:
     """A few mails an hour for each address, a few asks a minute for each place. Raises TooManyRequests."""
-    is_free = ratelimit.consume(request, action="signup") and ratelimit.consume(
-        request, action="signup_mail", key=email
+    _demand_patience(
+        ratelimit.consume(request, action="signup")
+        and ratelimit.consume(request, action="signup_mail", key=email)
     )
-    if not is_free:
+
+
+def _demand_patience(usage: object) -> None:
+    """`usage` is allauth's, empty where the rate is exceeded. Raises TooManyRequests."""
+    if not usage:
         raise TooManyRequests(
             _("There were too many attempts to sign up."), hint=_("Look into your mail, or wait an hour.")
         )

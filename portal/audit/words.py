@@ -153,6 +153,7 @@ REASONS = {
     "provider_failed": gettext_noop(
         "The identity provider did not answer, or its answer cannot be believed."
     ),
+    "address_changed": gettext_noop("The address is another one than before."),
     "address_not_verified": gettext_noop("The address is not proved."),
     "address_not_trusted": gettext_noop("The identity provider's word does not count for the address."),
     "no_domain": gettext_noop("The domain for new people is not there."),

@@ -183,6 +183,21 @@ def test_a_grace_is_at_most_a_day(people: People, hours: object) -> None:
     assert "grace_hours" in answer.json()["fields"]
 
 
+def test_a_secret_that_was_replaced_makes_and_changes_no_tokens(people: People) -> None:
+    token = make_token(people.member)
+    own = f"{KEYPAIRS}{keypair_of(token).pk}/"
+    newest = program(token).post(f"{own}rotate/", {"grace_hours": 1}).json()["token"]
+    old = program(token)
+    assert old.get("/api/v1/me/").status_code == 200
+    for answer in (
+        old.post(f"{own}rotate/"),
+        old.patch(own, {"name": "x"}),
+        old.post(KEYPAIRS, {"name": "x"}),
+    ):
+        assert answer.status_code == 403
+    assert program(newest).patch(own, {"name": "x"}).status_code == 200
+
+
 def test_a_second_rotation_ends_the_grace_of_the_first(people: People) -> None:
     first = make_token(people.member)
     actor, keypair_id = actor_for(people.member), keypair_of(first).pk

@@ -1,6 +1,6 @@
 """Budgets: what is held is counted to the microsecond, and a hard budget that is used up starts nothing new."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -141,6 +141,7 @@ def test_who_may_set_budgets_and_what_is_none(place: Place) -> None:
     for wrong in (
         {"period": Period.TERM},
         {"period": Period.TERM, "starts_on": today, "ends_on": today - timedelta(days=1)},
+        {"period": Period.TERM, "starts_on": today, "ends_on": date.max},
         {"starts_on": today},
         {"warn_percent": 0},
         {"amount": Decimal(-1)},

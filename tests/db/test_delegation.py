@@ -8,6 +8,7 @@ from accounts import closing, offboarding, selectors, services
 from accounts.authority import Action
 from accounts.models import Domain, Membership, Project, User
 from accounts.roles import ProjectRole, Role
+from common import clock
 from common.actors import ANONYMOUS, SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from tests.conftest import People
@@ -90,8 +91,16 @@ def test_an_account_without_a_password_is_opened_by_a_link_of_who_added_it(peopl
 
 
 def test_a_domain_admin_makes_no_link_into_the_account_of_another(people: People) -> None:
-    with pytest.raises(PermissionDenied):
-        services.create_sign_in_link(actor=actor_for(people.domain_admin), user=people.member)
+    came_by_a_provider = add_person(people, people.domain_admin, password=None)
+    User.objects.filter(pk=came_by_a_provider.pk).update(last_login=clock.now())
+    came_by_a_provider.refresh_from_db()
+    for person in (people.member, came_by_a_provider):
+        with pytest.raises(PermissionDenied):
+            services.create_sign_in_link(actor=actor_for(people.domain_admin), user=person)
+        with pytest.raises(PermissionDenied):
+            services.update_user(
+                actor=actor_for(people.domain_admin), user_id=person.pk, email="mine@berth.example"
+            )
 
 
 # Members

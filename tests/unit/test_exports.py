@@ -17,3 +17,7 @@ def test_what_a_spreadsheet_would_calculate_is_text(text: str) -> None:
 
 def test_other_values_are_as_they_are() -> None:
     assert as_csv([["a, b", 'say "x"', -1.5, None, ""]]) == '"a, b","say ""x""",-1.5,,\r\n'
+
+
+def test_what_would_begin_a_cell_behind_a_semicolon_is_text_too() -> None:
+    assert as_csv([["a;=1+1", "a;b"]]) == "a;'=1+1,a;b\r\n"

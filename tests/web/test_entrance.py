@@ -3,15 +3,18 @@
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
 from django.core import mail
 from django.test import Client
 
 from accounts.entrance import SignUp
 from accounts.models import Invitation, MailDomain, User
 from tests.conftest import People
-from tests.factories import PASSWORD
+from tests.factories import PASSWORD, give_app, make_token
 from tests.factories_entrance import make_invitation, open_domain
 
 pytestmark = pytest.mark.django_db
@@ -178,6 +181,47 @@ def test_a_forgotten_password_is_chosen_anew_by_mail(
     people.member.refresh_from_db()
     assert people.member.check_password(chosen)
     assert "This link opens nothing" in words(Client().get(link[0].removeprefix(settings.BERTH_URL)))
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_a_forgotten_password_proves_the_address_and_ends_what_others_left(
+    people: People, settings: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    """Whoever typed the address into an invitation may have kept a token and a factor."""
+    settings.BERTH_MAIL = True
+    EmailAddress.objects.create(user=people.member, email=people.member.email, verified=False)
+    make_token(people.member)
+    give_app(people.member)
+    assert "New password" in choose_anew(people.member, django_capture_on_commit_callbacks)
+    assert EmailAddress.objects.get(user=people.member).verified
+    assert not people.member.keypairs.exists()
+    assert not people.member.authenticator_set.exists()
+
+
+@pytest.mark.usefixtures("empty_redis")
+def test_who_comes_by_a_provider_chooses_no_password_here(
+    people: People, settings: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.BERTH_MAIL = True
+    people.member.set_unusable_password()
+    people.member.save()
+    SocialAccount.objects.create(user=people.member, provider="campus", uid="7")
+    choose_anew(people.member, django_capture_on_commit_callbacks)
+    people.member.refresh_from_db()
+    assert not people.member.has_usable_password()
+    assert not EmailAddress.objects.exists()
+
+
+def choose_anew(user: User, capture: Any) -> str:
+    """By a mail; the page on which the password is chosen."""
+    browser, chosen = Client(), "a quite other phrase 7"
+    with capture(execute=True):
+        browser.post("/account/password/reset/", {"email": user.email}, follow=True)
+    link = re.search(r"^http\S+$", str(mail.outbox[-1].body), re.MULTILINE)
+    assert link is not None
+    page = browser.get(urlsplit(link[0]).path, follow=True)
+    browser.post(page.context["action_url"], {"password1": chosen, "password2": chosen}, follow=True)
+    return words(page)
 
 
 def test_without_mail_nobody_is_promised_any(people: People, django_capture_on_commit_callbacks: Any) -> None:

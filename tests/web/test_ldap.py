@@ -89,6 +89,14 @@ def test_the_reason_is_said_to_who_proved_their_password(
     assert not User.objects.filter(email="ada@berth.example").exists()
 
 
+def test_a_name_that_is_given_to_somebody_else_opens_no_old_account(people: People) -> None:
+    assert sign_in("ada@berth.example").status_code == 302
+    User.objects.filter(email="ada@berth.example").update(email="ada.before@berth.example")
+    answer = sign_in("ada@berth.example")
+    assert answer.status_code == 403
+    assert "has another address" in answer.content.decode()
+
+
 def test_a_closed_account_stays_closed(people: People) -> None:
     user = make_user(domain=people.domain, email="ada@berth.example")
     offboarding.close_user(actor=SYSTEM, user_id=user.pk)

@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 
+from accounts import sign_in_control
 from accounts.logins import Login, live_logins
 from accounts.models import KeyPair, User
 from accounts.roles import Role
@@ -10,7 +11,7 @@ from accounts.services import update_user
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from tests.conftest import People
-from tests.factories import PASSWORD, api_client
+from tests.factories import PASSWORD, actor_for, api_client
 from tests.web.test_second_factor import browser_of
 
 pytestmark = pytest.mark.django_db
@@ -114,3 +115,19 @@ def test_where_superadmins_sign_in_from_is_not_shown_to_admins(people: People) -
     browser.post("/account/login/", {"login": people.superadmin.email, "password": PASSWORD})
     assert "198.51.100.9" not in browser_of(people.domain_admin).get("/audit/").content.decode()
     assert "198.51.100.9" in browser_of(people.superadmin).get("/audit/").content.decode()
+
+
+def test_who_has_no_password_here_cannot_be_asked_for_another(people: People) -> None:
+    people.member.set_unusable_password()
+    people.member.save()
+    control(people, people.member, must_change_password="on")
+    assert not people.member.must_change_password
+
+
+def test_an_administrator_does_not_lift_networks_that_others_set_on_them(people: People) -> None:
+    own, superadmin = people.domain_admin, actor_for(people.superadmin)
+    bound = ["127.0.0.0/8"]
+    sign_in_control.control_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=bound)
+    assert control(people, own, allowed_networks="") == 403
+    assert own.allowed_networks == bound
+    sign_in_control.control_sign_in(actor=superadmin, user_id=own.pk, allowed_networks=[])

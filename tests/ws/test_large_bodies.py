@@ -7,6 +7,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
+from accounts.models import User
 from portal.asgi import portal_application
 from portal.body_guard import SMALL_BODY_BYTES
 from tests import factories
@@ -37,9 +38,11 @@ async def test_stranger_is_stopped_before_the_body_is_taken_in(stage: Stage, hea
     assert sum(sent) < ENDLESS
 
 
-@pytest.mark.parametrize("how", ["token", "cookie"])
+@pytest.mark.parametrize("how", ["token", "token of a closed network", "cookie"])
 async def test_who_is_signed_in_may_send_much(stage: Stage, how: str) -> None:
-    if how == "token":
+    if how == "token of a closed network":
+        await User.objects.filter(pk=stage.owner.pk).aupdate(allowed_networks=["192.0.2.0/24"])
+    if how != "cookie":
         token = await sync_to_async(factories.make_token)(stage.owner)
         headers = {"Authorization": f"Bearer {token}"}
     else:
