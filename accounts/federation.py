@@ -45,7 +45,7 @@ class NoAccount(PermissionDenied):
 
 def is_vouched_for(user: User) -> bool:
     """Whether a provider or a directory has let this person in."""
-    return SocialAccount.objects.filter(user=user).exists()
+    return bool(SocialAccount.objects.filter(user=user).exists())
 
 
 @transaction.atomic
