@@ -84,10 +84,10 @@ class TypedInto:
     def __init__(self, argv: list[str], environment: dict[str, str], home: Path) -> None:
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
+            _set_size(0, 100, 30)  # here, for the program may ask before the parent goes on
             os.chdir(home)
             os.execve(argv[0], argv, environment)
         self._raw = ""
-        self.resize(100, 30)
 
     @property
     def shown(self) -> str:
@@ -95,7 +95,7 @@ class TypedInto:
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._raw).replace("\r", "")
 
     def resize(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        _set_size(self._terminal, columns, rows)
 
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
@@ -140,3 +140,7 @@ class TypedInto:
             return False
         self._raw += data.decode(errors="replace")
         return bool(data)
+
+
+def _set_size(terminal: int, columns: int, rows: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
