@@ -104,7 +104,7 @@ def continue_imports() -> None:
     for import_id in PeopleImport.objects.under_way().values_list("pk", flat=True):
         try:
             continue_import(import_id)
-        except Exception:  # the next run tries again
+        except Exception:  # the others go on, and the next run tries this one again
             log.exception("import.failed", import_id=import_id)
 
 
