@@ -52,18 +52,23 @@ class StandardPagination(PageNumberPagination):
     max_page_size = 200
 
     def get_page_size(self, request: Any) -> int:
-        asked = asked_once(request, self.page_size_query_param)
-        if asked and (not asked.isascii() or not asked.isdecimal() or not asked.strip("0")):
+        name = self.page_size_query_param
+        asked = asked_once(request, name) if name in request.query_params else str(self.page_size)
+        if not asked.isascii() or not asked.isdecimal() or not asked.strip("0"):
             sentence = _("{value} is no size of a page. Give a number from 1 to {most}.").format(
                 value=quoted(asked), most=self.max_page_size
             )
-            raise InvalidInput(sentence, fields={self.page_size_query_param: [sentence]})
+            raise InvalidInput(sentence, fields={name: [sentence]})
         is_huge = len(asked) > len(str(self.max_page_size))
-        return self.max_page_size if is_huge else min(int(asked or self.page_size), self.max_page_size)
+        return self.max_page_size if is_huge else min(int(asked), self.max_page_size)
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         try:
             asked = asked_once(request, self.page_query_param)
+            if (
+                not asked and self.page_query_param in request.query_params
+            ):  # Django would take it for the first
+                raise exceptions.NotFound
             return super().paginate_queryset(queryset, request, view)
         except exceptions.NotFound as error:
             raise NotFound(

@@ -163,6 +163,8 @@ def test_wrong_fields_of_folders_and_tokens_are_named(
         ({"page": "1\0"}, 404),
         ({"page": "\u202e"}, 404),
         ({"page_size": "9" * 5000}, 200),
+        ({"page_size": ""}, 400),
+        ({"page": ""}, 404),
         ({"page_size": "0"}, 400),
         ({"page_size": "abc"}, 400),
         ({"page_size": "-1"}, 400),
