@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-from django.db.models import F, Prefetch, Q, QuerySet
+from django.db.models import F, Prefetch, Q, QuerySet, Value
+from django.db.models.functions import Coalesce, NullIf
 from django.utils.translation import gettext as _
 
 from accounts import authority
@@ -73,6 +74,9 @@ def administered_project_ids(actor: Actor) -> QuerySet[Membership, int]:
     if actor.only_looks:
         admins = admins.none()
     return admins.filter(project__domain_id=_key(actor.domain_id)).values_list("project_id", flat=True)
+
+
+PROJECT_TITLE = Coalesce(NullIf("title", Value("")), "name")  # what str() of a project says, for queries
 
 
 def visible_projects(actor: Actor) -> QuerySet[Project]:

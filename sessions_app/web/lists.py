@@ -3,15 +3,14 @@
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q, Value
-from django.db.models.functions import Coalesce, NullIf
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
 from accounts.chosen_project import chosen_projects
 from accounts.preferences import column_choice
-from accounts.selectors import governs_people, looks_after_others, visible_projects
+from accounts.selectors import PROJECT_TITLE, governs_people, looks_after_others, visible_projects
 from agents.selectors import visible_resource_groups
 from common.actors import Actor
 from common.api import actor_of
@@ -115,7 +114,7 @@ def _choices(actor: Actor) -> dict[str, Choices]:
         "status": [(status.value.lower(), look_of(status.value).word) for status in Status],
         "type": [(kind.value, str(kind.label)) for kind in SessionType],
         **choices_of(
-            project=(visible_projects(actor), "name", Coalesce(NullIf("title", Value("")), "name")),
+            project=(visible_projects(actor), "name", PROJECT_TITLE),
             image=(visible_images(actor), "reference", "reference"),
             group=(visible_resource_groups(actor), "name", "name"),
         ),

@@ -14,6 +14,7 @@ from accounts import services
 from accounts.models import User
 from accounts.roles import Role
 from common import clock
+from common.tables import MOST_BOXES
 from sessions_app.metrics import SAMPLE_S
 from sessions_app.models import ComputeSession, KernelMetric
 from tests.factories import SYSTEM, make_project, make_user
@@ -113,6 +114,21 @@ def test_each_value_of_a_filter_is_a_chip(place: Place, browser: Client) -> None
 
 def test_a_value_that_is_not_offered_stays_in_the_form(browser: Client) -> None:
     assert 'type="checkbox" name="image" value="gone" checked>' in text_of(browser, "?image=gone")
+
+
+def test_where_there_is_much_to_choose_one_types_and_what_is_chosen_has_a_box(
+    place: Place, browser_of: BrowserOf
+) -> None:
+    for number in range(MOST_BOXES + 1):
+        make_project(place.owner.domain, f"lab-{number}")
+
+    page = text_of(browser_of(make_user(role=Role.SUPERADMIN)), "?project=lab-7")
+
+    assert re.findall(r'type="checkbox" name="project" value="([^"]+)"( checked)?', page) == [
+        ("lab-7", " checked")
+    ]
+    assert 'name="project" list="completions-project"' in page
+    assert '<option value="lab-30">lab-30</option>' in page
 
 
 def test_the_project_that_was_chosen_in_the_bar_narrows_the_list_until_it_is_taken_away(

@@ -1,5 +1,6 @@
 """The list of the page Data: search, filters, export, and deleting many folders at once."""
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -15,13 +16,14 @@ from django.views.decorators.http import require_GET, require_POST
 
 from accounts.chosen_project import chosen_projects
 from accounts.preferences import column_choice
-from accounts.selectors import looks_after_others, visible_projects
+from accounts.selectors import PROJECT_TITLE, looks_after_others, visible_projects
 from common.actors import Actor
 from common.api import actor_of
 from common.bulk import chosen_ids, do_each, done_count
 from common.exports import csv_response
 from common.pages import is_fragment
-from common.tables import Column, Filter, Listing, Tab, Table, declare
+from common.tables import Column, Filter, Listing, Tab, Table, choices_of, declare
+from common.templatetags.berth import ago
 from vfolders import services
 from vfolders.models import VFolder
 from vfolders.roles import Action
@@ -55,6 +57,22 @@ TABLE = declare(
         ),
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class FolderRow:
+    """One folder, ready to print: all that its template depends on, so that it is drawn again only where something changed."""
+
+    pk: UUID
+    name: str
+    whose: str
+    is_of_project: bool
+    host: str
+    created: str
+    can_open: bool
+    can_delete: bool
+
+
 EXPORTED = ("id", "name", "owner", "project", "domain", "stored on", "created")
 
 
@@ -62,17 +80,16 @@ def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     """What the templates of the list show."""
     listing = _listing(request, actor)
     if not is_fragment(request):
-        projects = [(each.name, str(each)) for each in visible_projects(actor)]
+        projects = choices_of(project=(visible_projects(actor), "name", PROJECT_TITLE))["project"]
         listing.choices = {"project": [(PERSONAL, _("Personal")), *projects]}
     page = listing.page(visible_folders(actor), lambda rows: rows)
-    rows = [_row(folder, actions_on(actor, folder)) for folder in page]
+    rows = [_row(actor, folder) for folder in page]
     return {
         "listing": listing,
         "columns": listing.columns,
         "page": page,
         "rows": rows,
-        "has_picks": any(row["can_delete"] for row in rows),
-        "person_id": actor.user_id,
+        "has_picks": any(row.can_delete for row in rows),
     }
 
 
@@ -113,10 +130,22 @@ def delete_many(request: HttpRequest) -> HttpResponse:
     return render(request, "vfolders/deleted_many.html", context)
 
 
-def _row(folder: VFolder, allowed: frozenset[Action]) -> dict[str, Any]:
-    return {
-        "folder": folder, "can_open": Action.READ in allowed, "can_delete": Action.DELETE in allowed,
-    }  # fmt: skip
+def _row(actor: Actor, folder: VFolder) -> FolderRow:
+    allowed = actions_on(actor, folder)
+    if folder.project:
+        whose = str(folder.project)
+    else:
+        whose = _("mine") if folder.owner_id == actor.user_id else str(folder.owner)
+    return FolderRow(
+        pk=folder.pk,
+        name=folder.name,
+        whose=whose,
+        is_of_project=folder.project is not None,
+        host=str(folder.host),
+        created=ago(folder.created_at),
+        can_open=Action.READ in allowed,
+        can_delete=Action.DELETE in allowed,
+    )
 
 
 def _word(count: int) -> str:
