@@ -28,7 +28,7 @@ from accounts.roles import ROLE_TITLES, Role
 from accounts.selectors import (
     domain_named,
     manageable_projects,
-    overseen_domain_id,
+    overseen_domain_ids,
     refusal_about,
     require_superadmin,
     sees_everything,
@@ -49,7 +49,7 @@ def visible_invitations(actor: Actor) -> QuerySet[Invitation]:
     """Those into the own domain, for who oversees it; all for superadmins and monitors. None that Berth mailed to who signs
     up."""
     made = Invitation.objects.select_related("domain", "inviter", "policy").exclude(inviter=None)
-    return made if sees_everything(actor) else made.filter(domain_id=overseen_domain_id(actor) or 0)
+    return made if sees_everything(actor) else made.filter(domain_id__in=overseen_domain_ids(actor))
 
 
 def access_invitation(actor: Actor, invitation_id: int) -> Invitation:

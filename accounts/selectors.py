@@ -310,8 +310,10 @@ def governs_people(user: User) -> bool:
 
 def governs_projects(user: User) -> bool:
     """That of `projects_of`, for people without such a role."""
-    is_admin = (project.own_role == ProjectRole.ADMIN for project in projects_of(user))  # type: ignore[attr-defined]
-    return governs_people(user) or any(is_admin)
+    return governs_people(user) or any(
+        project.own_role == ProjectRole.ADMIN  # type: ignore[attr-defined]
+        for project in projects_of(user)
+    )
 
 
 def access_usable_project(actor: Actor, name: str) -> Project:

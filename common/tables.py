@@ -48,12 +48,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`condition`: what rows must match for a value of the address. `is_typed`: a text, not one of some choices."""
+    """`condition`: what rows must match for a value of the address. `is_typed`: a text, not one of some choices; `is_single`:
+    at most one of them."""
 
     name: str
     label: str
     condition: Callable[[str], Q]
     is_typed: bool = False
+    is_single: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,11 @@ def table_named(name: str) -> Table:
     return _tables[name]
 
 
-def choices_of(**lists: tuple[QuerySet[Any], str, str | Func]) -> dict[str, Choices]:
+def choices_of(**lists: tuple[QuerySet[Any], str | Func, str | Func]) -> dict[str, Choices]:
     """{name: choices} of (rows, their value, their label), each by label, without what comes twice. One query for all."""
     whole, *others = (
         rows.order_by()
-        .annotate(of=Value(name), choice=F(value), said=F(label) if isinstance(label, str) else label)
+        .annotate(of=Value(name), choice=_field(value), said=_field(label))
         .values_list("of", "choice", "said")
         for name, (rows, value, label) in lists.items()
     )
@@ -254,7 +256,7 @@ class Listing:
     @property
     def fields(self) -> list[dict[str, Any]]:
         """The filters as fields: [{"name", "label", "value", "choices": [(value, label, is_chosen)], "completions": options of
-        what can be typed besides, "is_typed", "has_usual", "is_short": the labels fit beside each other}].
+        what can be typed besides, "is_typed", "is_single", "has_usual", "is_short": the labels fit beside each other}].
         A value that is not offered (any more) is offered nevertheless, so that the form keeps it."""
         return [
             {
@@ -264,6 +266,7 @@ class Listing:
                 "choices": self._offered(each),
                 "completions": self._completions(each),
                 "is_typed": each.is_typed,
+                "is_single": each.is_single,
                 "has_usual": each.name in self._usual,
                 "is_short": all(
                     len(label) <= SHORT_LABEL for _value, label in self.choices.get(each.name, ())
@@ -335,7 +338,7 @@ class Listing:
 
     def _order(self) -> list[OrderBy]:
         column, is_descending = self._sort
-        fields = [F(field) if isinstance(field, str) else field for field in (*column.order, "pk")]
+        fields = [_field(field) for field in (*column.order, "pk")]
         return [OrderBy(field, descending=is_descending) for field in fields]
 
     def _sort_address(self, column: Column) -> str:
@@ -356,7 +359,8 @@ class Listing:
         chosen = self.values.get(each.name, ())
         labels = dict(self.choices.get(each.name, ()))
         values = chosen if self._has_many(each) else dict.fromkeys((*chosen, *labels))
-        return [(value, labels.get(value, value), value in chosen) for value in values]
+        offered = [(value, labels.get(value, value), value in chosen) for value in values]
+        return [("", _("Any"), not chosen), *offered] if each.is_single else offered
 
     def _completions(self, each: Filter) -> SafeString:
         return _options(tuple(self.choices[each.name])) if self._has_many(each) else SafeString("")
@@ -366,7 +370,11 @@ class Listing:
             return self._usual[each.name]
         given = [_cleaned(value) for value in self._asked.getlist(each.name)[:MOST_VALUES]]
         values = tuple(dict.fromkeys(value for value in given if value and value != ANY))
-        return values[:1] if each.is_typed else values
+        return values[:1] if each.is_typed or each.is_single else values
+
+
+def _field(it: str | Func) -> F | Func:
+    return F(it) if isinstance(it, str) else it
 
 
 @lru_cache(maxsize=32)

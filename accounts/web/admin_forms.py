@@ -45,6 +45,7 @@ class PersonForm(forms.Form):
         initial: dict[str, object] | None = None,
     ) -> None:
         super().__init__(data, initial=initial)  # type: ignore[arg-type]
+        self.roles = roles
         self._choose("role", [(role.value, _(ROLE_TITLES[role])) for role in roles])
         self._choose("domain", [(name, name) for name in domains])
         if len(domains) < 2:
@@ -105,14 +106,14 @@ class InvitationForm(PersonForm):
         *,
         domains: Sequence[str],
         projects: Sequence[str],
-        policies: Sequence[tuple[int, str]],
+        policies: Sequence[tuple[str, str]],
         **options: object,
     ) -> None:
         super().__init__(data, domains=domains, **options)  # type: ignore[arg-type]
         self.domains = domains
         del self.fields["name"]
         self._choose("projects", [(name, name) for name in projects])
-        self._choose("policy", [("", _("The usual one")), *((str(key), name) for key, name in policies)])
+        self._choose("policy", [("", _("The usual one")), *policies])
         for name, choices in (("projects", projects), ("policy", policies)):
             if not choices:
                 del self.fields[name]

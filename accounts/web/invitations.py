@@ -5,7 +5,8 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import F, Q, QuerySet
+from django.db.models import CharField, F, Q, QuerySet
+from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -20,21 +21,22 @@ from accounts.policies import ResourcePolicy
 from accounts.preferences import column_choice
 from accounts.roles import ROLE_TITLES, Role
 from accounts.selectors import (
+    governs_people,
     manageable_projects,
     may_do_everything,
-    overseen_domain_id,
     sees_everything,
     standing_of,
     visible_domains,
 )
 from accounts.web.admin_forms import InvitationForm
-from accounts.web.doors import administrator, nothing_here
+from accounts.web.doors import nothing_here
 from accounts.web.marks import mark
 from common import clock
 from common.actors import Actor
+from common.api import actor_of
 from common.errors import BerthError
 from common.idempotency import once_a_form
-from common.tables import Column, Listing, Tab, Table, declare
+from common.tables import Column, Listing, Tab, Table, choices_of, declare
 
 TABLE = declare(
     Table(
@@ -93,22 +95,25 @@ def revoke_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
 
 
 def _overseer(request: HttpRequest) -> Actor:
-    actor = administrator(request)
-    if not sees_everything(actor) and overseen_domain_id(actor) is None:
+    if not governs_people(request.user):  # type: ignore[arg-type]
         raise nothing_here()
-    return actor
+    return actor_of(request)
 
 
 def _form(actor: Actor, data: object = None) -> InvitationForm:
-    policies = ResourcePolicy.objects.order_by("name") if may_do_everything(actor) else []
-    projects = manageable_projects(actor).filter(is_active=True).order_by("name")
     domains = visible_domains(actor).filter(is_active=True).exclude(sign_up=SignUp.CLOSED)
+    policies = ResourcePolicy.objects.all() if may_do_everything(actor) else ResourcePolicy.objects.none()
+    offered = choices_of(
+        domain=(domains, "name", "name"),
+        project=(manageable_projects(actor).filter(is_active=True), "name", "name"),
+        policy=(policies, Cast("pk", CharField()), "name"),
+    )
     return InvitationForm(
         data,
         roles=authority.roles_to_give(standing_of(actor)),
-        domains=list(domains.values_list("name", flat=True)),
-        projects=list(dict.fromkeys(projects.values_list("name", flat=True))),
-        policies=[(policy.pk, policy.name) for policy in policies],
+        domains=[name for name, _title in offered["domain"]],
+        projects=[name for name, _title in offered["project"]],
+        policies=offered["policy"],
     )
 
 
@@ -124,7 +129,7 @@ def _page(
     chosen = column_choice(actor, TABLE.name)
     listing = Listing(TABLE, request.GET, chosen=chosen, without=without, tabs=_tabs())
     page = listing.page(invitations.visible_invitations(actor), _with_projects)
-    can_invite = bool(authority.roles_to_give(standing_of(actor)))
+    can_invite = bool(form.roles)
     context = {
         "listing": listing,
         "columns": listing.columns,

@@ -66,7 +66,7 @@ TABLE = declare(
             Column("request", gettext_noop("Request id"), is_usual=False),
         ),
         filters=(
-            Filter("since", gettext_noop("Time"), _since),
+            Filter("since", gettext_noop("Time"), _since, is_single=True),
             Filter("outcome", gettext_noop("Outcome"), lambda name: Q(outcome=name)),
             Filter("who", gettext_noop("Who"), _actor, is_typed=True),
             Filter("kind", gettext_noop("Kind of object"), lambda name: Q(target_type=name)),

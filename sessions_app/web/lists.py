@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from accounts.chosen_project import chosen_projects
 from accounts.preferences import column_choice
-from accounts.selectors import PROJECT_TITLE, governs_people, looks_after_others, visible_projects
+from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
 from agents.selectors import visible_resource_groups
 from common.actors import Actor
 from common.api import actor_of
@@ -97,8 +97,7 @@ def session_export(request: HttpRequest) -> StreamingHttpResponse:
 
 
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
-    sees_others = governs_people(request.user) or looks_after_others(actor)  # type: ignore[arg-type]
-    without = () if sees_others else ("owner",)
+    without = () if governs_projects(request.user) else ("owner",)  # type: ignore[arg-type]
     return Listing(
         TABLE,
         request.GET,

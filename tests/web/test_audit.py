@@ -114,6 +114,7 @@ def test_from_where_people_of_other_domains_act_is_not_shown(people: People, bro
         ("kind=accounts.user", 1),
         ("since=1", 3),
         ("since=later", 3),
+        ("since=1&since=24", 3),
         ("who=nobody-at-all", 0),
         ("object=accounts.user:0", 0),
         ("sort=when", 3),

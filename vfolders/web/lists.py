@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from accounts.chosen_project import chosen_projects
 from accounts.preferences import column_choice
-from accounts.selectors import PROJECT_TITLE, looks_after_others, visible_projects
+from accounts.selectors import PROJECT_TITLE, governs_projects, visible_projects
 from common.actors import Actor
 from common.api import actor_of
 from common.bulk import chosen_ids, do_each, done_count
@@ -161,7 +161,7 @@ def _delete(actor: Actor, folder_id: UUID) -> str:
 def _listing(request: HttpRequest, actor: Actor) -> Listing:
     """Own folders first; a second tab for whoever looks after more. Where a project is chosen in the bar: its folders, and
     those that are no project's."""
-    is_admin = looks_after_others(actor)
+    is_admin = governs_projects(request.user)  # type: ignore[arg-type]
     chosen = chosen_projects(request)
     own = Tab("mine", gettext_noop("Mine"), Q(owner_id=actor.user_id or NOBODY) | Q(is_member=True))
     everything = Tab("all", gettext_noop("All that I look after"), Q())
