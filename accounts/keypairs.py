@@ -36,7 +36,7 @@ def create_keypair(
             _("The token would have expired already."), fields={"expires_at": [_("Is in the past.")]}
         )
     User.objects.select_for_update().get(pk=user.pk)
-    maker = _maker(actor)
+    maker = acting_token(actor)
     wanted = _checked_scopes((maker.scopes if maker else EVERY_TOKEN) if scopes is None else scopes)
     _demand_within(maker, wanted)
     ends = [instant for instant in (expires_at, maker.expires_at if maker else None) if instant is not None]
@@ -67,7 +67,7 @@ def update_keypair(
 ) -> KeyPair:
     """Another name or other scopes, None leaves it; `is_active` False: it opens nothing until it is active again.
     Connections that it opened and might not open now end within seconds. Raises NotFound, InvalidInput, PermissionDenied."""
-    keypair, maker = _locked(actor, keypair_id), _maker(actor)
+    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
     _demand_administration(maker)
     wanted: dict[str, Any] = {
         "name": keypair.name if name is None else _checked_name(name),
@@ -95,7 +95,7 @@ def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelt
             hours=int(tokens.LONGEST_GRACE / timedelta(hours=1))
         )
         raise InvalidInput(sentence, fields={"grace_hours": [sentence]})
-    keypair, maker = _locked(actor, keypair_id), _maker(actor)
+    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
     if maker is not None and maker.pk != keypair.pk:
         _demand_administration(maker)
         _demand_within(maker, keypair.scopes, keypair)
@@ -113,7 +113,7 @@ def rotate_keypair(*, actor: Actor, keypair_id: int, grace: timedelta = timedelt
 @transaction.atomic
 def delete_keypair(*, actor: Actor, keypair_id: int) -> None:
     """A token may end itself, whatever its scopes. Raises NotFound, PermissionDenied."""
-    keypair, maker = _locked(actor, keypair_id), _maker(actor)
+    keypair, maker = _locked(actor, keypair_id), acting_token(actor)
     if maker is not None and maker.pk != keypair.pk:
         _demand_administration(maker)
     audit.record(actor=actor, action="accounts.delete_keypair", target=keypair)
@@ -134,7 +134,7 @@ def _locked(actor: Actor, keypair_id: int) -> KeyPair:
     return access_keypair(actor, keypair_id)
 
 
-def _maker(actor: Actor) -> KeyPair | None:
+def acting_token(actor: Actor) -> KeyPair | None:
     """The token by which the actor acts; None for people themselves. Raises NotAuthenticated where it was deleted."""
     if actor.keypair_id is None:
         return None

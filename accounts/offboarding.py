@@ -17,7 +17,7 @@ from django.utils.translation import gettext_noop
 from accounts import holdings
 from accounts.authority import Action
 from accounts.logins import end_logins
-from accounts.models import KeyPair, OffBoarding, SignInLink, User
+from accounts.models import KeyPair, OffBoarding, SignInLink, SshKey, User
 from accounts.roles import Role
 from accounts.selectors import access_user
 from accounts.services import demand_another_superadmin, grant_project_permissions, lock_people
@@ -173,6 +173,7 @@ def _end_access(user: User) -> list[dict[str, Any]]:
     user.save(update_fields=["is_active"])
     logins = end_logins(user.pk)
     tokens = KeyPair.objects.filter(user=user).delete()[1].get("accounts.KeyPair", 0)
+    ssh_keys = SshKey.objects.filter(user=user).delete()[0]
     SignInLink.objects.filter(user=user).delete()
     projects = list(user.projects.values_list("name", flat=True))
     for membership in user.memberships.all():
@@ -181,6 +182,7 @@ def _end_access(user: User) -> list[dict[str, Any]]:
     ended = [
         ("logins", KeptSentence(gettext_noop("Signed out everywhere; logins: {count}."), {"count": logins})),
         ("tokens", KeptSentence(gettext_noop("API tokens revoked: {count}."), {"count": tokens})),
+        ("ssh_keys", KeptSentence(gettext_noop("SSH keys removed: {count}."), {"count": ssh_keys})),
     ]
     ended += [
         (f"project:{name}", KeptSentence(gettext_noop("Taken out of the project “{name}”."), {"name": name}))

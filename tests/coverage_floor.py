@@ -16,6 +16,7 @@ FULLY_COVERED = (
     "accounts/roles.py",
     "accounts/sign_in_rules.py",
     "accounts/spending.py",
+    "accounts/ssh_key_lines.py",
     "accounts/tokens.py",
     "agents/lifecycle.py",
     "agents/runtime/profiles/seccomp.py",

@@ -4,6 +4,8 @@ from collections.abc import Collection
 from itertools import count
 
 from allauth.mfa.models import Authenticator
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from rest_framework.test import APIClient
 
 from accounts import keypairs, services
@@ -68,6 +70,12 @@ def actor_for(user: User) -> Actor:
 def make_token(user: User, name: str = "test", scopes: Collection[str] | None = None) -> str:
     _, token = keypairs.create_keypair(actor=actor_for(user), name=name, scopes=scopes)
     return token
+
+
+def make_public_key() -> str:
+    """An SSH public key that nobody has."""
+    key = Ed25519PrivateKey.generate().public_key()
+    return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
 
 
 def api_client(user: User | None = None) -> APIClient:

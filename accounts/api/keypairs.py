@@ -47,7 +47,7 @@ class KeyPairListView(ListAPIView[KeyPair]):
     def post(self, request: Request) -> Response:
         """A new API token. Its text is in this answer and nowhere else. One made with a token reaches no further than that
         token: no scope more, no day longer."""
-        _demand_newest_secret(request)
+        demand_newest_secret(request)
         asked = KeyPairCreateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         wanted = {"expires_at": clock.now() + USUAL_LIFE, **asked.validated_data}
@@ -67,7 +67,7 @@ class KeyPairView(APIView):
     def patch(self, request: Request, keypair_id: int) -> Response:
         """Another name or other scopes; `is_active` false stops a token until it is true again. What it may no longer do
         ends within seconds."""
-        _demand_newest_secret(request)
+        demand_newest_secret(request)
         asked = KeyPairChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
         changed = keypairs.update_keypair(
@@ -92,7 +92,7 @@ class KeyPairRotationView(APIView):
     def post(self, request: Request, keypair_id: int) -> Response:
         """A new secret for a token; its text is in this answer and nowhere else. The old secret ends at once, or after
         `grace_hours`. A token of any scope may rotate itself; to rotate others it needs `admin`."""
-        _demand_newest_secret(request)
+        demand_newest_secret(request)
         asked = KeyPairRotateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         grace = timedelta(hours=asked.validated_data["grace_hours"])
@@ -127,7 +127,7 @@ def _shown_once(keypair: KeyPair, token: str, *, status: int) -> Response:
     return Response(body, status=status, headers={"Cache-Control": "no-store"})
 
 
-def _demand_newest_secret(request: Request) -> None:
+def demand_newest_secret(request: Request) -> None:
     """A secret that was replaced may be in other hands: it makes and changes no tokens, or its thief could keep one. Raises
     PermissionDenied."""
     its = request.auth

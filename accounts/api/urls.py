@@ -29,6 +29,7 @@ from accounts.api.projects import (
     ProjectListView,
     ProjectView,
 )
+from accounts.api.ssh_keys import SshKeyListView, SshKeyView, UserSshKeyListView, UserSshKeyView
 from accounts.api.views import MeView
 
 urlpatterns = [
@@ -66,4 +67,8 @@ urlpatterns = [
     path(
         "users/<int:user_id>/keypairs/<int:keypair_id>/", UserKeyPairView.as_view(), name="api-user-keypair"
     ),
+    path("ssh-keys/", SshKeyListView.as_view(), name="api-ssh-keys"),
+    path("ssh-keys/<int:ssh_key_id>/", SshKeyView.as_view(), name="api-ssh-key"),
+    path("users/<int:user_id>/ssh-keys/", UserSshKeyListView.as_view(), name="api-user-ssh-keys"),
+    path("users/<int:user_id>/ssh-keys/<int:ssh_key_id>/", UserSshKeyView.as_view(), name="api-user-ssh-key"),
 ]

@@ -18,6 +18,7 @@ from accounts.web import (
     policies,
     projects,
     security,
+    ssh_keys,
     views,
 )
 
@@ -31,6 +32,8 @@ urlpatterns = [
     path("profile/tokens/<int:keypair_id>/rotate/", keys.rotate_token, name="rotate-token"),
     path("profile/tokens/<int:keypair_id>/state/", keys.change_token_state, name="token-state"),
     path("profile/tokens/<int:keypair_id>/delete/", keys.delete_token, name="delete-token"),
+    path("profile/ssh-keys/", ssh_keys.ssh_keys_page, name="ssh-keys"),
+    path("profile/ssh-keys/<int:ssh_key_id>/remove/", ssh_keys.remove_ssh_key, name="remove-ssh-key"),
     path("profile/columns/", views.choose_columns, name="choose-columns"),
     path("people/", people.people_list, name="people"),
     path("people/export/", people.people_export, name="people-export"),
@@ -62,6 +65,11 @@ urlpatterns = [
     path("people/<int:user_id>/reopen/", person.reopen_person, name="reopen-person"),
     path("people/<int:user_id>/purge/", person.purge_person, name="purge-person"),
     path("people/<int:user_id>/tokens/<int:keypair_id>/revoke/", keys.revoke_token, name="revoke-token"),
+    path(
+        "people/<int:user_id>/ssh-keys/<int:ssh_key_id>/revoke/",
+        ssh_keys.revoke_ssh_key,
+        name="revoke-ssh-key",
+    ),
     path("projects/", projects.project_list, name="projects"),
     path("projects/<int:project_id>/", projects.project_page, name="project"),
     path("projects/<int:project_id>/state/", projects.change_project_state, name="project-state"),

@@ -57,6 +57,10 @@ POST   rotate-token                        in         404        404        404 
 POST   token-state                         in         404        404        404        302        404        404        404        404        404
 POST   delete-token                        in         404        404        404        302        404        404        404        404        404
 POST   revoke-token                        in         404        404        404        404        403        302        302        403        403
+GET    ssh-keys                            in         200        200        200        200        200        200        200        200        200
+POST   ssh-keys                            in         302        302        302        302        302        302        302        302        302        ssh-key
+POST   remove-ssh-key                      in         404        404        404        302        404        404        404        404        404
+POST   revoke-ssh-key                      in         404        404        404        404        403        302        302        403        403
 POST   choose-language                     302        302        302        302        302        302        302        302        302        302  language
 POST   choose-columns                      in         302        302        302        302        302        302        302        302        302  columns
 GET    sign-in-once                        200        200        200        200        200        200        200        200        200        200
@@ -211,6 +215,12 @@ DELETE api-keypair                         401        404        404        404 
 POST   api-keypair-rotate                  401        404        404        404        200        404        404        404        404        404
 GET    api-user-keypairs                   401        404        404        404        403        403        200        200        403        403
 DELETE api-user-keypair                    401        404        404        404        403        403        204        204        403        403
+GET    api-ssh-keys                        401        200        200        200        200        200        200        200        200        200
+POST   api-ssh-keys                        401        201        201        201        201        201        201        201        201        201        ssh-key
+GET    api-ssh-key                         401        404        404        404        200        404        404        404        404        404
+DELETE api-ssh-key                         401        404        404        404        204        404        404        404        404        404
+GET    api-user-ssh-keys                   401        404        404        404        403        403        200        200        403        403
+DELETE api-user-ssh-key                    401        404        404        404        403        403        204        204        403        403
 GET    api-images                          401        200        200        200        200        200        200        200        200        200
 GET    api-agents                          401        200        200        200        200        200        200        200        200        200
 GET    api-resource-groups                 401        200        200        200        200        200        200        200        200        200

@@ -97,6 +97,7 @@ def things_of(world: World, operation: APIOperation) -> dict[str, str]:
         "folder_id": world.folder.pk,
         "session_id": world.session.pk,
         "keypair_id": world.keypair.pk,
+        "ssh_key_id": world.ssh_key.pk,
         "user_id": world.people["member"].pk,
         "project_id": world.place.project.pk,
         "domain_id": world.place.project.domain_id,

@@ -42,7 +42,7 @@ EVERY_SCOPE_FOR = {
     ("POST", "api-keypair-rotate"): EVERY_TOKEN,
 }
 OBJECT_PARAMETERS = {
-    "entry_id", "notification_id", "session_id", "folder_id", "keypair_id", "user_id", "project_id", "domain_id",
+    "entry_id", "notification_id", "session_id", "folder_id", "keypair_id", "ssh_key_id", "user_id", "project_id", "domain_id",
     "policy_id", "scope_id", "budget_id",
     "invitation_id",
     "import_id",

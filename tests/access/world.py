@@ -21,9 +21,10 @@ from rest_framework.test import APIClient
 from accounts.budgets import Budget
 from accounts.importing import check_import
 from accounts.limiting import create_policy
-from accounts.models import Invitation, KeyPair, PeopleImport, Project, User
+from accounts.models import Invitation, KeyPair, PeopleImport, Project, SshKey, User
 from accounts.policies import ResourcePolicy
 from accounts.roles import Role
+from accounts.ssh_keys import add_ssh_key
 from accounts.tokens import hash_secret, new_secret
 from common import audit, clock
 from common.actors import SYSTEM
@@ -52,6 +53,7 @@ class World:
     session: ComputeSession
     folder: VFolder
     keypair: KeyPair
+    ssh_key: SshKey
     notification: Notification
     entry: AuditEntry
     policy: ResourcePolicy
@@ -82,6 +84,7 @@ class World:
             "folder_id": uuid4() if is_absent else self.folder.pk,
             "agent_id": 10**9 if is_absent else self.place.agent.pk,
             "keypair_id": 10**9 if is_absent else self.keypair.pk,
+            "ssh_key_id": 10**9 if is_absent else self.ssh_key.pk,
             "notification_id": 10**9 if is_absent else self.notification.pk,
             "entry_id": 10**9 if is_absent else self.entry.pk,
             "user_id": 10**9 if is_absent else self.place.owner.pk,
@@ -136,6 +139,7 @@ class World:
             "name": {"name": f"new-{next(_numbers)}"},
             "title": {"title": "New"},
             "token": {"name": "x", "scopes": ["read"], "life": "7"},
+            "ssh-key": {"public_key": factories.make_public_key()},
             "person": {"email": f"new-{next(_numbers)}@berth.example"},
             "person-form": {
                 "email": f"new-{next(_numbers)}@berth.example",
@@ -189,6 +193,7 @@ def make_world(root: Path) -> World:
         session=session,
         folder=make_folder(place.owner, name="data"),
         keypair=KeyPair.objects.get(user=place.owner, name="test"),
+        ssh_key=add_ssh_key(actor=factories.actor_for(place.owner), public_key=factories.make_public_key()),
         notification=make_notification(place.owner),
         entry=make_entry(place.owner, session),
         budget=Budget.objects.create(user=place.owner, unit="money", amount=10, period="month"),

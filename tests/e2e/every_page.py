@@ -17,6 +17,7 @@ PAGES = (
     "/profile/security/",
     "/profile/activity/",
     "/profile/tokens/",
+    "/profile/ssh-keys/",
     "/api/",
     "/no-such-page/",
 )

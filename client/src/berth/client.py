@@ -14,6 +14,7 @@ from berth.folders import Folders
 from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, ResourceGroup
 from berth.paging import PAGE_SIZE, iterate
 from berth.people import AuditLine, Domains, Projects, Tokens, Users
+from berth.personal import SshKeys
 from berth.policies import Policies
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.sessions import Sessions
@@ -49,6 +50,7 @@ class Client:
         self.folders = Folders(self.transport)
         self.policies = Policies(self.transport)
         self.tokens = Tokens(self.transport)
+        self.ssh_keys = SshKeys(self.transport)
         self.users = Users(self.transport)
         self.managed_projects = Projects(self.transport)
         self.domains = Domains(self.transport)

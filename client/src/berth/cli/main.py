@@ -20,6 +20,7 @@ from berth.cli import (
     raw_call,
     request_file,
     sessions,
+    ssh_keys,
     tokens,
     users,
 )
@@ -114,6 +115,7 @@ app.add_typer(lists.group_app, name="group")
 app.add_typer(policies.app, name="policy")
 app.add_typer(account.app, name="profile")
 app.add_typer(tokens.app, name="token")
+app.add_typer(ssh_keys.app, name="ssh-key")
 app.add_typer(users.app, name="user")
 app.add_typer(groups.domain_app, name="domain")
 app.command("audit")(audit.audit)

@@ -1,0 +1,106 @@
+"""REST of SSH public keys: one's own, and those of people whose accounts one may change."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import ssh_keys
+from accounts.api.keypairs import demand_newest_secret
+from accounts.models import SshKey
+from accounts.ssh_key_lines import MAX_NAME_LENGTH, TYPES, check_key_name
+from common.api import ErrorOut, InputSerializer, TextField, actor_of
+from common.idempotency import takes_idempotency_key
+from common.scopes import FOR_ADMIN
+from common.texts import check_unicode
+
+
+class SshKeyOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    key_type = serializers.ChoiceField(choices=list(TYPES))
+    fingerprint = serializers.CharField(help_text="As ssh-keygen -l prints it.")
+    public_key = serializers.CharField(help_text="Type and base64, without comment.")
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField(allow_null=True)
+    last_used_at = serializers.DateTimeField(allow_null=True)
+    last_used_ip = serializers.IPAddressField(allow_null=True)
+
+
+class SshKeyAddInput(InputSerializer):
+    public_key = TextField(check=check_unicode, help_text="One line, like that of ~/.ssh/id_ed25519.pub.")
+    name = TextField(
+        check=check_key_name,
+        required=False,
+        allow_blank=True,
+        help_text=f"At most {MAX_NAME_LENGTH} characters. Without it, the comment of the key.",
+    )
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_ssh_keys"))
+class SshKeyListView(ListAPIView[SshKey]):
+    """Your SSH public keys."""
+
+    token_scopes = FOR_ADMIN
+    serializer_class = SshKeyOut
+    queryset = SshKey.objects.none()
+
+    def get_queryset(self) -> QuerySet[SshKey]:
+        return ssh_keys.visible_ssh_keys(actor_of(self.request))
+
+    @extend_schema(
+        operation_id="add_ssh_key",
+        request=SshKeyAddInput,
+        responses={201: SshKeyOut, (409, "application/json"): ErrorOut},
+    )
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Add a public key: ed25519, ECDSA, RSA of 2048 bits and more, and those of security keys. One added with a token
+        ends with that token, which needs the scopes `sessions`, `folders` and `admin`."""
+        demand_newest_secret(request)
+        asked = SshKeyAddInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        added = ssh_keys.add_ssh_key(actor=actor_of(request), **asked.validated_data)
+        return Response(SshKeyOut(added).data, status=201)
+
+
+class SshKeyView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="read_ssh_key", responses={200: SshKeyOut})
+    def get(self, request: Request, ssh_key_id: int) -> Response:
+        """One of your keys."""
+        return Response(SshKeyOut(ssh_keys.access_ssh_key(actor_of(request), ssh_key_id)).data)
+
+    @extend_schema(operation_id="remove_ssh_key", responses={204: None})
+    def delete(self, request: Request, ssh_key_id: int) -> Response:
+        """Remove a key; it opens nothing from now on."""
+        ssh_keys.remove_ssh_key(actor=actor_of(request), ssh_key_id=ssh_key_id)
+        return Response(status=204)
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_user_ssh_keys"))
+class UserSshKeyListView(ListAPIView[SshKey]):
+    """The SSH public keys of a person whose account you may change."""
+
+    token_scopes = FOR_ADMIN
+    serializer_class = SshKeyOut
+    queryset = SshKey.objects.none()
+
+    def get_queryset(self) -> QuerySet[SshKey]:
+        return ssh_keys.ssh_keys_of_person(actor_of(self.request), self.kwargs["user_id"])
+
+
+class UserSshKeyView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="revoke_ssh_key", responses={204: None})
+    def delete(self, request: Request, user_id: int, ssh_key_id: int) -> Response:
+        """Remove a key of such a person; it opens nothing from now on."""
+        ssh_keys.revoke_ssh_key(actor=actor_of(request), user_id=user_id, ssh_key_id=ssh_key_id)
+        return Response(status=204)

@@ -1,0 +1,135 @@
+"""SSH public keys: one's own, and those of people whose accounts one may change."""
+
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.authority import Action
+from accounts.keypairs import acting_token
+from accounts.models import SshKey, User
+from accounts.selectors import access_user, user_of
+from accounts.ssh_key_lines import PublicKey, check_key_name, read_public_key
+from common import audit, clock
+from common.actors import Actor
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from common.scopes import TokenScope, in_order
+
+MOST_KEYS = 50
+# What somebody may who comes in by SSH; so a token needs all of it to add a key.
+NEEDED_SCOPES = frozenset({TokenScope.SESSIONS, TokenScope.FOLDERS, TokenScope.ADMIN})
+
+
+def visible_ssh_keys(actor: Actor) -> QuerySet[SshKey]:
+    """The actor's own."""
+    return SshKey.objects.filter(user_id=actor.user_id or 0)
+
+
+def access_ssh_key(actor: Actor, ssh_key_id: int) -> SshKey:
+    found = visible_ssh_keys(actor).filter(pk=ssh_key_id).first()
+    if found is None:
+        raise NotFound(_("There is no such SSH key among yours."))
+    return found
+
+
+def ssh_keys_of_person(actor: Actor, user_id: int) -> QuerySet[SshKey]:
+    """Of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    return SshKey.objects.filter(user=access_user(actor, user_id, Action.EDIT))
+
+
+def keys_of(user: User, at: datetime | None = None) -> QuerySet[SshKey]:
+    """Those by which this person may sign in; none of a closed account or domain. One query."""
+    return SshKey.objects.filter(user=user, user__is_active=True, user__domain__is_active=True).filter(
+        Q(expires_at=None) | Q(expires_at__gt=at or clock.now())
+    )
+
+
+@transaction.atomic
+def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
+    """A key of the actor; without a name it has that of its comment. One added with a token ends with that token.
+    Raises InvalidInput, PermissionDenied, Conflict (it is there), LimitExceeded."""
+    user = user_of(actor)
+    read = _read(public_key)
+    name = _name_for(read, name)
+    User.objects.select_for_update().get(pk=user.pk)
+    ends = _end_by_token(actor)
+    if known := SshKey.objects.filter(user=user, fingerprint=read.fingerprint).first():
+        raise Conflict(
+            _("You have this key already: “{name}”.").format(name=known.name),
+            hint=_("Remove that one first to add it anew."),
+        )
+    if SshKey.objects.filter(user=user).count() >= MOST_KEYS:
+        raise LimitExceeded(
+            _("You have {most} SSH keys, as many as one may have.").format(most=MOST_KEYS),
+            hint=_("Remove one that you no longer use."),
+        )
+
+    key = SshKey.objects.create(
+        user=user,
+        name=name,
+        key_type=read.key_type,
+        public_key=read.text,
+        fingerprint=read.fingerprint,
+        expires_at=ends,
+    )
+    changes = {"fingerprint": key.fingerprint, "expires_at": ends}
+    audit.record(actor=actor, action="accounts.add_ssh_key", target=key, changes=changes)
+    return key
+
+
+@transaction.atomic
+def remove_ssh_key(*, actor: Actor, ssh_key_id: int) -> None:
+    """Raises NotFound."""
+    _remove(actor, access_ssh_key(actor, ssh_key_id))
+
+
+@transaction.atomic
+def revoke_ssh_key(*, actor: Actor, user_id: int, ssh_key_id: int) -> None:
+    """Remove a key of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
+    found = ssh_keys_of_person(actor, user_id).filter(pk=ssh_key_id).first()
+    if found is None:
+        raise NotFound(_("There is no such SSH key of this person."))
+    _remove(actor, found)
+
+
+def _remove(actor: Actor, key: SshKey) -> None:
+    audit.record(
+        actor=actor, action="accounts.remove_ssh_key", target=key, changes={"fingerprint": key.fingerprint}
+    )
+    key.delete()
+
+
+def _read(public_key: str) -> PublicKey:
+    try:
+        return read_public_key(public_key)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"public_key": [str(error)]}) from error
+
+
+def _name_for(key: PublicKey, name: str) -> str:
+    try:
+        return check_key_name(name) or check_key_name(key.comment[:60]) or key.key_type.partition("@")[0]
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
+
+
+def _end_by_token(actor: Actor) -> datetime | None:
+    """Whoever comes in by the key reaches no further than the token by which it is added. Raises PermissionDenied."""
+    token = acting_token(actor)
+    if token is None:
+        return None
+    if missing := NEEDED_SCOPES - set(token.scopes):
+        raise PermissionDenied(
+            _("Your token may not add SSH keys: it does not have the scopes {scopes}.").format(
+                scopes=", ".join(in_order(missing))
+            ),
+            hint=_("Add the key on your page of SSH keys, or with another token."),
+            code="scope_missing",
+        )
+    if token.policy_id is not None:
+        raise PermissionDenied(
+            _("A token with a policy of its own adds no SSH keys: they would not be bound by it."),
+            hint=_("Add the key on your page of SSH keys, or with another token."),
+        )
+    return token.expires_at

@@ -1,0 +1,105 @@
+"""SSH public keys: one's own."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_age, format_instant
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import note, say, show_json, show_table
+from berth.errors import InvalidInput
+
+app = typer.Typer(no_args_is_help=True, help="Your SSH public keys.")
+
+USUAL_FILES = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
+MOST_CHARACTERS = 8192
+PRIVATE = ("PRIVATE KEY", "PuTTY-User-Key-File")
+
+
+@app.command("list")
+def list_keys(context: typer.Context, as_json: AsJson = False) -> None:
+    """List your SSH public keys."""
+    found = list(client_of(context).ssh_keys.list())
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            one.id,
+            one.name,
+            one.key_type,
+            one.fingerprint,
+            format_age(one.last_used_at),
+            format_instant(one.expires_at),
+        )
+        for one in found
+    ]
+    show_table(("id", "name", "type", "fingerprint", "used", "ends"), rows, empty="None.")
+
+
+@app.command("add")
+def add(
+    context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A public key; - is standard input, and without one it is that in ~/.ssh.",
+            show_default=False,
+        ),
+    ] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="The comment of the key if not given.", show_default=False)
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add a public key, and print its fingerprint."""
+    added = client_of(context).ssh_keys.create(public_key=_read(file or _usual_file()), name=name)
+    if as_json:
+        show_json(added)
+        return
+    say(added.fingerprint)
+    if added.expires_at is not None:
+        note(f"It ends with your token: {format_instant(added.expires_at)}.")
+
+
+@app.command("remove")
+def remove(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Its name or number.", show_default=False)],
+) -> None:
+    """Remove a key; nobody can sign in with it any more."""
+    keys = client_of(context).ssh_keys
+    keys.delete(keys.find(key).id)
+
+
+def _usual_file() -> str:
+    """Raises InvalidInput where there is none."""
+    directory = Path.home() / ".ssh"
+    there = next((path for name in USUAL_FILES if (path := directory / name).is_file()), None)
+    if there is None:
+        raise InvalidInput(
+            f"There is no public key in {directory}.", hint="Make a pair: ssh-keygen -t ed25519; or say FILE."
+        )
+    return str(there)
+
+
+def _read(file: str) -> str:
+    """Its text; a private key is not sent. Raises InvalidInput."""
+    try:
+        if file == "-":
+            text = sys.stdin.read(MOST_CHARACTERS + 1)
+        else:
+            with Path(file).expanduser().open(encoding="utf-8") as opened:
+                text = opened.read(MOST_CHARACTERS + 1)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{file}: cannot be read as text: {error}") from error
+    if any(mark in text for mark in PRIVATE):
+        raise InvalidInput(
+            f"{file}: this is a private key; it was not sent.", hint="Name the file ending in .pub."
+        )
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidInput(f"{file}: is longer than any public key.")
+    return text

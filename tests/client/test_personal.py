@@ -1,0 +1,81 @@
+"""What people keep for themselves, on the command line, on wires of their own."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.client.conftest import Command
+from tests.client.wires import Wire, client_on, page
+
+KEY_ROW: dict[str, Any] = {
+    "id": 4,
+    "name": "laptop",
+    "key_type": "ssh-ed25519",
+    "fingerprint": "SHA256:abc",
+    "public_key": "ssh-ed25519 AAAA",
+    "created_at": "2026-11-20T08:00:00Z",
+    "expires_at": None,
+    "last_used_at": None,
+    "last_used_ip": None,
+}
+
+
+@pytest.fixture
+def portal(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Lets the command talk to a wire with these answers."""
+
+    def talk(*answers: httpx.Response) -> Wire:
+        client, wire = client_on(*answers)
+        monkeypatch.setattr("berth.cli.context.Client", lambda profile: client)
+        return wire
+
+    return talk
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    (tmp_path / ".ssh").mkdir()
+    return tmp_path
+
+
+def test_the_usual_public_key_is_added(portal: Any, command: Command, home: Path) -> None:
+    (home / ".ssh" / "id_ed25519.pub").write_text("ssh-ed25519 AAAA kim@laptop\n")
+    wire = portal(httpx.Response(201, json=KEY_ROW))
+    done = command("ssh-key", "add")
+    assert (done.code, done.out.strip()) == (0, "SHA256:abc")
+    assert wire.body() == {"public_key": "ssh-ed25519 AAAA kim@laptop\n", "name": ""}
+
+
+def test_without_a_key_one_is_told_how_to_make_one(portal: Any, command: Command, home: Path) -> None:
+    portal()
+    done = command("ssh-key", "add")
+    assert done.code == 2
+    assert "ssh-keygen" in done.err
+
+
+def test_a_private_key_never_leaves_the_machine(portal: Any, command: Command, home: Path) -> None:
+    file = home / ".ssh" / "id_ed25519"
+    file.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n")
+    wire = portal()
+    done = command("ssh-key", "add", str(file))
+    assert done.code == 2
+    assert "private key; it was not sent" in done.err
+    assert wire.requests == []
+
+
+def test_files_that_are_no_keys_are_not_sent(portal: Any, command: Command, home: Path) -> None:
+    (home / "long").write_text("x" * 9000)
+    portal()
+    assert "longer than any" in command("ssh-key", "add", str(home / "long")).err
+    assert "cannot be read" in command("ssh-key", "add", str(home / "absent")).err
+
+
+def test_keys_are_listed_and_removed_by_name(portal: Any, command: Command) -> None:
+    portal(page(KEY_ROW))
+    assert "SHA256:abc" in command("ssh-key", "list").out
+    wire = portal(page(KEY_ROW), httpx.Response(204))
+    assert command("ssh-key", "remove", "laptop").code == 0
+    assert wire.requests[-1].method == "DELETE"
