@@ -21,6 +21,7 @@ class Action(StrEnum):
     VIEW_MEMBERS = "view_members"
     MANAGE_MEMBERS = "manage_members"
     LIMIT = "limit"  # by a resource policy
+    VIEW_AS = "view_as"  # look at the portal as that person, read-only (accounts.viewing)
 
 
 class Relation(StrEnum):
@@ -66,7 +67,9 @@ ON_PROJECTS: ActionTable = {
     Relation.PROJECT_ADMIN: _LOOK_INTO_PROJECT | {Action.MANAGE_MEMBERS},
     Relation.BELONGS: _LOOK,
 }
-_WHOLE_PERSON = frozenset({Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE, Action.LIMIT})
+_WHOLE_PERSON = frozenset(
+    {Action.VIEW, Action.CREATE, Action.EDIT, Action.CLOSE, Action.PURGE, Action.LIMIT, Action.VIEW_AS}
+)
 ON_PEOPLE: ActionTable = {
     Relation.SUPERADMIN: _WHOLE_PERSON | {Action.MOVE},
     Relation.MONITOR: _LOOK,
@@ -83,7 +86,9 @@ ON_POLICIES: ActionTable = {
     Relation.DOMAIN_MONITOR: _LOOK,
     Relation.BELONGS: NOTHING,
 }
-NOT_ON_ONESELF: Actions = frozenset({Action.CLOSE, Action.PURGE, Action.MOVE})
+NOT_ON_ONESELF: Actions = frozenset({Action.CLOSE, Action.PURGE, Action.MOVE, Action.VIEW_AS})
+# Nobody looks as somebody who sees more than a domain: superadmins and monitors, nor as who only looks themselves.
+NOT_LOOKED_AS = (Role.SUPERADMIN, *MONITORS)
 
 # Which roles each role gives: none that reaches or sees further than itself.
 GIVES: Mapping[Role, tuple[Role, ...]] = {
@@ -146,7 +151,9 @@ def on_person(
     if is_oneself:
         is_above_limits = standing.role is Role.SUPERADMIN
         return allowed - NOT_ON_ONESELF - (NOTHING if is_above_limits else frozenset({Action.LIMIT}))
-    return allowed if role in roles_to_give(standing) else allowed & {Action.VIEW}
+    if role not in roles_to_give(standing):
+        return allowed & {Action.VIEW}
+    return allowed - {Action.VIEW_AS} if role in NOT_LOOKED_AS else allowed
 
 
 def on_policy(standing: Standing, domain_id: int | None) -> Actions:

@@ -7,7 +7,8 @@ KEY = "chosen_project"
 
 def chosen_project(request: HttpRequest) -> str:
     """Its name, or "" for all; whether the person is still in it is for whoever uses it to check. No query."""
-    return str(request.session.get(KEY, ""))
+    is_viewing = getattr(request, "viewing", None) is not None  # what is kept with the login is the viewer's
+    return "" if is_viewing else str(request.session.get(KEY, ""))
 
 
 def chosen_projects(request: HttpRequest) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from accounts.demands import demands_on
 from accounts.keypair_selectors import usable_keypair
 from accounts.models import BrowserLogin, KeyPair, Membership, User
 from accounts.selectors import user_of
+from accounts.viewing import viewing_in, why_over
 from common import audit, clock
 from common.actors import Actor
 from common.devices import device_of
@@ -89,27 +90,41 @@ def live_logins(logins: Collection[Login]) -> dict[Login, User]:
     for second factors.
 
     Signing out, a changed password, a deleted or expired token, a closed account or domain all end one; so does what is
-    demanded of the person before anything else (`accounts.demands`).
+    demanded of the person before anything else (`accounts.demands`). A browser in which somebody looks as the person
+    (`accounts.viewing`) is a login of the person, too, and ends with what ends that.
     """
     users = User.objects.select_related("domain").in_bulk({login.user_id for login in logins})
-    sessions = _session_users({login.session_key for login in logins if login.session_key})
+    sessions = _sessions({login.session_key for login in logins if login.session_key})
     keypairs = _usable_keypairs({login.keypair_id for login in logins if login.keypair_id})
     live = {}
     for login in logins:
         user = users.get(login.user_id)
-        if user is None or not user.is_active or not user.domain.is_active:
+        if user is None or not _is_open(user):
             continue
-        user_id, auth_hash = sessions.get(login.session_key, (None, ""))
-        has_session = user_id == user.pk and constant_time_compare(auth_hash, user.get_session_auth_hash())
         keypair = keypairs.get(login.keypair_id or 0)
-        if has_session or (keypair is not None and _still_opens(login, keypair)):
-            live[login] = user
-    demands = demands_on({_caller(login, user) for login, user in live.items()})
-    return {login: user for login, user in live.items() if _caller(login, user) not in demands}
+        is_program = keypair is not None and _still_opens(login, keypair)
+        caller = user if is_program else _signed_in_there(login, sessions.get(login.session_key))
+        if caller is not None:
+            live[login] = (user, (caller, login.ip, login.keypair_id is not None))
+    demands = demands_on({caller for _user, caller in live.values()})
+    return {login: user for login, (user, caller) in live.items() if caller not in demands}
 
 
-def _caller(login: Login, user: User) -> tuple[User, str, bool]:
-    return user, login.ip, login.keypair_id is not None
+def _is_open(user: User) -> bool:
+    return bool(user.is_active and user.domain.is_active)
+
+
+def _signed_in_there(login: Login, row: BrowserLogin | None) -> User | None:
+    """Who is signed in in that browser, if that lets this login in: the person, or who looks as the person."""
+    user = row.user if row is not None else None
+    if row is None or user is None or not _is_open(user):
+        return None
+    auth_hash = row.get_decoded().get(HASH_SESSION_KEY, "")
+    if not constant_time_compare(auth_hash, user.get_session_auth_hash()):
+        return None
+    found = viewing_in(row)
+    is_seen = found is not None and found.person_id == login.user_id and not why_over(found, user)
+    return user if user.pk == login.user_id or is_seen else None
 
 
 def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]) -> set[tuple[int, int]]:
@@ -158,10 +173,10 @@ def end_logins(user_id: int, *, but: str = "") -> int:
     return BrowserLogin.objects.filter(user_id=user_id).exclude(session_key=but).delete()[0]
 
 
-def _session_users(keys: Collection[str]) -> dict[str, tuple[int | None, str]]:
-    """{session key: (user id, hash of the password at sign-in)} of sessions that have not ended."""
-    rows = BrowserLogin.objects.filter(session_key__in=keys, expire_date__gt=clock.now())
-    return {row.session_key: (row.user_id, row.get_decoded().get(HASH_SESSION_KEY, "")) for row in rows}
+def _sessions(keys: Collection[str]) -> dict[str, BrowserLogin]:
+    """By their keys those that have not ended, with who is signed in and whom they look as."""
+    rows = BrowserLogin.objects.select_related("user__domain", "viewing__person__domain")
+    return {row.pk: row for row in rows.filter(session_key__in=keys, expire_date__gt=clock.now())}
 
 
 def _usable_keypairs(ids: Collection[int]) -> dict[int, KeyPair]:

@@ -1,12 +1,12 @@
 """Domain → project → user, and the credentials of users."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import PermissionsMixin
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.sessions.backends.base import SessionBase
-from django.contrib.sessions.base_session import AbstractBaseSession
+from django.contrib.sessions.base_session import AbstractBaseSession, BaseSessionManager
 from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
@@ -277,6 +277,13 @@ class ListColumns(models.Model):
         return f"columns of {self.table} for {self.user_id}"
 
 
+class BrowserLoginManager(BaseSessionManager):
+    """With whom each is looked at the portal as, so that no request asks a second time."""
+
+    def get_queryset(self) -> Any:
+        return super().get_queryset().select_related("viewing__person__domain")
+
+
 class BrowserLogin(AbstractBaseSession):
     """A browser's session of Django, and whose login it is: `accounts.browser_sessions` writes it. Of nobody until somebody
     signs in; deleting it signs that browser out."""
@@ -286,6 +293,7 @@ class BrowserLogin(AbstractBaseSession):
     user_agent = models.CharField(max_length=200, blank=True)
     signed_in_at = models.DateTimeField(null=True)
     seen_at = models.DateTimeField(null=True)
+    objects: ClassVar[BrowserLoginManager] = BrowserLoginManager()
 
     @classmethod
     def get_session_store_class(cls) -> type[SessionBase]:
@@ -300,6 +308,26 @@ class BrowserLogin(AbstractBaseSession):
     def public_id(self) -> str:
         """Names it to people and programs; whoever has the key itself is signed in."""
         return hash_secret(self.session_key)[:16]
+
+
+class Viewing(models.Model):
+    """In this browser the portal is shown as `person` sees it, read-only and for a while (`accounts.viewing`); whoever is
+    signed in there looks. Ends with the login."""
+
+    login = models.OneToOneField(BrowserLogin, on_delete=models.CASCADE, related_name="viewing")
+    person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    reason = models.CharField(max_length=200)
+    began_at = models.DateTimeField(default=clock.now)
+    ends_at = models.DateTimeField()
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(condition=models.Q(ends_at__gt=models.F("began_at")), name="viewing_ends"),
+            models.CheckConstraint(condition=~models.Q(reason=""), name="viewing_has_a_reason"),
+        )
+
+    def __str__(self) -> str:
+        return f"viewing as {self.person_id}"
 
 
 class SignInLink(models.Model):

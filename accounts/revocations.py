@@ -5,11 +5,11 @@ from typing import Any
 from django.db.models import Model
 from django.db.models.signals import post_delete, post_save
 
-from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User
+from accounts.models import BrowserLogin, Domain, KeyPair, Membership, Project, User, Viewing
 from common.revocations import ring_on_commit
 
 WRITTEN = (User, Domain, Project, Membership, KeyPair)
-DELETED = (*WRITTEN, BrowserLogin)
+DELETED = (*WRITTEN, BrowserLogin, Viewing)
 # Written at each sign-in; takes nothing from anybody.
 HARMLESS = frozenset({"last_login"})
 

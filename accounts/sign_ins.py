@@ -14,6 +14,7 @@ from accounts.browser_sessions import SIGNED_IN
 from accounts.logins import end_logins
 from accounts.models import SignInLink, User
 from accounts.roles import Role
+from accounts.viewing import VIEW_AS
 from common import audit, clock
 from common.actors import Actor, ActorKind
 from common.api import actor_of
@@ -38,21 +39,25 @@ def connect() -> None:
 
 
 def into_account_of(actor: Actor) -> Q:
-    """Sign-ins into the actor's account and attempts at it."""
-    return Q(action=SIGN_IN, target_type=User._meta.label_lower, target_id=str(actor.user_id or 0))
+    """Sign-ins into the actor's account and attempts at it, and who looked at the portal as the actor."""
+    return Q(
+        action__in=(SIGN_IN, VIEW_AS), target_type=User._meta.label_lower, target_id=str(actor.user_id or 0)
+    )
 
 
 def last_sign_ins(actor: Actor) -> list[dict[str, Any]]:
     """The last SHOWN into the actor's account and attempts at it, newest first, as the profile shows them:
-    [{"at", "count", "ip", "device", "outcome"}]. One query."""
+    [{"at", "count", "ip", "device", "outcome", "viewer"}]; of somebody who looked at the portal as the actor (`viewer`) not from
+    where. One query."""
     entries = AuditEntry.objects.filter(into_account_of(actor))[:SHOWN]
     return [
         {
             "at": entry.recorded_at,
             "count": entry.count,
-            "ip": entry.ip,
+            "ip": entry.ip if entry.action == SIGN_IN else "",
             "device": device_of(entry.user_agent) or _("unknown device"),
             "outcome": entry.outcome,
+            "viewer": entry.actor_label if entry.action == VIEW_AS else "",
         }
         for entry in entries
     ]

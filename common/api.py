@@ -181,7 +181,14 @@ def actor_of(request: Any) -> Actor:
         is_monitor=user.is_monitor,
         is_domain_monitor=user.is_domain_monitor,
         keypair_id=keypair.pk if keypair is not None else None,
+        **_viewer_of(django_request, is_program=keypair is not None),
     )
+
+
+def _viewer_of(request: HttpRequest, *, is_program: bool) -> dict[str, Any]:
+    """Who really acts, where somebody looks at the portal as `request.user` (accounts.web.viewing)."""
+    viewer = getattr(request, "viewer", None)
+    return {} if viewer is None or is_program else {"behind_id": viewer.pk, "behind_label": viewer.email}
 
 
 def _way_of(request: HttpRequest, user_agent: str, *, is_program: bool) -> Via:

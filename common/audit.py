@@ -9,9 +9,11 @@ from typing import Any
 
 from django.db import connection, models, transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from common import clock
 from common.actors import SYSTEM, Actor, Via
+from common.errors import PermissionDenied
 from common.models import AuditEntry
 
 Outcome = AuditEntry.Outcome
@@ -39,8 +41,24 @@ def record(
     """Add one line: `actor` did `action` (app.verb_noun) to `target`.
 
     `changes` are {field: [before, after]} (`changed` makes them), or {field: value} of what was asked for. Of fields that
-    sound like secrets only that they changed is kept.
+    sound like secrets only that they changed is kept. Raises PermissionDenied, which undoes the change, where somebody only
+    looks at the portal as `actor`.
     """
+    if actor.behind_id is not None:
+        raise only_looking()
+    record_viewing(actor=actor, action=action, target=target, outcome=outcome, changes=changes, reason=reason)
+
+
+def record_viewing(
+    *,
+    actor: Actor,
+    action: str,
+    target: models.Model | None = None,
+    outcome: str = Outcome.DONE,
+    changes: Mapping[str, Any] | None = None,
+    reason: str = "",
+) -> None:
+    """The same also of somebody who looks at the portal as `actor`: for the beginning and the end of that alone."""
     entry = _entry(actor, action, outcome, changes or {}, reason)
     if target is not None:
         entry.target_type = target._meta.label_lower
@@ -48,6 +66,15 @@ def record(
         entry.target_label = _cut(str(target), 254)
         entry.domain_id = getattr(target, "domain_id", None) or entry.domain_id
     entry.save(force_insert=True)
+
+
+def only_looking() -> PermissionDenied:
+    """Why nothing is done for somebody who looks at the portal as another."""
+    return PermissionDenied(
+        _("You look at Berth as somebody else, and nothing can be changed meanwhile. Nothing was done."),
+        hint=_("Stop viewing first, then do it as yourself."),
+        code="only_looking",
+    )
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -125,4 +125,5 @@ def _with_menu(request: HttpRequest, template: str, context: dict[str, Any], err
 
 
 def _helpers(request: HttpRequest, error: BerthError) -> Sequence[Mapping[str, object]]:
-    return _helpers_of[0](request) if _helpers_of and error.http_status == 403 else ()
+    is_told = error.http_status == 403 and getattr(request, "viewing", None) is None
+    return _helpers_of[0](request) if _helpers_of and is_told else ()

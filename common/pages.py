@@ -1,13 +1,15 @@
 """What pages share: a page and the fragment that refreshes it are one view."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from django.http import HttpRequest, HttpResponse
 from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render, resolve_url
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
+
+View = TypeVar("View", bound=Callable[..., Any])
 
 _gzip = GZipMiddleware(lambda request: HttpResponse())
 
@@ -26,6 +28,13 @@ def render_page_or_fragment(
 def is_fragment(request: HttpRequest) -> bool:
     """Whether htmx asks for a part of the page. A boosted link wants the whole."""
     return bool(request.htmx and not request.htmx.boosted)  # type: ignore[attr-defined]
+
+
+def private(view: View) -> View:
+    """What this view shows is for the person alone: not for whoever looks at the portal as them. Views of REST have
+    `is_private`."""
+    view.is_private = True  # type: ignore[attr-defined]
+    return view
 
 
 def own_address(request: HttpRequest, address: str) -> str:

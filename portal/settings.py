@@ -94,6 +94,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "accounts.web.viewing.ViewingMiddleware",
     "accounts.web.gate.GateMiddleware",
     "common.middleware.ErrorPageMiddleware",
 ]
@@ -187,6 +188,9 @@ BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
 BERTH_OIDC_PROVIDERS = read_oidc_providers(os.environ)
 BERTH_DIRECTORY = read_directory(os.environ)
 SOCIALACCOUNT_REQUESTS_TIMEOUT = 5
+
+# So long an administrator may look at the portal as somebody else; 0: nobody may.
+BERTH_VIEW_AS_MINUTES = env.int("BERTH_VIEW_AS_MINUTES", 30)
 
 # Access log: lines older than so many days are forgotten; 0: none.
 BERTH_AUDIT_DAYS = env.int("BERTH_AUDIT_DAYS", 365)

@@ -47,6 +47,8 @@ class GateMiddleware:
         if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
             return None
         _note_use(request)
+        if request.viewing is not None:  # type: ignore[attr-defined]
+            return None  # of who looks nothing is demanded, or they would not look any more
         ip = actor_of(request).ip
         demand = demand_on(request.user, ip=ip)
         if demand is None:

@@ -21,11 +21,12 @@ from accounts.providers import OidcProvider
 from accounts.sign_ins import record_refused_sign_in
 from common.api import actor_of
 from common.errors import NotFound, PermissionDenied, TooManyRequests
-from common.pages import own_address
+from common.pages import own_address, private
 
 log = structlog.get_logger(__name__)
 
 
+@private
 @never_cache
 @require_http_methods(["GET", "HEAD"])
 def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
@@ -43,6 +44,7 @@ def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
         raise refusal_of(fault, its) from fault
 
 
+@private
 @never_cache
 @require_http_methods(["GET", "HEAD"])
 def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:

@@ -23,6 +23,7 @@ from accounts.selectors import (
     standing_of,
     visible_domains,
 )
+from accounts.viewing import viewing_lasts
 from accounts.web.admin_forms import ClosingForm, PersonForm
 from accounts.web.doors import administrator
 from accounts.web.keys import token_row
@@ -147,6 +148,7 @@ def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int =
         "policy_card": policy_card(actor_of(request), person, may_limit=Action.LIMIT in allowed),
         "has_second_factor": bool(with_second_factor([person.pk])) if Action.EDIT in allowed else False,
         "is_oneself": person.pk == actor.user_id,
+        "can_view_as": Action.VIEW_AS in allowed and person.is_active and bool(viewing_lasts()),
         "can_close": Action.CLOSE in allowed and person.is_active,
         "can_reopen": Action.CLOSE in allowed and not person.is_active,
         "can_purge": Action.PURGE in allowed and not person.is_active,

@@ -16,8 +16,10 @@ from accounts.demands import is_asked_for_second_factor
 from accounts.models import BrowserLogin
 from common.api import actor_of
 from common.devices import device_of
+from common.pages import private
 
 
+@private
 @login_required
 @require_http_methods(["GET", "HEAD"])
 def security(request: HttpRequest) -> HttpResponse:

@@ -19,6 +19,7 @@ from accounts.web import (
     projects,
     security,
     ssh_keys,
+    viewing,
     views,
 )
 
@@ -55,6 +56,8 @@ urlpatterns = [
         name="invitation-revoke",
     ),
     path("people/<int:user_id>/", person.person_page, name="person"),
+    path("people/<int:user_id>/view-as/", viewing.view_as, name="person-view-as"),
+    path("viewing/stop/", viewing.stop_viewing, name="stop-viewing"),
     path("people/<int:user_id>/sign-in/", person_security.change_sign_in, name="person-sign-in"),
     path(
         "people/<int:user_id>/second-factor/reset/",

@@ -167,6 +167,12 @@ def left(instant: datetime | None) -> SafeString | str:
 
 
 @register.filter
+def seconds_until(instant: datetime) -> int:
+    """Whole seconds after which it is past."""
+    return max(0, int((instant - clock.now()).total_seconds()) + 1)
+
+
+@register.filter
 def elapsed(instant: datetime | None) -> SafeString | str:
     """Time since `instant`, counting in the page: "4 min 10 s"."""
     return _time(instant, "data-elapsed", lambda past_s: duration_words(max(0.0, past_s)))

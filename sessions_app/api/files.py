@@ -62,6 +62,7 @@ class SessionArchiveOut(serializers.Serializer[Any]):
 
 
 class SessionDirectoryView(APIView):
+    is_private = True
     token_scopes = FOR_SESSIONS
 
     @extend_schema(
@@ -80,6 +81,7 @@ class SessionDirectoryView(APIView):
 
 
 class SessionPathView(APIView):
+    is_private = True
     token_scopes = FOR_SESSIONS
 
     @extend_schema(
@@ -94,6 +96,7 @@ class SessionPathView(APIView):
 
 
 class SessionFileView(APIView):
+    is_private = True
     token_scopes = FOR_SESSIONS
     content_negotiation_class = AnyAccept
     http_method_names = ("get", "put", "options")
@@ -127,6 +130,7 @@ class SessionFileView(APIView):
 
 
 class SessionArchiveView(APIView):
+    is_private = True
     token_scopes = FOR_SESSIONS
     content_negotiation_class = AnyAccept
     http_method_names = ("get", "put", "options")

@@ -94,6 +94,7 @@ class SessionDetailView(APIView):
 class SessionLogView(APIView):
     """The output of one container."""
 
+    is_private = True
     token_scopes = FOR_SESSIONS
     renderer_classes = (PlainTextRenderer,)
 

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs
 from uuid import UUID
 
 from accounts.models import KeyPair, User
+from accounts.viewing import seen_as, viewed_in
 from common import audit
 from common.actors import Actor, ActorKind, Via
 from common.errors import BerthError
@@ -35,6 +36,23 @@ def enter_session(
         raise
     audit.record(actor=actor, action=action, target=session, changes={"container": kernel.name})
     return session, kernel
+
+
+def demand_own_eyes(scope: Scope, user: User, login_key: str) -> None:
+    """Raises PermissionDenied in a browser in which somebody looks at the portal as another: its terminals are nobody's."""
+    person = viewed_in(login_key)
+    if person is None:
+        return
+    refusal = audit.only_looking()
+    actor = seen_as(actor_at(scope, user, None), person)
+    session_id = str(scope["url_route"]["kwargs"]["session_id"])
+    record_refused(
+        actor=actor,
+        asked=str(scope["path"]),
+        refusal=refusal,
+        target=(ComputeSession._meta.label_lower, session_id),
+    )
+    raise refusal
 
 
 def actor_at(scope: Scope, user: User, keypair: KeyPair | None) -> Actor:

@@ -16,7 +16,7 @@ from agents.runtime.base_async import Channel, ProcessSpec
 from common.errors import BerthError, NotAuthenticated
 from common.proxy.asgi import Receive, Scope, Send
 from sessions_app.gateway.access import in_database
-from sessions_app.gateway.entries import OPEN_TERMINAL, address_of, enter_session
+from sessions_app.gateway.entries import OPEN_TERMINAL, address_of, demand_own_eyes, enter_session
 from sessions_app.gateway.fetch_rules import allows_websocket, header
 from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
@@ -51,6 +51,7 @@ class TerminalSocket(ProcessSocket):
         user = live_logins([login]).get(login)
         if user is None:
             raise NotAuthenticated(_("You are signed out. Sign in again and reload this page."))
+        demand_own_eyes(self.scope, user, key)
         session, kernel = enter_session(self.scope, user, action=OPEN_TERMINAL)
         presence = Presence(login, session.pk, Action.OPEN_TERMINAL.value)
         return Order(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())

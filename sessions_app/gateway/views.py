@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 
 from common.api import actor_of
 from common.errors import InvalidInput, NotFound, PermissionDenied
+from common.pages import private
 from sessions_app.gateway import doors
 from sessions_app.gateway.logins import issue_app_ticket
 from sessions_app.gateway.sign_in import CALLBACK_PATH
@@ -35,6 +36,7 @@ class SeeOther(HttpResponseRedirect):
     status_code = 303
 
 
+@private
 @never_cache
 @require_GET
 @login_required
@@ -56,6 +58,7 @@ def open_app(request: HttpRequest, session_id: UUID, app: str) -> HttpResponse:
     return _send_to(request, f"http://{name}:{doors.lend_port(session, app).number}/", is_port=True)
 
 
+@private
 @never_cache
 @require_GET
 @login_required

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET, require_POST
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import Conflict
-from common.pages import render_page_or_fragment
+from common.pages import private, render_page_or_fragment
 from common.toasts import offer_undo
 from sessions_app import presenters, presenters_detail
 from sessions_app.links import apps_of
@@ -83,6 +83,7 @@ def _of_log(request: HttpRequest, session: ComputeSession) -> dict[str, Any]:
     }
 
 
+@private
 @require_GET
 @login_required
 def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
@@ -92,6 +93,7 @@ def session_terminal(request: HttpRequest, session_id: UUID) -> HttpResponse:
     return render(request, "sessions_app/terminal.html", {"session": session, "terminal_url": terminal_url})
 
 
+@private
 @require_GET
 @login_required
 def session_log(request: HttpRequest, session_id: UUID) -> HttpResponse:

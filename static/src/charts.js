@@ -3,6 +3,7 @@
 import uPlot from "uplot";
 import { attach } from "./features.js";
 import { aligned, amount, CHARTS, chosenRows, share } from "./chart_data.js";
+import { fromThisPage } from "./requests.js";
 import { format, gettext } from "./words.js";
 
 const ASK_EVERY_MS = 10_000;
@@ -30,7 +31,7 @@ class Charts {
     if (document.hidden) return;
     try {
       const url = `${this.frame.dataset.chartsUrl}?window=${encodeURIComponent(this.frame.dataset.window)}`;
-      const answer = await fetch(url, { signal: this.leaving.signal, headers: { Accept: "application/json" } });
+      const answer = await fetch(url, { signal: this.leaving.signal, headers: fromThisPage({ Accept: "application/json" }) });
       const told = await answer.json();
       if (answer.ok) this.show(told);
       else this.say(told.message);

@@ -1,6 +1,6 @@
 // htmx under a strict Content-Security-Policy, with the CSRF token, and with errors said in words.
 import htmx from "htmx.org";
-import { csrfToken, isSignInPage } from "./requests.js";
+import { csrfToken, fromThisPage, isSignInPage } from "./requests.js";
 import { say } from "./say.js";
 import { format, gettext } from "./words.js";
 
@@ -24,6 +24,7 @@ Object.assign(htmx.config, {
 export function startHtmx() {
   const body = document.body;
   body.addEventListener("htmx:configRequest", ({ detail }) => {
+    Object.assign(detail.headers, fromThisPage({}));
     if (detail.verb !== "get") detail.headers["X-CSRFToken"] = csrfToken();
   });
   body.addEventListener("htmx:beforeRequest", (event) => {

@@ -3,7 +3,7 @@
 import { attach } from "./features.js";
 import { LogSearch, highlight } from "./log_search.js";
 import { LogText } from "./log_text.js";
-import { backOff } from "./requests.js";
+import { backOff, fromThisPage } from "./requests.js";
 import { format, gettext } from "./words.js";
 
 const MAX_LINES = 10_000;
@@ -58,7 +58,7 @@ class LiveLog {
     this.hasEnded = false;
     this.show("waiting", gettext("Connecting…"));
     try {
-      const response = await fetch(this.frame.dataset.logUrl, { signal: reading.signal, headers: { Accept: "text/plain" } });
+      const response = await fetch(this.frame.dataset.logUrl, { signal: reading.signal, headers: fromThisPage({ Accept: "text/plain" }) });
       if (response.ok) await this.pour(response, reading);
       else this.ended(await refusalOf(response));
     } catch (error) {

@@ -1,6 +1,6 @@
 // The command palette: Ctrl-K or ⌘K opens it, the arrows choose, Enter goes there (with Ctrl or ⌘ in a new tab), Escape
 // closes it. The server says what fits (templates/includes/palette_options.html).
-import { csrfToken } from "./requests.js";
+import { csrfToken, fromThisPage } from "./requests.js";
 import { format, gettext, ngettext } from "./words.js";
 
 const ASK_AFTER_MS = 90;
@@ -61,8 +61,8 @@ class Palette {
     const { signal } = this.asking;
     const url = `${this.dialog.dataset.searchUrl}?q=${encodeURIComponent(this.input.value)}`;
     try {
-      const answer = await fetch(url, { headers: { "HX-Request": "true" }, signal });
-      if (answer.redirected) return location.reload();
+      const answer = await fetch(url, { headers: fromThisPage({ "HX-Request": "true" }), signal });
+      if (answer.redirected || answer.headers.has("HX-Refresh")) return location.reload();
       this.list.innerHTML = await answer.text();
       this.chosen = -1;
       this.choose(0);

@@ -4,6 +4,12 @@ export function csrfToken() {
   return document.querySelector('meta[name="csrf-token"]')?.content ?? "";
 }
 
+/** `headers`, and whose portal this page shows: the server refuses to mix it with another's. */
+export function fromThisPage(headers) {
+  const { viewing } = document.body.dataset;
+  return viewing === undefined ? headers : { ...headers, "X-Berth-Viewing": viewing };
+}
+
 /** Whether an answer came from the sign-in page, because the person's login has ended meanwhile. */
 export function isSignInPage(url) {
   const signIn = document.body.dataset.signInUrl;

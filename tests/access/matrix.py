@@ -110,6 +110,9 @@ GET    person                              in         404        404        404 
 POST   person                              in         404        404        404        404        403        302        302        403        403  person-change
 GET    close-person                        in         404        404        404        404        403        200        200        403        403
 POST   close-person                        in         404        404        404        404        403        302        302        403        403  closing
+GET    person-view-as                      in         404        404        404        404        403        302        302        403        403
+POST   person-view-as                      in         404        404        404        404        403        302        302        403        403  reason
+POST   stop-viewing                        in         302        302        302        302        302        302        302        302        302
 POST   person-sign-in                      in         404        404        404        404        403        302        302        403        403
 POST   person-second-factor-reset          in         404        404        404        404        403        302        302        403        403
 POST   reopen-person                       in         404        404        404        404        403        302        302        403        403
@@ -370,6 +373,14 @@ ADMIN_MODELS = {
     "common_auditentry": set(),
     "portal_announcement": {"add", "change", "delete"},
 }
+# What somebody who looks at the portal as the owner (accounts.viewing) does not see, beside all of allauth and Django
+# admin: what is in files, logs and sessions, and how the owner signs in. Else they see what the owner sees.
+PRIVATE = frozenset({
+    "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
+    "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-session-logs",
+    "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
+})  # fmt: skip
+WAYS_OUT = frozenset({"account_logout", "stop-viewing"})
 OPEN_TO_EVERYBODY = frozenset({"api-health"})
 ADMIN_KINDS = ("changelist", "add", "history", "delete", "change")
 

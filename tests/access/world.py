@@ -155,6 +155,7 @@ class World:
             "sign-up": {"sign_up": "invitation"},
             "people-file": {"file": SimpleUploadedFile("people.csv", PEOPLE_FILE)},
             "people-text": {"content": PEOPLE_FILE.decode()},
+            "reason": {"reason": "A question"},
             "people": {"person": [str(self.place.owner.pk)]},
             "closing": {"folders": "keep", "confirm": self.place.owner.email},
             "budget": {

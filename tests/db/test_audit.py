@@ -11,6 +11,7 @@ from pytest_django import Settings
 from accounts.models import User
 from common import audit, clock
 from common.actors import SYSTEM, Actor, ActorKind
+from common.errors import PermissionDenied
 from common.models import AuditEntry
 from common.tasks import purge_audit
 from tests.conftest import People
@@ -191,11 +192,13 @@ def test_who_looks_as_somebody_else_stays_who_they_are(people: People) -> None:
         kind=ActorKind.USER, user_id=people.member.pk, label=people.member.email,
         behind_id=people.superadmin.pk, behind_label=people.superadmin.email,
     )  # fmt: skip
-    audit.record(actor=actor, action="accounts.sign_in")
+    audit.record_refusal(actor=actor, action="requests.refuse", reason="only_looking")
 
     entry = AuditEntry.objects.get()
     assert (entry.actor_id, entry.acted_as_id) == (people.superadmin.pk, people.member.pk)
     assert (entry.actor_label, entry.acted_as_label) == (people.superadmin.email, people.member.email)
+    with pytest.raises(PermissionDenied):  # in the transaction of the change, which it undoes
+        audit.record(actor=actor, action="accounts.update_user", target=people.member)
 
 
 def test_lines_concern_the_domain_of_their_object(people: People) -> None:

@@ -122,6 +122,7 @@ class AnyAccept(BaseContentNegotiation):
 
 
 class RootDirectoryView(APIView):
+    is_private = True
     token_scopes = FOR_FOLDERS
     content_negotiation_class = AnyAccept
 
@@ -134,6 +135,7 @@ class RootDirectoryView(APIView):
 
 
 class FileView(APIView):
+    is_private = True
     token_scopes = FOR_FOLDERS
     content_negotiation_class = AnyAccept
 

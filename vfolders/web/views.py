@@ -18,7 +18,7 @@ from accounts.selectors import usable_projects
 from common.api import actor_of
 from common.errors import BerthError, InvalidInput
 from common.idempotency import once_a_form
-from common.pages import render_page_or_fragment
+from common.pages import private, render_page_or_fragment
 from vfolders import files, services
 from vfolders.downloads import download
 from vfolders.models import VFolder
@@ -56,6 +56,7 @@ def data(request: HttpRequest) -> HttpResponse:
     return redirect("folder", folder.pk)
 
 
+@private
 @login_required
 @require_safe
 def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
@@ -85,6 +86,7 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     return render_page_or_fragment(request, "vfolders/folder.html", "vfolders/_entries.html", context)
 
 
+@private
 @login_required
 @require_safe
 def download_file(request: HttpRequest, folder_id: UUID) -> HttpResponseBase:
@@ -125,6 +127,7 @@ def make_directory(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     return redirect(page_url("folder", folder_id, directory))
 
 
+@private
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete_entry(request: HttpRequest, folder_id: UUID) -> HttpResponse:
