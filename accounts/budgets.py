@@ -1,13 +1,24 @@
 """Budgets, prices, and the ledger of what was held day by day (ADR 0027)."""
 
+from datetime import date
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
+from accounts.quota import Level
 from accounts.spending import Period, Unit
 from common import clock
+
+if TYPE_CHECKING:
+    from accounts.models import Project, User
+
+
+def holds_on(day: date) -> Q:
+    """For budgets: their period is on `day`. Terms alone begin and end."""
+    return ~Q(period=Period.TERM.value) | Q(starts_on__lte=day, ends_on__gte=day)
 
 
 class Price(models.Model):
@@ -73,11 +84,28 @@ class Budget(models.Model):
         return f"{self.amount} {self.unit} a {self.period}"
 
     @property
-    def domain_id(self) -> int:
-        """As all that belongs to a domain has it: for the access log."""
+    def owner(self) -> "Project | User":
         owner = self.project or self.user
         assert owner is not None
-        return owner.domain_id
+        return owner
+
+    @property
+    def owner_key(self) -> tuple[Level, int]:
+        """Without reading the owner."""
+        if self.project_id is not None:
+            return Level.PROJECT, self.project_id
+        assert self.user_id is not None
+        return Level.USER, self.user_id
+
+    @property
+    def owner_name(self) -> str:
+        """Name of the project, or e-mail of the person."""
+        return self.project.name if self.project else str(self.user)
+
+    @property
+    def domain_id(self) -> int:
+        """As all that belongs to a domain has it: for the access log."""
+        return self.owner.domain_id
 
 
 class DaySlots(models.Model):

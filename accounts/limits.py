@@ -110,7 +110,10 @@ def limit_exceeded(states: Collection[LimitState], budgets: Sequence[str] = ()) 
         if field := FIELDS.get(kind_of(state.limit)):
             fields.setdefault(field, []).append(state.refusal)
     hints = dict.fromkeys(HINTS[kind] for state in states if (kind := kind_of(state.limit)) in HINTS)
-    usual = _("Ask for less, or ask an administrator for a higher limit.")
+    if budgets and not states:
+        usual = _("Wait until the period ends, or ask an administrator for a larger budget.")
+    else:
+        usual = _("Ask for less, or ask an administrator for a higher limit.")
     return LimitExceeded(
         paragraph((*(state.refusal for state in states), *budgets)),
         hint=paragraph(_(hint) for hint in hints) or usual,

@@ -5,6 +5,7 @@ What is held is amount × time in `SlotMicroseconds`: base units of a slot (comm
 price for a slot, the newest that holds then; a slot without one costs nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -66,13 +67,12 @@ class Price:
 
 def bounds(
     period: Period, day: date, starts_on: date | None = None, ends_on: date | None = None
-) -> tuple[date, date] | None:
-    """The period that `day` is in: its first day, and the first that is not in it any more. None: in none."""
-    if period is Period.TERM:
-        if starts_on is None or ends_on is None or not starts_on <= day <= ends_on:
-            return None
+) -> tuple[date, date]:
+    """The period that `day` is in: its first day, and the first that is not in it any more. A term has its own, whichever day
+    it is."""
+    if starts_on is not None and ends_on is not None:
         return starts_on, min(ends_on, date.max - timedelta(days=1)) + timedelta(days=1)
-    months = 1 if period is Period.MONTH else 3
+    months = 3 if period is Period.QUARTER else 1
     first = day.replace(month=(day.month - 1) // months * months + 1, day=1)
     years, month = divmod(first.month - 1 + months, 12)
     return first, date(first.year + years, month + 1, 1)
@@ -100,12 +100,15 @@ def cost(uses: Iterable[DayUse], prices: Sequence[Price]) -> Fraction:
     by_slot: dict[str, list[Price]] = {}
     for price in sorted(prices, key=lambda each: each.since):
         by_slot.setdefault(price.slot, []).append(price)
-    return sum((_hours(use) * _price_on(by_slot.get(use.slot, ()), use.day) for use in uses), Fraction())
+    held: Counter[tuple[str, Decimal]] = Counter()  # whole numbers are quicker to add than fractions
+    for use in uses:
+        held[use.slot, _price_on(by_slot.get(use.slot, ()), use.day)] += use.held
+    return sum((_hours(slot, amount) * Fraction(price) for (slot, price), amount in held.items()), Fraction())
 
 
 def device_hours(uses: Iterable[DayUse]) -> Fraction:
     """Hours of whole devices."""
-    return sum((_hours(use) for use in uses if use.slot not in (CPU, MEM)), Fraction())
+    return Fraction(sum(use.held for use in uses if use.slot not in (CPU, MEM)), HOUR * MILLI)
 
 
 def spent(unit: Unit, uses: Iterable[DayUse], prices: Sequence[Price]) -> Fraction:
@@ -118,19 +121,19 @@ def rounded(amount: Fraction) -> Decimal:
     return exact.quantize(CENT, ROUND_HALF_UP)
 
 
-def _hours(use: DayUse) -> Fraction:
+def _hours(slot: str, held: SlotMicroseconds) -> Fraction:
     """Hours of one core, GiB or device."""
-    return Fraction(use.held, HOUR * (GIB if use.slot == MEM else MILLI))
+    return Fraction(held, HOUR * (GIB if slot == MEM else MILLI))
 
 
-def _price_on(prices: Sequence[Price], day: date) -> Fraction:
+def _price_on(prices: Sequence[Price], day: date) -> Decimal:
     """Of prices that are sorted by their first day."""
-    return next((Fraction(price.per_hour) for price in reversed(prices) if price.since <= day), Fraction())
+    return next((price.per_hour for price in reversed(prices) if price.since <= day), Decimal())
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    """A budget in its present period."""
+    """A budget in its present period; a term in its own, which may be over or yet to come."""
 
     id: int
     level: Level  # project or user
@@ -141,12 +144,22 @@ class BudgetState:
     spent: Fraction
     is_hard: bool
     warn_percent: int
+    period: Period
     first: date
     end: date  # the first day that is not in it
+    is_current: bool = True
 
     @property
     def left(self) -> Fraction:
         return max(Fraction(), Fraction(self.amount) - self.spent)
+
+    @property
+    def last(self) -> date:
+        return self.end - timedelta(days=1)
+
+    @property
+    def warns_at(self) -> Fraction:
+        return Fraction(self.amount) * self.warn_percent / 100
 
     @property
     def is_used_up(self) -> bool:
@@ -154,9 +167,9 @@ class BudgetState:
 
     @property
     def is_nearly_used_up(self) -> bool:
-        return self.spent * 100 >= Fraction(self.amount) * self.warn_percent
+        return self.spent >= self.warns_at
 
     @property
     def refuses(self) -> bool:
         """Nothing new begins until the period ends or the budget is raised."""
-        return self.is_hard and self.is_used_up
+        return self.is_hard and self.is_used_up and self.is_current

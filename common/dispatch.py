@@ -33,6 +33,7 @@ class TaskName(StrEnum):
     PURGE_ANSWERS = "common.purge_answers"
     PURGE_AUDIT = "common.purge_audit"
     NOTIFY_PEOPLE = "portal.notify_people"
+    NOTIFY_OF_BUDGETS = "portal.notify_of_budgets"
 
 
 QUEUE_OF = {
@@ -52,6 +53,7 @@ QUEUE_OF = {
     TaskName.PURGE_ANSWERS: "maintenance",
     TaskName.PURGE_AUDIT: "maintenance",
     TaskName.NOTIFY_PEOPLE: "maintenance",
+    TaskName.NOTIFY_OF_BUDGETS: "maintenance",
 }
 
 

@@ -53,6 +53,13 @@ _LOOKS = {
     "expired": Look("clock-off", gettext_noop("Expired"), Tone.QUIET),
     "revoked": Look("ban", gettext_noop("Revoked"), Tone.QUIET),
     "void": Look("user-off", gettext_noop("Void"), Tone.WARN),
+    # budgets and prices
+    "within": Look("circle-check", gettext_noop("Within"), Tone.GOOD),
+    "nearly_spent": Look("alert-triangle", gettext_noop("Nearly used up"), Tone.WARN),
+    "spent": Look("alert-circle", gettext_noop("Used up"), Tone.BAD),
+    "holds": Look("circle-check", gettext_noop("Holds now"), Tone.GOOD),
+    "to_come": Look("calendar", gettext_noop("To come"), Tone.BUSY),
+    "over": Look("archive", gettext_noop("Past"), Tone.QUIET),
     # tokens
     "active": Look("circle-check", gettext_noop("Active"), Tone.GOOD),
     "off": Look("player-pause", gettext_noop("Switched off"), Tone.WARN),

@@ -33,6 +33,7 @@ PERIODS_S = {
     TaskName.PURGE_ANSWERS: 3600,
     TaskName.PURGE_AUDIT: 24 * 3600,
     TaskName.NOTIFY_PEOPLE: 60,
+    TaskName.NOTIFY_OF_BUDGETS: 300,
 }
 EXPIRES_PERIODS = 2
 

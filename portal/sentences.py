@@ -25,17 +25,22 @@ class Code(StrEnum):
     NOT_STARTED = "not_started"
     ENDS_SOON = "ends_soon"
     TOKEN_ENDS_SOON = "token_ends_soon"
+    MONEY_NEARLY_SPENT = "money_nearly_spent"
+    HOURS_NEARLY_SPENT = "hours_nearly_spent"
+    MONEY_SPENT = "money_spent"
+    HOURS_SPENT = "hours_spent"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`text` takes the arguments {name}, {exit_code}, {image}, {date}; `more` says what to do. Both are English, and translated
-    where they are shown."""
+    """`text` takes the arguments {name}, {exit_code}, {image}, {date}, {left}, {amount}, {day}; `more` says what to do. Both are English, and translated
+    where they are shown. `page` is what it is about where that is no session."""
 
     text: str
     more: str
     icon: str
     tone: Tone
+    page: str = "notifications"
 
 
 SENTENCES = MappingProxyType(
@@ -111,6 +116,39 @@ SENTENCES = MappingProxyType(
             gettext_noop("Make another one for what uses it."),
             "key",
             Tone.WARN,
+            "keys",
+        ),
+        Code.MONEY_NEARLY_SPENT: Sentence(
+            gettext_noop("The budget of {name} is nearly used up: {left} of {amount} left until {day}."),
+            gettext_noop("Your limits show what is left now."),
+            "coins",
+            Tone.WARN,
+            "profile",
+        ),
+        Code.HOURS_NEARLY_SPENT: Sentence(
+            gettext_noop(
+                "The budget of {name} is nearly used up: {left} of {amount} accelerator hours left until {day}."
+            ),
+            gettext_noop("Your limits show what is left now."),
+            "coins",
+            Tone.WARN,
+            "profile",
+        ),
+        Code.MONEY_SPENT: Sentence(
+            gettext_noop("The budget of {name} is used up: all of {amount}. It holds until {day}."),
+            gettext_noop("What runs goes on; new sessions are refused. Ask an administrator for more."),
+            "coins",
+            Tone.BAD,
+            "profile",
+        ),
+        Code.HOURS_SPENT: Sentence(
+            gettext_noop(
+                "The budget of {name} is used up: all of {amount} accelerator hours. It holds until {day}."
+            ),
+            gettext_noop("What runs goes on; new sessions are refused. Ask an administrator for more."),
+            "coins",
+            Tone.BAD,
+            "profile",
         ),
     }
 )

@@ -3,9 +3,14 @@
 from celery import shared_task
 
 from common.dispatch import TaskName
-from portal import services
+from portal import budget_notices, services
 
 
 @shared_task(name=TaskName.NOTIFY_PEOPLE, soft_time_limit=60, time_limit=90)
 def notify_people() -> None:
     services.notify_of_what_nears()
+
+
+@shared_task(name=TaskName.NOTIFY_OF_BUDGETS, soft_time_limit=240, time_limit=270)
+def notify_of_budgets() -> None:
+    budget_notices.notify_of_budgets()

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from itertools import groupby
 from operator import itemgetter
 
-from accounts.budgeting import budget_states
+from accounts.budget_selectors import budget_states
 from accounts.limits import ScopeIds, scopes_of
 from accounts.quota import Level, Limit, kind_of, slot_of
 from agents.models import Agent, AgentSlot, ResourceGroup

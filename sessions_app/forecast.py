@@ -7,7 +7,7 @@ Who decides lives a floor above: the scheduler registers a foreseer here, which 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from accounts.budgeting import budget_states
+from accounts.budget_selectors import budget_states
 from accounts.limits import scope_ids
 from accounts.quota import Level
 from accounts.selectors import user_of

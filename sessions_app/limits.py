@@ -3,7 +3,7 @@ end. The last is the scheduler's to say."""
 
 from collections.abc import Collection, Mapping, Sequence
 
-from accounts import budgeting
+from accounts import budget_selectors
 from accounts.limits import demand_room, scope_ids, scopes_of
 from accounts.models import Project
 from accounts.quota import Level, Limit, LimitState, Scope, ceiling, hits, never
@@ -17,11 +17,14 @@ def demand_within_limits(actor: Actor, project: Project, request: SessionRequest
     every limit and every budget."""
     ids = scope_ids(actor, project)
     scopes = scopes_of(ids.keys())
-    demand_room(refusals(scopes, request), budgeting.refusals(budgeting.budget_states(owners_of(ids.keys()))))
+    demand_room(
+        refusals(scopes, request),
+        budget_selectors.refusals(budget_selectors.budget_states(owners_of(ids.keys()))),
+    )
     return scopes
 
 
-def owners_of(keys: Collection[tuple[Level, int]]) -> list[budgeting.Owner]:
+def owners_of(keys: Collection[tuple[Level, int]]) -> list[budget_selectors.Owner]:
     """Those of these scopes that may have budgets."""
     return [key for key in keys if key[0] in (Level.PROJECT, Level.USER)]
 

@@ -3,7 +3,8 @@
 from types import MappingProxyType
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
@@ -12,7 +13,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts import budgeting, spending
-from accounts.budgets import Budget, Price
+from accounts.authority import Action
+from accounts.budget_selectors import access_budget, impact_of_budget, states_of, today, visible_budgets
+from accounts.budgets import Budget, Price, holds_on
 from accounts.quota import Level
 from accounts.spending import Period, Unit
 from common.api import ErrorOut, InputSerializer, TextField, actor_of
@@ -20,23 +23,29 @@ from common.idempotency import takes_idempotency_key
 from common.scopes import EVERY_TOKEN, FOR_ADMIN
 
 LEVELS = [level.value for level in Level]
+UNITS = [unit.value for unit in Unit]
+PERIODS = [period.value for period in Period]
 
 
 class BudgetOut(serializers.Serializer[Any]):
-    """A budget in its present period; exact decimals, as text."""
+    """A budget in its present period; of a term in its own. Exact decimals, as text."""
 
     id = serializers.IntegerField()
     level = serializers.CharField(help_text="project or user.")
+    owner_id = serializers.IntegerField()
     owner = serializers.CharField(help_text="Name of the project, or e-mail of the person.")
-    unit = serializers.ChoiceField(choices=[unit.value for unit in Unit])
+    unit = serializers.ChoiceField(choices=UNITS)
     amount = serializers.DecimalField(max_digits=14, decimal_places=2)
     spent = serializers.SerializerMethodField()
     left = serializers.SerializerMethodField()
     is_hard = serializers.BooleanField(help_text="Used up, it refuses new sessions; else it only warns.")
-    warn_percent = serializers.IntegerField()
+    warn_percent = serializers.IntegerField(help_text="Of the amount: from there on it is nearly used up.")
+    is_nearly_used_up = serializers.BooleanField()
     is_used_up = serializers.BooleanField()
+    period = serializers.ChoiceField(choices=PERIODS)
     first = serializers.DateField(help_text="First day of the period, in UTC.")
     end = serializers.DateField(help_text="The first day that is not in it any more.")
+    is_current = serializers.BooleanField(help_text="False for terms that are over or yet to come.")
 
     def get_spent(self, state: spending.BudgetState) -> str:
         return str(spending.rounded(state.spent))
@@ -45,30 +54,45 @@ class BudgetOut(serializers.Serializer[Any]):
         return str(spending.rounded(state.left))
 
 
-class BudgetCreateInput(InputSerializer):
-    level = serializers.ChoiceField(choices=LEVELS, help_text="project or user.")
-    id = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Of the project or person.")
-    unit = serializers.ChoiceField(choices=[unit.value for unit in Unit])
-    amount = serializers.DecimalField(max_digits=14, decimal_places=2, min_value=0)
-    period = serializers.ChoiceField(choices=[period.value for period in Period])
+class BudgetChangeInput(InputSerializer):
+    unit = serializers.ChoiceField(choices=UNITS, required=False)
+    amount = serializers.DecimalField(max_digits=14, decimal_places=2, min_value=0, required=False)
+    period = serializers.ChoiceField(choices=PERIODS, required=False)
     starts_on = serializers.DateField(required=False, allow_null=True, help_text="Of a term alone.")
     ends_on = serializers.DateField(required=False, allow_null=True, help_text="Of a term: its last day.")
+    warn_percent = serializers.IntegerField(required=False, min_value=1, max_value=100)
+    is_hard = serializers.BooleanField(required=False)
+
+
+class BudgetCreateInput(BudgetChangeInput):
+    level = serializers.ChoiceField(choices=LEVELS, help_text="project or user.")
+    id = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="Of the project or person.")
+    unit = serializers.ChoiceField(choices=UNITS)
+    amount = serializers.DecimalField(max_digits=14, decimal_places=2, min_value=0)
+    period = serializers.ChoiceField(choices=PERIODS)
     warn_percent = serializers.IntegerField(required=False, default=80, min_value=1, max_value=100)
     is_hard = serializers.BooleanField(required=False, default=False)
 
 
-class BudgetSetOut(serializers.Serializer[Any]):
-    id = serializers.IntegerField()
-    unit = serializers.CharField()
-    amount = serializers.DecimalField(max_digits=14, decimal_places=2)
-    period = serializers.CharField()
-    starts_on = serializers.DateField(allow_null=True)
-    ends_on = serializers.DateField(allow_null=True)
-    warn_percent = serializers.IntegerField()
-    is_hard = serializers.BooleanField()
+class BudgetImpactOut(serializers.Serializer[Any]):
+    """What a budget would mean if it were saved."""
+
+    people = serializers.IntegerField(source="people_count", help_text="Whose sessions count for it.")
+    owner = serializers.CharField(source="state.owner")
+    amount = serializers.DecimalField(source="state.amount", max_digits=14, decimal_places=2)
+    spent = serializers.SerializerMethodField(help_text="In the period already.")
+    is_nearly_used_up = serializers.BooleanField(source="state.is_nearly_used_up")
+    is_used_up = serializers.BooleanField(source="state.is_used_up")
+    refuses = serializers.BooleanField(source="state.refuses", help_text="New sessions, at once.")
+    first = serializers.DateField(source="state.first")
+    end = serializers.DateField(source="state.end")
+
+    def get_spent(self, impact: Any) -> str:
+        return str(spending.rounded(impact.state.spent))
 
 
 class PriceOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
     slot_name = serializers.CharField()
     since = serializers.DateField(help_text="From this day of UTC on.")
     per_hour = serializers.DecimalField(
@@ -82,53 +106,111 @@ class PriceInput(InputSerializer):
     per_hour = serializers.DecimalField(max_digits=14, decimal_places=6, min_value=0)
 
 
+class BudgetFilter(filters.FilterSet):
+    current = filters.BooleanFilter(
+        method="of_today", label="True: without terms that are over or yet to come. False: those alone."
+    )
+    level = filters.ChoiceFilter(
+        method="of_level", choices=[(each, each) for each in ("project", "user")], label="project or user."
+    )
+    project = filters.NumberFilter(field_name="project_id", label="Id of a project.")
+    user = filters.NumberFilter(field_name="user_id", label="Id of a person.")
+
+    class Meta:
+        model = Budget
+        fields = ("unit", "period")
+
+    def of_today(self, budgets: QuerySet[Budget], _name: str, is_current: bool) -> QuerySet[Budget]:
+        condition = holds_on(today())
+        return budgets.filter(condition if is_current else ~condition)
+
+    def of_level(self, budgets: QuerySet[Budget], _name: str, level: str) -> QuerySet[Budget]:
+        return budgets.filter(Q(project__isnull=level != Level.PROJECT))
+
+
 @extend_schema_view(get=extend_schema(operation_id="list_budgets", responses={200: BudgetOut(many=True)}))
 class BudgetListView(ListAPIView[Budget]):
-    """Budgets of yourself, your projects, and whom you look after, with what is spent of them in this period."""
+    """Budgets of yourself, your projects, and whom you look after, with what is spent of them in this period; terms that are
+    over or yet to come too."""
 
     token_scopes = FOR_ADMIN
     token_scopes_of = MappingProxyType({"GET": EVERY_TOKEN})
     serializer_class = BudgetOut
-    filterset_fields = ()
+    filterset_class = BudgetFilter
     queryset = Budget.objects.none()
 
     def get_queryset(self) -> QuerySet[Budget]:
-        return budgeting.visible_budgets(actor_of(self.request))
+        return visible_budgets(actor_of(self.request))
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        page = self.paginate_queryset(self.get_queryset())
-        return self.get_paginated_response(BudgetOut(budgeting.states_of(page or ()), many=True).data)
+        page = self.paginate_queryset(self.filter_queryset(self.get_queryset()))
+        return self.get_paginated_response(BudgetOut(states_of(page or ()), many=True).data)
 
     @extend_schema(
         operation_id="create_budget",
         request=BudgetCreateInput,
-        responses={201: BudgetSetOut, 400: ErrorOut, 403: ErrorOut, 404: ErrorOut},
+        responses={201: BudgetOut, 400: ErrorOut, 403: ErrorOut, 404: ErrorOut},
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
         """Give a project or a person a budget, as an administrator. What runs goes on, whatever is spent."""
-        asked = BudgetCreateInput(data=request.data)
-        asked.is_valid(raise_exception=True)
-        wanted = dict(asked.validated_data)
-        budget = budgeting.create_budget(
-            actor=actor_of(request),
-            level=Level(wanted.pop("level")),
-            owner_id=wanted.pop("id"),
-            unit=Unit(wanted.pop("unit")),
-            period=Period(wanted.pop("period")),
-            **wanted,
-        )
-        return Response(BudgetSetOut(budget).data, status=201)
+        level, owner_id, wanted = _asked(request)
+        budget = budgeting.create_budget(actor=actor_of(request), level=level, owner_id=owner_id, **wanted)
+        return Response(BudgetOut(states_of([budget])[0]).data, status=201)
+
+
+class BudgetImpactView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="check_budget",
+        request=BudgetCreateInput,
+        responses={200: BudgetImpactOut, 400: ErrorOut, 403: ErrorOut, 404: ErrorOut},
+    )
+    def post(self, request: Request) -> Response:
+        """What a budget would mean, without making it: how many people it would bind, and what they have spent already."""
+        level, owner_id, wanted = _asked(request)
+        budget = budgeting.new_budget(actor_of(request), level, owner_id, wanted)
+        return Response(BudgetImpactOut(impact_of_budget(budget)).data)
 
 
 class BudgetView(APIView):
     token_scopes = FOR_ADMIN
+    token_scopes_of = MappingProxyType({"GET": EVERY_TOKEN})
+
+    @extend_schema(operation_id="read_budget", responses={200: BudgetOut})
+    def get(self, request: Request, budget_id: int) -> Response:
+        """One budget, with what is spent of it."""
+        budget = access_budget(actor_of(request), budget_id, Action.VIEW)
+        return Response(BudgetOut(states_of([budget])[0]).data)
+
+    @extend_schema(operation_id="change_budget", request=BudgetChangeInput, responses={200: BudgetOut})
+    def patch(self, request: Request, budget_id: int) -> Response:
+        """Change what is named. What runs goes on; `impact/` tells before what it would mean."""
+        actor = actor_of(request)
+        access_budget(actor, budget_id, Action.LIMIT)
+        changes = _changes(request)
+        budget = budgeting.update_budget(actor=actor, budget_id=budget_id, changes=changes)
+        return Response(BudgetOut(states_of([budget])[0]).data)
 
     @extend_schema(operation_id="delete_budget", responses={204: None, 403: ErrorOut, 404: ErrorOut})
     def delete(self, request: Request, budget_id: int) -> Response:
         """Take a budget away: nothing is counted against it any more."""
         budgeting.delete_budget(actor=actor_of(request), budget_id=budget_id)
         return Response(status=204)
+
+
+class BudgetChangeImpactView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="check_budget_change", request=BudgetChangeInput, responses={200: BudgetImpactOut}
+    )
+    def post(self, request: Request, budget_id: int) -> Response:
+        """What a change would mean, without making it."""
+        budget = access_budget(actor_of(request), budget_id, Action.LIMIT)
+        budgeting.change_budget(budget, _changes(request))
+        return Response(BudgetImpactOut(impact_of_budget(budget)).data)
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_prices"))
@@ -149,3 +231,32 @@ class PriceListView(ListAPIView[Price]):
         asked.is_valid(raise_exception=True)
         price = budgeting.set_price(actor=actor_of(request), **asked.validated_data)
         return Response(PriceOut(price).data, status=201)
+
+
+class PriceView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="delete_price", responses={204: None, 403: ErrorOut, 404: ErrorOut})
+    def delete(self, request: Request, price_id: int) -> Response:
+        """Take back a price that begins today or later, as a superadmin: the one before it goes on."""
+        budgeting.delete_price(actor=actor_of(request), price_id=price_id)
+        return Response(status=204)
+
+
+def _asked(request: Request) -> tuple[Level, int, dict[str, Any]]:
+    """The owner of a budget that is to be made, and its columns."""
+    asked = BudgetCreateInput(data=request.data)
+    asked.is_valid(raise_exception=True)
+    wanted = dict(asked.validated_data)
+    return Level(wanted.pop("level")), wanted.pop("id"), _typed(wanted)
+
+
+def _changes(request: Request) -> dict[str, Any]:
+    asked = BudgetChangeInput(data=request.data)
+    asked.is_valid(raise_exception=True)
+    return _typed(dict(asked.validated_data))
+
+
+def _typed(wanted: dict[str, Any]) -> dict[str, Any]:
+    kinds = {"unit": Unit, "period": Period}
+    return {name: kinds[name](value) if name in kinds else value for name, value in wanted.items()}

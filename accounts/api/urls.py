@@ -2,7 +2,14 @@
 
 from django.urls import path
 
-from accounts.api.budgets import BudgetListView, BudgetView, PriceListView
+from accounts.api.budgets import (
+    BudgetChangeImpactView,
+    BudgetImpactView,
+    BudgetListView,
+    BudgetView,
+    PriceListView,
+    PriceView,
+)
 from accounts.api.invitations import DomainSignUpView, InvitationListView, InvitationView
 from accounts.api.keypairs import (
     KeyPairListView,
@@ -58,7 +65,12 @@ urlpatterns = [
     path("invitations/<int:invitation_id>/", InvitationView.as_view(), name="api-invitation"),
     path("budgets/", BudgetListView.as_view(), name="api-budgets"),
     path("budgets/<int:budget_id>/", BudgetView.as_view(), name="api-budget"),
+    path("budgets/impact/", BudgetImpactView.as_view(), name="api-budget-impact"),
+    path(
+        "budgets/<int:budget_id>/impact/", BudgetChangeImpactView.as_view(), name="api-budget-change-impact"
+    ),
     path("prices/", PriceListView.as_view(), name="api-prices"),
+    path("prices/<int:price_id>/", PriceView.as_view(), name="api-price"),
     path("limits/", LimitListView.as_view(), name="api-limits"),
     path("keypairs/", KeyPairListView.as_view(), name="api-keypairs"),
     path("keypairs/<int:keypair_id>/", KeyPairView.as_view(), name="api-keypair"),

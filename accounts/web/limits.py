@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from accounts.budgeting import budget_states
+from accounts.budget_selectors import budget_states
 from accounts.limits import limits_in
 from accounts.quota import CEILINGS, Level, LimitState, Scope, effective, every, format_limit, kind_of
 from accounts.selectors import usable_projects

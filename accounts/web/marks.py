@@ -1,4 +1,8 @@
-"""What a service refuses, as a form shows it."""
+"""What a service refuses, as a form shows it; and what a form is asked twice."""
+
+import hashlib
+import json
+from typing import Any
 
 from django import forms
 
@@ -13,3 +17,8 @@ def mark(form: forms.Form, refusal: BerthError) -> None:
             form.add_error(name, sentence)
     if not at_fields:
         form.add_error(None, f"{refusal.message} {refusal.hint}".strip())
+
+
+def digest(wanted: dict[str, Any]) -> str:
+    """What the button of a form sends along to say that just these values are meant: whoever changes them is asked again."""
+    return hashlib.sha256(json.dumps(wanted, sort_keys=True, default=str).encode()).hexdigest()[:16]

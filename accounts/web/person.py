@@ -25,6 +25,7 @@ from accounts.selectors import (
 )
 from accounts.viewing import viewing_lasts
 from accounts.web.admin_forms import ClosingForm, PersonForm
+from accounts.web.budgets import budget_card
 from accounts.web.doors import administrator
 from accounts.web.keys import token_row
 from accounts.web.marks import mark
@@ -146,6 +147,7 @@ def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int =
         "memberships": known_memberships(actor).filter(user=person),
         "form": form if Action.EDIT in allowed else None,
         "policy_card": policy_card(actor_of(request), person, may_limit=Action.LIMIT in allowed),
+        "budget_card": budget_card(person, may_limit=Action.LIMIT in allowed),
         "has_second_factor": bool(with_second_factor([person.pk])) if Action.EDIT in allowed else False,
         "is_oneself": person.pk == actor.user_id,
         "can_view_as": Action.VIEW_AS in allowed and person.is_active and bool(viewing_lasts()),

@@ -1,7 +1,5 @@
 """The pages of resource policies: which there are, whom they limit, and changing one with its consequences in view."""
 
-import hashlib
-import json
 from typing import Any
 
 from django.contrib import messages
@@ -29,9 +27,15 @@ from accounts.policy_selectors import (
 )
 from accounts.preferences import column_choice
 from accounts.quota import Level, format_limit, title_of
-from accounts.selectors import domain_named, may_do_everything, standing_of, visible_domains
+from accounts.selectors import (
+    domain_named,
+    may_do_everything,
+    sees_everything,
+    standing_of,
+    visible_domains,
+)
 from accounts.web.doors import administrator, nothing_here
-from accounts.web.marks import mark
+from accounts.web.marks import digest, mark
 from accounts.web.policy_forms import PolicyForm, field_of, typed_limits
 from common.actors import Actor
 from common.errors import BerthError, Conflict, NotFound
@@ -67,8 +71,9 @@ def policy_list(request: HttpRequest) -> HttpResponse:
     if Action.VIEW not in allowed:
         raise nothing_here()
     listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
-    names = visible_domains(actor).values_list("name", flat=True)
-    listing.choices = {"domain": [(name, name) for name in names]}
+    if sees_everything(actor):
+        names = visible_domains(actor).values_list("name", flat=True)
+        listing.choices = {"domain": [(name, name) for name in names]}
     page = listing.page(visible_policies(actor), lambda policies: policies)
     counts = use_counts(actor, page)
     rows = [
@@ -122,8 +127,8 @@ def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
     limits = form.limits()
     impact = impact_of(actor, policy, limits_of({**vars(policy), **limits}))
     is_same = all(getattr(policy, column) == value for column, value in limits.items())
-    if impact.scope_count and not is_same and request.POST.get("sure") != _digest(limits):
-        context: dict[str, Any] = {"impact": _impact_words(impact), "sure": _digest(limits)}
+    if impact.scope_count and not is_same and request.POST.get("sure") != digest(limits):
+        context: dict[str, Any] = {"impact": _impact_words(impact), "sure": digest(limits)}
         return _policy_page(request, actor, policy, form, **context)
     try:
         limiting.update_policy(
@@ -274,10 +279,6 @@ def _mark(form: PolicyForm, refusal: BerthError) -> None:
     mark(form, refusal)
 
 
-def _digest(limits: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(limits, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def _form_page(request: HttpRequest, form: PolicyForm, *, status: int = 200) -> HttpResponse:
     return render(request, "accounts/new_policy.html", {"form": form}, status=status)
 
@@ -295,14 +296,15 @@ def _policy_page(
         {"level": level, "name": name, "url": reverse(_PAGES[level], args=[pk]) if level in _PAGES else ""}
         for level, pk, name in users_of(actor, policy, most=SHOWN_USERS)
     ]
-    allowed = authority.on_policy(standing_of(actor), policy.domain_id)
+    standing = standing_of(actor)
+    allowed = authority.on_policy(standing, policy.domain_id)
     context = {
         "policy": policy,
         "form": form if Action.EDIT in allowed else None,
         "limits": limit_words(policy, most=100),
         "used_by": used_by,
         "users": count_words(use_counts(actor, [policy])[policy.pk]),
-        "can_copy": Action.CREATE in _actions(actor),
+        "can_copy": Action.CREATE in authority.on_policy(standing, standing.domain_id),
         "can_delete": Action.PURGE in allowed,
         "can_make_default": may_do_everything(actor) and policy.domain_id is None and not policy.is_default,
         **extra,

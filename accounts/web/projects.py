@@ -31,6 +31,7 @@ from accounts.selectors import (
     visible_domains,
 )
 from accounts.web.admin_forms import MemberForm, NamedForm, NewProjectForm
+from accounts.web.budgets import budget_card
 from accounts.web.doors import administrator
 from accounts.web.marks import mark
 from accounts.web.policies import policy_card
@@ -213,6 +214,7 @@ def _page(
         "member_form": (member_form or MemberForm()) if Action.MANAGE_MEMBERS in allowed else None,
         "form": form if Action.EDIT in allowed else None,
         "policy_card": policy_card(actor_of(request), project, may_limit=Action.LIMIT in allowed),
+        "budget_card": budget_card(project, may_limit=Action.LIMIT in allowed),
         "can_close": Action.CLOSE in allowed,
         "can_purge": Action.PURGE in allowed and not project.is_active,
     }

@@ -4,6 +4,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from accounts.web import (
+    budgets,
     domains,
     entrance,
     invitations,
@@ -16,6 +17,7 @@ from accounts.web import (
     person,
     person_security,
     policies,
+    prices,
     projects,
     security,
     ssh_keys,
@@ -94,6 +96,12 @@ urlpatterns = [
     path("policies/<int:policy_id>/default/", policies.make_default, name="policy-default"),
     path("policies/<int:policy_id>/delete/", policies.delete_policy, name="policy-delete"),
     path("policies/of/<slug:level>/<int:scope_id>/", policies.assign, name="policy-assign"),
+    path("budgets/", budgets.budget_list, name="budgets"),
+    path("budgets/new/", budgets.new_budget, name="new-budget"),
+    path("budgets/<int:budget_id>/", budgets.budget_page, name="budget"),
+    path("budgets/<int:budget_id>/delete/", budgets.delete_budget, name="budget-delete"),
+    path("budgets/prices/", prices.price_list, name="prices"),
+    path("budgets/prices/<int:price_id>/delete/", prices.delete_price, name="price-delete"),
     path("language/", languages.choose_language, name="choose-language"),
     path("sign-in/once/<str:code>/", views.sign_in_once, name="sign-in-once"),
     path("invitation/<str:code>/", entrance.accept_invitation, name="invitation"),

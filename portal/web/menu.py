@@ -90,6 +90,13 @@ def register() -> None:
             gettext_noop("How much people, projects and domains may use."),
         ),
         (
+            gettext_noop("Budgets"),
+            "budgets",
+            "coins",
+            Section.PEOPLE,
+            gettext_noop("What projects and people may spend, and what is left."),
+        ),
+        (
             gettext_noop("Resource groups"),
             "admin:agents_resourcegroup_changelist",
             "stack-2",
@@ -145,6 +152,7 @@ DELEGATED = {
     "people": governs_people,
     "projects": governs_projects,
     "policies": governs_people,
+    "budgets": governs_people,
     "administration": oversees_all,
     "domains": oversees_all,
 }

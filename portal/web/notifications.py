@@ -84,7 +84,7 @@ def presented(notification: Notification) -> dict[str, Any]:
         "more": _(sentence.more),
         "icon": sentence.icon,
         "tone": sentence.tone,
-        "url": reverse("session-detail", args=[session_id]) if session_id else reverse("keys"),
+        "url": reverse("session-detail", args=[session_id]) if session_id else reverse(sentence.page),
         "created_at": notification.created_at,
         "is_read": notification.read_at is not None,
     }

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from accounts.authority import Action
-from accounts.budgeting import Owner, budget_states
+from accounts.budget_selectors import Owner, budget_states
 from accounts.limits import scopes_of_person
 from accounts.models import Project, User
 from accounts.quota import Level

@@ -149,6 +149,15 @@ POST   policy                              in         404        404        404 
 POST   policy-default                      in         404        404        404        404        404        403        302        403        403
 POST   policy-delete                       in         404        404        404        404        404        302        302        403        403
 POST   policy-assign                       in         404        404        404        404        403        302        302        403        403
+GET    budgets                             in         200        404        404        404        404        200        200        200        200
+GET    new-budget                          in         200        404        404        404        404        200        200        404        404
+POST   new-budget                          in         422        404        404        404        404        200        200        404        404  budget-form
+GET    budget                              in         404        404        404        404        404        200        200        200        200
+POST   budget                              in         404        404        404        404        404        200        200        403        403  budget-form
+POST   budget-delete                       in         404        404        404        404        404        302        302        403        403
+GET    prices                              in         200        404        404        404        404        200        200        200        200
+POST   prices                              in         403        404        404        404        404        403        302        403        403  price
+POST   price-delete                        in         403        404        404        404        404        403        302        403        403
 GET    images                              in         200        200        200        200        200        200        200        200        200
 GET    agents                              in         200        200        200        200        200        200        200        200        200
 GET    agents-export                       in         200        200        200        200        200        200        200        200        200
@@ -206,9 +215,14 @@ GET    api-invitation                      401        404        404        404 
 DELETE api-invitation                      401        404        404        404        404        404        204        204        403        403
 GET    api-budgets                         401        200        200        200        200        200        200        200        200        200
 POST   api-budgets                         401        404        404        404        403        403        201        201        403        403  budget
+GET    api-budget                          401        404        404        404        200        200        200        200        200        200
+PATCH  api-budget                          401        404        404        404        403        403        200        200        403        403  change
 DELETE api-budget                          401        404        404        404        403        403        204        204        403        403
+POST   api-budget-impact                   401        404        404        404        403        403        200        200        403        403  budget
+POST   api-budget-change-impact            401        404        404        404        403        403        200        200        403        403  change
 GET    api-prices                          401        200        200        200        200        200        200        200        200        200
 POST   api-prices                          401        403        403        403        403        403        403        201        403        403  price
+DELETE api-price                           401        403        403        403        403        403        403        204        403        403
 GET    api-limits                          401        200        200        200        200        200        200        200        200        200
 GET    api-keypairs                        401        200        200        200        200        200        200        200        200        200
 POST   api-keypairs                        401        201        201        201        201        201        201        201        201        201  name

@@ -43,7 +43,7 @@ EVERY_SCOPE_FOR = {
 }
 OBJECT_PARAMETERS = {
     "entry_id", "notification_id", "session_id", "folder_id", "keypair_id", "ssh_key_id", "user_id", "project_id", "domain_id",
-    "policy_id", "scope_id", "budget_id",
+    "policy_id", "scope_id", "budget_id", "price_id",
     "invitation_id",
     "import_id",
 }  # fmt: skip

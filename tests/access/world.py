@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from http.cookies import SimpleCookie
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from accounts.budgets import Budget
+from accounts.budgets import Budget, Price
 from accounts.importing import check_import
 from accounts.limiting import create_policy
 from accounts.models import Invitation, KeyPair, PeopleImport, Project, SshKey, User
@@ -58,6 +58,7 @@ class World:
     entry: AuditEntry
     policy: ResourcePolicy
     budget: Budget
+    price: Price
     invitation: Invitation
     people_import: PeopleImport
     cookies: dict[str, str]
@@ -90,6 +91,7 @@ class World:
             "user_id": 10**9 if is_absent else self.place.owner.pk,
             "project_id": 10**9 if is_absent else self.place.project.pk,
             "budget_id": 10**9 if is_absent else self.budget.pk,
+            "price_id": 10**9 if is_absent else self.price.pk,
             "policy_id": 10**9 if is_absent else self.policy.pk,
             "scope_id": 10**9 if is_absent else self.place.owner.pk,
             "level": "user",
@@ -165,6 +167,14 @@ class World:
                 "amount": "10",
                 "period": "month",
             },
+            "budget-form": {
+                "owner": self.place.owner.email,
+                "unit": "money",
+                "amount": "10",
+                "period": "month",
+                "warn_percent": 80,
+            },
+            "change": {"amount": "20"},
             "price": {"slot_name": "cpu", "since": "2999-01-01", "per_hour": "0.05"},
             "assignment": {"level": "user", "id": self.place.owner.pk, "policy": "small"},
             "new-project": {"name": f"new-{next(_numbers)}", "domain": self.place.project.domain.name},
@@ -198,6 +208,7 @@ def make_world(root: Path) -> World:
         notification=make_notification(place.owner),
         entry=make_entry(place.owner, session),
         budget=Budget.objects.create(user=place.owner, unit="money", amount=10, period="month"),
+        price=Price.objects.create(slot_name="cpu", since=date(2998, 1, 1), per_hour=1),
         policy=create_policy(actor=SYSTEM, name="small", domain=place.project.domain),
         invitation=make_invitation(place.project.domain, people["domain_admin"])[0],
         people_import=check_import(

@@ -7,19 +7,21 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from accounts.budgeting import budget_states, create_budget, delete_budget, set_price
-from accounts.budgets import Budget, DaySlots
+from accounts.budget_selectors import budget_states, owner_named
+from accounts.budgeting import create_budget, delete_budget, delete_price, set_price, update_budget
+from accounts.budgets import Budget, DaySlots, Price
 from accounts.quota import Level
 from accounts.roles import Role
 from accounts.spending import HOUR, Period, Unit
 from common import clock
 from common.actors import SYSTEM
-from common.errors import InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app.launcher import end_session
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.services import terminate_session
-from tests.factories import actor_for, api_client, make_user
+from tests.factories import actor_for, api_client, make_project, make_user
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +92,29 @@ def test_what_ended_is_kept_for_each_day_to_the_microsecond(place: Place) -> Non
     assert set(DaySlots.objects.values_list("user_id", "project_id")) == {(place.owner.pk, place.project.pk)}
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("query", range(3))
+def test_a_session_that_ends_while_a_budget_is_read_is_counted_once(query: int) -> None:
+    place = make_place()
+    budget(place, unit=Unit.MONEY)
+    set_price(actor=SYSTEM, slot_name="cpu", since=clock.now().date(), per_hour=Decimal(1000000))
+    session = place.run(resources={"cpu": 3, "mem": "1g"})
+    before = spent_by(place)
+    seen: list[str] = []
+
+    def end_in_between(execute: Any, sql: str, *rest: Any) -> Any:
+        seen.append(sql)
+        if len(seen) == query + 1:
+            terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+            end_session(session.pk)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(end_in_between):
+        [state] = budget_states([(Level.USER, place.owner.pk)])
+    assert not KernelAllocation.objects.exists()
+    assert before <= float(state.spent) <= spent_by(place), "once: neither left out nor counted twice"
+
+
 def test_a_hard_budget_that_is_used_up_refuses_and_names_itself(place: Place) -> None:
     running = place.run()
     budget(place, amount=Decimal(0))
@@ -151,6 +176,47 @@ def test_who_may_set_budgets_and_what_is_none(place: Place) -> None:
             budget(place, **wrong)
 
 
+def test_a_budget_is_changed_by_whom_it_is_to_change(place: Place) -> None:
+    governor = actor_for(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
+    today = clock.now().astimezone(UTC).date()
+    wanted: dict[str, Any] = {"unit": Unit.MONEY, "amount": Decimal(1), "period": Period.MONTH}
+    own = create_budget(actor=governor, level=Level.USER, owner_id=place.owner.pk, **wanted)
+    term = {
+        "period": Period.TERM,
+        "starts_on": today,
+        "ends_on": today,
+        "amount": Decimal(2),
+        "is_hard": True,
+    }
+    update_budget(actor=governor, budget_id=own.pk, changes=term)
+    [state] = budget_states([(Level.USER, place.owner.pk)])
+    assert (state.amount, state.is_hard, state.first, state.last) == (2, True, today, today)
+    entry = AuditEntry.objects.filter(action="accounts.update_budget").latest("pk")
+    assert entry.changes["amount"] == ["1.00", "2.00"]
+
+    for stranger, refusal in ((place.owner, PermissionDenied), (make_user(), NotFound)):
+        with pytest.raises(refusal):
+            update_budget(actor=actor_for(stranger), budget_id=own.pk, changes={"is_hard": False})
+    with pytest.raises(InvalidInput):
+        update_budget(actor=governor, budget_id=own.pk, changes={"ends_on": None})
+    update_budget(actor=SYSTEM, budget_id=own.pk, changes={"period": Period.QUARTER})
+    with pytest.raises(PermissionDenied, match="A superadmin set the budget"):
+        update_budget(actor=governor, budget_id=own.pk, changes={"is_hard": False})
+
+
+def test_owners_are_named_as_people_write_them(place: Place) -> None:
+    project, domain = place.project, place.project.domain
+    for text in (project.name, f" {project.name} ", f"{domain.name}/{project.name}"):
+        assert owner_named(SYSTEM, text) == project
+    assert owner_named(SYSTEM, place.owner.email.upper()) == place.owner
+    make_project(name=project.name)
+    with pytest.raises(Conflict, match=f"like {domain.name}/{project.name}"):
+        owner_named(SYSTEM, project.name)
+    for text in ("", "nobody@berth.example", "no-project", f"other/{project.name}"):
+        with pytest.raises(NotFound):
+            owner_named(SYSTEM, text)
+
+
 def test_the_past_keeps_its_prices(place: Place) -> None:
     today = clock.now().astimezone(UTC).date()
     with pytest.raises(InvalidInput, match="The past keeps its prices"):
@@ -162,7 +228,15 @@ def test_the_past_keeps_its_prices(place: Place) -> None:
     with pytest.raises(PermissionDenied):
         set_price(actor=actor_for(place.owner), slot_name="cpu", since=today, per_hour=Decimal(1))
     for value in (1, 2):
-        set_price(actor=SYSTEM, slot_name="cpu", since=today, per_hour=Decimal(value))
+        price = set_price(actor=SYSTEM, slot_name="cpu", since=today, per_hour=Decimal(value))
+    old = Price.objects.create(slot_name="cpu", since=today - timedelta(days=9), per_hour=1)
+    with pytest.raises(InvalidInput):
+        delete_price(actor=SYSTEM, price_id=old.pk)
+    with pytest.raises(PermissionDenied):
+        delete_price(actor=actor_for(place.owner), price_id=price.pk)
+    delete_price(actor=SYSTEM, price_id=price.pk)
+    with pytest.raises(NotFound):
+        delete_price(actor=SYSTEM, price_id=price.pk)
 
 
 def test_budgets_and_prices_over_rest(place: Place) -> None:
@@ -177,5 +251,31 @@ def test_budgets_and_prices_over_rest(place: Place) -> None:
         place.owner.email, "99.50", "0.00", "99.50",
     )  # fmt: skip
     assert api_client(make_user()).get("/api/v1/budgets/").json()["results"] == []
+    address = f"/api/v1/budgets/{made.json()['id']}/"
+    impact = api.post(
+        "/api/v1/budgets/impact/", {**body, "amount": "0", "is_hard": True}, format="json"
+    ).json()
+    assert (impact["people"], impact["spent"], impact["refuses"]) == (1, "0.00", True)
+    change = {"amount": "0", "is_hard": True}
+    assert api.post(f"{address}impact/", change, format="json").json()["refuses"] is True
+    assert api.get(address).json()["is_hard"] is False, "nothing is saved yet"
+    assert api.patch(address, change, format="json").json()["is_used_up"] is True
     assert api.delete(f"/api/v1/budgets/{made.json()['id']}/").status_code == 204
     assert api.post("/api/v1/budgets/", {**body, "period": "term"}, format="json").status_code == 400
+
+
+def test_terms_that_are_over_stay_in_the_list(place: Place) -> None:
+    today = clock.now().astimezone(UTC).date()
+    for start in (-20, 0, 20):
+        first = today + timedelta(days=start)
+        budget(place, period=Period.TERM, starts_on=first, ends_on=first + timedelta(days=9))
+    api = api_client(place.owner)
+
+    def listed(query: str) -> list[bool]:
+        return [each["is_current"] for each in api.get(f"/api/v1/budgets/{query}").json()["results"]]
+
+    assert listed("") == [False, True, False]
+    assert listed("?current=true") == [True]
+    assert listed("?current=false") == [False, False]
+    assert (listed("?level=project"), len(listed(f"?level=user&user={place.owner.pk}"))) == ([], 3)
+    assert len(budget_states([(Level.USER, place.owner.pk)])) == 1

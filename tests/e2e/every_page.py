@@ -34,6 +34,8 @@ OF_DOMAIN_ADMINS = (
     "/people/import/",
     "/projects/",
     "/policies/",
+    "/budgets/",
+    "/budgets/new/",
     "/audit/",
 )
 OF_SUPERADMINS = (
@@ -51,6 +53,8 @@ OF_SUPERADMINS = (
     "/domains/",
     "/policies/",
     "/policies/new/",
+    "/budgets/",
+    "/budgets/prices/",
     "/audit/",
     "/audit/?outcome=failed&q=nothing",
     "/styleguide/",

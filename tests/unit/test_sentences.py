@@ -9,7 +9,15 @@ from sessions_app.states import Reason, Status
 @pytest.mark.parametrize("code", Code)
 def test_every_code_has_a_sentence(code: Code) -> None:
     sentence = SENTENCES[code]
-    filled = sentence.text.format(name="train", exit_code=3, image="berth/python", date="2026-11-22")
+    arguments = {
+        "exit_code": 3,
+        "image": "berth/python",
+        "date": "2026-11-22",
+        "day": "2026-11-30",
+        "left": "1.00",
+        "amount": "9.00",
+    }
+    filled = sentence.text.format(name="train", **arguments)
     assert "train" in filled
     assert "{" not in filled
     assert sentence.more

@@ -1,5 +1,6 @@
 """Budgets: what hours cost, which period holds, and when a budget refuses."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -28,8 +29,8 @@ DAY = date(2026, 3, 31)
 
 def state(used: str, *, is_hard: bool = True) -> BudgetState:
     return BudgetState(
-        1, Level.USER, 1, "ada", Unit.MONEY, Decimal(100), Fraction(used), is_hard, 80, DAY, DAY
-    )
+        1, Level.USER, 1, "ada", Unit.MONEY, Decimal(100), Fraction(used), is_hard, 80, Period.MONTH, DAY, DAY,
+    )  # fmt: skip
 
 
 def test_each_unit_has_its_price() -> None:
@@ -68,8 +69,14 @@ def test_a_term_holds_from_its_first_to_its_last_day() -> None:
     for day in (first, last):
         assert bounds(Period.TERM, day, first, last) == (first, date(2026, 9, 1))
     for day in (first - timedelta(days=1), last + timedelta(days=1)):
-        assert bounds(Period.TERM, day, first, last) is None
-    assert bounds(Period.TERM, first) is None
+        assert bounds(Period.TERM, day, first, last) == (first, date(2026, 9, 1)), "over or yet to come"
+
+
+def test_a_day_has_the_newest_price_that_holds_then() -> None:
+    days = [DAY - timedelta(days=1), DAY, DAY + timedelta(days=1)]
+    uses = [DayUse(day, "cpu", 1000 * HOUR) for day in days]
+    prices = [Price("cpu", days[2], Decimal("0.3")), Price("cpu", days[1], Decimal("0.1"))]
+    assert cost(uses, prices) == Fraction("0.4"), "without a price, the first day costs nothing"
 
 
 def test_what_runs_over_midnight_is_of_both_days() -> None:
@@ -90,3 +97,6 @@ def test_a_budget_warns_before_it_refuses_and_a_soft_one_never_refuses() -> None
         (True, True, False, 0),
         (True, True, True, 0),
     ]
+    over = replace(state("100"), is_current=False)
+    assert not over.refuses
+    assert (over.warns_at, over.last) == (80, DAY - timedelta(days=1))

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
+from berth.budgets import Budgets, Prices
 from berth.decoding import decode
 from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
@@ -49,6 +50,8 @@ class Client:
         self.sessions = Sessions(self.transport)
         self.folders = Folders(self.transport)
         self.policies = Policies(self.transport)
+        self.budgets = Budgets(self.transport)
+        self.prices = Prices(self.transport)
         self.tokens = Tokens(self.transport)
         self.ssh_keys = SshKeys(self.transport)
         self.users = Users(self.transport)

@@ -171,6 +171,52 @@ class PolicyImpact(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget(Record):
+    """A budget in its present period; of a term in its own. Amounts are exact decimals, as text."""
+
+    id: int
+    level: str
+    owner: str
+    unit: str
+    amount: str
+    spent: str
+    left: str
+    period: str
+    first: str
+    end: str
+    warn_percent: int = 80
+    is_hard: bool = False
+    is_nearly_used_up: bool = False
+    is_used_up: bool = False
+    is_current: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetImpact(Record):
+    """What a budget would mean if it were saved."""
+
+    people: int
+    owner: str
+    amount: str
+    spent: str
+    first: str
+    end: str
+    is_nearly_used_up: bool = False
+    is_used_up: bool = False
+    refuses: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price(Record):
+    """What an hour of one core, GiB or device costs from a day of UTC on."""
+
+    id: int
+    slot_name: str
+    since: str
+    per_hour: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MountRecord(Record):
     """A folder in a session."""
 

@@ -55,16 +55,19 @@ class Policies:
     def assign(self, policy: str, *, level: str, name: str) -> None:
         """Let a policy, by name or number, "" for none, limit the domain, project, person or token called `name`. Raises
         NotFound."""
-        scope_id = int(name) if level == "keypair" and name.isdecimal() else self._scope_id(level, name)
-        body = {"policy": policy, "level": level, "id": scope_id}
+        is_number = level == "keypair" and name.isdecimal()
+        number = int(name) if is_number else scope_id(self._transport, level, name)
+        body = {"policy": policy, "level": level, "id": number}
         self._transport.request("POST", "policies/assign/", json=body)
 
-    def _scope_id(self, level: str, name: str) -> int:
-        path = {"domain": "domains/", "project": "projects/", "user": "users/"}.get(level)
-        if path is None:
-            raise InvalidInput(f"“{name[:80]}” is no number of a token.")
-        attribute = "email" if level == "user" else "name"
-        for one in iterate(self._transport, path, Record, q=name):
-            if one.raw.get(attribute) == name:
-                return int(one.raw["id"])
-        raise NotFound(f"There is no {level} “{name[:80]}” among those that you may see.")
+
+def scope_id(transport: Transport, level: str, name: str) -> int:
+    """The number of the domain, project or person called `name`. Raises NotFound, InvalidInput."""
+    path = {"domain": "domains/", "project": "projects/", "user": "users/"}.get(level)
+    if path is None:
+        raise InvalidInput(f"“{name[:80]}” is no number of a token.")
+    attribute = "email" if level == "user" else "name"
+    for one in iterate(transport, path, Record, q=name):
+        if one.raw.get(attribute) == name:
+            return int(one.raw["id"])
+    raise NotFound(f"There is no {level} “{name[:80]}” among those that you may see.")

@@ -11,6 +11,7 @@ from berth.cli import (
     account,
     audit,
     batch,
+    budgets,
     copying,
     folders,
     groups,
@@ -113,6 +114,8 @@ app.add_typer(lists.agent_app, name="agent")
 app.add_typer(groups.project_app, name="project")
 app.add_typer(lists.group_app, name="group")
 app.add_typer(policies.app, name="policy")
+app.add_typer(budgets.budget_app, name="budget")
+app.add_typer(budgets.price_app, name="price")
 app.add_typer(account.app, name="profile")
 app.add_typer(tokens.app, name="token")
 app.add_typer(ssh_keys.app, name="ssh-key")

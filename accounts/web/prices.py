@@ -1,0 +1,114 @@
+"""The price list: what an hour of each resource costs, did, and will."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts import budgeting
+from accounts.budget_selectors import today
+from accounts.budgets import Price
+from accounts.preferences import column_choice
+from accounts.selectors import governs_people, may_do_everything
+from accounts.web.budget_forms import USUAL_SLOTS, PriceForm
+from accounts.web.doors import nothing_here
+from accounts.web.marks import mark
+from common.api import actor_of
+from common.errors import InvalidInput
+from common.idempotency import once_a_form
+from common.slots import CPU, MEM
+from common.tables import Column, Listing, Table, declare
+
+TABLE = declare(
+    Table(
+        name="prices",
+        noun=gettext_noop("prices"),
+        sort="resource",
+        search=lambda text: Q(slot_name__icontains=text),
+        search_label=gettext_noop("Search by resource"),
+        columns=(
+            Column("resource", gettext_noop("Resource"), ("slot_name", "since"), is_fixed=True),
+            Column("price", gettext_noop("Price of an hour"), ("per_hour",), is_number=True),
+            Column("since", gettext_noop("Valid from"), ("since",), is_number=True),
+            Column("state", gettext_noop("State")),
+            Column("remove", "", is_fixed=True),
+        ),
+    )
+)
+_PER = {CPU: gettext_noop("of one core"), MEM: gettext_noop("of one GiB")}
+_PER_DEVICE = gettext_noop("of one device")
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="prices")
+def price_list(request: HttpRequest) -> HttpResponse:
+    """POST sets a price."""
+    _demand_overseer(request)
+    if request.method != "POST":
+        return _page(request, PriceForm(initial={"since": today()}))
+    form = PriceForm(request.POST)
+    if not form.is_valid():
+        return _page(request, form, status=422)
+    try:
+        price = budgeting.set_price(actor=actor_of(request), **form.cleaned_data)
+    except InvalidInput as refusal:
+        mark(form, refusal)
+        return _page(request, form, status=422)
+    sentence = _("An hour of {resource} costs {price} from {day} on.")
+    told = sentence.format(resource=price.slot_name, price=_typed(price), day=price.since.isoformat())
+    messages.success(request, told)
+    return redirect("prices")
+
+
+@login_required
+@require_POST
+def delete_price(request: HttpRequest, price_id: int) -> HttpResponse:
+    _demand_overseer(request)
+    try:
+        budgeting.delete_price(actor=actor_of(request), price_id=price_id)
+    except InvalidInput as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+    else:
+        messages.success(request, _("The price is taken back; the one before it goes on."))
+    return redirect("prices")
+
+
+def _demand_overseer(request: HttpRequest) -> None:
+    if not governs_people(request.user):  # type: ignore[arg-type]
+        raise nothing_here()
+
+
+def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpResponse:
+    actor, day = actor_of(request), today()
+    listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
+    page = listing.page(Price.objects.all(), lambda prices: prices)
+    newest = Price.objects.filter(since__lte=day).order_by("slot_name", "-since").distinct("slot_name")
+    holding = {price.pk for price in newest}
+    context: dict[str, Any] = {
+        "listing": listing, "columns": listing.columns, "page": page, "slot_names": USUAL_SLOTS,
+        "form": form if may_do_everything(actor) else None,
+        "rows": [
+            {
+                "price": price,
+                "amount": _typed(price),
+                "per": _(_PER.get(price.slot_name, _PER_DEVICE)),
+                "state": "holds" if price.pk in holding else "to_come" if price.since > day else "over",
+                "can_remove": may_do_everything(actor) and price.since >= day,
+            }
+            for price in page
+        ],
+    }  # fmt: skip
+    return render(request, "accounts/prices.html", context, status=status)
+
+
+def _typed(price: Price) -> str:
+    """0.05 and not 0.050000; cents at least."""
+    whole, _dot, decimals = f"{price.per_hour:.6f}".partition(".")
+    return f"{whole}.{decimals.rstrip('0').ljust(2, '0')}"

@@ -1,0 +1,79 @@
+"""Budgets and the price list, as administrators write them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from berth.decoding import decode
+from berth.errors import NotFound
+from berth.models import Budget, BudgetImpact, Price
+from berth.paging import iterate
+from berth.policies import scope_id
+from berth.transport import Transport, json_of, new_key
+
+
+class Budgets:
+    """`client.budgets`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, level: str = "", name: str = "", is_current: bool | None = None) -> Iterator[Budget]:
+        """Of the project or user (`level`) called `name`, or all; None: terms that are over or yet to come too."""
+        owner = {level: scope_id(self._transport, level, name)} if name else {}
+        current = None if is_current is None else str(is_current).lower()
+        return iterate(self._transport, "budgets/", Budget, current=current, **owner)
+
+    def get(self, budget_id: int) -> Budget:
+        return decode(Budget, self._transport.get_json(f"budgets/{budget_id}/"))
+
+    def create(self, *, level: str, name: str, **wanted: Any) -> Budget:
+        """Of the project or user (`level`) called `name`; `wanted` as the API takes it: unit, amount, period …"""
+        answer = self._transport.request(
+            "POST", "budgets/", json=self._body(level, name, wanted), headers=new_key()
+        )
+        return decode(Budget, json_of(answer))
+
+    def foresee(self, *, level: str, name: str, **wanted: Any) -> BudgetImpact:
+        """What it would mean, without making it."""
+        answer = self._transport.request("POST", "budgets/impact/", json=self._body(level, name, wanted))
+        return decode(BudgetImpact, json_of(answer))
+
+    def change(self, budget_id: int, changes: Mapping[str, Any]) -> Budget:
+        answer = self._transport.request("PATCH", f"budgets/{budget_id}/", json=dict(changes))
+        return decode(Budget, json_of(answer))
+
+    def foresee_change(self, budget_id: int, changes: Mapping[str, Any]) -> BudgetImpact:
+        answer = self._transport.request("POST", f"budgets/{budget_id}/impact/", json=dict(changes))
+        return decode(BudgetImpact, json_of(answer))
+
+    def delete(self, budget_id: int) -> None:
+        self._transport.request("DELETE", f"budgets/{budget_id}/")
+
+    def _body(self, level: str, name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        return {"level": level, "id": scope_id(self._transport, level, name), **wanted}
+
+
+class Prices:
+    """`client.prices`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, *, slot_name: str = "") -> Iterator[Price]:
+        return iterate(self._transport, "prices/", Price, slot_name=slot_name or None)
+
+    def set(self, slot_name: str, *, since: str, per_hour: str) -> Price:
+        body = {"slot_name": slot_name, "since": since, "per_hour": per_hour}
+        return decode(
+            Price, json_of(self._transport.request("POST", "prices/", json=body, headers=new_key()))
+        )
+
+    def delete(self, slot_name: str, *, since: str) -> None:
+        """Take back the price from that day on. Raises NotFound."""
+        for price in self.list(slot_name=slot_name):
+            if price.since == since:
+                self._transport.request("DELETE", f"prices/{price.id}/")
+                return
+        raise NotFound(
+            f"There is no price of “{slot_name[:40]}” from {since[:20]} on.", hint="See: berth price list."
+        )

@@ -1,0 +1,80 @@
+"""People are told of budgets that bind them."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts.budget_selectors import today
+from accounts.budgeting import create_budget, update_budget
+from accounts.budgets import Budget, DaySlots
+from accounts.models import User
+from accounts.quota import Level
+from accounts.spending import HOUR, Period, Unit
+from common.actors import SYSTEM
+from portal import budget_notices
+from portal.models import Notification
+from portal.tasks import notify_of_budgets
+from tests.factories import make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def budget(place: Place, **changes: Any) -> Budget:
+    wanted: dict[str, Any] = {
+        "level": Level.PROJECT, "owner_id": place.project.pk, "unit": Unit.DEVICE_HOURS, "amount": Decimal(10),
+        "period": Period.MONTH, **changes,
+    }  # fmt: skip
+    return create_budget(actor=SYSTEM, **wanted)
+
+
+def spend(place: Place, device_hours: int) -> None:
+    values = {"held": device_hours * 1000 * HOUR}
+    whose = {"project_id": place.project.pk, "user_id": place.owner.pk}
+    DaySlots.objects.update_or_create(day=today(), slot_name="cuda", **whose, defaults=values)
+
+
+def told() -> list[tuple[User, str]]:
+    notify_of_budgets()
+    return [(each.person, each.code) for each in Notification.objects.order_by("pk").select_related("person")]
+
+
+def test_all_of_a_project_are_told_once_and_again_when_it_refuses(place: Place) -> None:
+    admin, outsider = make_user(admin_of=place.project), make_user(domain=place.project.domain)
+    closed = make_user(member_of=place.project)
+    User.objects.filter(pk=closed.pk).update(is_active=False)
+    hard = budget(place, is_hard=True)
+    spend(place, 7)
+    assert told() == []
+    spend(place, 8)
+    nearly = {(place.owner, "hours_nearly_spent"), (admin, "hours_nearly_spent")}
+    assert set(told()) == nearly
+    assert len(told()) == 2, "once in a period"
+    spend(place, 10)
+    spent = {(place.owner, "hours_spent"), (admin, "hours_spent")}
+    assert set(told()) == nearly | spent
+    assert not {outsider, closed} & {person for person, _code in told()}
+
+    update_budget(actor=SYSTEM, budget_id=hard.pk, changes={"amount": Decimal(11)})
+    assert len(told()) == 6, "with another amount it is told anew"
+
+
+def test_a_soft_budget_of_a_person_is_told_once_and_leads_to_the_limits(
+    place: Place, browser_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget_notices, "AT_ONCE", 1)
+    for unit in (Unit.MONEY, Unit.DEVICE_HOURS):
+        budget(place, level=Level.USER, owner_id=place.owner.pk, unit=unit, amount=Decimal(0))
+    assert told() == [(place.owner, "money_nearly_spent"), (place.owner, "hours_nearly_spent")]
+    assert len(told()) == 2
+    browser: Client = browser_of(place.owner)
+    words = browser.get("/notifications/").content.decode()
+    assert f"The budget of {place.owner.email} is nearly used up: 0.00 of 0.00 left until" in words
+    assert 'href="/profile/"' in words
