@@ -1,5 +1,6 @@
 """Files of people: what was read, and what became of each row."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from django.conf import settings
@@ -35,6 +36,26 @@ class PeopleImport(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def tally(self) -> "Tally":
+        """1 query."""
+        rows = self.lines.order_by().values_list("outcome", "is_done").annotate(count=models.Count("pk"))
+        counts: dict[str, int] = {}
+        done = to_do = 0
+        for outcome, is_done, count in rows:
+            counts[outcome] = counts.get(outcome, 0) + count
+            done += count if is_done else 0
+            to_do += 0 if outcome == PeopleImportLine.Outcome.REFUSED and not is_done else count
+        return Tally(counts, done, to_do)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Rows by outcome, and how many of those `to_do` are done; what was refused beforehand is not to do."""
+
+    counts: dict[str, int]
+    done: int
+    to_do: int
 
 
 class PeopleImportLine(models.Model):

@@ -13,7 +13,7 @@ from guardian.models import UserObjectPermission
 from guardian.shortcuts import assign_perm
 
 from accounts import authority, tokens
-from accounts.authority import Action
+from accounts.authority import Action, Standing
 from accounts.holdings import tied_by
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, SignInLink, User
@@ -65,13 +65,13 @@ def create_user(
     lock_people(actor)
     standing = standing_of(actor)
     if Action.CREATE not in authority.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
-        raise _refused_role(role) if standing.role is Role.DOMAIN_ADMIN else _refused_person(domain)
+        raise refused_person(standing, role, domain)
     user = User(email=email.lower(), name=name, domain=domain, role=role.value, policy=default_policy())
     _set_password(user, password)
     clean(user)
 
     _save_with_own_address(user)
-    _grant_domain_permissions(user)
+    grant_domain_permissions(user)
     audit.record(actor=actor, action="accounts.create_user", target=user, changes={"role": role.value})
     return user
 
@@ -121,7 +121,7 @@ def update_user(
         forget_sign_in_links(user)  # whoever made them may not have made them for what the account is now
     if rises:
         user.keypairs.all().delete()  # they were given away for what a lower role may do
-    _grant_domain_permissions(user)
+    grant_domain_permissions(user)
     after = {"email": user.email, "name": user.name, "domain": user.domain.name, "role": user.role}
     audit.record(
         actor=actor, action="accounts.update_user", target=user, changes=audit.changed(before, after)
@@ -235,7 +235,10 @@ def _refused_role(role: Role) -> PermissionDenied:
     )
 
 
-def _refused_person(domain: Domain) -> PermissionDenied:
+def refused_person(standing: Standing, role: Role, domain: Domain) -> PermissionDenied:
+    """Why no account with this role may be made there."""
+    if standing.role is Role.DOMAIN_ADMIN:
+        return _refused_role(role)
     return refusal_about(_("You may not add people to the domain “{name}”."), domain.name)
 
 
@@ -281,7 +284,7 @@ def forget_sign_in_links(user: User) -> None:
     SignInLink.objects.filter(user=user).delete()
 
 
-def _grant_domain_permissions(user: User) -> None:
+def grant_domain_permissions(user: User) -> None:
     """Make the object permissions of `user` on domains those of the role, no more and no less."""
     UserObjectPermission.objects.filter(
         user=user, content_type__app_label="accounts", content_type__model="domain"

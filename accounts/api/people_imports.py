@@ -1,8 +1,11 @@
 """REST of taking people in from a file."""
 
+from dataclasses import asdict
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.conf import settings
+from django.db.models import QuerySet
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
@@ -37,6 +40,8 @@ class PeopleImportOut(serializers.Serializer[Any]):
     started_at = serializers.DateTimeField(allow_null=True, help_text="Null: nobody is changed yet.")
     finished_at = serializers.DateTimeField(allow_null=True)
     counts = serializers.DictField(child=serializers.IntegerField(), help_text="Rows by outcome.")
+    done = serializers.IntegerField(help_text="Rows that were taken in, or refused meanwhile.")
+    to_do = serializers.IntegerField(help_text="Rows that may be taken in, those that are done too.")
 
 
 class PeopleImportRowOut(serializers.ModelSerializer[PeopleImportLine]):
@@ -48,6 +53,11 @@ class PeopleImportRowOut(serializers.ModelSerializer[PeopleImportLine]):
         model = PeopleImportLine
         fields = ("number", "values", "outcome", "changes", "faults", "is_done")
         read_only_fields = fields
+
+
+class SignInLinkOut(serializers.Serializer[Any]):
+    email = serializers.EmailField()
+    sign_in_url = serializers.CharField(help_text="Works once, within a day.")
 
 
 class PeopleImportListView(APIView):
@@ -101,7 +111,22 @@ class PeopleImportRowListView(ListAPIView[PeopleImportLine]):
         return access_import(actor_of(self.request), self.kwargs["import_id"]).lines.all()
 
 
+class PeopleImportLinkView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="create_user_import_links", request=None, responses={200: SignInLinkOut(many=True)}
+    )
+    def post(self, request: Request, import_id: int) -> Response:
+        """Fresh links for all whom one of your imports added and who never signed in. Shown this once."""
+        links = importing.create_links(actor=actor_of(request), import_id=import_id)
+        told = [
+            {"email": email, "sign_in_url": settings.BERTH_URL + reverse("sign-in-once", args=[code])}
+            for email, code in links
+        ]
+        return Response(SignInLinkOut(told, many=True).data, headers={"Cache-Control": "no-store"})
+
+
 def _shown(found: PeopleImport) -> dict[str, Any]:
-    counts = found.lines.order_by().values_list("outcome").annotate(Count("pk"))
-    found.counts = dict(counts)  # type: ignore[attr-defined]
-    return dict(PeopleImportOut(found).data)
+    told = {name: getattr(found, name) for name in ("id", "name", "asked_at", "started_at", "finished_at")}
+    return dict(PeopleImportOut({**told, **asdict(found.tally())}).data)

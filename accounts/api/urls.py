@@ -20,7 +20,12 @@ from accounts.api.keypairs import (
 )
 from accounts.api.limits import LimitListView
 from accounts.api.people import UserClosingView, UserListView, UserView
-from accounts.api.people_imports import PeopleImportListView, PeopleImportRowListView, PeopleImportView
+from accounts.api.people_imports import (
+    PeopleImportLinkView,
+    PeopleImportListView,
+    PeopleImportRowListView,
+    PeopleImportView,
+)
 from accounts.api.policies import (
     PolicyAssignmentView,
     PolicyImpactView,
@@ -46,6 +51,7 @@ urlpatterns = [
     path("users/<int:user_id>/closing/", UserClosingView.as_view(), name="api-user-closing"),
     path("user-imports/", PeopleImportListView.as_view(), name="api-user-imports"),
     path("user-imports/<int:import_id>/", PeopleImportView.as_view(), name="api-user-import"),
+    path("user-imports/<int:import_id>/links/", PeopleImportLinkView.as_view(), name="api-user-import-links"),
     path(
         "user-imports/<int:import_id>/rows/", PeopleImportRowListView.as_view(), name="api-user-import-rows"
     ),

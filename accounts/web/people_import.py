@@ -7,7 +7,6 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.db.models import Count
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -76,12 +75,12 @@ def import_template(request: HttpRequest) -> HttpResponse:
 def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
     """What each row would do, or did; the same view answers the fragment that follows the work."""
     found = access_import(administrator(request), import_id)
-    counts = dict(found.lines.order_by().values_list("outcome").annotate(Count("pk")))
+    tally = found.tally()
+    counts = tally.counts
     total = sum(counts.values())
     chosen = request.GET.get("outcome", "")
     lines = found.lines.filter(outcome=chosen) if chosen in Outcome.values else found.lines.all()
     page = Paginator(lines, ROWS_A_PAGE).get_page(request.GET.get("page"))
-    to_do = found.lines.exclude(outcome=Outcome.REFUSED, is_done=False)
     good = counts.get(Outcome.NEW, 0) + counts.get(Outcome.CHANGED, 0)
     context = {
         "people_import": found,
@@ -89,8 +88,8 @@ def import_page(request: HttpRequest, import_id: int) -> HttpResponse:
         "page": page,
         "rows": [_row(line) for line in page],
         "good": good,
-        "done": to_do.filter(is_done=True).count(),
-        "to_do": to_do.count(),
+        "done": tally.done,
+        "to_do": tally.to_do,
         "has_new": bool(found.finished_at and counts.get(Outcome.NEW)),
         "is_under_way": bool(found.started_at and not found.finished_at),
     }

@@ -13,11 +13,17 @@ from tests.access.world import World, make_world
 
 
 @pytest.fixture
-def world(db: None, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def patient_portal(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody is throttled in it, and no refusal is logged: here they are what is asked for. That a login was seen again after
     a while is not written, so that slow machines count the same queries."""
     monkeypatch.setattr(gate, "NOTE_USE_EVERY", timedelta(days=1))
     settings.ACCOUNT_RATE_LIMITS = False
+    settings.BERTH_TOKEN_REQUESTS = 0
     logging.disable(logging.CRITICAL)
-    yield make_world(tmp_path)
+    yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def world(db: None, patient_portal: None, tmp_path: Path) -> World:
+    return make_world(tmp_path)

@@ -191,6 +191,7 @@ POST   api-user-imports                    401        201        403        403 
 GET    api-user-import                     401        404        404        404        404        404        200        404        404        404
 POST   api-user-import                     401        404        404        404        404        404        202        404        404        404
 GET    api-user-import-rows                401        404        404        404        404        404        200        404        404        404
+POST   api-user-import-links               401        404        404        404        404        404        200        404        404        404
 GET    api-user-closing                    401        404        404        404        403        403        200        200        403        403
 POST   api-user-closing                    401        404        404        404        403        403        202        202        403        403
 DELETE api-user-closing                    401        404        404        404        403        403        200        200        403        403

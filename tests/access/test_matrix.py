@@ -56,7 +56,7 @@ FLEETING = re.compile(
 )
 
 
-VALUES = re.compile(r"'[^']*'(::\w+)?|\b\d+\b|\"s\d+_x\d+\"")
+VALUES = re.compile(r"'[^']*'(::\w+)?|\b\d+\b|\"s\d+_x\d+\"|\"_django_curs_\w+\"")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,12 @@
 """Taking people in from a file: what would happen, what did, and that doing it again changes nothing."""
 
+from typing import Any
+
 import pytest
+from django.db import connection
+from django.db.models import Q
+from django.test.utils import CaptureQueriesContext
+from guardian.models import UserObjectPermission
 
 from accounts import importing
 from accounts.importing import Outcome, check_import, continue_imports, create_links, start_import
@@ -65,35 +71,95 @@ def test_the_good_rows_are_taken_in_and_the_file_again_changes_nothing(people: P
     )
 
 
+@pytest.mark.parametrize("survives", [0, 1], ids=["in the first batch", "in the second batch"])
 def test_a_kill_in_the_middle_and_another_run_end_the_same(
-    people: People, monkeypatch: pytest.MonkeyPatch
+    people: People, monkeypatch: pytest.MonkeyPatch, survives: int
 ) -> None:
     actor = actor_for(people.domain_admin)
     monkeypatch.setattr(importing, "AT_ONCE", 0)  # in the background
+    monkeypatch.setattr(importing, "BATCH", 2)
     emails = [f"person-{number}@kill.example" for number in range(3)]
     found = start_import(actor=actor, import_id=check(actor, "email\n" + "\n".join(emails)).pk)
     assert found.finished_at is None
 
-    keep, kept = importing._keep, []
+    note, noted = importing._note, []
 
     def killed(line: object, verdict: importing.Verdict) -> None:
-        if len(kept) == 1:
-            raise KeyboardInterrupt  # after the person was made, before the row is kept
-        kept.append(line)
-        keep(line, verdict)  # type: ignore[arg-type]
+        if len(noted) == 1 + survives:
+            raise KeyboardInterrupt  # after people were made, before their rows are kept
+        noted.append(line)
+        note(line, verdict)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(importing, "_keep", killed)
+    monkeypatch.setattr(importing, "_note", killed)
     with pytest.raises(KeyboardInterrupt):
         importing.continue_import(found.pk)
-    assert User.objects.filter(email__in=emails).count() == 1
+    assert User.objects.filter(email__in=emails).count() == 2 * survives
 
-    monkeypatch.setattr(importing, "_keep", keep)
+    monkeypatch.setattr(importing, "_note", note)
     continue_imports()
     continue_imports()
     assert User.objects.filter(email__in=emails).count() == 3
     assert set(outcomes(found).values()) == {Outcome.NEW}
     found.refresh_from_db()
     assert found.finished_at is not None
+
+
+def test_many_new_people_are_what_one_would_be_and_cost_few_queries(people: People) -> None:
+    """A member made alone has the same account, permissions and lines in the access log."""
+    actor = actor_for(people.domain_admin)
+    alone = make_user(domain=people.domain, email="alone@berth.example", member_of=people.project)
+    rows = "".join(f"{number}@many.example,{people.project.name}\n" for number in range(20))
+    found = check(actor, f"email,projects\n{rows}")
+    with CaptureQueriesContext(connection) as queries:
+        start_import(actor=actor, import_id=found.pk)
+    assert len(queries) < 60
+
+    assert set(outcomes(found).values()) == {Outcome.NEW}
+    for number in range(20):
+        user = User.objects.get(email=f"{number}@many.example")
+        assert traces_of(user) == traces_of(alone)
+
+
+def traces_of(user: User) -> object:
+    permissions = UserObjectPermission.objects.filter(user=user)
+    told = AuditEntry.objects.filter(
+        Q(target_type="accounts.user", target_id=user.pk) | Q(changes__user=user.email)
+    )
+    return (
+        (user.role, user.domain_id, user.policy_id, user.is_active, user.language),
+        list(user.memberships.values_list("project_id", "role")),
+        set(permissions.values_list("permission_id", "content_type_id", "object_pk")),
+        sorted(told.values_list("action", "target_type", "outcome", "domain_id")),
+    )
+
+
+def test_rows_that_fail_together_are_taken_in_one_by_one(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actor = actor_for(people.domain_admin)
+    found = check(actor, "email\na@new.example\nb@new.example\n")
+    create_users = importing.create_users
+
+    def overtaken(**wanted: Any) -> list[User]:
+        make_user(email="a@new.example")
+        return create_users(**wanted)
+
+    monkeypatch.setattr(importing, "create_users", overtaken)
+    start_import(actor=actor, import_id=found.pk)
+    assert outcomes(found) == {"a@new.example": Outcome.NEW, "b@new.example": Outcome.NEW}
+
+
+def test_policies_of_one_name_are_not_one_policy(people: People) -> None:
+    """One of the domain has the name of one of the whole installation."""
+    actor = actor_for(people.superadmin)
+    general = ResourcePolicy.objects.create(name="small")
+    own = ResourcePolicy.objects.create(name="small", domain=people.domain)
+    User.objects.filter(pk=people.member.pk).update(policy=general)
+    text = f"email,policy\n{people.member.email},small\n"
+    found = start_import(actor=actor, import_id=check(actor, text).pk)
+    assert [(line.outcome, line.changes) for line in found.lines.all()] == [(Outcome.CHANGED, ["policy"])]
+    assert User.objects.get(pk=people.member.pk).policy == own
+    assert set(outcomes(check(actor, text)).values()) == {Outcome.UNCHANGED}
 
 
 @pytest.mark.parametrize("role", [Role.MONITOR, Role.SUPERADMIN])

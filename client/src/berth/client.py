@@ -15,6 +15,7 @@ from berth.folders import Folders
 from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, ResourceGroup
 from berth.paging import PAGE_SIZE, iterate
 from berth.people import AuditLine, Domains, Projects, Tokens, Users
+from berth.people_imports import UserImports
 from berth.personal import SshKeys
 from berth.policies import Policies
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
@@ -55,6 +56,7 @@ class Client:
         self.tokens = Tokens(self.transport)
         self.ssh_keys = SshKeys(self.transport)
         self.users = Users(self.transport)
+        self.user_imports = UserImports(self.transport)
         self.managed_projects = Projects(self.transport)
         self.domains = Domains(self.transport)
 

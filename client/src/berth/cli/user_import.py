@@ -1,0 +1,112 @@
+"""`user import`: people from a CSV file."""
+
+import csv
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from berth.cli.context import AsJson, client_of
+from berth.cli.exits import FAILED
+from berth.cli.output import note, show_json, show_table
+from berth.errors import InvalidInput
+from berth.people_imports import SignInLink, UserImport, UserImportRow
+
+OUTCOMES = ("new", "changed", "unchanged", "refused")
+
+
+def import_users(
+    context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="CSV in UTF-8 with a head; “-” reads standard input.", show_default=False
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what each row would do; nobody is changed.")
+    ] = False,
+    links: Annotated[
+        Path | None,
+        typer.Option(
+            "--links",
+            metavar="FILE",
+            help="Write first sign-in links of new people here, as CSV that you alone can read.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add and change many people: the good rows are taken in, each by itself, and the others are listed with what is wrong.
+
+    Columns: email, name, role, projects (separated by spaces), policy, domain; email must be there. The same file again
+    changes nothing. Ends with 1 where a row was refused.
+    """
+    if links and dry_run:
+        raise InvalidInput("A dry run adds nobody, so there are no links.", hint="Leave --links out.")
+    imports = client_of(context).user_imports
+    found = imports.check(_read(file), name=Path(file).name if file != "-" else "people.csv")
+    if not dry_run:
+        started = imports.start(found.id)
+        found = imports.wait_finished(started, watcher=_Progress())
+    rows = list(imports.rows(found.id, outcome="" if as_json or dry_run else "refused"))
+    if links:
+        _write_links(links, imports.links(found.id))
+    if as_json:
+        show_json({**found.raw, "rows": [row.raw for row in rows]})
+    else:
+        _show(found, rows, is_dry_run=dry_run)
+    if found.counts.get("refused"):
+        raise typer.Exit(FAILED)
+
+
+def _read(file: str) -> bytes:
+    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+
+
+class _Progress:
+    """Says how far it is, when that changed."""
+
+    def __init__(self) -> None:
+        self._said = 0
+
+    def __call__(self, found: UserImport) -> None:
+        if found.done != self._said:
+            note(f"{found.done} of {found.to_do} rows")
+            self._said = found.done
+
+
+def _show(found: UserImport, rows: Sequence[UserImportRow], *, is_dry_run: bool) -> None:
+    told = [row for row in rows if row.outcome != "unchanged"]
+    table = [
+        (row.number, row.values.get("email", ""), row.outcome, ", ".join(row.changes), _faults(row))
+        for row in told
+    ]
+    show_table(("row", "e-mail", "outcome", "changes", "why not"), table)
+    counts = ", ".join(f"{found.counts[name]} {name}" for name in OUTCOMES if found.counts.get(name))
+    note(f"Nobody was changed. It would be: {counts}." if is_dry_run else f"Done: {counts}.")
+
+
+def _faults(row: UserImportRow) -> str:
+    return "; ".join(
+        sentence if name == "line" else f"{name}: {sentence}" for name, sentence in row.faults.items()
+    )
+
+
+def _write_links(path: Path, links: Sequence[SignInLink]) -> None:
+    """Whoever has a link is that person, so the file is for nobody else."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+        os.fchmod(handle, 0o600)
+        writer = csv.writer(file)
+        writer.writerow(("email", "link"))
+        writer.writerows((_cell(one.email), one.sign_in_url) for one in links)
+    note(f"{len(links)} links in {path}")
+
+
+def _cell(text: str) -> str:
+    """Nothing that a spreadsheet would calculate."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -1,0 +1,93 @@
+"""Many people from a file: what each row would do, and doing it."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from berth.decoding import Record, decode
+from berth.errors import InvalidInput
+from berth.paging import iterate
+from berth.transport import Transport, json_of
+
+ASKED_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserImport(Record):
+    """A file that the portal has read. `counts` are rows by outcome; `done` of the rows `to_do` are taken in."""
+
+    id: int
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    done: int = 0
+    to_do: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserImportRow(Record):
+    """`outcome` is new, changed, unchanged or refused; `faults` say by column what is wrong."""
+
+    number: int
+    outcome: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
+    faults: Mapping[str, str] = field(default_factory=dict)
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInLink(Record):
+    email: str
+    sign_in_url: str
+
+
+class UserImports:
+    """`client.user_imports`: for administrators."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def check(self, content: bytes, *, name: str = "people.csv") -> UserImport:
+        """Read a CSV file; nobody is changed. Raises InvalidInput for a file that cannot be read, Refused."""
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise InvalidInput(
+                f"Line {line} is not UTF-8 (byte 0x{content[error.start]:02x}).",
+                hint="Save the file as “CSV UTF-8”.",
+            ) from error
+        body = {"content": text, "name": name, "is_dry_run": True}
+        return decode(UserImport, json_of(self._transport.request("POST", "user-imports/", json=body)))
+
+    def start(self, number: int) -> UserImport:
+        """Take the good rows in, each by itself; many in the background. Once it is started, this changes nothing."""
+        return decode(UserImport, json_of(self._transport.request("POST", f"user-imports/{number}/")))
+
+    def get(self, number: int) -> UserImport:
+        return decode(UserImport, self._transport.get_json(f"user-imports/{number}/"))
+
+    def rows(self, number: int, *, outcome: str = "") -> Iterator[UserImportRow]:
+        """In the order of the file."""
+        return iterate(
+            self._transport, f"user-imports/{number}/rows/", UserImportRow, outcome=outcome or None
+        )
+
+    def links(self, number: int) -> list[SignInLink]:
+        """Fresh links, good once within a day, for all whom it added and who never signed in."""
+        told = json_of(self._transport.request("POST", f"user-imports/{number}/links/"))
+        return [decode(SignInLink, row) for row in told]
+
+    def wait_finished(
+        self, started: UserImport, *, watcher: Callable[[UserImport], None] | None = None
+    ) -> UserImport:
+        """What came of it, once all rows are done. `watcher` is told how far it is."""
+        found = started
+        while found.finished_at is None:
+            if watcher:
+                watcher(found)
+            time.sleep(ASKED_EVERY_S)
+            found = self.get(found.id)
+        return found

@@ -1,0 +1,34 @@
+"""Nobody learns of things of other tenants: what is hidden answers like what is absent, whatever is asked."""
+
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from common import clock
+from tests.access.crossing import Crossing, far_ids, make_crossing
+from tests.access.world import make_world
+
+SAMPLE = 200
+SEED = 5
+
+
+@pytest.fixture
+def crossing(db: None, patient_portal: None, tmp_path: Path) -> Crossing:
+    far_ids()
+    return make_crossing(make_world(tmp_path))
+
+
+@pytest.mark.timeout(300)
+def test_hidden_things_answer_like_absent_ones_whatever_is_asked(crossing: Crossing) -> None:
+    """The ten thousand of `bin/bench tenants` begin with these."""
+    random = Random(SEED)
+    with clock.frozen_at(clock.now()):
+        pairs = [
+            crossing.ask(attempt, hidden_first=number % 2 == 0)
+            for number, attempt in enumerate(islice(crossing.attempts(random), SAMPLE))
+        ]
+    assert not [f"{pair.attempt}\n{pair.hidden}\n{pair.absent}" for pair in pairs if pair.leaks]
+    assert not [str(pair.attempt) for pair in pairs if pair.hidden.queries != pair.absent.queries]
+    assert {pair.attempt.column for pair in pairs} == set(crossing.blind_to)

@@ -1,0 +1,98 @@
+"""`berth user import`: the file is read, the good rows are taken in, and what was wrong is said."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from accounts.models import SignInLink, User
+from accounts.roles import Role
+from tests import factories
+from tests.client.conftest import Command, Done
+from tests.client.wires import client_on, page
+
+FILE = "email,name\nnew@berth.example,Ada\nno address,\n"
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    file = tmp_path / "people.csv"
+    file.write_text(FILE)
+    return file
+
+
+@pytest.fixture
+def berth(
+    transactional_db: None, portal_url: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> Command:
+    """The command, signed in as a domain admin."""
+    monkeypatch.setenv("BERTH_URL", portal_url)
+    monkeypatch.setenv("BERTH_TOKEN", factories.make_token(factories.make_user(role=Role.DOMAIN_ADMIN)))
+    return command
+
+
+def lines(done: Done) -> list[list[str]]:
+    return [line.split("\t") for line in done.out.splitlines()]
+
+
+@pytest.mark.timeout(150)
+def test_a_dry_run_changes_nobody_and_the_import_takes_the_good_rows_in(
+    berth: Command, people: Path, tmp_path: Path
+) -> None:
+    dry = berth("user", "import", str(people), "--dry-run")
+    assert dry.code == 1
+    assert "Nobody was changed. It would be: 1 new, 1 refused." in dry.err
+    assert [line[:3] for line in lines(dry)[1:]] == [
+        ["2", "new@berth.example", "new"],
+        ["3", "no address", "refused"],
+    ]
+    assert not User.objects.filter(email="new@berth.example").exists()
+
+    kept = tmp_path / "links.csv"
+    done = berth("user", "import", str(people), "--links", str(kept))
+    assert (done.code, lines(done)[1][:3]) == (1, ["3", "no address", "refused"])
+    assert "Done: 1 new, 1 refused." in done.err
+    assert User.objects.get(email="new@berth.example").name == "Ada"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "new@berth.example,http" in kept.read_text()
+    assert SignInLink.objects.count() == 1
+
+    people.write_text("email,name\nnew@berth.example,Ada\n")
+    again = berth("user", "import", str(people), "--json")
+    told = json.loads(again.out)
+    assert (again.code, told["counts"], told["done"], told["to_do"]) == (0, {"unchanged": 1}, 1, 1)
+    assert [row["outcome"] for row in told["rows"]] == ["unchanged"]
+
+
+def test_what_cannot_be_read_is_said_before_anything_is_sent(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, wire = client_on(page())
+    monkeypatch.setattr("berth.cli.context.Client", lambda profile: client)
+    file = tmp_path / "latin.csv"
+    file.write_bytes("email,name\na@b.example,Zoë\n".encode("latin-1"))
+    done = command("user", "import", str(file))
+    assert (done.code, wire.requests) == (2, [])
+    assert "Line 2 is not UTF-8 (byte 0xeb)." in done.err
+    assert command("user", "import", str(tmp_path / "absent.csv")).code == 1
+    assert command("user", "import", str(file), "--dry-run", "--links", "x").code == 2
+
+
+def test_how_far_it_is_is_said_as_it_goes(
+    command: Command, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def state(done: int, *, ended: bool) -> httpx.Response:
+        finished_at = "2026-01-01T00:00:00Z" if ended else None
+        told = {"id": 4, "finished_at": finished_at, "counts": {"new": 3}, "done": done, "to_do": 3}
+        return httpx.Response(200, json=told)
+
+    client, wire = client_on(
+        state(0, ended=False), state(0, ended=False), state(2, ended=False), state(3, ended=True), page()
+    )
+    monkeypatch.setattr("berth.cli.context.Client", lambda profile: client)
+    monkeypatch.setattr("berth.people_imports.time.sleep", lambda seconds: None)
+    done = command("user", "import", str(people))
+    assert done.err.splitlines() == ["2 of 3 rows", "Done: 3 new."]
+    assert wire.body(0) == {"content": FILE, "name": "people.csv", "is_dry_run": True}
+    assert wire.paths[1] == "POST /api/v1/user-imports/4/"
