@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
-from django.db.models import DateField, DateTimeField, DecimalField, Q, QuerySet, Sum, Value
+from django.db.models import Case, DateField, DateTimeField, DecimalField, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
@@ -22,6 +22,7 @@ from accounts.selectors import (
     known_projects,
     may_do_everything,
     refusal_about,
+    sees_everything,
     standing_of,
     visible_users,
 )
@@ -81,8 +82,10 @@ def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[Bud
     day = now.astimezone(UTC).date()
     periods = [spending.bounds(Period(each.period), day, each.starts_on, each.ends_on) for each in budgets]
     owners = {each.owner_key for each in budgets}
-    uses = _uses(owners, since=min(first for first, _end in periods), now=now)
     prices = [spending.Price(*row) for row in Price.objects.values_list("slot_name", "since", "per_hour")]
+    since = min(first for first, _end in periods)
+    edges = {each for period in periods for each in period} | {price.since for price in prices}
+    uses = _uses(owners, sorted({since, *(edge for edge in edges if edge > since)}), now)
     return [
         _state(each, first, end, day, spending.within(uses[each.owner_key], first, end), prices)
         for each, (first, end) in zip(budgets, periods, strict=True)
@@ -96,8 +99,10 @@ def refusals(states: Iterable[BudgetState]) -> list[str]:
 
 def visible_budgets(actor: Actor) -> QuerySet[Budget]:
     """Of oneself, of the projects that one knows, and of the people whom one sees."""
-    is_seen = Q(project__in=known_projects(actor)) | Q(user__in=visible_users(actor))
-    return Budget.objects.select_related("project__domain", "user__domain").filter(is_seen).order_by("pk")
+    budgets = Budget.objects.select_related("project__domain", "user__domain").order_by("pk")
+    if sees_everything(actor):
+        return budgets.filter(Q(user=None) | Q(user__purged_at=None))
+    return budgets.filter(Q(project__in=known_projects(actor)) | Q(user__in=visible_users(actor)))
 
 
 def access_budget(actor: Actor, budget_id: int, action: Action) -> Budget:
@@ -171,11 +176,12 @@ def people_bound(owners: Collection[Owner]) -> dict[Owner, list[int]]:
     return found
 
 
-def _uses(owners: Collection[Owner], *, since: date, now: datetime) -> dict[Owner, list[DayUse]]:
+def _uses(owners: Collection[Owner], edges: Sequence[date], now: datetime) -> dict[Owner, list[DayUse]]:
     """From the ledger of what has ended, and from what is held now: in one statement, so that a session which ends meanwhile
-    is in one of them, and not in both."""
+    is in one of them, and not in both. Days from one of `edges` to the next are told as one, the first of them: no period begins
+    and no price changes between."""
     found: dict[Owner, list[DayUse]] = {owner: [] for owner in owners}
-    first, *others = _rows_of_uses(owners, since)
+    first, *others = _rows_of_uses(owners, edges)
     for level, owner_id, slot, day, held, held_since in first.union(*others, all=True) if others else first:
         owner = Level(level), owner_id
         if held_since is None:
@@ -185,16 +191,19 @@ def _uses(owners: Collection[Owner], *, since: date, now: datetime) -> dict[Owne
     return found
 
 
-def _rows_of_uses(owners: Collection[Owner], since: date) -> Iterator[QuerySet[Any, Any]]:
+def _rows_of_uses(owners: Collection[Owner], edges: Sequence[date]) -> Iterator[QuerySet[Any, Any]]:
     """(level, owner, slot, day, held, held since), the last for what is held now, the day for what has ended."""
     no_day, no_instant = Cast(Value(None), DateField()), Cast(Value(None), DateTimeField())
     amount = DecimalField(max_digits=40, decimal_places=0)
+    since, *later = (Value(edge, DateField()) for edge in edges)
+    first_day = Case(*(When(day__gte=edge, then=edge) for edge in reversed(later)), default=since)
     for level, column in OWNERS.items():
         ids = [pk for each, pk in owners if each is level]
         if not ids:
             continue
         ended = DaySlots.objects.filter(**{f"{column}__in": ids}, day__gte=since).order_by()
-        yield ended.values_list(Value(level.value), column, "slot_name", "day", Sum("held"), no_instant)
+        sums = ended.values(column, "slot_name", first_day=first_day).annotate(sum=Sum("held"))
+        yield sums.values_list(Value(level.value), column, "slot_name", "first_day", "sum", no_instant)
         for holders in _holders:
             yield holders(level, ids).values_list(
                 Value(level.value), "owner_id", "slot_name", no_day, Cast("amount", amount), "held_since"

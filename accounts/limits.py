@@ -119,6 +119,7 @@ def limit_exceeded(states: Collection[LimitState], budgets: Sequence[str] = ()) 
         hint=paragraph(_(hint) for hint in hints) or usual,
         fields=fields,
         limits=[as_json(state) for state in states],
+        budgets=budgets,
     )
 
 

@@ -154,6 +154,9 @@ class LimitErrorOut(ErrorOut):
     """A refusal for limits names all that are hit."""
 
     limits = LimitHitOut(many=True, required=False)
+    budgets = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="A sentence for each that is used up."
+    )
 
 
 def actor_of(request: Any) -> Actor:

@@ -75,7 +75,8 @@ class TooLarge(BerthError):
 
 
 class LimitExceeded(BerthError):
-    """Limits or the size of the machines forbid it; the message names limit, use and request, `limits` has their numbers."""
+    """Limits or the size of the machines forbid it; the message names limit, use and request, `limits` has their numbers.
+    `budgets` are sentences of budgets that are used up."""
 
     default_code = "limit_exceeded"
     http_status = 422
@@ -87,12 +88,19 @@ class LimitExceeded(BerthError):
         hint: str = "",
         fields: dict[str, list[str]] | None = None,
         limits: Sequence[Mapping[str, object]] = (),
+        budgets: Sequence[str] = (),
     ) -> None:
         super().__init__(message, hint=hint, fields=fields)
         self.limits = limits
+        self.budgets = budgets
+
+    @property
+    def sentences(self) -> list[str]:
+        """One for each limit and budget; none where the machines are too small."""
+        return [*(str(limit["message"]) for limit in self.limits), *self.budgets]
 
     def to_json(self) -> dict[str, object]:
-        return {**super().to_json(), "limits": list(self.limits)}
+        return {**super().to_json(), "limits": list(self.limits), "budgets": list(self.budgets)}
 
 
 class TooManyRequests(BerthError):

@@ -63,11 +63,9 @@ TABLE = declare(
                 "owner", gettext_noop("Whom it binds"), (Coalesce("project__name", "user__email"),), is_fixed=True
             ),
             Column("domain", gettext_noop("Domain")),
-            Column("unit", gettext_noop("Counts"), ("unit", "amount")),
-            Column("spent", gettext_noop("Spent")),
+            Column("spent", gettext_noop("Spent"), ("unit", "amount")),
             Column("left", gettext_noop("Left"), is_number=True),
             Column("state", gettext_noop("State")),
-            Column("end", gettext_noop("When used up"), ("is_hard", "pk")),
             Column("period", gettext_noop("Period"), ("period", "starts_on")),
         ),
         filters=(
@@ -236,7 +234,7 @@ def _choices(actor: Actor) -> dict[str, Any]:
         "of": [(Level.PROJECT.value, _("Project")), (Level.USER.value, _("Person"))],
         "unit": [(unit.value, _(title)) for unit, title in UNITS.items()],
         "period": [(period.value, _(title)) for period, title in PERIODS.items()],
-        "hard": [("refuses", _("refuses")), ("warns", _("warns"))],
+        "hard": [("refuses", _("hard: refuses")), ("warns", _("soft: warns"))],
         "domain": [(name, name) for name in names],
     }
 

@@ -219,9 +219,9 @@ class LauncherForm(forms.Form):
             self.add_error(None, f"{error.message} {error.hint}")
             return
         told = {text for messages in error.fields.values() for text in messages}
-        for hit in error.limits if isinstance(error, LimitExceeded) else ():
-            if hit["message"] not in told:
-                self.add_error(None, str(hit["message"]))
+        for sentence in error.sentences if isinstance(error, LimitExceeded) else ():
+            if sentence not in told:
+                self.add_error(None, sentence)
 
     def _control_of(self, name: str) -> str | None:
         """The field at which a refusal of `name`, of the REST body, is shown."""

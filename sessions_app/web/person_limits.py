@@ -23,7 +23,7 @@ from accounts.web.limits import limit_rows
 from agents.selectors import visible_resource_groups
 from common.actors import Actor, ActorKind
 from common.api import actor_of
-from common.errors import BerthError
+from common.errors import BerthError, LimitExceeded
 from common.forms import TypedChoice, TypedField
 from images.selectors import visible_images
 from sessions_app.forecast import forecast_session
@@ -106,7 +106,7 @@ def _verdict(themselves: Actor, project: Project, form: CouldStartForm) -> dict[
         raw = form.raw_request(name=suggest_name(themselves, "check"), project=project.name)
         forecast = forecast_session(themselves, parse_request(raw))
     except BerthError as refusal:
-        limits = [str(limit["message"]) for limit in refusal.to_json().get("limits", ())]  # type: ignore[attr-defined]
+        limits = refusal.sentences if isinstance(refusal, LimitExceeded) else []
         at_fields = [sentence for sentences in refusal.fields.values() for sentence in sentences]
         return {"word": "no", "sentences": limits or at_fields or [refusal.message], "hint": refusal.hint}
     word = "now" if forecast.outlook.starts_now else "wait"

@@ -51,12 +51,14 @@ LISTS = (
     "/projects/",
     "/domains/",
     "/policies/",
+    "/budgets/",
     "/api/v1/sessions/",
     "/api/v1/users/",
     "/api/v1/users/?page=200",
     "/api/v1/projects/",
     "/api/v1/domains/",
     "/api/v1/policies/",
+    "/api/v1/budgets/",
     "/api/v1/audit/",
 )
 MUCH = {"people": 10_000, "projects": 500, "sessions": 10_000, "history": 90_000}

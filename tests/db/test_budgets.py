@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from accounts.budget_selectors import budget_states, owner_named
+from accounts.budget_selectors import budget_states, owner_named, states_of
 from accounts.budgeting import create_budget, delete_budget, delete_price, set_price, update_budget
 from accounts.budgets import Budget, DaySlots, Price
 from accounts.quota import Level
@@ -279,3 +279,22 @@ def test_terms_that_are_over_stay_in_the_list(place: Place) -> None:
     assert listed("?current=false") == [False, False]
     assert (listed("?level=project"), len(listed(f"?level=user&user={place.owner.pk}"))) == ([], 3)
     assert len(budget_states([(Level.USER, place.owner.pk)])) == 1
+
+
+def test_prices_and_periods_that_change_between_days_are_told_apart(place: Place) -> None:
+    """Days are added up by the database, and never across the beginning of a period or a price."""
+    today = clock.now().astimezone(UTC).date()
+    for age in range(10):
+        DaySlots.objects.create(
+            day=today - timedelta(days=age), project_id=place.project.pk, user_id=place.owner.pk, slot_name="cuda",
+            held=(age + 1) * 1000 * HOUR,
+        )  # fmt: skip
+    for age, price in ((9, 1), (6, 10), (2, 100)):
+        Price.objects.create(slot_name="cuda", since=today - timedelta(days=age), per_hour=price)
+    spans = ((9, 0), (7, 5), (4, 4), (3, 1))
+    for first, last in spans:
+        days = {"starts_on": today - timedelta(days=first), "ends_on": today - timedelta(days=last)}
+        budget(place, period=Period.TERM, **days)
+    priced = [(age + 1) * (100 if age <= 2 else 10 if age <= 6 else 1) for age in range(10)]
+    states = states_of(Budget.objects.order_by("pk"))
+    assert [state.spent for state in states] == [sum(priced[last : first + 1]) for first, last in spans]

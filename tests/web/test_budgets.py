@@ -3,19 +3,21 @@
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from accounts.budget_selectors import today
-from accounts.budgeting import create_budget, set_price
+from accounts.budgeting import create_budget, set_price, update_budget
 from accounts.budgets import Budget, DaySlots, Price
 from accounts.models import User
 from accounts.quota import Level
 from accounts.roles import Role
 from accounts.spending import HOUR, Period, Unit
 from common.actors import SYSTEM
-from tests.factories import make_user
+from tests.factories import api_client, make_user
+from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -171,3 +173,25 @@ def test_what_a_monitor_and_a_member_see(place: Place, browser_of: Browser) -> N
     for page in ("/budgets/", "/budgets/prices/", f"/budgets/{budget.pk}/"):
         assert member.get(page).status_code == 404
     assert "0.00 of 5.00" in member.get("/profile/").content.decode()
+
+
+def test_the_launcher_says_what_is_left_and_names_every_refusal(place: Place, browser_of: Browser) -> None:
+    wanted: dict[str, Any] = {"level": Level.USER, "owner_id": place.owner.pk, "unit": Unit.DEVICE_HOURS}
+    spend(place, 90)
+    soft = create_budget(actor=SYSTEM, **wanted, amount=Decimal(100), period=Period.MONTH)
+    browser = browser_of(place.owner)
+    asked = {**place.request(), "cpu": "1", "mem": "1g", "type": "interactive"}
+    words = browser.post("/sessions/new/summary/", asked).content.decode()
+    assert (
+        f"The budget of {place.owner.email} is nearly used up: 10.00 of 100.00 accelerator hours left"
+        in words
+    )
+
+    update_budget(actor=SYSTEM, budget_id=soft.pk, changes={"amount": Decimal(90), "is_hard": True})
+    limit(place.owner, max_pending_slots={"cpu": 1})
+    refused = browser.post("/sessions/new/", asked)
+    words = refused.content.decode()
+    assert refused.status_code == 422
+    assert f"The budget of {place.owner.email} is used up: all of 90.00 accelerator hours." in words
+    body = api_client(place.owner).post("/api/v1/sessions/", place.request(), format="json").json()
+    assert (len(body["limits"]), len(body["budgets"])) == (1, 1)
