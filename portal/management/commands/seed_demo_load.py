@@ -26,6 +26,7 @@ from common.actors import SYSTEM
 from common.slots import CPU, MEM
 from images.models import ContainerImage
 from portal.demo_audit import make_audit
+from portal.demo_budgets import make_budgets
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 from sessions_app.services import new_host_label
 from sessions_app.states import REASON_SENTENCES, Reason, Status
@@ -103,6 +104,7 @@ class Command(BaseCommand):
         _make_sessions(stock, options["sessions"], options["history"], chance)
         _make_folders(stock, options["folders"], chance)
         make_audit(stock.people, options["audit"], chance)
+        make_budgets(stock.projects, stock.people)
         made = ", ".join(f"{options[name]} {name}" for name in MADE)
         self.stdout.write(f"Made {made} in the domain “{DOMAIN}”.")
 
