@@ -9,10 +9,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from rest_framework.test import APIClient
 
 from accounts import keypairs, services
-from accounts.models import Domain, Project, User
+from accounts.limits import default_policy
+from accounts.models import Domain, Membership, Project, User
 from accounts.roles import ProjectRole, Role
 from accounts.second_factor import SecondFactorAdapter
-from common.actors import SYSTEM, Actor, ActorKind
+from common.actors import Actor, ActorKind
 
 APP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 PASSWORD = "a quiet harbour"
@@ -20,13 +21,11 @@ _numbers = count(1)
 
 
 def make_domain(name: str = "") -> Domain:
-    return services.create_domain(actor=SYSTEM, name=name or f"domain-{next(_numbers)}")
+    return Domain.objects.create(name=name or f"domain-{next(_numbers)}")
 
 
 def make_project(domain: Domain | None = None, name: str = "") -> Project:
-    return services.create_project(
-        actor=SYSTEM, domain=domain or make_domain(), name=name or f"project-{next(_numbers)}"
-    )
+    return Project.objects.create(domain=domain or make_domain(), name=name or f"project-{next(_numbers)}")
 
 
 def make_user(
@@ -39,18 +38,19 @@ def make_user(
 ) -> User:
     """A person with PASSWORD; the domain is that of the project, where one is given."""
     project = member_of or admin_of
-    home = domain or (project.domain if project else make_domain())
-    user = services.create_user(
-        actor=SYSTEM,
+    user = User(
         email=email or f"person-{next(_numbers)}@berth.example",
-        password=PASSWORD,
-        domain=home,
-        role=role,
+        domain=domain or (project.domain if project else make_domain()),
+        role=role.value,
+        policy=default_policy(),
     )
-    if member_of:
-        services.add_member(actor=SYSTEM, project=member_of, user=user)
-    if admin_of:
-        services.add_member(actor=SYSTEM, project=admin_of, user=user, role=ProjectRole.ADMIN)
+    user.set_password(PASSWORD)
+    user.save()
+    services.grant_domain_permissions(user)
+    if project:
+        own = ProjectRole.ADMIN if admin_of else ProjectRole.MEMBER
+        Membership.objects.create(project=project, user=user, role=own.value)
+        services.grant_project_permissions(user)
     return user
 
 

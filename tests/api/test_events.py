@@ -13,6 +13,7 @@ from django.test import AsyncClient, Client
 
 from accounts import services
 from accounts.models import KeyPair, User
+from common.actors import SYSTEM
 from common.push import KEPT_NEWS, Audience, push_now, stream_name
 from common.redis import client as redis_client
 from portal.api import event_stream, news
@@ -230,7 +231,7 @@ async def test_a_new_project_admin_hears_of_the_project_without_reconnecting(
     async with listening(people.member) as stream:
         await stream.until_ready()
         await sync_to_async(services.add_member)(
-            actor=factories.SYSTEM,
+            actor=SYSTEM,
             project=people.project,
             user=people.member,
             role=factories.ProjectRole.ADMIN,

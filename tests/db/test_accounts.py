@@ -38,6 +38,12 @@ def update(user: User, actor: Actor = SYSTEM, **changes: Any) -> User:
     return services.update_user(actor=actor, user_id=user.pk, **{**values, **changes})
 
 
+def create(email: str) -> User:
+    return services.create_user(
+        actor=SYSTEM, email=email, password=PASSWORD, domain=make_domain(), role=Role.USER
+    )
+
+
 # Reads
 
 
@@ -173,10 +179,10 @@ def test_a_closed_superadmin_account_has_no_rights() -> None:
 
 
 def test_emails_are_kept_in_lower_case_and_taken_once() -> None:
-    user = make_user(email="Ada.Lovelace@Berth.Example")
+    user = create("Ada.Lovelace@Berth.Example")
     assert user.email == "ada.lovelace@berth.example"
     with pytest.raises(InvalidInput) as refusal:
-        make_user(email="ADA.lovelace@berth.example")
+        create("ADA.lovelace@berth.example")
     assert "email" in refusal.value.fields
 
 

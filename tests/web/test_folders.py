@@ -11,8 +11,9 @@ from django.test import Client
 
 from accounts.models import User
 from accounts.services import add_member
+from common.actors import SYSTEM
 from tests.conftest import People
-from tests.factories import SYSTEM, actor_for, make_project
+from tests.factories import actor_for, make_project
 from tests.factories_folders import make_folder, make_storage_host
 from vfolders import files
 from vfolders.models import StorageHost, VFolder

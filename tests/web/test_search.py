@@ -12,6 +12,7 @@ from django.utils import translation
 
 from accounts import services
 from accounts.models import User
+from common.actors import SYSTEM
 from portal.web.search import split
 from tests import factories
 from tests.conftest import People
@@ -152,7 +153,7 @@ def test_the_launcher_begins_with_the_chosen_project(place: Place, browser: Clie
     place.project.name = "aaa"
     place.project.save()
     other = factories.make_project(place.project.domain, name="zzz")
-    services.add_member(actor=factories.SYSTEM, project=other, user=place.owner)
+    services.add_member(actor=SYSTEM, project=other, user=place.owner)
     browser.post("/project/", {"project": "zzz"})
 
     page = browser.get("/sessions/new/").content.decode()

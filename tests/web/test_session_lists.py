@@ -14,10 +14,11 @@ from accounts import services
 from accounts.models import User
 from accounts.roles import Role
 from common import clock
+from common.actors import SYSTEM
 from common.tables import MOST_BOXES
 from sessions_app.metrics import SAMPLE_S
 from sessions_app.models import ComputeSession, KernelMetric
-from tests.factories import SYSTEM, make_project, make_user
+from tests.factories import make_project, make_user
 from tests.factories_sessions import Place, make_place
 
 pytestmark = [
