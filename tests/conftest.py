@@ -14,6 +14,7 @@ from accounts.models import Domain, Project, User
 from accounts.roles import Role
 from common.redis import client as redis_client
 from tests import factories
+from tests.template import ensure_template
 
 # A busy machine is no fault of the code. The suite decides what lands, so there the examples are the same each time;
 # whoever runs pytest alone searches further.
@@ -104,6 +105,18 @@ def forget_rows(_test: TransactionTestCase) -> None:
                 cursor.execute(f'DELETE FROM "{name}"')
         cursor.execute(which)
         assert cursor.fetchall() == []
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before the first test, whose time it would take."""
+    if not hasattr(session.config, "workerinput"):
+        ensure_template()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Django still asks whether a migration is missing in the copy."""
+    connection.settings_dict["TEST"]["TEMPLATE"] = ensure_template()
 
 
 @pytest.fixture(scope="session")
