@@ -6,7 +6,7 @@ A test that fails is run once more, alone. If it fails again the suite is red; i
 says at its end which tests those were, for each of them is a race somebody has yet to find. More than
 `SECOND_RUNS` failures in a stage are no races: nothing is run again.
 
-Stages that wait more than they work run side by side. What the others say is shown when they have ended.
+Stages run side by side where that leaves no processor idle. What the others say is shown when they have ended.
 """
 
 import json
@@ -60,19 +60,23 @@ class Stage:
 FAST = Stage(
     "fast",
     "without engine and browser",
-    "not docker and not e2e and not faults",
+    "not docker and not e2e and not faults and not walk",
     ("-n2", "--dist=worksteal", *COVERAGE),
 )
-# A file stays with one worker, which has a portal and a browser of its own for all of its files.
+# Without coverage, which makes tests half as long again: they ask for the same again and again, and what lines there are
+# is measured where tests look at one thing.
+WALKS = Stage("walks", "with walks: everybody asks for everything", "walk", ("-n2", "--dist=worksteal"))
+# A file stays with one worker, which has a portal and a browser of its own for all of its files. In the order of
+# tests/e2e/conftest.py: by itself pytest-xdist would leave files of few tests, the longest of all, to the end.
 WHOLE = Stage(
     "whole",
     "with a real engine, a real browser, the whole portal",
     "docker or e2e",
-    ("-n2", "--dist=loadfile", *COVERAGE),
+    ("-n2", "--dist=loadfile", "--no-loadscope-reorder", *COVERAGE),
 )
 # Without coverage: what is tested there are processes of a portal, not this one.
 FAULTS = Stage("faults", "with faults: engines and processes of a portal are killed", "faults")
-TURNS = ((FAST,), (WHOLE, FAULTS))
+TURNS = ((FAST, WALKS), (WHOLE, FAULTS))
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ def crossing(db: None, patient_portal: None, tmp_path: Path) -> Crossing:
     return make_crossing(make_world(tmp_path))
 
 
+@pytest.mark.walk
 @pytest.mark.timeout(300)
 def test_hidden_things_answer_like_absent_ones_whatever_is_asked(crossing: Crossing) -> None:
     """The ten thousand of `bin/bench tenants` begin with these."""

@@ -69,6 +69,7 @@ def _one_connection() -> Iterator[None]:
         signal.connect(close_old_connections)
 
 
+@pytest.mark.walk
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(

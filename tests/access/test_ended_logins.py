@@ -56,6 +56,7 @@ GARBLED_TOKENS = ("", "x", "bk", f"bk{'a' * 16}.{'b' * 43}", "\0", "é", "x" * 1
 GARBLED_COOKIES = ("", "x", "é", "x" * 4000, "a%00b", '"a\\000b"')
 
 
+@pytest.mark.walk
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 def test_routes_answer_an_ended_login_as_they_answer_nobody(
     world: World, end: Callable[[User], None]

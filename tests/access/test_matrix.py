@@ -32,7 +32,8 @@ from tests.access.matrix import (
 )
 from tests.access.world import World, undone
 
-pytestmark = pytest.mark.timeout(600)  # some thousand requests each, and the machine may be busy
+# Some thousand requests each, and the machine may be busy.
+pytestmark = [pytest.mark.walk, pytest.mark.timeout(600)]
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 EMPTY_TAR = bytes(1024)

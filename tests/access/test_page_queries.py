@@ -38,6 +38,7 @@ def as_text(counts: Counts) -> str:
     return "\n".join((HEAD, *lines, ""))
 
 
+@pytest.mark.walk
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("empty_redis")
 def test_every_page_takes_as_many_queries_as_written_down(world: World) -> None:

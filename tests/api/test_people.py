@@ -189,6 +189,8 @@ def test_domains_are_for_superadmins(people: People) -> None:
     ]
 
 
+@pytest.mark.walk
+@pytest.mark.timeout(300)
 def test_a_sweep_of_ids_of_another_domain_finds_what_is_absent(people: People) -> None:
     """Random requests about things of the other domain, and about nothing: the same answer, and nothing is changed."""
     numbers = random.Random(7)

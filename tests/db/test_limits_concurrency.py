@@ -19,7 +19,7 @@ from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.walk, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 WORKERS, REQUESTS, MOST = 8, 1000, 10
 COUNTED = {
     "max_sessions": MOST,

@@ -24,9 +24,15 @@ BROWSER_OPTIONS = (
 )
 PATIENCE_MS = 60_000
 WINDOW = {"width": 1280, "height": 800}
+LONGEST = ("test_accessibility", "test_languages", "test_up")
 
 Browse = Callable[..., Page]
 PHASES = pytest.StashKey[dict[str, bool]]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files begin, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 @pytest.fixture(scope="session")
@@ -97,8 +103,9 @@ def shared_session(portal: RunningPortal) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(autouse=True)
-def no_session_stays(portal: RunningPortal) -> Iterator[None]:
-    """A test that failed must not hold the machine that the next one needs."""
+def no_session_stays(portal: RunningPortal, no_cover: None) -> Iterator[None]:
+    """A test that failed must not hold the machine that the next one needs. Coverage, which would slow the tests down, is
+    not measured: the portal runs in processes of its own."""
     yield
     everybody = portal.person("superadmin")
     for session_id in set(everybody.live_sessions()) - portal.kept_sessions:
