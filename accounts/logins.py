@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.contrib.auth import HASH_SESSION_KEY
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
@@ -129,9 +129,17 @@ def _signed_in_there(login: Login, row: BrowserLogin | None) -> User | None:
 
 def standing_memberships(user_ids: Collection[int], project_ids: Collection[int]) -> set[tuple[int, int]]:
     """(user id, project id) of those of them who may use those of them now. One query."""
-    memberships = Membership.objects.filter(user_id__in=user_ids, project_id__in=project_ids)
-    memberships = memberships.filter(project__is_active=True, project__domain__is_active=True)
+    memberships = _standing().filter(user_id__in=user_ids, project_id__in=project_ids)
     return set(memberships.values_list("user_id", "project_id"))
+
+
+def has_standing_membership(user: str, project: str) -> Exists:
+    """The same as part of a query on rows that have these fields."""
+    return Exists(_standing().filter(user_id=OuterRef(user), project_id=OuterRef(project)))
+
+
+def _standing() -> QuerySet[Membership]:
+    return Membership.objects.filter(project__is_active=True, project__domain__is_active=True)
 
 
 def visible_logins(actor: Actor) -> QuerySet[BrowserLogin]:

@@ -58,7 +58,7 @@ def launch_session(session_id: UUID) -> None:
     or the session has moved on; it stays in its stage while the engine does not answer."""
     failure: RuntimeFault | BerthError | None = None
     with try_exclusive(work_lock(session_id)) as is_mine:
-        session = ComputeSession.objects.to_launch().filter(pk=session_id, status__in=LAUNCHING).first()
+        session = ComputeSession.objects.with_parts().filter(pk=session_id, status__in=LAUNCHING).first()
         if not is_mine or session is None:
             return
         try:

@@ -40,15 +40,15 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
     def ended(self) -> "ComputeSessionQuerySet":
         return self.filter(status__in=TERMINAL)
 
-    def to_launch(self) -> "ComputeSessionQuerySet":
-        """With all that a launch needs. 3 queries."""
-        kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
-        return self.select_related("project", "image").prefetch_related(kernels, "mounts__folder")
-
     def with_parts(self) -> "ComputeSessionQuerySet":
-        """With all that lists and details show. 4 queries, any number of sessions."""
+        """With all that lists, details and launches need. 4 queries, any number of sessions."""
+        return self.with_kernels().prefetch_related("mounts__folder")
+
+    def with_kernels(self) -> "ComputeSessionQuerySet":
+        """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
+        kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
         related = ("project", "domain", "owner", "image", "resource_group")
-        return self.select_related(*related).prefetch_related("kernels__agent", "mounts__folder")
+        return self.select_related(*related).prefetch_related(kernels)
 
     def for_rows(self) -> "ComputeSessionQuerySet":
         """With what a row of a list shows, and no more. 2 queries, any number of sessions."""

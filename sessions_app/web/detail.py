@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -33,6 +34,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
     actor = actor_of(request)
     tab = presenters_detail.chosen_tab(request.GET.get("tab", ""))
     session = access_session(actor, session_id, presenters_detail.TABS[tab][-1])
+    prefetch_related_objects([session], "mounts__folder")
     context: dict[str, Any] = {
         "session": session,
         "row": presenters.row(actor, session),

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection, reset_queries
 from django.http import HttpResponse
 from django.test import Client
@@ -283,6 +284,9 @@ def _sent(
 ) -> HttpResponse:
     if attempt.method == "POST" and not is_rest:
         plain = {name: json.dumps(value) if _is_nested(value) else value for name, value in body.items()}
+        for value in plain.values():
+            if isinstance(value, SimpleUploadedFile):
+                value.seek(0)  # the other one of the pair has read it
         return client.post(f"{address}?{query}", plain)
     text = json.dumps(body, default=str) if body else ""
     return client.generic(attempt.method, address, text, content_type="application/json", QUERY_STRING=query)

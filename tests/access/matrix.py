@@ -372,6 +372,15 @@ GET    app-host                            in         404        404        404 
 GET    app-port                            in         404        404        404        200        403        403        403        403        403
 """
 
+# The same for the owner's two programs, in the order of TOKEN_COLUMNS. Terminals are for browsers, and apps take tokens of
+# their own alone.
+GATEWAY_TOKENS = """
+WS     ws-terminal                         4401       4401
+WS     ws-exec                             4403       4401
+GET    app-host                            401        401
+GET    app-port                            401        401
+"""
+
 # What superadmins may do by hand in Django admin, beside looking: the rest is refused with 403.
 ADMIN_MODELS = {
     "accounts_user": {"add", "change"},
@@ -448,3 +457,7 @@ REST_ROWS = [with_tokens(row) for row in parse(REST)]
 OURS = parse(PAGES) + REST_ROWS
 THIRD_PARTY = parse(ACCOUNT) + parse(ADMIN)
 TERMINAL, EXEC, APP, APP_BY_ADDRESS = parse(GATEWAY)
+TOKENS_AT_GATEWAY = {
+    route: dict(zip(TOKEN_COLUMNS, cells, strict=True))
+    for _method, route, *cells in map(str.split, GATEWAY_TOKENS.strip().splitlines())
+}

@@ -9,8 +9,17 @@ from asgiref.sync import sync_to_async
 from accounts.models import User
 from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatterns
 from tests import factories
-from tests.access.matrix import APP, APP_BY_ADDRESS, COLUMNS, EXEC, OPEN, SIGN_IN, TERMINAL
-from tests.access.world import make_people
+from tests.access.matrix import (
+    APP,
+    APP_BY_ADDRESS,
+    COLUMNS,
+    EXEC,
+    OPEN,
+    SIGN_IN,
+    TERMINAL,
+    TOKENS_AT_GATEWAY,
+)
+from tests.access.world import make_owners_tokens, make_people
 from tests.factories_sessions import make_place
 from tests.ws.servers import serve_app
 from tests.ws.stage import PORTAL_HOST, Browser, gateway, sample_app, set_stage, signed_in
@@ -73,6 +82,45 @@ async def test_apps_at_ports_of_an_address_open_for_those_whom_the_matrix_names(
         }
         straight = {column: await app_by_address(browser, people.get(column), door) for column in COLUMNS}
     assert from_link == straight == APP_BY_ADDRESS.cells
+
+
+async def test_programs_with_less_get_what_the_matrix_says(settings: Any) -> None:
+    """A token that may only read, and one that has expired, at all four."""
+    settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, ADDRESS]
+    stage = await in_thread(set_stage)()
+    tokens = await in_thread(make_owners_tokens)(stage.owner)
+    terminal_path = f"/ws/sessions/{stage.session.pk}/terminal/"
+    exec_path = f"/api/v1/sessions/{stage.session.pk}/exec/"
+    answers: dict[str, dict[str, str]] = {route: {} for route in TOKENS_AT_GATEWAY}
+    async with serve_app(sample_app()) as port, gateway() as browser, plain_gateway() as by_address:
+        lab = {"name": "lab", "title": "Lab", "port": port, "command": ["lab"]}
+        await in_thread(stage.declare)(lab)
+        await in_thread(stage.run)()
+        await app_by_address(by_address, stage.owner, by_address.portal, link(stage))
+        door = by_address.seen[-1]
+        by_address.cookies.clear()
+        for column, token in tokens.items():
+            bearer = {"Authorization": f"Bearer {token}"}
+            answers[TERMINAL.route][column] = await closing_code(browser, terminal_path, bearer)
+            answers[EXEC.route][column] = await process(browser, token, exec_path)
+            at_host = await browser.request("GET", stage.host("lab"), "/", headers=bearer)
+            answers[APP.route][column] = str(at_host.status)
+            at_port = await by_address.request("GET", door, "/", headers=bearer)
+            answers[APP_BY_ADDRESS.route][column] = str(at_port.status)
+    assert answers == TOKENS_AT_GATEWAY
+
+
+def test_programs_with_less_have_a_row_for_each_way() -> None:
+    assert set(TOKENS_AT_GATEWAY) == {row.route for row in (TERMINAL, EXEC, APP, APP_BY_ADDRESS)}
+
+
+async def closing_code(browser: Browser, path: str, headers: dict[str, str]) -> str:
+    sent = {**headers, "Host": PORTAL_HOST, "Origin": f"http://{PORTAL_HOST}"}
+    async with browser.http.ws_connect(f"http://127.0.0.1:{browser.port}{path}", headers=sent) as socket:
+        message = await socket.receive(timeout=30)
+        while message.type is aiohttp.WSMsgType.TEXT:
+            message = await socket.receive(timeout=30)
+        return str(socket.close_code)
 
 
 async def terminal(browser: Browser, user: User | None, path: str) -> str:

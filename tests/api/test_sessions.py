@@ -123,8 +123,8 @@ def test_a_list_takes_a_constant_number_of_queries(
     for expected_rows in (1, 4):
         while ComputeSession.objects.count() < expected_rows:
             place.run()
-        # Token, count, sessions, kernels, agents, mounts.
-        with django_assert_num_queries(6):
+        # Token, count, sessions, kernels with their agents, mounts.
+        with django_assert_num_queries(5):
             assert len(api.get(SESSIONS).json()["results"]) == expected_rows
 
 
