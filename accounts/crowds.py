@@ -20,6 +20,7 @@ from accounts.selectors import access_project, standing_of
 from accounts.services import grant_domain_permissions, lock_people, refused_person
 from common import audit
 from common.actors import Actor
+from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import InvalidInput
 
 
@@ -58,6 +59,7 @@ def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
         for project in each.projects
     )
     audit.record_each(actor=actor, action="accounts.add_member", done=joined)
+    enqueue_on_commit(TaskName.FOLLOW_RULES)
     return people
 
 

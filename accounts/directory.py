@@ -13,6 +13,7 @@ from ldap3.core.exceptions import LDAPException
 from ldap3.utils.conv import escape_filter_chars
 
 from accounts.federation import Claim
+from accounts.membership_rules import names_of_group
 from accounts.providers import Directory
 
 log = structlog.get_logger(__name__)
@@ -40,7 +41,7 @@ def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
         email=_first(found, its.email_attribute),
         is_verified=True,  # the directory says so; for which addresses, its settings say
         name=_first(found, its.name_attribute),
-        groups=frozenset(_group_name(each) for each in _all(found, its.group_attribute)),
+        groups=frozenset().union(*map(names_of_group, _all(found, its.group_attribute))),
     )
 
 
@@ -102,9 +103,3 @@ def _all(attributes: dict[str, Any], name: str) -> list[str]:
 
 def _first(attributes: dict[str, Any], name: str) -> str:
     return next(iter(_all(attributes, name)), "")
-
-
-def _group_name(group: str) -> str:
-    """The common name, of a group that is named by its whole place (memberOf)."""
-    first = group.partition(",")[0]
-    return first.partition("=")[2] if "=" in first else first

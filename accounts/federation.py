@@ -80,6 +80,9 @@ def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim:
         SocialAccount.objects.create(user=user, provider=provider_id, uid=claim.subject)
         facts = {"provider": provider_id}
         audit.record(actor=behind, action="accounts.link_provider", target=user, changes=facts)
+    if claim.groups is not None:  # kept for rules of projects (accounts.rule_members)
+        its = SocialAccount.objects.filter(provider=provider_id, uid=claim.subject)
+        its.update(extra_data={"groups": sorted(claim.groups)})
     if claim.groups is not None and admission.groups is not None:
         _follow_groups(behind, user, admission, claim.groups)
     return user
@@ -134,9 +137,10 @@ def _make_person(behind: Actor, admission: Admission, email: str, name: str) -> 
 
 def _follow_groups(behind: Actor, user: User, admission: Admission, groups: frozenset[str]) -> None:
     """In those projects that the settings give to groups, the person is a member exactly where a group says so; other projects
-    are left alone."""
+    are left alone, and so are those with rules of their own."""
     wanted = admission.projects_of_groups(groups)
     mapped = Project.objects.filter(domain=user.domain, name__in=admission.mapped_projects, is_active=True)
+    mapped = mapped.filter(rules=None)
     present = set(Membership.objects.filter(user=user).values_list("project_id", flat=True))
     for project in mapped.order_by("pk"):
         if project.name in wanted and project.pk not in present:

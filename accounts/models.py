@@ -22,6 +22,7 @@ from accounts.people_imports import PeopleImport as PeopleImport
 from accounts.people_imports import PeopleImportLine as PeopleImportLine
 from accounts.policies import ResourcePolicy
 from accounts.roles import PROJECT_ROLE_TITLES, ProjectRole, Role
+from accounts.rule_models import MembershipRule as MembershipRule
 from accounts.sign_in_rules import SecondFactor
 from accounts.ssh_key_models import SshKey as SshKey
 from accounts.tokens import hash_secret
@@ -198,10 +199,19 @@ class Membership(models.Model):
         choices=[(role.value, role.value) for role in ProjectRole],
         default=ProjectRole.MEMBER.value,
     )
+    is_by_rule = models.BooleanField(
+        default=False,
+        editable=False,
+        help_text="Nobody added them: a rule of the project did, and takes them out.",
+    )
 
     class Meta:
         constraints = (
             models.UniqueConstraint(fields=("project", "user"), name="membership_once"),
+            models.CheckConstraint(
+                condition=models.Q(is_by_rule=False) | models.Q(role=ProjectRole.MEMBER.value),
+                name="membership_by_rule_is_plain",
+            ),
             models.CheckConstraint(
                 condition=models.Q(role__in=[role.value for role in ProjectRole]),
                 name="membership_role_is_known",

@@ -16,6 +16,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from accounts.federation import Claim
+from accounts.membership_rules import group_name
 from accounts.providers import OidcProvider, Wrong, demand_tls
 from common.errors import BerthError, PermissionDenied, Unavailable
 
@@ -79,7 +80,7 @@ class OidcClient:
             email=str(claims.get("email") or ""),
             is_verified=claims.get("email_verified") is True,
             name=str(claims.get("name") or ""),
-            groups=frozenset(map(str, groups)) if isinstance(groups, list) else None,
+            groups=frozenset(group_name(str(each)) for each in groups) if isinstance(groups, list) else None,
         )
 
     def _verified(self, id_token: str, nonce: str) -> dict[str, Any]:

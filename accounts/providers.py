@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from accounts.entrance import check_mail_domains, mail_domain_of
+from accounts.membership_rules import group_name
 
 EVERY_ADDRESS = "*"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -131,7 +132,7 @@ def _groups(its: "Variables") -> dict[str, tuple[str, ...]]:
         names = tuple(name.strip() for name in projects.split(",") if name.strip())
         if not colon or not group.strip() or not names:
             raise Wrong(f"{its.name('GROUPS')}: {part!r} is not “group:project,project”.")
-        found[group.strip()] = names
+        found[group_name(group.strip())] = names
     return found
 
 

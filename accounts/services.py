@@ -27,7 +27,7 @@ from accounts.selectors import (
     standing_of,
 )
 from common import audit, clock
-from common.actors import Actor
+from common.actors import SYSTEM, Actor
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 
 SIGN_IN_LINK_LIFETIME = timedelta(hours=24)
@@ -103,6 +103,7 @@ def update_user(
         user.role = role.value
     if domain is not None and domain != user.domain:
         access_user(actor, user_id, Action.MOVE)
+        _leave_by_rule(user)
         _check_can_move(user)
         user.domain = domain
         if user.policy is not None and user.policy.domain_id not in (None, domain.pk):
@@ -134,7 +135,8 @@ def update_user(
 def add_member(
     *, actor: Actor, project: Project, user: User, role: ProjectRole = ProjectRole.MEMBER
 ) -> Membership:
-    """Put `user` into `project` of the same domain; again with another role changes the role."""
+    """Put `user` into `project` of the same domain; again with another role changes the role. Who came by a rule was added by
+    hand from then on."""
     access_project(actor, project.pk, Action.MANAGE_MEMBERS)
     # Whoever closes the account waits, or is waited for: a closed one is in no project.
     fresh = User.objects.select_for_update(no_key=True).get(pk=user.pk)
@@ -151,7 +153,7 @@ def add_member(
         )
 
     membership = Membership.objects.update_or_create(
-        project=project, user=user, defaults={"role": role.value}
+        project=project, user=user, defaults={"role": role.value, "is_by_rule": False}
     )[0]
     grant_project_permissions(user)
     changes = {"user": user.email, "role": role.value}
@@ -161,8 +163,18 @@ def add_member(
 
 @transaction.atomic
 def remove_member(*, actor: Actor, project: Project, user: User) -> None:
-    """Take `user` out of `project`; one who is not in it stays out."""
+    """Take `user` out of `project`; one who is not in it stays out. Raises Conflict for who would be back by a rule."""
     access_project(actor, project.pk, Action.MANAGE_MEMBERS)
+    if (
+        not actor.is_system
+        and Membership.objects.filter(project=project, user=user, is_by_rule=True).exists()
+    ):
+        raise Conflict(
+            _("{name} is in the project “{project}” by a rule.").format(
+                name=user.email, project=project.name
+            ),
+            hint=_("Change the rules of the project."),
+        )
 
     for membership in Membership.objects.filter(project=project, user=user):
         membership.delete()
@@ -197,6 +209,15 @@ def _check_new_role(actor: Actor, user: User, role: Role, people: Mapping[int, U
         raise Conflict(_("You cannot change your own role."), hint=_("Ask another administrator to do it."))
     if user.role == Role.SUPERADMIN and user.is_active:
         demand_another_superadmin(people, user)
+
+
+def _leave_by_rule(user: User) -> None:
+    """Rules are for people of their domain."""
+    for membership in user.memberships.filter(is_by_rule=True).select_related("project"):
+        facts = {"user": user.email, "by_rule": True}
+        audit.record(actor=SYSTEM, action="accounts.remove_member", target=membership.project, changes=facts)
+        membership.delete()
+    grant_project_permissions(user)
 
 
 def _check_can_move(user: User) -> None:

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from accounts import importing, invitations, offboarding
+from accounts import importing, invitations, offboarding, rule_members
 from accounts.models import BrowserLogin, SignInLink
 from common import clock
 from common.dispatch import TaskName
@@ -27,3 +27,9 @@ def continue_offboardings() -> None:
 def continue_imports() -> None:
     """Go on with taking people in from files."""
     importing.continue_imports()
+
+
+@shared_task(name=TaskName.FOLLOW_RULES, soft_time_limit=300, time_limit=360)
+def follow_rules() -> None:
+    """Make members of projects what the projects' rules say."""
+    rule_members.follow_all_rules()

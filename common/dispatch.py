@@ -30,6 +30,7 @@ class TaskName(StrEnum):
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
     CONTINUE_IMPORTS = "accounts.continue_imports"
+    FOLLOW_RULES = "accounts.follow_rules"
     PURGE_ANSWERS = "common.purge_answers"
     PURGE_AUDIT = "common.purge_audit"
     NOTIFY_PEOPLE = "portal.notify_people"
@@ -50,6 +51,7 @@ QUEUE_OF = {
     TaskName.PURGE_SIGN_INS: "maintenance",
     TaskName.CONTINUE_OFFBOARDINGS: "maintenance",
     TaskName.CONTINUE_IMPORTS: "maintenance",
+    TaskName.FOLLOW_RULES: "maintenance",
     TaskName.PURGE_ANSWERS: "maintenance",
     TaskName.PURGE_AUDIT: "maintenance",
     TaskName.NOTIFY_PEOPLE: "maintenance",

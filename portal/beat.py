@@ -30,6 +30,7 @@ PERIODS_S = {
     TaskName.PURGE_SIGN_INS: 3600,
     TaskName.CONTINUE_OFFBOARDINGS: 5,
     TaskName.CONTINUE_IMPORTS: 10,
+    TaskName.FOLLOW_RULES: 60,
     TaskName.PURGE_ANSWERS: 3600,
     TaskName.PURGE_AUDIT: 24 * 3600,
     TaskName.NOTIFY_PEOPLE: 60,

@@ -285,6 +285,7 @@ SPECTACULAR_SETTINGS = {
         "RoleEnum": "accounts.api.people_serializers.ROLES",
         "SignUpEnum": "accounts.api.invitations.WAYS",
         "InvitationStateEnum": "accounts.api.invitations.STATES",
+        "MemberRuleKindEnum": "accounts.api.member_rules.KINDS",
         "ProjectRoleEnum": "accounts.api.people_serializers.PROJECT_ROLES",
     },
 }

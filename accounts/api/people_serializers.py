@@ -146,6 +146,9 @@ class MemberOut(serializers.Serializer[Any]):
     email = serializers.EmailField(source="user.email")
     name = serializers.CharField(source="user.name")
     role = serializers.ChoiceField(choices=PROJECT_ROLES)
+    is_by_rule = serializers.BooleanField(
+        help_text="A rule of the project made them a member, and nobody by hand."
+    )
 
 
 class MemberInput(InputSerializer):

@@ -19,6 +19,7 @@ from accounts.api.keypairs import (
     UserKeyPairView,
 )
 from accounts.api.limits import LimitListView
+from accounts.api.member_rules import MemberRulesView, RuleImpactView
 from accounts.api.people import UserClosingView, UserListView, UserView
 from accounts.api.people_imports import (
     PeopleImportLinkView,
@@ -57,6 +58,8 @@ urlpatterns = [
     ),
     path("projects/", ProjectListView.as_view(), name="api-projects"),
     path("projects/<int:project_id>/", ProjectView.as_view(), name="api-project"),
+    path("projects/<int:project_id>/rules/", MemberRulesView.as_view(), name="api-member-rules"),
+    path("projects/<int:project_id>/rules/impact/", RuleImpactView.as_view(), name="api-member-rules-impact"),
     path("projects/<int:project_id>/members/", MemberListView.as_view(), name="api-members"),
     path("projects/<int:project_id>/members/<int:user_id>/", MemberView.as_view(), name="api-member"),
     path("domains/", DomainListView.as_view(), name="api-domains"),

@@ -18,6 +18,7 @@ from accounts.authority import Action
 from accounts.models import Project
 from accounts.preferences import column_choice
 from accounts.roles import ProjectRole
+from accounts.rule_members import rules_of
 from accounts.selectors import (
     access_member,
     access_project,
@@ -35,6 +36,7 @@ from accounts.web.budgets import budget_card
 from accounts.web.doors import administrator
 from accounts.web.marks import mark
 from accounts.web.policies import policy_card
+from accounts.web.project_rules import rule_words
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import BerthError
@@ -213,6 +215,7 @@ def _page(
         "members": project.memberships.select_related("user").order_by("user__email"),
         "member_form": (member_form or MemberForm()) if Action.MANAGE_MEMBERS in allowed else None,
         "form": form if Action.EDIT in allowed else None,
+        "rules": rule_words(rules_of(project)),
         "policy_card": policy_card(actor_of(request), project, may_limit=Action.LIMIT in allowed),
         "budget_card": budget_card(project, may_limit=Action.LIMIT in allowed),
         "can_close": Action.CLOSE in allowed,

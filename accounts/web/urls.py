@@ -18,6 +18,7 @@ from accounts.web import (
     person_security,
     policies,
     prices,
+    project_rules,
     projects,
     security,
     ssh_keys,
@@ -79,6 +80,7 @@ urlpatterns = [
     path("projects/<int:project_id>/", projects.project_page, name="project"),
     path("projects/<int:project_id>/state/", projects.change_project_state, name="project-state"),
     path("projects/<int:project_id>/purge/", projects.purge_project, name="project-purge"),
+    path("projects/<int:project_id>/rules/", project_rules.project_rules, name="project-rules"),
     path("projects/<int:project_id>/members/", projects.add_member, name="project-members"),
     path(
         "projects/<int:project_id>/members/<int:user_id>/remove/",

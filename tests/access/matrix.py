@@ -130,6 +130,8 @@ GET    projects                            in         200        404        404 
 POST   projects                            in         302        404        404        404        422        302        302        422        422  new-project
 GET    project                             in         404        404        403        403        200        200        200        200        200
 POST   project                             in         404        404        403        403        403        302        302        403        403  name
+GET    project-rules                       in         404        404        403        403        403        200        200        403        403
+POST   project-rules                       in         404        404        403        403        403        302        302        403        403
 POST   project-members                     in         404        404        403        403        302        302        302        403        403  new-member
 POST   project-member-remove               in         404        404        403        403        302        302        302        403        403
 POST   project-state                       in         404        404        403        403        403        302        302        403        403
@@ -179,6 +181,9 @@ POST   api-projects                        401        201        403        403 
 GET    api-project                         401        404        404        200        200        200        200        200        200        200
 PATCH  api-project                         401        404        404        403        403        403        200        200        403        403  title
 DELETE api-project                         401        404        404        403        403        403        409        409        403        403
+GET    api-member-rules                    401        404        404        403        403        200        200        200        200        200
+PUT    api-member-rules                    401        404        404        403        403        403        200        200        403        403  rules
+POST   api-member-rules-impact             401        404        404        403        403        403        200        200        403        403  rules
 GET    api-members                         401        404        404        403        403        200        200        200        200        200
 POST   api-members                         401        404        404        403        403        201        201        201        403        403  new-member
 DELETE api-member                          401        404        404        403        403        204        204        204        403        403

@@ -101,11 +101,11 @@ def send(client: Client, row: Row, address: str, world: World) -> HttpResponse:
     query, body = world.query(row.query), world.body(row.body)
     if row.method == "GET":
         return client.get(address, query)
-    if row.method == "PUT":
+    if row.method == "PUT" and row.body in {"", "tar"}:
         content = EMPTY_TAR if row.body == "tar" else b"x"
         kind = "application/octet-stream"
         return client.generic("PUT", address, content, content_type=kind, QUERY_STRING=urlencode(query))
-    if row.method in {"POST", "PATCH"} and row.route in REST_ROUTES:
+    if row.method in {"POST", "PUT", "PATCH"} and row.route in REST_ROUTES:
         text, kind = json.dumps(body), "application/json"
         return client.generic(row.method, address, text, content_type=kind, QUERY_STRING=urlencode(query))
     if row.method == "POST":

@@ -157,6 +157,7 @@ class World:
             "sign-up": {"sign_up": "invitation"},
             "people-file": {"file": SimpleUploadedFile("people.csv", PEOPLE_FILE)},
             "people-text": {"content": PEOPLE_FILE.decode()},
+            "rules": {"rules": [{"kind": "mail", "value": "uni.example"}]},
             "reason": {"reason": "A question"},
             "people": {"person": [str(self.place.owner.pk)]},
             "closing": {"folders": "keep", "confirm": self.place.owner.email},

@@ -130,6 +130,29 @@ def test_members_come_and_go(portal: Any, command: Command) -> None:
     assert wire.paths[-1] == "DELETE /api/v1/projects/5/members/3/"
 
 
+RULES = {"rules": [{"kind": "mail", "value": "uni.example"}]}
+
+
+def test_rules_for_members_are_looked_at_and_set(portal: Any, command: Command) -> None:
+    impact = {"joining_count": 12, "leaving_count": 0, "joining": ["kim@berth.test"], "leaving": []}
+    wire = portal(page(PROJECT_ROW), made(impact))
+    shown = command("project", "rule", "preview", "vision", "--mail", "uni.example").out
+    assert "12 join, 0 leave." in shown
+    assert "kim@berth.test" in shown
+    assert wire.body() == RULES
+    portal(page(PROJECT_ROW), made(impact))
+    assert json.loads(command("project", "rule", "preview", "vision", "--json").out) == impact
+    wire = portal(page(PROJECT_ROW), made(RULES))
+    wanted = ("--everybody", "--mail", "uni.example", "--group", "campus:staff")
+    assert command("project", "rule", "set", "vision", *wanted).code == 0
+    assert wire.paths[-1] == "PUT /api/v1/projects/5/rules/"
+    assert [rule["kind"] for rule in wire.body()["rules"]] == ["all", "mail", "group"]
+    portal(page(PROJECT_ROW), made(RULES))
+    assert "uni.example" in command("project", "rule", "list", "vision").out
+    portal(page(PROJECT_ROW), made({"rules": []}))
+    assert json.loads(command("project", "rule", "list", "vision", "--json").out) == {"rules": []}
+
+
 @pytest.mark.parametrize("what", ["token", "user", "project", "domain"])
 def test_lists_are_json_as_the_portal_gave_them(portal: Any, command: Command, what: str) -> None:
     row = {"token": TOKEN_ROW, "user": USER_ROW}.get(what, PROJECT_ROW)

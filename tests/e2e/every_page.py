@@ -74,4 +74,5 @@ def pages_of_people(users: list[dict[str, Any]], projects: list[dict[str, Any]])
         f"/people/{user['id']}/",
         f"/people/{user['id']}/close/",
         f"/projects/{projects[0]['id']}/",
+        f"/projects/{projects[0]['id']}/rules/",
     )

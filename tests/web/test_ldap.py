@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from accounts import directory, offboarding
+from accounts.membership_rules import group_name
 from accounts.models import User
 from accounts.providers import Admission, Directory, Unknown
 from common.actors import SYSTEM
@@ -106,6 +107,17 @@ def test_a_closed_account_stays_closed(people: People) -> None:
 def test_projects_follow_groups(people: People, its: Directory, settings: Any) -> None:
     staff = make_project(people.domain)
     groups = {"staff": (staff.name,), "cold": (people.project.name,)}
+    settings.BERTH_DIRECTORY = replace(its, admission=replace(its.admission, groups=groups))
+    sign_in("ada@berth.example")
+    assert list(User.objects.get(email="ada@berth.example").projects.all()) == [staff]
+
+
+def test_a_group_by_its_place_is_no_other_group_of_that_name(
+    people: People, its: Directory, settings: Any
+) -> None:
+    right, wrong = (group_name(f"CN=Staff, OU={unit}, {there.BASE}") for unit in ("Groups", "Others"))
+    staff = make_project(people.domain)
+    groups = {right: (staff.name,), wrong: (people.project.name,)}
     settings.BERTH_DIRECTORY = replace(its, admission=replace(its.admission, groups=groups))
     sign_in("ada@berth.example")
     assert list(User.objects.get(email="ada@berth.example").projects.all()) == [staff]

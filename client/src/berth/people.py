@@ -1,6 +1,6 @@
 """People, projects, domains and tokens, for those who look after them, and the access log."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -55,6 +55,30 @@ class Member(Record):
     email: str
     name: str = ""
     role: str = "member"
+    is_by_rule: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRule(Record):
+    """`kind` is all, mail (`value`: what stands behind the @) or group (`value`: “provider:group”)."""
+
+    kind: str
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRules(Record):
+    rules: tuple[MemberRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleImpact(Record):
+    """Who would join and leave: how many, and the addresses of the first of them."""
+
+    joining_count: int = 0
+    leaving_count: int = 0
+    joining: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +220,19 @@ class Projects(Rows[Group]):
     def members(self, number: int) -> Iterator[Member]:
         return iterate(self._transport, f"{self.path}{number}/members/", Member)
 
+    def rules(self, number: int) -> MemberRules:
+        return decode(MemberRules, self._transport.get_json(f"{self.path}{number}/rules/"))
+
+    def set_rules(self, number: int, rules: Sequence[tuple[str, str]]) -> MemberRules:
+        """(kind, value) each, in place of those of before; who fits joins, who came by a rule and fits no more leaves."""
+        answer = self._transport.request("PUT", f"{self.path}{number}/rules/", json=_body_of(rules))
+        return decode(MemberRules, json_of(answer))
+
+    def impact_of_rules(self, number: int, rules: Sequence[tuple[str, str]]) -> RuleImpact:
+        """What `set_rules` would change."""
+        answer = self._transport.request("POST", f"{self.path}{number}/rules/impact/", json=_body_of(rules))
+        return decode(RuleImpact, json_of(answer))
+
     def add_member(self, number: int, email: str, *, role: str = "member") -> Member:
         body = {"email": email, "role": role}
         path = f"{self.path}{number}/members/"
@@ -216,3 +253,7 @@ class Domains(Rows[Group]):
     """`client.domains`. `delete` purges a closed one."""
 
     kind, path, word, key = Group, "domains/", "domain", "name"
+
+
+def _body_of(rules: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {"rules": [{"kind": kind, "value": value} for kind, value in rules]}

@@ -20,6 +20,7 @@ from berth.cli import (
     processes,
     raw_call,
     request_file,
+    rules,
     sessions,
     ssh_keys,
     tokens,
@@ -111,6 +112,7 @@ for name, command in (
 app.add_typer(folders.app, name="folder")
 app.add_typer(lists.image_app, name="image")
 app.add_typer(lists.agent_app, name="agent")
+groups.project_app.add_typer(rules.rule_app, name="rule")
 app.add_typer(groups.project_app, name="project")
 app.add_typer(lists.group_app, name="group")
 app.add_typer(policies.app, name="policy")

@@ -1,0 +1,97 @@
+"""REST of the rules by which people are members of a project."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import rule_members
+from accounts.authority import Action
+from accounts.membership_rules import LONGEST_GROUP, MOST_RULES, RuleKind
+from accounts.models import Project
+from accounts.selectors import access_project
+from common.api import InputSerializer, TextField, actor_of
+from common.scopes import FOR_ADMIN
+
+KINDS = [(kind.value, kind.value) for kind in RuleKind]
+
+
+class MemberRuleInput(InputSerializer):
+    kind = serializers.ChoiceField(
+        choices=KINDS,
+        help_text="all: everybody of the domain; mail: by address; group: of an identity provider.",
+    )
+    value = TextField(
+        max_length=LONGEST_GROUP,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="mail: what stands behind the @; group: “provider:group”.",
+    )
+
+
+class MemberRulesInput(InputSerializer):
+    rules = serializers.ListField(child=MemberRuleInput(), max_length=MOST_RULES)
+
+
+class MemberRuleOut(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=KINDS)
+    value = serializers.CharField(allow_blank=True)
+
+
+class MemberRulesOut(serializers.Serializer[Any]):
+    rules = MemberRuleOut(many=True)
+
+
+class RuleImpactOut(serializers.Serializer[Any]):
+    joining_count = serializers.IntegerField()
+    leaving_count = serializers.IntegerField()
+    joining = serializers.ListField(
+        child=serializers.CharField(), help_text="Addresses of the first of them."
+    )
+    leaving = serializers.ListField(
+        child=serializers.CharField(), help_text="Addresses of the first of them."
+    )
+
+
+class MemberRulesView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="read_member_rules", responses={200: MemberRulesOut})
+    def get(self, request: Request, project_id: int) -> Response:
+        """By which rules people are members of the project. One that fits is enough."""
+        return _answer(access_project(actor_of(request), project_id, Action.VIEW_MEMBERS))
+
+    @extend_schema(operation_id="set_member_rules", request=MemberRulesInput, responses={200: MemberRulesOut})
+    def put(self, request: Request, project_id: int) -> Response:
+        """These rules in place of those of before. People join and leave within a minute; whoever was added by hand stays."""
+        actor = actor_of(request)
+        access_project(actor, project_id, Action.EDIT)
+        rules = _rules_in(request)
+        return _answer(rule_members.set_member_rules(actor=actor, project_id=project_id, rules=rules))
+
+
+class RuleImpactView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="preview_member_rules", request=MemberRulesInput, responses={200: RuleImpactOut}
+    )
+    def post(self, request: Request, project_id: int) -> Response:
+        """Who would join and who would leave if these were the rules. Changes nothing."""
+        project = access_project(actor_of(request), project_id, Action.EDIT)
+        rules = rule_members.rules_asked_for(_rules_in(request))
+        return Response(RuleImpactOut(rule_members.impact_of_rules(project, rules)).data)
+
+
+def _rules_in(request: Request) -> list[tuple[str, str]]:
+    asked = MemberRulesInput(data=request.data)
+    asked.is_valid(raise_exception=True)
+    return [(rule["kind"], rule["value"]) for rule in asked.validated_data["rules"]]
+
+
+def _answer(project: Project) -> Response:
+    return Response(MemberRulesOut({"rules": rule_members.rules_of(project)}).data)

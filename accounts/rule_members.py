@@ -1,0 +1,210 @@
+"""Memberships that follow rules of their projects: whom they fit, what a change would do, and doing it. Whoever was added by
+hand stays; whoever came by a rule goes when none fits any more."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_in
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.signals import post_save
+
+from accounts.authority import Action
+from accounts.membership_rules import MemberRule, RuleKind, check_rules
+from accounts.models import Membership, MembershipRule, Project, User
+from accounts.selectors import access_project
+from accounts.services import grant_project_permissions
+from common import audit
+from common.actors import SYSTEM, Actor
+from common.dispatch import TaskName, enqueue_on_commit
+from common.errors import InvalidInput
+
+LDAP = "ldap"
+SHOWN = 10
+# So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
+AT_ONCE = 100
+# What of an account rules look at.
+DECISIVE = frozenset({"email", "domain", "is_active"})
+
+
+@dataclass(frozen=True, slots=True)
+class RuleImpact:
+    """Who would become a member, and who would be one no more: how many, and the addresses of the first SHOWN."""
+
+    joining_count: int
+    leaving_count: int
+    joining: tuple[str, ...]
+    leaving: tuple[str, ...]
+
+    @property
+    def is_none(self) -> bool:
+        return not (self.joining_count or self.leaving_count)
+
+
+def connect() -> None:
+    """Whoever is new, changed or signs in becomes a member where a rule says so."""
+    user_logged_in.connect(_on_sign_in, dispatch_uid="rules-sign-in")
+    post_save.connect(_on_save, sender=User, dispatch_uid="rules-person")
+
+
+def _on_sign_in(sender: object, user: User, **more: Any) -> None:
+    follow_rules_of_person(user.pk)
+
+
+def _on_save(sender: object, instance: User, update_fields: frozenset[str] | None, **more: Any) -> None:
+    if update_fields is None or update_fields & DECISIVE:
+        transaction.on_commit(partial(follow_rules_of_person, instance.pk), robust=True)
+
+
+def known_providers() -> frozenset[str]:
+    """Those whose groups count, as the settings have them."""
+    named = {provider.id for provider in settings.BERTH_OIDC_PROVIDERS}
+    return frozenset(named | ({LDAP} if settings.BERTH_DIRECTORY else set()))
+
+
+def rules_of(project: Project) -> tuple[MemberRule, ...]:
+    """One query."""
+    rows = MembershipRule.objects.filter(project=project)
+    return tuple(MemberRule(RuleKind(row.kind), row.value) for row in rows)
+
+
+def people_of_rules(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
+    """Those of the domain with an open account whom a rule fits. An address that nobody proved is nobody's, and groups of a
+    provider that the settings do not name are none."""
+    people = User.objects.filter(domain_id=project.domain_id, is_active=True)
+    fits = Q(pk__in=())
+    providers = known_providers()
+    for rule in rules:
+        if rule.kind is RuleKind.ALL:
+            return people
+        if rule.kind is RuleKind.MAIL:
+            unproved = EmailAddress.objects.filter(user_id=OuterRef("pk"), verified=False)
+            fits |= Q(email__endswith=f"@{rule.value}") & ~Q(Exists(unproved))
+            continue
+        provider, _colon, group = rule.value.partition(":")
+        if provider in providers:
+            known = SocialAccount.objects.filter(provider=provider, extra_data__groups__contains=[group])
+            fits |= Q(pk__in=known.values("user_id"))
+    return people.filter(fits)
+
+
+def impact_of_rules(project: Project, rules: Collection[MemberRule]) -> RuleImpact:
+    """What these rules would change now. Four queries."""
+    joining, leaving = _joining(project, rules), _leaving(project, rules)
+    return RuleImpact(
+        joining_count=joining.count(),
+        leaving_count=leaving.count(),
+        joining=tuple(joining.order_by("email").values_list("email", flat=True)[:SHOWN]),
+        leaving=tuple(leaving.order_by("user__email").values_list("user__email", flat=True)[:SHOWN]),
+    )
+
+
+def rules_asked_for(rules: Sequence[tuple[str, str]]) -> tuple[MemberRule, ...]:
+    """Of (kind, value). Raises InvalidInput."""
+    try:
+        return check_rules(rules, known_providers())
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"rules": [str(error)]}) from error
+
+
+def set_member_rules(*, actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]) -> Project:
+    """These rules in place of those of before. The first AT_ONCE whom that concerns join or leave at once, more within a
+    minute. Raises NotFound, PermissionDenied, InvalidInput."""
+    project = _write_rules(actor, project_id, rules)
+    follow_rules(project, most=AT_ONCE)
+    return project
+
+
+@transaction.atomic
+def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]) -> Project:
+    access_project(actor, project_id, Action.EDIT)
+    wanted = rules_asked_for(rules)
+    project = (
+        Project.objects.select_for_update(of=("self",), no_key=True)
+        .select_related("domain")
+        .get(pk=project_id)
+    )
+    before = rules_of(project)
+    if wanted == before:
+        return project
+
+    MembershipRule.objects.filter(project=project).delete()
+    MembershipRule.objects.bulk_create(
+        MembershipRule(project=project, kind=rule.kind.value, value=rule.value) for rule in wanted
+    )
+    changes = {"rules": [_told(before), _told(wanted)]}
+    audit.record(actor=actor, action="accounts.set_member_rules", target=project, changes=changes)
+    enqueue_on_commit(TaskName.FOLLOW_RULES)
+    return project
+
+
+def follow_all_rules() -> None:
+    """Make members what the rules say, wherever they are not. May be killed anywhere, and run twice."""
+    for project in _with_rules():
+        follow_rules(project)
+
+
+def follow_rules(project: Project, most: int | None = None) -> None:
+    """The same in one project, for at most so many people."""
+    rules = rules_of(project)
+    joining = _joining(project, rules).order_by("pk").values_list("pk", flat=True)[:most]
+    leaving = _leaving(project, rules).order_by("pk").values_list("user_id", flat=True)[:most]
+    for user_id in [*leaving, *joining][:most]:
+        _settle(project.pk, user_id)
+
+
+def follow_rules_of_person(user_id: int) -> None:
+    """The same for one person, in all projects of the domain. One query where the domain has no rules."""
+    home = User.objects.filter(pk=user_id).values("domain_id")
+    for project in _with_rules().filter(domain_id__in=home):
+        is_member = Membership.objects.filter(project=project, user_id=user_id).exists()
+        if is_member != people_of_rules(project, rules_of(project)).filter(pk=user_id).exists():
+            _settle(project.pk, user_id)
+
+
+@transaction.atomic
+def _settle(project_id: int, user_id: int) -> None:
+    """Decides again, under lock of the person and the rules."""
+    user = User.objects.select_for_update(no_key=True).filter(pk=user_id).first()
+    project = Project.objects.select_for_update(no_key=True).filter(pk=project_id, is_active=True).first()
+    if user is None or project is None:
+        return
+    membership = Membership.objects.filter(project=project, user=user).first()
+    fits = people_of_rules(project, rules_of(project)).filter(pk=user_id).exists()
+    facts = {"user": user.email, "by_rule": True}
+    if fits and membership is None:
+        Membership.objects.create(project=project, user=user, is_by_rule=True)
+        audit.record(actor=SYSTEM, action="accounts.add_member", target=project, changes=facts)
+    elif not fits and membership is not None and membership.is_by_rule:
+        membership.delete()
+        audit.record(actor=SYSTEM, action="accounts.remove_member", target=project, changes=facts)
+    else:
+        return
+    grant_project_permissions(user)
+
+
+def _with_rules() -> QuerySet[Project]:
+    """In use, with rules or with somebody who came by one."""
+    by_rule = Membership.objects.filter(project_id=OuterRef("pk"), is_by_rule=True)
+    ruled = MembershipRule.objects.filter(project_id=OuterRef("pk"))
+    projects = Project.objects.filter(Exists(ruled) | Exists(by_rule), is_active=True, domain__is_active=True)
+    return projects.order_by("pk")
+
+
+def _joining(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
+    present = Membership.objects.filter(project=project).values("user_id")
+    return people_of_rules(project, rules).exclude(pk__in=present)
+
+
+def _leaving(project: Project, rules: Collection[MemberRule]) -> QuerySet[Membership]:
+    fitting = people_of_rules(project, rules).values("pk")
+    return Membership.objects.filter(project=project, is_by_rule=True).exclude(user_id__in=fitting)
+
+
+def _told(rules: Collection[MemberRule]) -> list[str]:
+    return [f"{rule.kind}:{rule.value}" if rule.value else rule.kind.value for rule in rules]

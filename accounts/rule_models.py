@@ -1,0 +1,33 @@
+"""Who becomes a member of a project without anybody adding them."""
+
+from django.db import models
+
+from accounts.membership_rules import LONGEST_GROUP, RuleKind
+
+_WITHOUT_VALUE = models.Q(kind=RuleKind.ALL.value, value="")
+
+
+class MembershipRule(models.Model):
+    """People of the domain whom it fits are members of the project (`accounts.rule_members`). A project may have many; one that
+    fits is enough."""
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="rules")
+    kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in RuleKind])
+    value = models.CharField(max_length=LONGEST_GROUP, blank=True)
+
+    class Meta:
+        ordering = ("kind", "value")
+        constraints = (
+            models.UniqueConstraint(fields=("project", "kind", "value"), name="membership_rule_once"),
+            models.CheckConstraint(
+                condition=models.Q(kind__in=[kind.value for kind in RuleKind]),
+                name="membership_rule_kind_is_known",
+            ),
+            models.CheckConstraint(
+                condition=_WITHOUT_VALUE | (~models.Q(kind=RuleKind.ALL.value) & ~models.Q(value="")),
+                name="membership_rule_says_whom",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.value}".strip()

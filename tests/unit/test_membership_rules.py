@@ -1,0 +1,90 @@
+"""How rules for members are written, and how groups of a directory are compared."""
+
+import pytest
+
+from accounts.membership_rules import (
+    MOST_RULES,
+    MemberRule,
+    RuleKind,
+    check_rules,
+    group_name,
+    names_of_group,
+    parts_of_place,
+)
+
+PROVIDERS = ("campus", "ldap")
+
+
+def test_rules_are_kept_once_in_one_form_and_order() -> None:
+    found = check_rules(
+        [
+            ("mail", "@Uni.Example"),
+            ("group", "ldap:CN=Staff, OU=Groups"),
+            ("mail", "uni.example"),
+            ("all", ""),
+            ("group", "campus:Staff"),
+        ],
+        PROVIDERS,
+    )
+    assert found == (
+        MemberRule(RuleKind.ALL),
+        MemberRule(RuleKind.GROUP, "campus:Staff"),
+        MemberRule(RuleKind.GROUP, "ldap:cn=staff,ou=groups"),
+        MemberRule(RuleKind.MAIL, "uni.example"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "sentence"),
+    [
+        ("all", "x", "has no value"),
+        ("mail", "", "behind the @"),
+        ("mail", "not one", "behind the @"),
+        ("group", "staff", "Providers here: campus, ldap"),
+        ("group", "campus:", "Providers here"),
+        ("group", "elsewhere:staff", "Providers here"),
+        ("group", "campus:a\x07", "Control characters"),
+    ],
+)
+def test_what_no_rule_can_say_is_refused_with_a_sentence(kind: str, value: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        check_rules([(kind, value)], PROVIDERS)
+
+
+def test_without_providers_there_are_no_groups_and_rules_are_bounded() -> None:
+    with pytest.raises(ValueError, match="here: —"):
+        check_rules([("group", "campus:staff")], ())
+    with pytest.raises(ValueError, match="at most 50"):
+        check_rules([("mail", f"a{number}.example") for number in range(MOST_RULES + 1)], ())
+
+
+@pytest.mark.parametrize(
+    "group",
+    ["CN=Staff,OU=Groups,DC=uni", "cn = staff , ou=groups;dc=UNI", r"cn=\53taff,ou=groups,dc=uni"],
+)
+def test_a_group_that_is_named_by_its_place_is_compared_whole(group: str) -> None:
+    assert group_name(group) == "cn=staff,ou=groups,dc=uni"
+    assert "cn=staff,ou=groups,dc=uni" in names_of_group(group)
+
+
+def test_a_name_alone_stays_as_it_is_written() -> None:
+    assert group_name("Staff, second") == "Staff, second"
+    assert names_of_group("Staff") == {"Staff"}
+    assert names_of_group("CN=Staff,OU=Groups") == {"cn=staff,ou=groups", "Staff"}
+    assert names_of_group("OU=Staff,DC=uni") == {"ou=staff,dc=uni"}
+
+
+@pytest.mark.parametrize(
+    "group", [r"cn=cn\=staff\,ou\=groups,ou=mine", r"cn=staff\,x,ou=mine", "cn=a=b,ou=mine"]
+)
+def test_a_common_name_passes_for_no_other_group(group: str) -> None:
+    """Whoever may name a group may not give it the place of another."""
+    names = names_of_group(group)
+    assert len(names) == 1
+    assert names.isdisjoint({"cn=staff,ou=groups", "staff", "cn=staff"})
+
+
+def test_what_is_no_place_has_no_parts() -> None:
+    for group in ("", "staff", "cn=", "=x", "cn=a,,ou=b", "cn=a,b"):
+        assert parts_of_place(group) == ()
+    assert parts_of_place("cn=a\\") == ("cn=a",)
