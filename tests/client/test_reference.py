@@ -1,10 +1,14 @@
 """What is written about the command is what it does."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from berth.cli.main import app
 from berth.cli.reference import reference
 from tests.client.conftest import Command
 
@@ -80,3 +84,26 @@ def test_files_are_one_room_each() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert [path.name for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+# They print nothing, or what a program, a file or the portal says word for word.
+WITHOUT_JSON = {
+    "login", "logout", "logs", "exec", "shell", "cp", "api", "completion", "folder delete", "folder upload",
+    "folder download", "folder cat", "folder mkdir", "folder rm", "project purge", "project remove", "policy delete",
+    "policy assign", "budget delete", "price delete", "profile use", "profile path", "token delete", "ssh-key remove",
+    "user purge", "user revoke-token", "domain purge",
+}  # fmt: skip
+
+
+def test_every_command_that_tells_something_tells_it_as_json() -> None:
+    assert {
+        name for name, options in commands_below(get_command(app)) if "--json" not in options
+    } == WITHOUT_JSON
+
+
+def commands_below(command: Any, *words: str) -> Iterator[tuple[str, set[str]]]:
+    """(words, options) of each."""
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands_below(below, *words, name)
+    if not hasattr(command, "commands"):
+        yield " ".join(words), {option for parameter in command.params for option in parameter.opts}

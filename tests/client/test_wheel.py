@@ -20,6 +20,13 @@ PIP_OPTIONS = (
     "--no-cache-dir",
 )
 
+# How each shell asks for what `berth us` may become.
+COMPLETIONS = {
+    "bash": {"COMP_WORDS": "berth us", "COMP_CWORD": "1"},
+    "zsh": {"_TYPER_COMPLETE_ARGS": "berth us"},
+    "fish": {"_TYPER_COMPLETE_ARGS": "berth us", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+}
+
 pytestmark = pytest.mark.timeout(180)
 
 
@@ -64,7 +71,12 @@ def test_it_works_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> N
     )
     place = call(python, "-c", "import berth; print(berth.__file__)", environment=environment)
     assert Path(place.strip()).is_relative_to(elsewhere)
-    assert "folder" in call(elsewhere / "bin" / "berth", "--help", environment=environment)
+    berth = elsewhere / "bin" / "berth"
+    assert "folder" in call(berth, "--help", environment=environment)
+    for shell, asked in COMPLETIONS.items():
+        assert "_BERTH_COMPLETE" in call(berth, "completion", shell, environment=environment)
+        told = {"_BERTH_COMPLETE": f"complete_{shell}", **asked}
+        assert "user" in call(berth, environment={**environment, **told}), shell
 
 
 def test_the_pins_of_the_checkout_are_within_what_the_client_asks_for() -> None:
