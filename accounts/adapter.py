@@ -9,6 +9,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
+from accounts.attempt_rates import Purpose
+from accounts.attempts import count_attempt
 from accounts.demands import refusal_for
 from accounts.federation import is_vouched_for
 from accounts.mails import send_on_commit
@@ -58,9 +60,10 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
         """As everywhere in the portal: the server has already asked which proxies are believed."""
         return request.META.get("REMOTE_ADDR") or "unknown"
 
-    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        try:
-            super().pre_authenticate(request, **credentials)
-        except ValidationError:
-            record_refused_sign_in(request, str(credentials.get("email") or ""), reason="too_many_attempts")
-            raise
+    def authenticate(self, request: HttpRequest, **credentials: Any) -> User | None:
+        """No password is looked at that was not counted. Raises TooManyRequests."""
+        attempt = count_attempt(request, Purpose.PASSWORD, str(credentials.get("email") or ""))
+        user: User | None = super().authenticate(request, **credentials)
+        if user is not None:
+            attempt.succeed()
+        return user

@@ -8,8 +8,9 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from accounts.directory import ask_directory
-from accounts.federation import NoAccount, admit_person
+from accounts.federation import NoAccount, ProofNeeded, admit_person
 from accounts.models import User
+from accounts.proofs import wait_for_proof
 from accounts.providers import Directory
 from accounts.sign_ins import record_refused_sign_in
 from common.api import actor_of
@@ -49,6 +50,8 @@ class DirectoryBackend(SignInBackend):
                 actor=actor_of(request), provider_id=LDAP, admission=its.admission, claim=claim
             )
         except NoAccount as refusal:
+            if isinstance(refusal, ProofNeeded):
+                wait_for_proof(request, LDAP, claim)
             record_refused_sign_in(request, email, reason=refusal.reason)
             raise
         request.signed_in_by = LDAP  # type: ignore[attr-defined]  # for the access log

@@ -7,10 +7,11 @@ from allauth.socialaccount.models import SocialAccount
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from accounts.logins import end_logins
 from accounts.models import Domain, Membership, Project, User
 from accounts.providers import Admission, Unknown
 from accounts.roles import Role
-from accounts.services import add_member, create_user, remove_member
+from accounts.services import add_member, create_user, forget_sign_in_links, remove_member
 from common import audit
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError, PermissionDenied
@@ -43,6 +44,21 @@ class NoAccount(PermissionDenied):
         self.reason = reason  # a code for the access log
 
 
+class ProofNeeded(NoAccount):
+    """The account of that address has a password, which only its owner knows: who comes shows that they do."""
+
+    def __init__(self, user: User) -> None:
+        super().__init__(
+            _("The account of {name} was in use before, so it is connected only by whoever it is.").format(
+                name=user.email
+            ),
+            reason="proof_needed",
+        )
+        self.hint = _(
+            "Sign in here as you did until now, within ten minutes. From then on this way works by itself."
+        )
+
+
 def is_vouched_for(user: User) -> bool:
     """Whether a provider or a directory has let this person in."""
     return bool(SocialAccount.objects.filter(user=user).exists())
@@ -51,7 +67,8 @@ def is_vouched_for(user: User) -> bool:
 @transaction.atomic
 def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim: Claim) -> User:
     """The account that is theirs, made if the provider may do so, in the projects of their groups. An account is theirs if
-    they came before as the same subject, or if it has their address and the provider vouches for it. Raises NoAccount."""
+    they came before as the same subject, or if it has their address, the provider vouches for it, and no password of somebody
+    is left behind (`_take_over`). Raises NoAccount."""
     email = claim.email.strip().lower()
     wait_exclusive(f"admit:{provider_id}:{claim.subject}", wait_s=WAIT_S)
     wait_exclusive(f"admit:{email}", wait_s=WAIT_S)
@@ -77,15 +94,47 @@ def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim:
         )
 
     if known is None:
-        SocialAccount.objects.create(user=user, provider=provider_id, uid=claim.subject)
-        facts = {"provider": provider_id}
-        audit.record(actor=behind, action="accounts.link_provider", target=user, changes=facts)
+        _take_over(user)
+        _link(behind, user, provider_id, claim.subject)
     if claim.groups is not None:  # kept for rules of projects (accounts.rule_members)
         its = SocialAccount.objects.filter(provider=provider_id, uid=claim.subject)
         its.update(extra_data={"groups": sorted(claim.groups)})
     if claim.groups is not None and admission.groups is not None:
         _follow_groups(behind, user, admission, claim.groups)
     return user
+
+
+@transaction.atomic
+def link_proved(*, actor: Actor, user: User, provider_id: str, subject: str, email: str) -> bool:
+    """Connect the account to whom ProofNeeded was said, now that they are signed in as `user`; False if that is somebody
+    else, or the subject somebody's already."""
+    wait_exclusive(f"admit:{provider_id}:{subject}", wait_s=WAIT_S)
+    is_taken = SocialAccount.objects.filter(provider=provider_id, uid=subject).exists()
+    if user.email != email or is_taken:
+        return False
+    _link(actor, user, provider_id, subject)
+    return True
+
+
+def _link(actor: Actor, user: User, provider_id: str, subject: str) -> None:
+    SocialAccount.objects.create(user=user, provider=provider_id, uid=subject)
+    facts = {"provider": provider_id}
+    audit.record(actor=actor, action="accounts.link_provider", target=user, changes=facts)
+
+
+def _take_over(user: User) -> None:
+    """Whoever made the account knows the password that they gave it. One that nobody has used yet loses it, with all that
+    could have been made by it; of any other, and of administrators, its owner shows it first. Raises ProofNeeded."""
+    if not user.has_usable_password():
+        return
+    if user.last_login is not None or user.role != Role.USER:
+        raise ProofNeeded(user)
+    user.set_unusable_password()
+    user.must_change_password = False
+    user.save(update_fields=["password", "must_change_password"])
+    user.keypairs.all().delete()
+    forget_sign_in_links(user)
+    end_logins(user.pk)
 
 
 def _check_address(admission: Admission, claim: Claim, email: str) -> None:

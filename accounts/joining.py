@@ -11,6 +11,7 @@ from accounts.models import User
 from accounts.roles import Role
 from accounts.selectors import domain_named, manageable_projects
 from accounts.services import add_member, create_sign_in_link, create_user
+from accounts.sign_in_control import control_sign_in
 from common.actors import Actor
 from common.errors import NotFound
 from common.texts import quoted
@@ -28,7 +29,7 @@ def add_person(
     projects: Sequence[str] = (),
 ) -> tuple[User, str]:
     """The person, a member of these projects; and, without a password, the address that signs them in once within a day,
-    else "". `domain` is the actor's own if it is "". Raises InvalidInput, NotFound, PermissionDenied, Conflict."""
+    else "": one that somebody else has typed is changed before anything else. `domain` is the actor's own if it is "". Raises InvalidInput, NotFound, PermissionDenied, Conflict."""
     home = domain_named(actor, domain)
     user = create_user(actor=actor, email=email, name=name, domain=home, role=role, password=password or None)
     for project_name in dict.fromkeys(projects):
@@ -38,6 +39,6 @@ def add_person(
             raise NotFound(sentence, fields={"projects": [sentence]})
         add_member(actor=actor, project=project, user=user)
     if password:
-        return user, ""
+        return control_sign_in(actor=actor, user_id=user.pk, must_change_password=True), ""
     code = create_sign_in_link(actor=actor, user=user)
     return user, settings.BERTH_URL + reverse("sign-in-once", args=[code])

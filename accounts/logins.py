@@ -144,10 +144,12 @@ def _standing() -> QuerySet[Membership]:
 
 def visible_logins(actor: Actor) -> QuerySet[BrowserLogin]:
     """The browsers in which the actor is signed in, the last used first; nobody sees another's."""
-    logins = BrowserLogin.objects.select_related("user").filter(
-        user_id=actor.user_id or 0, expire_date__gt=clock.now()
-    )
+    logins = live_browser_logins(actor.user_id or 0).select_related("user")
     return logins.order_by(F("seen_at").desc(nulls_last=True), "session_key")
+
+
+def live_browser_logins(user_id: int) -> QuerySet[BrowserLogin]:
+    return BrowserLogin.objects.filter(user_id=user_id, expire_date__gt=clock.now())
 
 
 def end_login(*, actor: Actor, login_id: str) -> None:

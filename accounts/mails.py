@@ -11,7 +11,7 @@ from django.db import transaction
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from accounts.models import Invitation
+from accounts.models import Invitation, User
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +40,14 @@ def known_already(email: str) -> EmailMessage:
     end = _("If it was not you, leave this mail be: then nothing happens.")
     url = settings.BERTH_URL + reverse(settings.LOGIN_URL)
     return EmailMessage(_("Your account of Berth"), _paragraphs(text, url, end), to=[email])
+
+
+def password_link(user: User, url: str) -> EmailMessage:
+    text = _("An administrator sends you this link. By it you choose another password for Berth:")
+    end = _(
+        "If it was not you who asked for it, tell an administrator. Your password stays until you choose another one."
+    )
+    return EmailMessage(_("Another password for Berth"), _paragraphs(text, url, end), to=[user.email])
 
 
 def send_on_commit(message: EmailMessage, then: Callable[[], None] = lambda: None) -> None:

@@ -15,6 +15,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts import budgets as budgets
+from accounts.attempt_models import AttemptCount as AttemptCount
+from accounts.attempt_models import KnownPlace as KnownPlace
 from accounts.entrance import SignUp
 from accounts.invitation_models import Invitation as Invitation
 from accounts.invitation_models import MailDomain as MailDomain

@@ -2,10 +2,19 @@
 
 from collections.abc import Collection
 
+from allauth.account.utils import user_pk_to_url_str
+from django.conf import settings
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.db import transaction
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from accounts import mails
+from accounts.attempts import demand_another_mail
 from accounts.authority import Action
+from accounts.federation import is_vouched_for
+from accounts.logins import end_logins
+from accounts.mails import send_on_commit
 from accounts.models import User
 from accounts.selectors import access_user, require_superadmin
 from accounts.services import lock_people
@@ -57,6 +66,40 @@ def control_sign_in(
         changes=audit.changed(_told(before), _told(after)),
     )
     return user
+
+
+@transaction.atomic
+def end_user_logins(*, actor: Actor, user_id: int) -> int:
+    """Sign the person out of every browser, the actor's own included; how many they were. Raises NotFound, PermissionDenied."""
+    lock_people(actor, user_id)
+    user = access_user(actor, user_id, Action.EDIT)
+
+    count = end_logins(user.pk)
+    audit.record(actor=actor, action="accounts.end_user_logins", target=user, changes={"logins": count})
+    return count
+
+
+@transaction.atomic
+def mail_password_link(*, actor: Actor, user_id: int) -> None:
+    """Mail the person a link by which they choose another password. Raises NotFound, PermissionDenied, TooManyRequests, and
+    Conflict where no mail is set up, the account is closed, or the password is kept elsewhere."""
+    user = access_user(actor, user_id, Action.EDIT)
+    if not settings.BERTH_MAIL:
+        raise Conflict(
+            _("No mail is set up here, so none can be sent."),
+            hint=_("Make a link that signs the person in, or ask the operator to set EMAIL_URL."),
+        )
+    if not user.is_active or (is_vouched_for(user) and not user.has_usable_password()):
+        raise Conflict(_("{name} chooses no password here.").format(name=user.email))
+
+    demand_another_mail(user.email)
+    send_on_commit(mails.password_link(user, _password_url(user)))
+    audit.record(actor=actor, action="accounts.mail_password_link", target=user)
+
+
+def _password_url(user: User) -> str:
+    named = {"uidb36": user_pk_to_url_str(user), "key": PasswordResetTokenGenerator().make_token(user)}
+    return str(settings.BERTH_URL) + reverse("account_reset_password_from_key", kwargs=named)
 
 
 def _networks(lines: Collection[str]) -> list[str]:

@@ -11,8 +11,10 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from accounts.browser_sessions import SIGNED_IN
+from accounts.known_places import remember_place
 from accounts.logins import end_logins
 from accounts.models import SignInLink, User
+from accounts.proofs import accept_proof
 from accounts.roles import Role
 from accounts.viewing import VIEW_AS
 from common import audit, clock
@@ -24,6 +26,7 @@ from common.models import AuditEntry
 SIGN_IN = "accounts.sign_in"
 SIGN_OUT = "accounts.sign_out"
 SET_PASSWORD = "accounts.set_password"
+ASK_RESET = "accounts.ask_password_reset"
 NOT_AN_ADDRESS = "—"
 LONGEST_ADDRESS = 120
 SHOWN = 8
@@ -79,6 +82,11 @@ def record_refused_sign_in(request: HttpRequest, email: str, *, reason: str = ""
     )
 
 
+def record_asked_reset(request: HttpRequest, user: User) -> None:
+    """Somebody asks for a mail by which this person chooses another password; how often, `accounts.attempts` bounds."""
+    audit.record(actor=actor_of(request), action=ASK_RESET, target=user)
+
+
 def _reason_of(user: User | None) -> str:
     if user is None:
         return "unknown_address"
@@ -93,9 +101,12 @@ def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more:
             "at": clock.now().timestamp(),
         }
     if _is_of_the_portal(request):
+        remember_place(request, user)
         provider = getattr(request, "signed_in_by", "")
         changes = {"provider": provider} if provider else {}
-        audit.record(actor=sign_in_actor(request, user), action=SIGN_IN, target=user, changes=changes)
+        actor = sign_in_actor(request, user)
+        audit.record(actor=actor, action=SIGN_IN, target=user, changes=changes)
+        accept_proof(request, actor=actor, user=user)
 
 
 def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:

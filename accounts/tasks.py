@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from accounts import importing, invitations, offboarding, rule_members
+from accounts import attempts, importing, invitations, known_places, offboarding, rule_members
 from accounts.models import BrowserLogin, SignInLink
 from common import clock
 from common.dispatch import TaskName
@@ -10,9 +10,11 @@ from common.dispatch import TaskName
 
 @shared_task(name=TaskName.PURGE_SIGN_INS, soft_time_limit=300, time_limit=360)
 def purge_sign_ins() -> None:
-    """Remove logins, one-time links and invitations whose time is over; nobody could use them any more."""
+    """Remove logins, counted attempts, one-time links and invitations whose time is over; nobody could use them any more."""
     BrowserLogin.objects.filter(expire_date__lt=clock.now()).delete()
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
+    attempts.purge_attempts()
+    known_places.purge_known_places()
     invitations.purge_invitations()
     importing.purge_imports()
 

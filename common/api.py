@@ -266,7 +266,12 @@ def render_error(error: Exception, context: dict[str, Any]) -> Response | None:
     set_rollback()
     if request := context.get("request"):
         request._request.refusal = refusal  # common.refusals records it
-    response = Response(refusal.to_json(), status=refusal.http_status, content_type="application/json")
+    response = Response(
+        refusal.to_json(),
+        status=refusal.http_status,
+        headers=refusal.headers(),
+        content_type="application/json",
+    )
     if refusal.http_status == 401:
         response["WWW-Authenticate"] = 'Bearer realm="berth"'
     return response

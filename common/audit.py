@@ -101,8 +101,8 @@ def record_refusal(
     outcome: str = Outcome.REFUSED,
     changes: Mapping[str, Any] | None = None,
     kind: Sequence[object] = (),
-) -> None:
-    """Add one line of what was not done, or count up the line of the same within the minute. `target` is (type, id); `kind`
+) -> bool:
+    """Add one line of what was not done, or count up the line of the same within the minute; whether it is a new one. `target` is (type, id); `kind`
     says besides actor, address, action and reason what makes it the same. At most 2 queries, 1 for what repeats itself; of
     two that come first at the same instant one may stay uncounted."""
     entry = _entry(actor, action, outcome, changes or {}, reason)
@@ -114,8 +114,10 @@ def record_refusal(
     entry.fold_key = hashlib.sha256(repr(same).encode()).hexdigest()
     with transaction.atomic() if connection.in_atomic_block else nullcontext():
         known = AuditEntry.objects.filter(fold_key=entry.fold_key)
-        if not known.update(count=F("count") + 1, last_at=entry.recorded_at):
+        is_new = not known.update(count=F("count") + 1, last_at=entry.recorded_at)
+        if is_new:
             AuditEntry.objects.bulk_create([entry], ignore_conflicts=True)
+    return is_new
 
 
 def purge_audit(*, before: datetime) -> int:

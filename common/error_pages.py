@@ -12,13 +12,22 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
 from common.database import LOST, database_lost
-from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
+from common.errors import (
+    BerthError,
+    InvalidInput,
+    NotAuthenticated,
+    NotFound,
+    PermissionDenied,
+    TooLarge,
+    TooManyRequests,
+)
 
 log = structlog.get_logger(__name__)
 
 WITH_A_TEMPLATE = (400, 403, 404, 405, 413, 422, 429, 500, 503)
 TOO_LARGE = (RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent)
 REFRESH_S = 10
+PATIENCE_S = 60
 
 # People who can help who may not do a thing: [{"name", "email"}]. The portal knows them (portal.apps).
 _helpers_of: list[Callable[[HttpRequest], Sequence[Mapping[str, object]]]] = []
@@ -33,7 +42,7 @@ def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
     """The page for `error`, with its HTTP status; people who are not signed in are sent to do so."""
     request.refusal = error  # type: ignore[attr-defined]  # common.refusals records it
     if request.path.startswith("/api/v1/"):
-        return JsonResponse(error.to_json(), status=error.http_status)
+        return JsonResponse(error.to_json(), status=error.http_status, headers=error.headers())
     if isinstance(error, NotAuthenticated):
         return redirect("account_login")
     status = error.http_status
@@ -44,7 +53,7 @@ def error_page(request: HttpRequest, error: BerthError) -> HttpResponse:
         "retry_url": request.get_full_path() if is_asking and (status == 429 or status >= 500) else "",
         "refresh_s": REFRESH_S if is_asking and status == 503 else 0,
     }
-    return HttpResponse(_with_menu(request, template, context, error), status=status)
+    return HttpResponse(_with_menu(request, template, context, error), status=status, headers=error.headers())
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -84,6 +93,13 @@ def not_allowed(request: HttpRequest, allow: str) -> HttpResponse:
     response = HttpResponse(_with_menu(request, "405.html", _bare(request, error), error), status=405)
     response["Allow"] = allow
     return response
+
+
+def too_many_requests(request: HttpRequest) -> HttpResponse:
+    """For what the framework of sign-in counts by itself."""
+    return error_page(
+        request, TooManyRequests(_("This was asked for too often in a short time."), retry_after_s=PATIENCE_S)
+    )
 
 
 def server_error(request: HttpRequest) -> HttpResponse:

@@ -12,6 +12,7 @@ class BerthError(Exception):
 
     default_code: ClassVar[str] = "error"
     http_status: ClassVar[int] = 500
+    is_recorded = False  # whoever raised it has told the access log
 
     def __init__(
         self,
@@ -26,6 +27,10 @@ class BerthError(Exception):
         self.hint = hint
         self.fields = fields or {}
         self.code = code or self.default_code
+
+    def headers(self) -> dict[str, str]:
+        """What an answer with it has besides."""
+        return {}
 
     def to_json(self) -> dict[str, object]:
         """The body of a refusal over REST."""
@@ -104,10 +109,20 @@ class LimitExceeded(BerthError):
 
 
 class TooManyRequests(BerthError):
-    """As much of this kind is under way for the actor as may be; later it may be asked for again."""
+    """As much of this kind is under way for the actor as may be; later it may be asked for again, after `retry_after_s` if
+    that is known (answers have it as Retry-After)."""
 
     default_code = "too_many_requests"
     http_status = 429
+
+    def __init__(
+        self, message: str, *, hint: str = "", code: str | None = None, retry_after_s: int | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.retry_after_s = retry_after_s
+
+    def headers(self) -> dict[str, str]:
+        return {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
 
 
 class Unavailable(BerthError):

@@ -50,7 +50,7 @@ class RefusalsMiddleware:
 def _record(request: HttpRequest, status: int) -> None:
     error: BerthError | None = getattr(request, "refusal", None)
     code = error.code if error is not None else f"http_{status}"
-    if code == "database_lost":
+    if code == "database_lost" or (error is not None and error.is_recorded):
         return
     if status == 401:
         _record_token(request)

@@ -1,13 +1,26 @@
 """Domain news that become notifications."""
 
+from accounts.events import PasswordsTried
+from common import clock
 from common.events import subscribe
-from portal.services import notify_of_end
+from portal.sentences import Code
+from portal.services import notify, notify_of_end
 from sessions_app.events import SessionEnded
 
 
 def listen() -> None:
     subscribe(SessionEnded, tell_the_owner)
+    subscribe(PasswordsTried, tell_whose_password)
 
 
 def tell_the_owner(event: SessionEnded) -> None:
     notify_of_end(event.session_id)
+
+
+def tell_whose_password(event: PasswordsTried) -> None:
+    notify(
+        person_id=event.user_id,
+        code=Code.PASSWORDS_TRIED,
+        happening=f"passwords-tried:{clock.now().date()}",
+        arguments={},
+    )

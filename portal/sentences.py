@@ -29,6 +29,7 @@ class Code(StrEnum):
     HOURS_NEARLY_SPENT = "hours_nearly_spent"
     MONEY_SPENT = "money_spent"
     HOURS_SPENT = "hours_spent"
+    PASSWORDS_TRIED = "passwords_tried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,12 @@ SENTENCES = MappingProxyType(
             "coins",
             Tone.BAD,
             "profile",
+        ),
+        Code.PASSWORDS_TRIED: Sentence(
+            gettext_noop("Many wrong passwords were tried for your account."),
+            gettext_noop("No more of them are looked at for now. You are let in where you signed in lately."),
+            "shield-lock",
+            Tone.WARN,
         ),
     }
 )

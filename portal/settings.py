@@ -163,13 +163,19 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
-ACCOUNT_RATE_LIMITS = {"signup_mail": "3/h/key"}  # beside those of allauth
+# Beside those of allauth. What can be guessed is counted by accounts.attempts instead.
+ACCOUNT_RATE_LIMITS = {"signup_mail": "3/h/key", "login": None, "login_failed": None, "reset_password": None}
+ACCOUNT_FORMS = {"reset_password": "accounts.web.entrance_forms.AskResetForm"}
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
 # That of allauth writes a row for the address at each look at a link, as if somebody had typed it without proof.
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "django.contrib.auth.tokens.PasswordResetTokenGenerator"
 MFA_ADAPTER = "accounts.second_factor.SecondFactorAdapter"
-MFA_FORMS = {"add_webauthn": "accounts.web.factor_forms.AddPasskeyForm"}
+MFA_FORMS = {
+    "add_webauthn": "accounts.web.factor_forms.AddPasskeyForm",
+    "authenticate": "accounts.web.factor_forms.CodeForm",
+    "reauthenticate": "accounts.web.factor_forms.ReauthenticationCodeForm",
+}
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # accounts are made by administrators, with the address that they know

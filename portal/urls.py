@@ -68,4 +68,5 @@ urlpatterns = [
 handler400 = "common.error_pages.bad_request"
 handler403 = "common.error_pages.forbidden"
 handler404 = "common.error_pages.not_found"
+handler429 = "common.error_pages.too_many_requests"  # asked for by django-allauth
 handler500 = "common.error_pages.server_error"

@@ -45,7 +45,7 @@ class UserCreateInput(InputSerializer):
         required=False,
         default="",
         allow_blank=True,
-        help_text="Without one, the answer has a link that signs the person in once.",
+        help_text="To be changed at the first sign-in. Without one, the answer has a link that signs the person in once.",
     )
     projects = serializers.ListField(
         child=TextField(max_length=64), required=False, default=list, max_length=MOST_PROJECTS

@@ -42,11 +42,25 @@ from accounts.api.projects import (
     ProjectListView,
     ProjectView,
 )
+from accounts.api.sign_ins import (
+    LoginListView,
+    LoginView,
+    UserLoginListView,
+    UserPasswordMailView,
+    UserSecondFactorView,
+    UserSignInView,
+)
 from accounts.api.ssh_keys import SshKeyListView, SshKeyView, UserSshKeyListView, UserSshKeyView
 from accounts.api.views import MeView
 
 urlpatterns = [
     path("me/", MeView.as_view(), name="api-me"),
+    path("me/logins/", LoginListView.as_view(), name="api-logins"),
+    path("me/logins/<str:login_id>/", LoginView.as_view(), name="api-login"),
+    path("users/<int:user_id>/sign-in/", UserSignInView.as_view(), name="api-user-sign-in"),
+    path("users/<int:user_id>/second-factor/", UserSecondFactorView.as_view(), name="api-user-second-factor"),
+    path("users/<int:user_id>/logins/", UserLoginListView.as_view(), name="api-user-logins"),
+    path("users/<int:user_id>/password-mail/", UserPasswordMailView.as_view(), name="api-user-password-mail"),
     path("users/", UserListView.as_view(), name="api-users"),
     path("users/<int:user_id>/", UserView.as_view(), name="api-user"),
     path("users/<int:user_id>/closing/", UserClosingView.as_view(), name="api-user-closing"),

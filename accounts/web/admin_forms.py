@@ -64,7 +64,9 @@ class NewPersonForm(PersonForm):
         max_length=128,
         strip=False,
         label=gettext_lazy("Password"),
-        help_text=gettext_lazy("Left empty, you get a link that signs the person in once, within a day."),
+        help_text=gettext_lazy(
+            "Left empty, you get a link that signs the person in once, within a day. One that you give has to be changed at the first sign-in."
+        ),
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
 

@@ -1,8 +1,31 @@
 """Forms of allauth in our words."""
 
+from allauth.core import context
+from allauth.mfa.base.forms import AuthenticateForm, BaseAuthenticateForm, ReauthenticateForm
 from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
 from django.utils.translation import gettext_lazy
+
+from accounts.attempt_rates import Purpose
+from accounts.attempts import count_attempt
+
+
+class CountedCode(BaseAuthenticateForm):
+    """No code is looked at that was not counted. Raises TooManyRequests."""
+
+    def clean_code(self) -> str:
+        attempt = count_attempt(context.request, Purpose.CODE, self.user.email)
+        code: str = super().clean_code()
+        attempt.succeed()
+        return code
+
+
+class CodeForm(CountedCode, AuthenticateForm):
+    pass
+
+
+class ReauthenticationCodeForm(CountedCode, ReauthenticateForm):
+    pass
 
 
 class AddPasskeyForm(AddWebAuthnForm):

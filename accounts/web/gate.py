@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from accounts.demands import demand_on, refusal_for
+from accounts.known_places import keep_device
 from accounts.models import BrowserLogin
 from accounts.sign_in_rules import Demand
 from common import clock
@@ -39,7 +40,9 @@ class GateMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        keep_device(request, response)
+        return response
 
     def process_view(
         self, request: HttpRequest, view: object, arguments: object, named: object

@@ -1,10 +1,10 @@
 """Signing in by an identity provider (OpenID Connect): the way there and back."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import structlog
 from allauth.account.utils import perform_login
-from allauth.core import ratelimit
 from allauth.socialaccount.internal import statekit
 from django.conf import settings
 from django.contrib import messages
@@ -15,12 +15,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from accounts.federation import Claim, NoAccount, admit_person
+from accounts.attempt_rates import Purpose
+from accounts.attempts import count_attempt
+from accounts.federation import Claim, NoAccount, ProofNeeded, admit_person
 from accounts.oidc import FAULTS, OidcClient, refusal_of
+from accounts.proofs import wait_for_proof
 from accounts.providers import OidcProvider
 from accounts.sign_ins import record_refused_sign_in
 from common.api import actor_of
-from common.errors import NotFound, PermissionDenied, TooManyRequests
+from common.errors import NotFound, PermissionDenied
 from common.pages import own_address, private
 
 log = structlog.get_logger(__name__)
@@ -35,8 +38,7 @@ def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
     next_url = own_address(request, request.GET.get("next", ""))
     if request.user.is_authenticated:
         return redirect(next_url)
-    if not ratelimit.consume(request, action="login"):
-        raise TooManyRequests(_("There were too many attempts to sign in."), hint=_("Wait a minute."))
+    count_attempt(request, Purpose.PROVIDER, "")
     try:
         return redirect(_client(request, its).begin(next_url))
     except FAULTS as fault:
@@ -64,6 +66,11 @@ def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:
     claim = _claim_of(request, its, kept)
     try:
         user = admit_person(actor=actor_of(request), provider_id=its.id, admission=its.admission, claim=claim)
+    except ProofNeeded as need:
+        record_refused_sign_in(request, claim.email, reason=need.reason)
+        wait_for_proof(request, its.id, claim)
+        messages.info(request, f"{need.message} {need.hint}")
+        return redirect(f"{reverse(settings.LOGIN_URL)}?{urlencode({'next': kept['next']})}")
     except NoAccount as refusal:
         record_refused_sign_in(request, claim.email, reason=refusal.reason)
         raise

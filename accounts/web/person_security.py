@@ -5,11 +5,12 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_POST
 
 from accounts import second_factor, sign_in_control
 from accounts.web.doors import administrator
-from common.errors import Conflict, InvalidInput
+from common.errors import Conflict, InvalidInput, TooManyRequests
 
 
 @login_required
@@ -27,6 +28,27 @@ def change_sign_in(request: HttpRequest, user_id: int) -> HttpResponse:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
         return redirect("person", user_id)
     messages.success(request, _("How this person signs in is changed."))
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def end_logins(request: HttpRequest, user_id: int) -> HttpResponse:
+    count = sign_in_control.end_user_logins(actor=administrator(request), user_id=user_id)
+    text = ngettext("{count} browser is signed out.", "{count} browsers are signed out.", count)
+    messages.success(request, text.format(count=count))
+    return redirect("person", user_id)
+
+
+@login_required
+@require_POST
+def mail_password_link(request: HttpRequest, user_id: int) -> HttpResponse:
+    try:
+        sign_in_control.mail_password_link(actor=administrator(request), user_id=user_id)
+    except (Conflict, TooManyRequests) as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("person", user_id)
+    messages.success(request, _("The mail is on its way."))
     return redirect("person", user_id)
 
 

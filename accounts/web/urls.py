@@ -62,6 +62,12 @@ urlpatterns = [
     path("people/<int:user_id>/view-as/", viewing.view_as, name="person-view-as"),
     path("viewing/stop/", viewing.stop_viewing, name="stop-viewing"),
     path("people/<int:user_id>/sign-in/", person_security.change_sign_in, name="person-sign-in"),
+    path("people/<int:user_id>/logins/end/", person_security.end_logins, name="person-logins-end"),
+    path(
+        "people/<int:user_id>/password-mail/",
+        person_security.mail_password_link,
+        name="person-password-mail",
+    ),
     path(
         "people/<int:user_id>/second-factor/reset/",
         person_security.reset_second_factor,

@@ -11,7 +11,10 @@ ACTIONS = {
     "accounts.set_password": gettext_noop("Password changed"),
     "accounts.view_as": gettext_noop("Looking at Berth as somebody else began"),
     "accounts.stop_viewing": gettext_noop("Looking at Berth as somebody else ended"),
+    "accounts.ask_password_reset": gettext_noop("Mail for another password asked for"),
     "accounts.control_sign_in": gettext_noop("Sign-in of somebody restricted"),
+    "accounts.end_user_logins": gettext_noop("Somebody signed out everywhere"),
+    "accounts.mail_password_link": gettext_noop("Mail for another password sent"),
     "accounts.end_login": gettext_noop("Another browser signed out"),
     "accounts.end_other_logins": gettext_noop("All other browsers signed out"),
     "accounts.add_second_factor": gettext_noop("Second factor added"),
@@ -163,6 +166,7 @@ REASONS = {
     "provider_failed": gettext_noop(
         "The identity provider did not answer, or its answer cannot be believed."
     ),
+    "proof_needed": gettext_noop("The account was in use before; its owner has to show that it is theirs."),
     "address_changed": gettext_noop("The address is another one than before."),
     "address_not_verified": gettext_noop("The address is not proved."),
     "address_not_trusted": gettext_noop("The identity provider's word does not count for the address."),

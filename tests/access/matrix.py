@@ -114,6 +114,8 @@ GET    person-view-as                      in         404        404        404 
 POST   person-view-as                      in         404        404        404        404        403        302        302        403        403  reason
 POST   stop-viewing                        in         302        302        302        302        302        302        302        302        302
 POST   person-sign-in                      in         404        404        404        404        403        302        302        403        403
+POST   person-logins-end                   in         404        404        404        404        403        302        302        403        403
+POST   person-password-mail                in         404        404        404        404        403        302        302        403        403
 POST   person-second-factor-reset          in         404        404        404        404        403        302        302        403        403
 POST   reopen-person                       in         404        404        404        404        403        302        302        403        403
 POST   purge-person                        in         404        404        404        404        403        302        302        403        403
@@ -200,6 +202,14 @@ POST   api-user-import-links               401        404        404        404 
 GET    api-user-closing                    401        404        404        404        403        403        200        200        403        403
 POST   api-user-closing                    401        404        404        404        403        403        202        202        403        403
 DELETE api-user-closing                    401        404        404        404        403        403        200        200        403        403
+GET    api-logins                          401        200        200        200        200        200        200        200        200        200
+DELETE api-logins                          401        200        200        200        200        200        200        200        200        200
+DELETE api-login                           401        404        404        404        404        404        404        404        404        404
+GET    api-user-sign-in                    401        404        404        404        403        403        200        200        403        403
+PATCH  api-user-sign-in                    401        404        404        404        403        403        200        200        403        403
+DELETE api-user-second-factor              401        404        404        404        403        403        409        409        403        403
+DELETE api-user-logins                     401        404        404        404        403        403        200        200        403        403
+POST   api-user-password-mail              401        404        404        404        403        403        409        409        403        403
 GET    api-domains                         401        200        200        200        200        200        200        200        200        200
 POST   api-domains                         401        403        403        403        403        403        403        201        403        403  name
 GET    api-domain                          401        404        200        200        200        200        200        200        200        200
@@ -405,7 +415,7 @@ ADMIN_MODELS = {
 # What somebody who looks at the portal as the owner (accounts.viewing) does not see, beside all of allauth and Django
 # admin: what is in files, logs and sessions, and how the owner signs in. Else they see what the owner sees.
 PRIVATE = frozenset({
-    "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
+    "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
     "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-session-logs",
     "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
 })  # fmt: skip

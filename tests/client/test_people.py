@@ -77,6 +77,11 @@ def test_a_token_is_found_by_name_rotated_switched_and_deleted(portal: Any, comm
     [
         (("user", "edit", "KIM@berth.test", "--role", "domain_admin"), "PATCH /api/v1/users/3/", {"role": "domain_admin"}),
         (("user", "close", "kim@berth.test", "--confirm", "kim@berth.test"), "POST /api/v1/users/3/closing/", {"folders": "keep", "heir": ""}),
+        (("user", "sign-in", "kim@berth.test", "--must-change"), "PATCH /api/v1/users/3/sign-in/", {"must_change_password": True}),
+        (("user", "sign-in", "kim@berth.test", "--everywhere"), "PATCH /api/v1/users/3/sign-in/", {"allowed_networks": []}),
+        (("user", "sign-in", "kim@berth.test"), "GET /api/v1/users/3/sign-in/", None),
+        (("user", "reset-second-factor", "kim@berth.test", "--confirm", "kim@berth.test"), "DELETE /api/v1/users/3/second-factor/", None),
+        (("user", "mail-password", "kim@berth.test"), "POST /api/v1/users/3/password-mail/", None),
         (("user", "open", "kim@berth.test"), "DELETE /api/v1/users/3/closing/", None),
         (("user", "purge", "kim@berth.test", "--confirm", "kim@berth.test"), "DELETE /api/v1/users/3/", None),
         (("user", "revoke-token", "kim@berth.test", "9"), "DELETE /api/v1/users/3/keypairs/9/", None),
@@ -89,6 +94,20 @@ def test_people_are_changed(
     assert command(*arguments).code == 0
     assert wire.paths[-1] == asked
     assert body is None or wire.body() == body
+
+
+def test_browsers_are_listed_and_signed_out(portal: Any, command: Command) -> None:
+    portal(page({"id": "abc", "device": "Firefox", "ip": "192.0.2.1"}))
+    assert "Firefox" in command("browser", "list").out
+    wire = portal(httpx.Response(204))
+    assert command("browser", "revoke", "abc").code == 0
+    assert wire.paths == ["DELETE /api/v1/me/logins/abc/"]
+    portal(made({"ended": 2}))
+    assert "Signed out: 2." in command("browser", "revoke", "--all").err
+    assert command("browser", "revoke").code == 2
+    wire = portal(page(USER_ROW), made({"ended": 1}))
+    assert "Signed out: 1." in command("user", "sign-out", "kim@berth.test").err
+    assert wire.paths[-1] == "DELETE /api/v1/users/3/logins/"
 
 
 def test_a_person_is_added_and_the_first_link_is_printed(portal: Any, command: Command) -> None:

@@ -98,6 +98,16 @@ def test_a_name_that_is_given_to_somebody_else_opens_no_old_account(people: Peop
     assert "has another address" in answer.content.decode()
 
 
+def test_an_account_in_use_is_connected_by_its_password_here(people: People) -> None:
+    user = make_user(domain=people.domain, email="ada@berth.example")
+    User.objects.filter(pk=user.pk).update(last_login=user.created_at)
+    browser = Client()
+    asked = {"login": user.email, "password": there.PASSWORD}
+    assert "as you did until now" in browser.post("/account/login/", asked).content.decode()
+    assert browser.post("/account/login/", asked | {"password": PASSWORD}).status_code == 302
+    assert sign_in(user.email).status_code == 302
+
+
 def test_a_closed_account_stays_closed(people: People) -> None:
     user = make_user(domain=people.domain, email="ada@berth.example")
     offboarding.close_user(actor=SYSTEM, user_id=user.pk)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,11 +14,12 @@ from django.test import Client
 from accounts import closing, offboarding, services
 from accounts.models import User
 from accounts.providers import Admission, OidcProvider, Unknown
+from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from tests.conftest import People
 from tests.doubles.identity_provider import CLIENT_ID, SECRET, IdentityProvider
-from tests.factories import give_app, make_project
+from tests.factories import PASSWORD, api_client, give_app, make_project
 from tests.factories_entrance import make_invitation
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
@@ -155,6 +157,56 @@ def test_an_account_whose_address_nobody_proved_is_given_to_nobody(
     idp.person |= {"sub": "46", "email": "grace@berth.example"}
     assert sign_in(idp).status_code == 403
     assert last_refusal() == "address_not_verified"
+
+
+def test_a_password_that_somebody_gave_the_account_opens_nothing_after_its_person_came(
+    people: People, idp: IdentityProvider
+) -> None:
+    token = api_client(people.member)
+    assert sign_in(idp).status_code == 302
+    people.member.refresh_from_db()
+    assert not people.member.has_usable_password()
+    assert token.get("/api/v1/me/").status_code == 401
+    asked = {"login": people.member.email, "password": PASSWORD}
+    assert Client().post("/account/login/", asked).status_code == 200
+
+
+def test_an_account_in_use_is_connected_by_who_shows_that_it_is_theirs(
+    people: People, idp: IdentityProvider
+) -> None:
+    asked = {"login": people.member.email, "password": PASSWORD}
+    owner, stranger = Client(), Client()
+    owner.post("/account/login/", asked)
+    owner.post("/account/logout/")
+    for browser in (owner, stranger):
+        assert sign_in(idp, browser, next="/data/")["Location"] == "/account/login/?next=%2Fdata%2F"
+        assert not browser.session.get("_auth_user_id")
+    assert last_refusal() == "proof_needed"
+    assert "as you did until now" in words(owner.get("/account/login/"))
+    stranger.post("/account/login/", {"login": people.outsider.email, "password": PASSWORD})
+    assert not SocialAccount.objects.exists()
+
+    owner.post("/account/login/", asked)
+    assert SocialAccount.objects.get().user == people.member
+    assert sign_in(idp, Client(), next="/data/")["Location"] == "/data/"
+    assert Client().post("/account/login/", asked).status_code == 302
+    assert AuditEntry.objects.get(action="accounts.link_provider").actor_id == people.member.pk
+
+
+def test_a_proof_waits_for_ten_minutes_alone(people: People, idp: IdentityProvider) -> None:
+    User.objects.filter(pk=people.member.pk).update(last_login=clock.now())
+    browser = Client()
+    sign_in(idp, browser)
+    with clock.frozen_at(clock.now() + timedelta(minutes=11)):
+        browser.post("/account/login/", {"login": people.member.email, "password": PASSWORD})
+    assert not SocialAccount.objects.exists()
+
+
+def test_the_account_of_an_administrator_is_never_taken_over(people: People, idp: IdentityProvider) -> None:
+    idp.person["email"] = people.superadmin.email
+    assert "/account/login/" in sign_in(idp)["Location"]
+    people.superadmin.refresh_from_db()
+    assert people.superadmin.has_usable_password()
 
 
 @pytest.mark.parametrize("is_known", [False, True])

@@ -14,7 +14,7 @@ from berth.events import follow_events
 from berth.folders import Folders
 from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, ResourceGroup
 from berth.paging import PAGE_SIZE, iterate
-from berth.people import AuditLine, Domains, Projects, Tokens, Users
+from berth.people import AuditLine, Browsers, Domains, Projects, Tokens, Users
 from berth.people_imports import UserImports
 from berth.personal import SshKeys
 from berth.policies import Policies
@@ -55,6 +55,7 @@ class Client:
         self.prices = Prices(self.transport)
         self.tokens = Tokens(self.transport)
         self.ssh_keys = SshKeys(self.transport)
+        self.browsers = Browsers(self.transport)
         self.users = Users(self.transport)
         self.user_imports = UserImports(self.transport)
         self.managed_projects = Projects(self.transport)

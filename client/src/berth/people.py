@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
 from berth.decoding import Record, decode
 from berth.errors import InvalidInput, NotFound
@@ -107,6 +108,28 @@ class Closing(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrowserLogin(Record):
+    """A browser in which you are signed in."""
+
+    id: str
+    device: str = ""
+    ip: str = ""
+    signed_in_at: datetime | None = None
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn(Record):
+    """How a person signs in."""
+
+    must_change_password: bool = False
+    allowed_networks: tuple[str, ...] = ()
+    has_password: bool = True
+    has_second_factor: bool = False
+    logins: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine(Record):
     id: int
     recorded_at: datetime
@@ -183,6 +206,24 @@ class Tokens(Rows[KeyPair]):
         return {}
 
 
+class Browsers:
+    """`client.browsers`: those in which you are signed in."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> Iterator[BrowserLogin]:
+        return iterate(self._transport, "me/logins/", BrowserLogin)
+
+    def end(self, browser: str) -> None:
+        """Sign one out, by its id. Raises NotFound."""
+        self._transport.request("DELETE", f"me/logins/{quote(browser, safe='')}/")
+
+    def end_all(self) -> int:
+        """Sign all of them out; how many they were."""
+        return int(json_of(self._transport.request("DELETE", "me/logins/"))["ended"])
+
+
 class Users(Rows[Account]):
     """`client.users`: people whom you may see. `delete` purges a closed account."""
 
@@ -203,6 +244,24 @@ class Users(Rows[Account]):
 
     def reopen(self, number: int) -> Account:
         return self._send("DELETE", f"{self.path}{number}/closing/", None)
+
+    def sign_in(self, number: int) -> SignIn:
+        return decode(SignIn, self._transport.get_json(f"{self.path}{number}/sign-in/"))
+
+    def change_sign_in(self, number: int, **fields: Any) -> SignIn:
+        """`must_change_password`, `allowed_networks`."""
+        answer = self._transport.request("PATCH", f"{self.path}{number}/sign-in/", json=fields)
+        return decode(SignIn, json_of(answer))
+
+    def reset_second_factor(self, number: int) -> None:
+        self._transport.request("DELETE", f"{self.path}{number}/second-factor/")
+
+    def end_logins(self, number: int) -> int:
+        """Sign the person out of every browser; how many they were."""
+        return int(json_of(self._transport.request("DELETE", f"{self.path}{number}/logins/"))["ended"])
+
+    def mail_password_link(self, number: int) -> None:
+        self._transport.request("POST", f"{self.path}{number}/password-mail/")
 
     def tokens(self, number: int) -> Iterator[KeyPair]:
         """Of a person whose account you may change."""

@@ -11,6 +11,7 @@ from berth.cli import (
     account,
     audit,
     batch,
+    browsers,
     budgets,
     copying,
     folders,
@@ -24,7 +25,7 @@ from berth.cli import (
     sessions,
     ssh_keys,
     tokens,
-    users,
+    user_sign_in,
 )
 from berth.cli.exits import FAILED, INTERRUPTED, USAGE, exit_code_of
 from berth.cli.output import note, say, show_error
@@ -121,7 +122,8 @@ app.add_typer(budgets.price_app, name="price")
 app.add_typer(account.app, name="profile")
 app.add_typer(tokens.app, name="token")
 app.add_typer(ssh_keys.app, name="ssh-key")
-app.add_typer(users.app, name="user")
+app.add_typer(browsers.app, name="browser")
+app.add_typer(user_sign_in.app, name="user")
 app.add_typer(groups.domain_app, name="domain")
 app.command("audit")(audit.audit)
 app.command("events")(lists.events)

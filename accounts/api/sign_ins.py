@@ -1,0 +1,156 @@
+"""REST of signing in: one's own browsers, and what administrators may do about how somebody signs in."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import logins, second_factor, sign_in_control
+from accounts.authority import Action
+from accounts.demands import with_second_factor
+from accounts.models import BrowserLogin
+from accounts.selectors import access_user
+from accounts.sign_in_rules import MOST_NETWORKS
+from common.actors import Actor
+from common.api import InputSerializer, TextField, actor_of
+from common.devices import device_of
+from common.scopes import FOR_ADMIN
+
+
+class BrowserLoginOut(serializers.Serializer[Any]):
+    id = serializers.CharField(source="public_id")
+    device = serializers.SerializerMethodField()
+    ip = serializers.CharField(help_text="Where it was signed in from.")
+    signed_in_at = serializers.DateTimeField(allow_null=True)
+    seen_at = serializers.DateTimeField(allow_null=True)
+    is_this = serializers.SerializerMethodField(help_text="Whether this request comes from it.")
+
+    def get_device(self, row: BrowserLogin) -> str:
+        return device_of(row.user_agent)
+
+    def get_is_this(self, row: BrowserLogin) -> bool:
+        return row.session_key == _session_key(self.context["request"])
+
+
+class SignInOut(serializers.Serializer[Any]):
+    must_change_password = serializers.BooleanField()
+    allowed_networks = serializers.ListField(child=serializers.CharField())
+    has_password = serializers.BooleanField(
+        help_text="false: the password is kept by a provider or a directory."
+    )
+    has_second_factor = serializers.BooleanField()
+    logins = serializers.IntegerField(help_text="Browsers in which the person is signed in.")
+
+
+class SignInInput(InputSerializer):
+    must_change_password = serializers.BooleanField(required=False, help_text="Before anything else.")
+    allowed_networks = serializers.ListField(
+        child=TextField(max_length=64),
+        required=False,
+        max_length=MOST_NETWORKS,
+        help_text="Where the account may be used from, like 192.0.2.0/24; empty: from everywhere.",
+    )
+
+
+class EndedOut(serializers.Serializer[Any]):
+    ended = serializers.IntegerField(help_text="How many browsers were signed out.")
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_logins"))
+class LoginListView(ListAPIView[BrowserLogin]):
+    """The browsers in which you are signed in, the last used first."""
+
+    token_scopes = FOR_ADMIN
+    is_private = True
+    serializer_class = BrowserLoginOut
+    queryset = BrowserLogin.objects.none()
+
+    def get_queryset(self) -> Any:
+        return logins.visible_logins(actor_of(self.request))
+
+    @extend_schema(operation_id="end_other_logins", responses={200: EndedOut})
+    def delete(self, request: Request) -> Response:
+        """Sign every browser out but the one that asks; what they hold open ends within seconds."""
+        count = logins.end_other_logins(actor=actor_of(request), but=_session_key(request))
+        return Response({"ended": count})
+
+
+class LoginView(APIView):
+    token_scopes = FOR_ADMIN
+    is_private = True
+
+    @extend_schema(operation_id="end_login", responses={204: None})
+    def delete(self, request: Request, login_id: str) -> Response:
+        """Sign one browser out."""
+        logins.end_login(actor=actor_of(request), login_id=login_id)
+        return Response(status=204)
+
+
+class UserSignInView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="read_user_sign_in", responses={200: SignInOut})
+    def get(self, request: Request, user_id: int) -> Response:
+        """How a person signs in, for administrators of the account."""
+        return Response(_shown(actor_of(request), user_id))
+
+    @extend_schema(operation_id="change_user_sign_in", request=SignInInput, responses={200: SignInOut})
+    def patch(self, request: Request, user_id: int) -> Response:
+        """Demand another password before anything else, or say from which networks the account may be used. What is open
+        elsewhere ends within seconds."""
+        actor = actor_of(request)
+        access_user(actor, user_id, Action.EDIT)
+        asked = SignInInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        sign_in_control.control_sign_in(actor=actor, user_id=user_id, **asked.validated_data)
+        return Response(_shown(actor, user_id))
+
+
+class UserSecondFactorView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="reset_user_second_factor", responses={204: None})
+    def delete(self, request: Request, user_id: int) -> Response:
+        """Take authenticator app, passkeys and recovery codes from somebody who has lost them. Make sure that it is they who ask."""
+        second_factor.reset_second_factor(actor=actor_of(request), user_id=user_id)
+        return Response(status=204)
+
+
+class UserLoginListView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="end_user_logins", responses={200: EndedOut})
+    def delete(self, request: Request, user_id: int) -> Response:
+        """Sign a person out of every browser. Tokens go on working."""
+        return Response({"ended": sign_in_control.end_user_logins(actor=actor_of(request), user_id=user_id)})
+
+
+class UserPasswordMailView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="mail_password_link", request=None, responses={202: None})
+    def post(self, request: Request, user_id: int) -> Response:
+        """Mail the person a link by which they choose another password. 409 where no mail is set up, or the password is kept
+        elsewhere."""
+        sign_in_control.mail_password_link(actor=actor_of(request), user_id=user_id)
+        return Response(status=202)
+
+
+def _shown(actor: Actor, user_id: int) -> dict[str, Any]:
+    user = access_user(actor, user_id, Action.EDIT)
+    found = {
+        "must_change_password": user.must_change_password,
+        "allowed_networks": user.allowed_networks,
+        "has_password": user.has_usable_password(),
+        "has_second_factor": bool(with_second_factor({user.pk})),
+        "logins": logins.live_browser_logins(user.pk).count(),
+    }
+    return dict(SignInOut(found).data)
+
+
+def _session_key(request: Any) -> str:
+    return "" if request.auth is not None else request.session.session_key or ""

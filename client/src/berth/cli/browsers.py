@@ -1,0 +1,42 @@
+"""Browsers in which one is signed in."""
+
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_age
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import note, show_json, show_table
+from berth.errors import InvalidInput
+
+app = typer.Typer(no_args_is_help=True, help="Browsers in which you are signed in to the portal.")
+
+
+@app.command("list")
+def list_browsers(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the browsers in which you are signed in, the last used first."""
+    found = list(client_of(context).browsers.list())
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (one.id, one.device or "unknown", one.ip, format_age(one.signed_in_at), format_age(one.seen_at))
+        for one in found
+    ]
+    show_table(("id", "device", "from", "signed in", "seen"), rows, empty="None.")
+
+
+@app.command("revoke")
+def revoke(
+    context: typer.Context,
+    browser: Annotated[str, typer.Argument(help="Its id.", show_default=False)] = "",
+    everywhere: Annotated[bool, typer.Option("--all", help="Every browser.")] = False,
+) -> None:
+    """Sign a browser out; what it holds open ends within seconds. Tokens go on working."""
+    if bool(browser) == everywhere:
+        raise InvalidInput("Say which browser.", hint="berth browser revoke ID, or --all")
+    browsers = client_of(context).browsers
+    if not everywhere:
+        browsers.end(browser)
+        return
+    note(f"Signed out: {browsers.end_all()}.")

@@ -1,0 +1,82 @@
+"""How people sign in: for administrators. Commands of `berth user`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from berth.cli.confirming import Confirm, demand_typed
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import note, show_facts, show_json
+from berth.cli.users import UserName, app
+from berth.people import SignIn
+
+__all__ = ["app"]
+
+
+@app.command("sign-in")
+def sign_in(
+    context: typer.Context,
+    user: UserName,
+    must_change: Annotated[
+        bool | None,
+        typer.Option(
+            "--must-change/--need-not-change",
+            help="Whether another password has to be chosen before anything else.",
+            show_default=False,
+        ),
+    ] = None,
+    network: Annotated[
+        list[str] | None,
+        typer.Option("--network", help="The account may be used from here alone; may be repeated."),
+    ] = None,
+    everywhere: Annotated[
+        bool, typer.Option("--everywhere", help="The account may be used from everywhere.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show, or change, how a person signs in."""
+    users = client_of(context).users
+    found = users.find(user)
+    changes: dict[str, Any] = {} if must_change is None else {"must_change_password": must_change}
+    if network or everywhere:
+        changes["allowed_networks"] = network or []
+    state = users.change_sign_in(found.id, **changes) if changes else users.sign_in(found.id)
+    _show(state, as_json=as_json)
+
+
+@app.command("reset-second-factor")
+def reset_second_factor(context: typer.Context, user: UserName, confirm: Confirm = "") -> None:
+    """Take app, passkeys and recovery codes from somebody who has lost them; the password alone lets them in then."""
+    users = client_of(context).users
+    found = users.find(user)
+    demand_typed(found.email, confirm)
+    users.reset_second_factor(found.id)
+
+
+@app.command("sign-out")
+def sign_out(context: typer.Context, user: UserName) -> None:
+    """Sign a person out of every browser. Tokens go on working."""
+    users = client_of(context).users
+    note(f"Signed out: {users.end_logins(users.find(user).id)}.")
+
+
+@app.command("mail-password")
+def mail_password(context: typer.Context, user: UserName) -> None:
+    """Mail a person a link by which they choose another password."""
+    users = client_of(context).users
+    users.mail_password_link(users.find(user).id)
+
+
+def _show(state: SignIn, *, as_json: bool) -> None:
+    if as_json:
+        show_json(state)
+        return
+    show_facts(
+        {
+            "has to change the password": "yes" if state.must_change_password else "no",
+            "allowed networks": ", ".join(state.allowed_networks) or "everywhere",
+            "password": "here" if state.has_password else "kept by a provider or a directory",
+            "second factor": "yes" if state.has_second_factor else "no",
+            "browsers": state.logins,
+        }
+    )

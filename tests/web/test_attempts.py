@@ -1,0 +1,204 @@
+"""Wrong passwords, codes and asked mails: how many are looked at, and who gets in meanwhile."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.hashers import MD5PasswordHasher
+from django.db import connection
+from django.http import HttpResponse
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from accounts.attempt_models import AttemptCount, KnownPlace
+from accounts.attempt_rates import GUESSES, Limit
+from accounts.known_places import COOKIE
+from accounts.models import User
+from accounts.tasks import purge_sign_ins
+from common import clock
+from common.models import AuditEntry
+from portal.models import Notification
+from tests.conftest import People
+from tests.factories import PASSWORD, give_app
+
+pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+PLACE, ACCOUNT, ADDRESS = (GUESSES[limit].burst for limit in (Limit.PLACE, Limit.ACCOUNT, Limit.ADDRESS))
+HERE, ELSEWHERE = "203.0.113.7", "198.51.100.1"
+
+
+def sign_in(user: User | str, password: str, ip: str, browser: Client | None = None) -> HttpResponse:
+    asked = {"login": user.email if isinstance(user, User) else user, "password": password}
+    return (browser or Client()).post("/account/login/", asked, REMOTE_ADDR=ip)
+
+
+def use_up(user: User | str, ip: str, times: int = PLACE) -> None:
+    for _ in range(times):
+        assert sign_in(user, "wrong", ip).status_code == 200
+
+
+def use_up_from_everywhere(user: User) -> None:
+    for number in range(ACCOUNT // PLACE):
+        use_up(user, f"192.0.2.{number}")
+
+
+def test_a_place_that_guesses_waits_and_no_other_place_does(people: People) -> None:
+    with clock.frozen_at(NOON):
+        use_up(people.member, ELSEWHERE)
+        refused = sign_in(people.member, PASSWORD, ELSEWHERE)
+        assert (refused.status_code, refused["Retry-After"]) == (429, "61")
+        page = refused.content.decode()
+        assert "too many wrong passwords" in page
+        assert "Try again in 2 minutes." in page
+        assert sign_in(people.member, PASSWORD, HERE).status_code == 302
+        assert sign_in(people.outsider, PASSWORD, ELSEWHERE).status_code == 302
+    with clock.frozen_at(NOON + timedelta(minutes=1)):
+        assert sign_in(people.member, PASSWORD, ELSEWHERE).status_code == 302
+
+
+def test_who_was_signed_in_lately_gets_in_while_strangers_guess(people: People) -> None:
+    browser = Client()
+    with clock.frozen_at(NOON):
+        sign_in(people.member, PASSWORD, HERE, browser)
+        browser.post("/account/logout/")
+        use_up_from_everywhere(people.member)
+        refused = sign_in(people.member, PASSWORD, ELSEWHERE)
+        assert refused.status_code == 429
+        assert "signed in lately" in refused.content.decode()
+        assert sign_in(people.member, PASSWORD, HERE).status_code == 302  # the network
+        assert sign_in(people.member, PASSWORD, "2001:db8::1", browser).status_code == 302  # the browser
+        assert sign_in(people.outsider, PASSWORD, "192.0.2.0").status_code == 302
+
+
+def test_a_browser_is_not_kept_out_by_who_guesses_in_its_own_network(people: People) -> None:
+    browser = Client()
+    sign_in(people.member, PASSWORD, HERE, browser)
+    browser.post("/account/logout/")
+    use_up(people.member, HERE)
+    assert sign_in(people.member, PASSWORD, HERE).status_code == 429
+    assert sign_in(people.member, PASSWORD, HERE, browser).status_code == 302
+
+
+def test_the_known_browser_of_one_is_nothing_to_another_account(people: People) -> None:
+    browser = Client()
+    sign_in(people.outsider, PASSWORD, HERE, browser)
+    browser.post("/account/logout/")
+    use_up_from_everywhere(people.member)
+    assert sign_in(people.member, PASSWORD, HERE, browser).status_code == 429
+
+
+def test_a_name_that_somebody_else_put_into_a_browser_is_replaced(people: People) -> None:
+    browser = Client()
+    browser.cookies[COOKIE] = "planted"
+    sign_in(people.member, PASSWORD, HERE, browser)
+    given = browser.cookies[COOKIE]
+    assert given.value != "planted"
+    assert (given["httponly"], given["samesite"]) == (True, "Lax")
+    kept = given.value
+    browser.post("/account/logout/")
+    sign_in(people.member, PASSWORD, HERE, browser)
+    assert browser.cookies[COOKIE].value == kept
+    assert KnownPlace.objects.filter(user=people.member, name__startswith="device:").count() == 1
+    assert kept not in str(list(KnownPlace.objects.values()))
+
+
+def test_one_address_tries_only_so_many_accounts(people: People) -> None:
+    with clock.frozen_at(NOON):
+        for number in range(ADDRESS):
+            sign_in(f"person-{number}@elsewhere.example", "wrong", ELSEWHERE)
+        assert sign_in(people.member, PASSWORD, ELSEWHERE).status_code == 429
+
+
+def test_a_customer_of_ipv6_is_one_address(people: People) -> None:
+    for number in range(PLACE):
+        assert sign_in(people.member, "wrong", f"2001:db8::{number:x}").status_code == 200
+    assert sign_in(people.member, PASSWORD, "2001:db8::ffff").status_code == 429
+    assert sign_in(people.member, PASSWORD, "2001:db8:0:1::1").status_code == 302
+
+
+def test_right_passwords_use_nothing_up(people: People) -> None:
+    for _ in range(2 * PLACE):
+        assert sign_in(people.member, PASSWORD, HERE).status_code == 302
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_out(people: People) -> None:
+    with clock.frozen_at(NOON):
+        use_up(people.member, HERE)
+    with clock.frozen_at(NOON - timedelta(hours=2)):
+        assert sign_in(people.member, PASSWORD, HERE).status_code == 302
+
+
+def test_strangers_write_few_lines_and_the_person_hears_of_it_once(
+    people: People, django_capture_on_commit_callbacks: Any
+) -> None:
+    with clock.frozen_at(NOON), django_capture_on_commit_callbacks(execute=True):
+        use_up_from_everywhere(people.member)
+        for number in range(30):
+            for ip in (f"198.51.100.{number}", f"2001:db8:7::{number:x}"):
+                assert sign_in(people.member, "wrong", ip).status_code == 429
+    told = AuditEntry.objects.filter(reason="too_many_attempts")
+    assert [(entry.count, entry.target_id, entry.action) for entry in told] == [
+        (60, str(people.member.pk), "accounts.sign_in")
+    ]
+    assert not AuditEntry.objects.filter(action="requests.refuse").exists()
+    assert Notification.objects.get(person=people.member).code == "passwords_tried"
+
+
+def test_unknown_and_known_addresses_cost_the_same(people: People, monkeypatch: Any) -> None:
+    """One hash each, and the same number of queries; so their times differ by nothing that grows."""
+    hashed = []
+    encode = MD5PasswordHasher.encode
+    monkeypatch.setattr(
+        MD5PasswordHasher, "encode", lambda self, *given: (hashed.append(1), encode(self, *given))[1]
+    )
+    locked = User.objects.get(pk=people.outsider.pk)
+    locked.set_unusable_password()
+    locked.save()
+    costs = []
+    for number, email in enumerate((people.member.email, locked.email, "nobody@berth.example")):
+        hashed.clear()
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            sign_in(email, "wrong", f"192.0.2.{number}")
+        costs.append((len(hashed), len(queries)))
+    assert costs[0] == costs[1] == costs[2]
+    assert costs[0][0] == 1
+
+
+def test_codes_are_counted_like_passwords(people: People) -> None:
+    give_app(people.member)
+    browser = Client(REMOTE_ADDR=ELSEWHERE)
+    sign_in(people.member, PASSWORD, ELSEWHERE, browser)
+    answers = [browser.post("/account/2fa/authenticate/", {"code": "123456"}) for _ in range(PLACE + 1)]
+    assert [answer.status_code for answer in answers] == [200] * PLACE + [429]
+    assert "wrong codes" in answers[-1].content.decode()
+
+
+def test_nobody_floods_a_mailbox_and_the_owner_still_gets_mail(
+    people: People, settings: Any, mailoutbox: list[Any]
+) -> None:
+    settings.BERTH_MAIL = True
+    browser = Client()
+    sign_in(people.member, PASSWORD, HERE, browser)
+    browser.post("/account/logout/")
+    ask = {"email": people.member.email}
+    statuses = [
+        Client().post("/account/password/reset/", ask, REMOTE_ADDR=f"192.0.2.{number}").status_code
+        for number in range(12)
+    ]
+    assert statuses == [302] * 10 + [429] * 2
+    assert browser.post("/account/password/reset/", ask, REMOTE_ADDR=HERE).status_code == 302
+    told = AuditEntry.objects.filter(action="accounts.ask_password_reset", outcome="done")
+    assert {entry.target_id for entry in told} == {str(people.member.pk)}
+    assert told.count() == 11
+
+
+def test_what_counts_nothing_any_more_is_forgotten(people: People) -> None:
+    with clock.frozen_at(NOON):
+        use_up(people.member, ELSEWHERE, 1)
+        sign_in(people.member, PASSWORD, HERE)
+    with clock.frozen_at(NOON + timedelta(days=91)):
+        purge_sign_ins()
+    assert not AttemptCount.objects.exists()
+    assert not KnownPlace.objects.exists()
