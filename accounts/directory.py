@@ -21,6 +21,13 @@ log = structlog.get_logger(__name__)
 CONNECT_S, ANSWER_S = 3, 5
 LONGEST_PASSWORD = 1024
 AMBIGUOUS = 2
+HINT = "Until this is mended nobody signs in by the directory. openssl s_client shows the certificate."
+FAULTS = {
+    "has expired": "The certificate has expired.",
+    "not yet valid": "The certificate is not valid yet; is the clock of this machine right?",
+    "doesn't match": "The certificate is for another host than BERTH_LDAP_URL names.",
+    "verify failed": "The certificate comes from an authority that is not trusted; BERTH_LDAP_CA_FILE names one.",
+}
 
 
 def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
@@ -32,7 +39,10 @@ def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
         if entry is None or not _is_password_of(its, entry["dn"], password):
             return None
     except (LDAPException, OSError) as error:
-        log.warning("ldap.no_answer", error=type(error).__name__)
+        if fault := certificate_fault(error):
+            log.error("ldap.certificate_refused", url=its.url, fault=fault, hint=HINT)
+        else:
+            log.warning("ldap.no_answer", url=its.url, error=type(error).__name__)
         return None
     found = entry["attributes"]
     return Claim(
@@ -43,6 +53,12 @@ def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
         name=_first(found, its.name_attribute),
         groups=frozenset().union(*map(names_of_group, _all(found, its.group_attribute))),
     )
+
+
+def certificate_fault(error: Exception) -> str:
+    """What is wrong with the certificate of the directory, for administrators; "" if that was not it."""
+    text = str(error)
+    return next((sentence for sign, sentence in FAULTS.items() if sign in text), "")
 
 
 def _entry_of(its: Directory, login: str) -> dict[str, Any] | None:
@@ -80,7 +96,7 @@ def _bound(its: Directory, dn: str, password: str) -> Connection:
 
 
 def _connection(its: Directory, dn: str, password: str) -> Connection:
-    tls = Tls(validate=ssl.CERT_REQUIRED, version=ssl.PROTOCOL_TLS_CLIENT)
+    tls = Tls(validate=ssl.CERT_REQUIRED, version=ssl.PROTOCOL_TLS_CLIENT, ca_certs_file=its.ca_file or None)
     server = Server(its.url, connect_timeout=CONNECT_S, get_info=NONE, tls=tls)
     return Connection(
         server, user=dn, password=password, receive_timeout=ANSWER_S, auto_referrals=False, read_only=True,

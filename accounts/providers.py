@@ -167,7 +167,8 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory (LDAP) whose passwords count here. `starts_tls`: an ldap:// address that is spoken to under TLS."""
+    """A directory (LDAP) whose passwords count here. `starts_tls`: an ldap:// address that is spoken to under TLS. `ca_file`:
+    with the authorities that its certificate may come from; "": those of the machine."""
 
     url: str
     starts_tls: bool
@@ -179,6 +180,7 @@ class Directory:
     name_attribute: str
     group_attribute: str
     admission: Admission
+    ca_file: str = ""
 
 
 def read_directory(
@@ -204,5 +206,12 @@ def read_directory(
         email_attribute=its.get("EMAIL_ATTRIBUTE", "mail"),
         name_attribute=its.get("NAME_ATTRIBUTE", "cn"),
         group_attribute=its.get("GROUP_ATTRIBUTE", "memberOf"),
+        ca_file=_ca_file(its, read_file),
         admission=read_admission(its),
     )
+
+
+def _ca_file(its: Variables, read: Callable[[str], str]) -> str:
+    if its.get("CA_FILE") and "BEGIN CERTIFICATE" not in its.secret("CA_FILE", read):
+        raise Wrong(f"{its.name('CA_FILE')}: there is no certificate in the file (PEM).")
+    return its.get("CA_FILE")

@@ -130,3 +130,15 @@ def test_without_an_address_there_is_no_directory() -> None:
 def test_what_is_wrong_with_a_directory_is_named(name: str, text: str) -> None:
     with pytest.raises(Wrong, match=name):
         read_directory({**DIRECTORY, name: text}, read)
+
+
+def test_an_authority_of_the_directory_is_a_file_with_a_certificate(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    path.write_text("-----BEGIN CERTIFICATE-----")
+    given = {**DIRECTORY, "BERTH_LDAP_SECRET_FILE": str(path), "BERTH_LDAP_CA_FILE": str(path)}
+    found = read_directory(given)
+    assert found is not None
+    assert found.ca_file == str(path)
+    path.write_text("a letter")
+    with pytest.raises(Wrong, match="BERTH_LDAP_CA_FILE"):
+        read_directory(given)
