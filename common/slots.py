@@ -19,7 +19,10 @@ MAX_AMOUNT = 2**47 - 1  # one 48-bit field of the engine, less its guard bit
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 _NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)
-_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?)(?:i?b)?\Z", re.IGNORECASE | re.ASCII)
+# The only comma is that of 1,000 to 1,023 of a unit, as they are shown: in "1,5" it would mean different things to people.
+_BYTES = re.compile(
+    r"(\d{1,15}(?:\.\d{1,6})?|1,0\d\d(?:\.\d)?)\s*([kmgtp]?)(?:i?b)?\Z", re.IGNORECASE | re.ASCII
+)
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 
 
@@ -74,7 +77,8 @@ def is_slot_name(text: str) -> bool:
 
 
 def parse_bytes(text: object) -> int:
-    """Bytes of "512m", "4g", "1.5 GiB" or a plain number of bytes; k, m, g, t, p are powers of 1024.
+    """Bytes of "512m", "4g", "1.5 GiB", "1,000 MiB" as it is shown, or a plain number of bytes; k, m, g, t, p are powers of
+    1024.
 
     Raises ValueError with a sentence that quotes the value.
     """
@@ -86,7 +90,7 @@ def parse_bytes(text: object) -> int:
             raise ValueError(
                 _("{value} is not an amount of memory. Write it like 512m or 4g.").format(value=quoted(text))
             )
-        amount = int(Decimal(match[1]) * _FACTORS[match[2].lower()])
+        amount = int(Decimal(match[1].replace(",", "")) * _FACTORS[match[2].lower()])
     if amount > MAX_AMOUNT:
         raise ValueError(_("{value} is more memory than any machine has.").format(value=quoted(text)))
     return amount

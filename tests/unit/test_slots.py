@@ -29,6 +29,7 @@ amounts = st.dictionaries(names, st.integers(0, 2**40)).map(ResourceSlots)
         ("0", 0),
         (1024, 1024),
         ("64K", 2**16),
+        ("1,000.5 MiB", 2001 * 2**19),
     ],
 )
 def test_memory_is_read_as_people_write_it(text: str | int, amount: int) -> None:
@@ -36,7 +37,7 @@ def test_memory_is_read_as_people_write_it(text: str | int, amount: int) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "g", "-1g", "1x", "1e9", "nan", "1,5g", "9" * 16, "١g", True, None, 1.5, "1g\n2"]
+    "text", ["", "g", "-1g", "1x", "1e9", "nan", "1,5g", "1,500m", "9" * 16, "١g", True, None, 1.5, "1g\n2"]
 )
 def test_what_is_no_amount_of_memory_is_refused_with_the_value(text: object) -> None:
     with pytest.raises(ValueError, match="memory"):
