@@ -25,11 +25,14 @@ class Person:
         self._numbers = itertools.count(1)
 
     def add_person(self, email: str) -> "Person":
-        """As an administrator: somebody new, with a password and no token."""
+        """As an administrator: somebody new, with a password that they may keep, and no token."""
         password = secrets.token_urlsafe(16)
         body = {"email": email, "password": password, "projects": ["demo"]}
         answer = self._http.post("users/", json=body)
         assert answer.status_code == httpx.codes.CREATED, answer.text
+        address = f"users/{answer.json()['id']}/sign-in/"
+        answer = self._http.patch(address, json={"must_change_password": False})
+        assert answer.status_code == httpx.codes.OK, answer.text
         return Person(self._url, email, password, token="")
 
     def start_session(self, **request: Any) -> str:
