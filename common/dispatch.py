@@ -24,6 +24,7 @@ class TaskName(StrEnum):
     TERMINATE_SESSION = "sessions_app.terminate_session"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
+    NOTE_SETUPS = "sessions_app.note_setups"
     KEEP_MOORINGS = "sessions_app.keep_moorings"
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
@@ -45,6 +46,7 @@ QUEUE_OF = {
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.MEASURE_SESSIONS: "metrics",
     TaskName.KEEP_WALLS: "maintenance",
+    TaskName.NOTE_SETUPS: "maintenance",
     TaskName.KEEP_MOORINGS: "maintenance",
     TaskName.PURGE_EXPIRED: "maintenance",
     TaskName.PURGE_FOLDERS: "maintenance",

@@ -24,6 +24,7 @@ PERIODS_S = {
     TaskName.KEEP_WALLS: 30,
     TaskName.RECONCILE_SESSIONS: 2,
     TaskName.MEASURE_SESSIONS: 10,
+    TaskName.NOTE_SETUPS: 5,
     TaskName.KEEP_MOORINGS: 5,
     TaskName.PURGE_EXPIRED: 60,
     TaskName.PURGE_FOLDERS: 300,

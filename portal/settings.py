@@ -188,6 +188,7 @@ BERTH_MAIL = bool(env.str("EMAIL_URL", ""))  # whether mail is set up
 EMAIL_TIMEOUT = 10
 
 # Requests that one token may send in a minute; 0: any number.
+BERTH_STARTUP_SCRIPT_S = env.int("BERTH_STARTUP_SCRIPT_S", 60)
 BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
 
 # Sign-in by identity providers

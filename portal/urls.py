@@ -52,6 +52,7 @@ urlpatterns = [
     path("styleguide/log/", styleguide_log, name="styleguide-log"),
     path("styleguide/metrics/", styleguide_metrics, name="styleguide-metrics"),
     path("", include("accounts.web.urls")),
+    path("profile/", include("sessions_app.web.personal_urls")),
     path("sessions/", include("sessions_app.web.urls")),
     path("apps/", include("sessions_app.gateway.urls")),
     path("data/", include("vfolders.web.urls")),

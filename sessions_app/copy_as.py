@@ -66,6 +66,8 @@ def as_command(request: SessionRequest) -> str:
     verb = "run" if request.command else "start"
     lines = [f"berth {verb} {shlex.quote(request.image)}"]
     lines += [_option(name, value) for name, value in _options(request)]
+    if not request.personal_files:
+        lines.append("--no-personal-files")
     if request.command:
         lines.append(f"-- {shlex.quote(request.command)}")
     return " \\\n  ".join(lines)
@@ -126,6 +128,8 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["command"] = request.command
     if request.timeout_s is not None:
         body["timeout_s"] = request.timeout_s
+    if not request.personal_files:
+        body["personal_files"] = False
     return body
 
 
@@ -183,6 +187,8 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "command", request.command
     if request.timeout_s is not None:
         yield "timeout_s", request.timeout_s
+    if not request.personal_files:
+        yield "personal_files", False
 
 
 def _mount_in_python(mount: FolderRequest) -> str:

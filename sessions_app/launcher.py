@@ -33,7 +33,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, NotFound
 from common.kept_sentences import KeptSentence, one_line
 from common.locks import try_exclusive
-from sessions_app import lifecycle, specs
+from sessions_app import lifecycle, setups, specs
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, KernelLog, SessionMount
 from sessions_app.moorings import mooring_of, remove_network_of, take_mooring
@@ -79,7 +79,10 @@ def _launch(session: ComputeSession) -> None:
         for kernel in session.kernels.all():
             take_mooring(session.pk, kernel.placed_agent)
     lifecycle_to(session, Status.PREPARING, Reason.PREPARING)
-    plans = {kernel: plan_of(session, kernel) for kernel in session.kernels.all()}
+    setup = setups.prepare_setup(session)
+    plans = {
+        kernel: plan_of(session, kernel, has_setup=setup is not None) for kernel in session.kernels.all()
+    }
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
         ensure_image(session, runtime)
@@ -91,8 +94,12 @@ def _launch(session: ComputeSession) -> None:
     lifecycle_to(session, Status.STARTING, Reason.IMAGE_READY)
     for kernel, plan in plans.items():
         runtime = runtime_of(kernel.placed_agent)
-        runtime.ensure_container(specs.build_container_spec(plan))
+        state = runtime.ensure_container(specs.build_container_spec(plan))
+        if setup is not None and state.status is ContainerStatus.CREATED:
+            setups.deliver_setup(kernel, runtime, setup[1])
         start_container(plan, runtime)
+        if setup is not None:
+            setups.await_files(session, kernel, setup[0], runtime)
         note_container(kernel, runtime.inspect_container(kernel.container_name))
 
     lifecycle_to(session, Status.RUNNING, Reason.CONTAINERS_UP)
@@ -118,7 +125,7 @@ def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
     lifecycle.transition(session.pk, to=to, reason=reason, actor=SYSTEM)
 
 
-def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
+def plan_of(session: ComputeSession, kernel: Kernel, *, has_setup: bool = False) -> specs.KernelPlan:
     """The values that decide how the kernel's container looks. Raises NotFound if a folder is gone."""
     return specs.KernelPlan(
         installation=settings.BERTH_INSTALLATION,
@@ -142,6 +149,7 @@ def plan_of(session: ComputeSession, kernel: Kernel) -> specs.KernelPlan:
         gid=settings.BERTH_CONTAINER_GID,
         network_pool=settings.BERTH_SESSION_POOL,
         has_readonly_root=session.image.bears_readonly_root,
+        has_setup=has_setup,
         mooring_id=mooring_of(session.pk, kernel.placed_agent),
     )
 
@@ -271,6 +279,7 @@ def keep_log(kernel: Kernel, runtime: ContainerRuntime) -> None:
     except RuntimeFault as error:
         log.warning("end.log_lost", kernel_id=str(kernel.pk), error=str(error))
         return
+    setups.note_setup_at_end(kernel.session, content)
     KernelLog.objects.update_or_create(
         kernel=kernel, defaults={"content_gzip": gzip.compress(content), "size_bytes": len(content)}
     )

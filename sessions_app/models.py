@@ -1,4 +1,4 @@
-"""Compute sessions, their kernels, what these hold, and the grants to their apps."""
+"""Compute sessions, their kernels, and what these hold."""
 
 import uuid
 from typing import Any, ClassVar
@@ -14,6 +14,12 @@ from common import clock
 from common.fields import SentenceField
 from common.slots import ResourceSlots
 from images.models import ContainerImage
+from sessions_app.door_models import AppDoor as AppDoor
+from sessions_app.door_models import AppLogin as AppLogin
+from sessions_app.door_models import AppTicket as AppTicket
+from sessions_app.personal_models import Dotfile as Dotfile
+from sessions_app.personal_models import PersonalSetup as PersonalSetup
+from sessions_app.personal_models import StartupScript as StartupScript
 from sessions_app.specs import container_name
 from sessions_app.states import LIVE, TERMINAL, Status
 from vfolders.models import VFolder
@@ -47,7 +53,7 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
     def with_kernels(self) -> "ComputeSessionQuerySet":
         """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
-        related = ("project", "domain", "owner", "image", "resource_group")
+        related = ("project", "domain", "owner", "image", "resource_group", "setup")
         return self.select_related(*related).prefetch_related(kernels)
 
     def for_rows(self) -> "ComputeSessionQuerySet":
@@ -92,6 +98,9 @@ class ComputeSession(models.Model):
     kernel_count = models.PositiveSmallIntegerField(default=1)
     shm_bytes = models.BigIntegerField()
     environment = models.JSONField(default=dict)
+    personal_files = models.BooleanField(
+        default=True, help_text="With the owner's dotfiles and start-up script."
+    )
     command = models.TextField(blank=True)
     timeout_s = models.PositiveIntegerField(null=True)
     lifetime_s = models.PositiveIntegerField(
@@ -335,66 +344,3 @@ class Mooring(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pk} on {self.agent_id}"
-
-
-class AppDoor(models.Model):
-    """A port of the portal's address lent to one app of one session, for browsers that cannot look its host up. A row
-    outlives its session: until it has rested, its port is lent to nobody, as a tab of the earlier app may still be
-    open there (doors.REST_S)."""
-
-    port = models.PositiveIntegerField(unique=True)
-    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="app_doors")
-    app = models.CharField(max_length=20)
-    opened_at = models.DateTimeField(default=clock.now)
-
-    class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=("session", "app"), name="one_door_for_an_app"),
-            models.CheckConstraint(condition=Q(port__gte=1, port__lte=65535), name="door_port_is_a_port"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.app} at {self.port}"
-
-
-class AppTicket(models.Model):
-    """A one-time code: turns a portal sign-in into a cookie of one app's host or port, within seconds, once."""
-
-    code_hash = models.CharField(max_length=64, unique=True)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    login_key = models.CharField(max_length=40)
-    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="app_tickets")
-    app = models.CharField(max_length=20)
-    door_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")
-    state_hash = models.CharField(max_length=64)
-    expires_at = models.DateTimeField(db_index=True)
-
-    def __str__(self) -> str:
-        return f"ticket of {self.user_id} to {self.app}"
-
-
-class AppLogin(models.Model):
-    """What lets somebody into one app at one host or port: a cookie that came from a portal sign-in, or a program's
-    token that came from a keypair. It ends with what it came from."""
-
-    secret_hash = models.CharField(max_length=64, unique=True)
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    login_key = models.CharField(max_length=40, blank=True, db_index=True)
-    keypair = models.ForeignKey(KeyPair, on_delete=models.CASCADE, null=True, related_name="+")
-    keypair_secret = models.CharField(max_length=64, blank=True, default="")  # its hash
-    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="app_logins")
-    app = models.CharField(max_length=20)
-    door_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")
-    created_at = models.DateTimeField(default=clock.now)
-    expires_at = models.DateTimeField(null=True, help_text="Of a program's token.")
-
-    class Meta:
-        constraints = (
-            models.CheckConstraint(
-                condition=(~Q(login_key="") & Q(keypair=None)) | (Q(login_key="") & Q(keypair__isnull=False)),
-                name="app_login_came_from_one_thing",
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.user_id} in {self.app}"

@@ -14,7 +14,7 @@ from common.actors import Actor
 from common.slots import format_bytes, format_slots
 from common.tables import Head
 from common.words import duration_words
-from sessions_app import memory_kills
+from sessions_app import memory_kills, setups
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.selectors import Action, may
@@ -148,9 +148,10 @@ def _step(
     return {"state": "failed" if following == end else "past", "note": note}
 
 
-def history(session: ComputeSession) -> list[dict[str, Any]]:
-    """Changes of status, newest first, as includes/history.html shows them. One query."""
-    return [
+def history(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
+    """Changes of status, newest first, as includes/history.html shows them; and what came of what the owner keeps for each
+    session. One query."""
+    changes = [
         {
             "at": line.happened_at,
             "status": line.to_status,
@@ -158,4 +159,18 @@ def history(session: ComputeSession) -> list[dict[str, Any]]:
             "actor": "" if line.actor_label == "system" else line.actor_label,
         }
         for line in reversed(session.transitions.all())
+    ]
+    return sorted([*changes, *_of_setup(actor, session)], key=lambda entry: entry["at"], reverse=True)
+
+
+def _of_setup(actor: Actor, session: ComputeSession) -> list[dict[str, Any]]:
+    """For the owner alone: names of files are nobody else's business."""
+    setup = setups.setup_of(session) if session.owner_id == actor.user_id else None
+    if setup is None or session.started_at is None:
+        return []
+    ran = setups.script_sentence(setup)
+    found = [{"at": setup.ended_at or session.started_at, "title": ran}] if ran else []
+    return [
+        *found,
+        *({"at": session.started_at, "title": sentence} for sentence in setups.skipped_sentences(setup)),
     ]

@@ -8,10 +8,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.actors import Actor
+from common.languages import paragraph
 from common.slots import CPU, MEM, format_bytes
 from common.words import duration_words
 from images.labels import AppHint
-from sessions_app import memory_kills
+from sessions_app import memory_kills, setups
 from sessions_app.metrics_history import Window, present_use
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.presenters import launcher_query
@@ -80,7 +81,7 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     if session.is_live and session.status != Status.TERMINATING:
         kernel = memory_kills.killed_kernel(session)
         if kernel is None:
-            return None
+            return _troubles_of_setup(session) if is_own else None
         return {
             "title": _("A program ran out of memory."),
             "text": str(memory_kills.sentence(session, kernel)),
@@ -93,6 +94,21 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
         "title": _(TITLES.get(reason, OTHER_TITLE)),
         "text": str(session.status_message),
         "remedies": remedies(session, reason, is_own=is_own),
+    }
+
+
+def _troubles_of_setup(session: ComputeSession) -> dict[str, Any] | None:
+    """What its owner keeps for each session and did not come as wanted."""
+    setup = setups.setup_of(session)
+    sentences = setups.troubles(setup) if setup and session.is_running else []
+    if not sentences:
+        return None
+    links = [{"label": _("Read the log"), "url": "?tab=log", "icon": "file-text"}]
+    links.append({"label": _("Change them"), "url": reverse("dotfiles"), "icon": "settings"})
+    return {
+        "title": _("Dotfiles or start-up script did not go well."),
+        "text": paragraph(sentences),
+        "remedies": links,
     }
 
 

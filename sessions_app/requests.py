@@ -30,6 +30,7 @@ DEFAULT_SHM_BYTES = 64 * 2**20
 TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
+    "personal_files",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -58,6 +59,7 @@ class SessionRequest:
     mounts: Sequence[FolderRequest] = ()
     command: str = ""
     timeout_s: int | None = None
+    personal_files: bool = True
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -87,6 +89,7 @@ def parse_request(raw: object) -> SessionRequest:
         "mounts": check_mounts(raw.get("mounts"), problems),
         "command": checked("command", check_command, raw.get("command")),
         "timeout_s": checked("timeout_s", check_timeout, raw.get("timeout_s")),
+        "personal_files": checked("personal_files", check_switch, raw.get("personal_files", True)),
     }
     check_together(request, problems)
     if problems:
@@ -131,6 +134,12 @@ def check_type(value: object) -> str:
         raise ValueError(
             _("{type} is not a type of session. Use interactive or batch.").format(type=quoted(value))
         )
+    return value
+
+
+def check_switch(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(_("{value} is neither true nor false.").format(value=quoted(value)))
     return value
 
 

@@ -180,6 +180,7 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         requested_slots=request.slots.to_json(),
         shm_bytes=request.shm_bytes,
         environment=dict(request.environment),
+        personal_files=request.personal_files,
         command=request.command,
         timeout_s=request.timeout_s,
         lifetime_s=lifetime_s,

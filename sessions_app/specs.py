@@ -8,6 +8,7 @@ from uuid import UUID
 from agents.runtime.base import ContainerSpec, MountSpec, NetworkSpec
 from agents.runtime.wire import RAISE_OOM_SCORE
 from common.slots import CPU, MEM, ResourceSlots
+from sessions_app.setup_parts import BEGIN, SETUP
 
 HOME = "/home/work"
 TMP = "/tmp"
@@ -52,6 +53,7 @@ class KernelPlan:
     gid: int
     network_pool: str
     has_readonly_root: bool = False
+    has_setup: bool = False
     mooring_id: UUID | None = None
 
 
@@ -102,13 +104,16 @@ def build_mooring_spec(installation: str, mooring_id: UUID, pool: str) -> Networ
 def build_container_spec(plan: KernelPlan) -> ContainerSpec:
     """The container of one kernel. Without a command it idles, and apps are started in it.
 
-    A command goes to `sh -c` as one argument: the person's own shell reads it, inside the person's own container.
+    A command goes to `sh -c` as one argument: the person's own shell reads it, inside the person's own container. What the
+    person keeps for their sessions comes before it (`setup_parts`).
     """
-    idle = ("sh", "-c", "exec sleep infinity")
-    batch = ("sh", "-c", f'{RAISE_OOM_SCORE}exec sh -c "$1"', "sh", plan.command)
+    begin = f"if [ -r {BEGIN} ]; then sh {BEGIN}; fi; " if plan.has_setup else ""
+    idle = ("sh", "-c", f"{begin}exec sleep infinity")
+    batch = ("sh", "-c", f'{begin}{RAISE_OOM_SCORE}exec sh -c "$1"', "sh", plan.command)
     home = MountSpec(
         kind="volume", source=home_volume_name(plan.kernel_id), target=HOME, owner=(plan.uid, plan.gid)
     )
+    setup = (MountSpec(kind="volume", target=SETUP),) if plan.has_setup else ()
     folders = tuple(
         MountSpec(kind="bind", source=mount.source, target=mount.path, is_readonly=mount.is_readonly)
         for mount in plan.mounts
@@ -131,7 +136,7 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
         pids_limit=PIDS_LIMIT,
         log_bytes=LOG_BYTES,
         is_readonly=plan.has_readonly_root,
-        mounts=(home, *scratch_mounts(plan), *folders),
+        mounts=(home, *setup, *scratch_mounts(plan), *folders),
     )
 
 

@@ -11,7 +11,7 @@ from common import clock
 from common.dispatch import TaskName
 from common.locks import try_exclusive
 from common.pauses import during
-from sessions_app import launcher, metrics, moorings, reconcile
+from sessions_app import launcher, metrics, moorings, reconcile, setups
 from sessions_app.models import AppLogin, AppTicket
 
 
@@ -40,6 +40,13 @@ def measure_sessions() -> None:
     with try_exclusive("measure-sessions") as is_mine:
         if is_mine:
             metrics.measure_sessions()
+
+
+@shared_task(name=TaskName.NOTE_SETUPS, soft_time_limit=300, time_limit=360)
+def note_setups() -> None:
+    with try_exclusive("note-setups") as is_mine:
+        if is_mine:
+            setups.note_setups()
 
 
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)

@@ -7,9 +7,9 @@ from rest_framework import serializers
 
 from common.api import InputSerializer, TextField
 from common.slots import MEM
-from sessions_app import memory_kills
+from sessions_app import memory_kills, setups
 from sessions_app.links import apps_of
-from sessions_app.models import ComputeSession, SessionMount, SessionTransition, SessionType
+from sessions_app.models import ComputeSession, PersonalSetup, SessionMount, SessionTransition, SessionType
 from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S, NAME
 from sessions_app.states import Status
 
@@ -65,6 +65,9 @@ class SessionCreateInput(InputSerializer):
         max_value=MAX_TIMEOUT_S,
         help_text="Batch only: seconds it may run.",
     )
+    personal_files = serializers.BooleanField(
+        default=True, help_text="With your dotfiles and your start-up script."
+    )
 
 
 class MountOut(serializers.ModelSerializer[SessionMount]):
@@ -93,6 +96,16 @@ class MemoryKillOut(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
+class SetupOut(serializers.Serializer[Any]):
+    """What came of the owner's dotfiles and start-up script."""
+
+    script = serializers.ChoiceField(choices=PersonalSetup.Script.choices)
+    exit_code = serializers.IntegerField(allow_null=True)
+    took_s = serializers.IntegerField(allow_null=True)
+    files = serializers.IntegerField(help_text="That were to be written.")
+    messages = serializers.ListField(child=serializers.CharField(), help_text="What did not go as wanted.")
+
+
 class SessionOut(serializers.ModelSerializer[ComputeSession]):
     status = serializers.ChoiceField(choices=[status.value for status in Status])
     project = serializers.CharField(source="project.name")
@@ -106,13 +119,16 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     agents = serializers.SerializerMethodField()
     apps = serializers.SerializerMethodField()
     memory_kill = serializers.SerializerMethodField(help_text="Null while no program was short of memory.")
+    setup = serializers.SerializerMethodField(
+        help_text="For its owner; null where nothing is kept for sessions."
+    )
 
     class Meta:
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
             "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position",
-            "agents", "apps", "memory_kill", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
+            "agents", "apps", "memory_kill", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 
     def get_resources(self, session: ComputeSession) -> dict[str, int]:
@@ -124,6 +140,20 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     @extend_schema_field(AppOut(many=True))
     def get_apps(self, session: ComputeSession) -> list[dict[str, object]]:
         return apps_of(session)
+
+    @extend_schema_field(SetupOut(allow_null=True))
+    def get_setup(self, session: ComputeSession) -> dict[str, object] | None:
+        is_own = session.owner_id == self.context["request"].user.pk
+        setup = setups.setup_of(session) if is_own else None
+        if setup is None:
+            return None
+        return {
+            "script": setup.script,
+            "exit_code": setup.exit_code,
+            "took_s": setup.took_s,
+            "files": setup.files,
+            "messages": setups.troubles(setup),
+        }
 
     @extend_schema_field(MemoryKillOut(allow_null=True))
     def get_memory_kill(self, session: ComputeSession) -> dict[str, object] | None:

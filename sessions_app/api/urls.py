@@ -1,8 +1,11 @@
 from django.urls import path
 
-from sessions_app.api import files, metrics, views
+from sessions_app.api import files, metrics, personal, views
 
 urlpatterns = [
+    path("dotfiles/", personal.DotfileListView.as_view(), name="api-dotfiles"),
+    path("dotfiles/file/", personal.DotfileView.as_view(), name="api-dotfile"),
+    path("startup-script/", personal.StartupScriptView.as_view(), name="api-startup-script"),
     path("sessions/", views.SessionListView.as_view(), name="api-session-list"),
     path("sessions/check/", views.SessionCheckView.as_view(), name="api-session-check"),
     path("sessions/<uuid:session_id>/", views.SessionDetailView.as_view(), name="api-session-detail"),

@@ -59,7 +59,12 @@ class SessionListView(ListAPIView[ComputeSession]):
         """Ask for a session. It waits until a machine has room; `status` tells how far it is."""
         actor = actor_of(request)
         session = enqueue_session(actor=actor, request=parse_request(request.data))
-        return Response(SessionOut(ComputeSession.objects.with_parts().get(pk=session.pk)).data, status=201)
+        return Response(
+            SessionOut(
+                ComputeSession.objects.with_parts().get(pk=session.pk), context={"request": request}
+            ).data,
+            status=201,
+        )
 
 
 class SessionCheckView(APIView):
@@ -81,14 +86,21 @@ class SessionDetailView(APIView):
     @extend_schema(operation_id="read_session", responses={200: SessionOut, **REFUSALS})
     def get(self, request: Request, session_id: UUID) -> Response:
         """One session."""
-        return Response(SessionOut(access_session(actor_of(request), session_id, Action.VIEW)).data)
+        return Response(
+            SessionOut(
+                access_session(actor_of(request), session_id, Action.VIEW), context={"request": request}
+            ).data
+        )
 
     @extend_schema(operation_id="stop_session", responses={202: SessionOut, **REFUSALS})
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Stop a session. Its folders stay; asking again changes nothing."""
         actor = actor_of(request)
         terminate_session(actor=actor, session_id=session_id)
-        return Response(SessionOut(access_session(actor, session_id, Action.VIEW)).data, status=202)
+        return Response(
+            SessionOut(access_session(actor, session_id, Action.VIEW), context={"request": request}).data,
+            status=202,
+        )
 
 
 class SessionLogView(APIView):

@@ -64,7 +64,7 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
     if tab == "folders":
         return {"mounts": session.mounts.all()}
     if tab == "history":
-        return {"history": presenters.history(session)}
+        return {"history": presenters.history(actor, session)}
     window = presenters_detail.chosen_window(request.GET.get("window", ""))
     return {
         "window": window.value,

@@ -22,6 +22,7 @@ from sessions_app.variables import parse_variables
 from vfolders.selectors import own_folders
 
 DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
+WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
 
 
 class LauncherForm(forms.Form):
@@ -79,6 +80,16 @@ class LauncherForm(forms.Form):
         label=gettext_lazy("Environment variables"),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocomplete": "off"}),
         help_text=gettext_lazy("One NAME=value a line. They are kept out of the address of this page."),
+    )
+
+    personal_files = TypedChoice(
+        required=False,
+        initial=WITH_PERSONAL_FILES,
+        label=gettext_lazy("Dotfiles and start-up script"),
+        choices=[
+            (WITH_PERSONAL_FILES, gettext_lazy("Use mine")),
+            (WITHOUT_PERSONAL_FILES, gettext_lazy("Leave them out")),
+        ],
     )
 
     like = TypedField(required=False, widget=forms.HiddenInput)
@@ -197,6 +208,7 @@ class LauncherForm(forms.Form):
             "command": typed["command"] if is_batch else "",
             "timeout_s": typed["timeout_s"] if is_batch else None,
             "environment": typed["environment"],
+            "personal_files": typed["personal_files"] != WITHOUT_PERSONAL_FILES,
         }
 
     def _mounts(self) -> list[dict[str, object]]:

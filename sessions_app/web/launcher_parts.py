@@ -22,7 +22,13 @@ from sessions_app.shortcuts import request_like, stem_of_name
 from sessions_app.sizes import CUSTOM, SIZES, size_like, typed_amount
 from sessions_app.specs import HOME
 from sessions_app.variables import format_variables
-from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
+from sessions_app.web.forms import (
+    DEVICE_PREFIX,
+    PLACE_PREFIX,
+    WITH_PERSONAL_FILES,
+    WITHOUT_PERSONAL_FILES,
+    LauncherForm,
+)
 
 TYPE_WORDS = {
     SessionType.INTERACTIVE: ("notebook", gettext_noop("Notebook and terminal, until you stop it.")),
@@ -44,7 +50,9 @@ def parts(form: LauncherForm) -> dict[str, Any]:
         "devices": [device_row(form, name) for name in form.device_names],
         "folders": folder_rows(form),
         "room": room_facts(form),
-        "has_more": any(form[name].errors for name in ("environment", "shm", "resource_group")),
+        "has_more": any(
+            form[name].errors for name in ("environment", "shm", "resource_group", "personal_files")
+        ),
     }
 
 
@@ -179,6 +187,7 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
             if mount.path != f"{HOME}/{mount.folder_name}"
         },
         "timeout_s": session.timeout_s or "",
+        "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
         "environment": format_variables(session.environment),
         "like": str(session.pk),
     }

@@ -61,6 +61,11 @@ GET    ssh-keys                            in         200        200        200 
 POST   ssh-keys                            in         302        302        302        302        302        302        302        302        302        ssh-key
 POST   remove-ssh-key                      in         404        404        404        302        404        404        404        404        404
 POST   revoke-ssh-key                      in         404        404        404        404        403        302        302        403        403
+GET    dotfiles                            in         200        200        200        200        200        200        200        200        200
+POST   dotfiles                            in         302        302        302        302        302        302        302        302        302        dotfile
+POST   remove-dotfile                      in         404        404        404        302        404        404        404        404        404        dotfile
+POST   set-startup-script                  in         302        302        302        302        302        302        302        302        302        script
+POST   remove-startup-script               in         404        404        404        302        404        404        404        404        404
 POST   choose-language                     302        302        302        302        302        302        302        302        302        302  language
 POST   choose-columns                      in         302        302        302        302        302        302        302        302        302  columns
 GET    sign-in-once                        200        200        200        200        200        200        200        200        200        200
@@ -254,6 +259,13 @@ GET    api-ssh-key                         401        404        404        404 
 DELETE api-ssh-key                         401        404        404        404        204        404        404        404        404        404
 GET    api-user-ssh-keys                   401        404        404        404        403        403        200        200        403        403
 DELETE api-user-ssh-key                    401        404        404        404        403        403        204        204        403        403
+GET    api-dotfiles                        401        200        200        200        200        200        200        200        200        200
+GET    api-dotfile                         401        404        404        404        200        404        404        404        404        404        ?dotfile
+PUT    api-dotfile                         401        201        201        201        200        201        201        201        201        201        dotfile
+DELETE api-dotfile                         401        404        404        404        204        404        404        404        404        404        ?dotfile
+GET    api-startup-script                  401        404        404        404        200        404        404        404        404        404
+PUT    api-startup-script                  401        200        200        200        200        200        200        200        200        200        script
+DELETE api-startup-script                  401        404        404        404        204        404        404        404        404        404
 GET    api-images                          401        200        200        200        200        200        200        200        200        200
 GET    api-agents                          401        200        200        200        200        200        200        200        200        200
 GET    api-resource-groups                 401        200        200        200        200        200        200        200        200        200
@@ -418,6 +430,7 @@ PRIVATE = frozenset({
     "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
     "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-session-logs",
     "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
+    "dotfiles", "api-dotfiles", "api-dotfile", "api-startup-script",
 })  # fmt: skip
 WAYS_OUT = frozenset({"account_logout", "stop-viewing"})
 OPEN_TO_EVERYBODY = frozenset({"api-health"})

@@ -110,7 +110,7 @@ def send(client: Client, row: Row, address: str, world: World) -> HttpResponse:
         return client.generic(row.method, address, text, content_type=kind, QUERY_STRING=urlencode(query))
     if row.method == "POST":
         return client.post(address, body, query_params=query)
-    return client.generic(row.method, address, content_type="application/json")
+    return client.generic(row.method, address, content_type="application/json", QUERY_STRING=urlencode(query))
 
 
 def word_for(answer: HttpResponse) -> str:

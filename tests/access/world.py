@@ -32,6 +32,7 @@ from common.models import AuditEntry
 from portal.models import Notification
 from portal.sentences import Code
 from sessions_app.models import ComputeSession
+from sessions_app.personal_files import put_dotfile, set_startup_script
 from tests import factories
 from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host
@@ -128,12 +129,14 @@ class World:
             "app": {"host": host, "state": hash_secret(new_secret())},
             "home": {"path": "/home/work"},
             "profile": {"path": "/home/work/.profile"},
+            "dotfile": {"path": ".bashrc"},
         }
         return queries.get(kind, {})
 
     def body(self, kind: str) -> dict[str, Any]:
         """What a form or a program sends that wants to succeed."""
         asked = self.place.request()
+        dotfile = {"path": ".bashrc", "content": "", "mode": "0644"}
         bodies: dict[str, dict[str, Any]] = {
             "session": asked,
             "launcher": {**asked, "cpu": "1", "mem": "1g", "type": "interactive"},
@@ -142,6 +145,8 @@ class World:
             "title": {"title": "New"},
             "token": {"name": "x", "scopes": ["read"], "life": "7"},
             "ssh-key": {"public_key": factories.make_public_key()},
+            "dotfile": dotfile,
+            "script": {"content": "date\n"},
             "person": {"email": f"new-{next(_numbers)}@berth.example"},
             "person-form": {
                 "email": f"new-{next(_numbers)}@berth.example",
@@ -198,6 +203,8 @@ def make_world(root: Path) -> World:
     make_storage_host(root)
     people = make_people(place.project, place.owner)
     tokens = {column: factories.make_token(user) for column, user in people.items()}
+    put_dotfile(actor=factories.actor_for(place.owner), path=".bashrc", content="")
+    set_startup_script(actor=factories.actor_for(place.owner), content="date\n")
     session = place.run()
     return World(
         place=place,

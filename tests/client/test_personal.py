@@ -79,3 +79,54 @@ def test_keys_are_listed_and_removed_by_name(portal: Any, command: Command) -> N
     wire = portal(page(KEY_ROW), httpx.Response(204))
     assert command("ssh-key", "remove", "laptop").code == 0
     assert wire.requests[-1].method == "DELETE"
+
+
+# Dotfiles and the start-up script
+
+
+FILE_ROW: dict[str, Any] = {"path": ".vimrc", "mode": "0600", "size_bytes": 3, "changed_at": None}
+
+
+def test_a_file_of_the_home_directory_is_kept_with_its_mode(
+    portal: Any, command: Command, home: Path
+) -> None:
+    (home / ".vimrc").write_text("set\n")
+    (home / ".vimrc").chmod(0o660)
+    wire = portal(httpx.Response(201, json=FILE_ROW))
+    assert command("dotfile", "put", ".vimrc").code == 0
+    assert wire.body() == {"path": ".vimrc", "content": "set\n", "mode": "0640"}
+    wire = portal(httpx.Response(200, json=FILE_ROW))
+    assert command("dotfile", "put", ".vimrc", str(home / ".vimrc"), "--mode", "0600", "--json").code == 0
+    assert wire.body()["mode"] == "0600"
+
+
+def test_files_that_cannot_be_kept_are_not_sent(portal: Any, command: Command, home: Path) -> None:
+    (home / "binary").write_bytes(b"\xff\xfe")
+    (home / "long").write_text("x" * 70_000)
+    wire = portal()
+    assert "cannot be read as text" in command("dotfile", "put", "binary").err
+    assert "has more than 65,536 bytes" in command("dotfile", "put", "long").err
+    assert "cannot be read" in command("startup-script", "set", str(home / "absent")).err
+    assert wire.requests == []
+
+
+def test_dotfiles_are_listed_shown_and_removed(portal: Any, command: Command) -> None:
+    portal(page(FILE_ROW))
+    assert ".vimrc" in command("dotfile", "list").out
+    portal(httpx.Response(200, json={**FILE_ROW, "content": "set\n"}))
+    assert command("dotfile", "show", ".vimrc").out == "set\n"
+    wire = portal(httpx.Response(204))
+    assert command("dotfile", "remove", ".config/a b").code == 0
+    assert wire.paths[-1] == "DELETE /api/v1/dotfiles/file/?path=.config%2Fa+b"
+
+
+def test_a_script_is_set_shown_and_removed(portal: Any, command: Command, home: Path) -> None:
+    (home / "s.sh").write_text("date\n")
+    wire = portal(httpx.Response(200, json={"content": "date\n"}))
+    assert command("startup-script", "set", str(home / "s.sh")).code == 0
+    assert wire.body() == {"content": "date\n"}
+    portal(httpx.Response(200, json={"content": "date\n"}))
+    assert command("startup-script", "show").out == "date\n"
+    wire = portal(httpx.Response(204))
+    assert command("startup-script", "remove").code == 0
+    assert wire.requests[-1].method == "DELETE"

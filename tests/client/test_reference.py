@@ -91,7 +91,8 @@ WITHOUT_JSON = {
     "login", "logout", "logs", "exec", "shell", "cp", "api", "completion", "folder delete", "folder upload",
     "folder download", "folder cat", "folder mkdir", "folder rm", "project purge", "project remove", "policy delete",
     "policy assign", "budget delete", "price delete", "profile use", "profile path", "token delete", "ssh-key remove",
-    "user purge", "user revoke-token", "domain purge",
+    "user purge", "user revoke-token", "domain purge", "dotfile show", "dotfile remove", "startup-script set",
+    "startup-script show", "startup-script remove",
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ PAGES = (
     "/profile/activity/",
     "/profile/tokens/",
     "/profile/ssh-keys/",
+    "/profile/dotfiles/",
     "/api/",
     "/no-such-page/",
 )

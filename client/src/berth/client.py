@@ -16,7 +16,7 @@ from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, 
 from berth.paging import PAGE_SIZE, iterate
 from berth.people import AuditLine, Browsers, Domains, Projects, Tokens, Users
 from berth.people_imports import UserImports
-from berth.personal import SshKeys
+from berth.personal import Dotfiles, SshKeys, StartupScript
 from berth.policies import Policies
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.sessions import Sessions
@@ -56,6 +56,8 @@ class Client:
         self.tokens = Tokens(self.transport)
         self.ssh_keys = SshKeys(self.transport)
         self.browsers = Browsers(self.transport)
+        self.dotfiles = Dotfiles(self.transport)
+        self.startup_script = StartupScript(self.transport)
         self.users = Users(self.transport)
         self.user_imports = UserImports(self.transport)
         self.managed_projects = Projects(self.transport)

@@ -1,11 +1,14 @@
-"""What a person keeps on the portal for themselves: SSH public keys."""
+"""What a person keeps on the portal for themselves: SSH public keys, dotfiles, a start-up script."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from berth.decoding import Record
+from berth.decoding import Record, decode
+from berth.paging import iterate
 from berth.people import Rows
+from berth.transport import Transport, json_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,17 @@ class SshKey(Record):
     last_used_ip: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dotfile(Record):
+    """`content` is there when one file was asked for."""
+
+    path: str
+    mode: str = "0644"
+    size_bytes: int = 0
+    changed_at: datetime | None = None
+    content: str = ""
+
+
 class SshKeys(Rows[SshKey]):
     """`client.ssh_keys`: your own public keys. `create(public_key=…, name=…)` adds one, `delete` removes one."""
 
@@ -28,3 +42,43 @@ class SshKeys(Rows[SshKey]):
 
     def _narrowed(self, text: str) -> dict[str, Any]:
         return {}
+
+
+class Dotfiles:
+    """`client.dotfiles`: text files in the home directory of each new session of yours. Paths begin there."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> Iterator[Dotfile]:
+        return iterate(self._transport, "dotfiles/", Dotfile)
+
+    def get(self, path: str) -> Dotfile:
+        """With its content. Raises NotFound."""
+        return decode(Dotfile, self._transport.get_json("dotfiles/file/", path=path))
+
+    def put(self, path: str, content: str, *, mode: str = "0644") -> Dotfile:
+        body = {"path": path, "content": content, "mode": mode}
+        return decode(Dotfile, json_of(self._transport.request("PUT", "dotfiles/file/", json=body)))
+
+    def remove(self, path: str) -> None:
+        """Raises NotFound."""
+        self._transport.request("DELETE", "dotfiles/file/", params={"path": path})
+
+
+class StartupScript:
+    """`client.startup_script`: what runs in each new session of yours."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def get(self) -> str:
+        """Raises NotFound where there is none."""
+        return str(self._transport.get_json("startup-script/")["content"])
+
+    def set(self, content: str) -> None:
+        self._transport.request("PUT", "startup-script/", json={"content": content})
+
+    def remove(self) -> None:
+        """Raises NotFound."""
+        self._transport.request("DELETE", "startup-script/")

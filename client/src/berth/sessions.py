@@ -177,9 +177,12 @@ class Sessions:
         mounts: Sequence[Mount | str] = (),
         resource_group: str = "",
         timeout_s: int | None = None,
+        personal_files: bool = True,
         idempotency_key: str = "",
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
+
+        Without `personal_files` it begins without your dotfiles and your start-up script.
 
         An image is one that the portal told of, or its exact reference or id.
 
@@ -197,6 +200,7 @@ class Sessions:
             "mounts": [(Mount(one) if isinstance(one, str) else one).to_json() for one in mounts],
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
+        body |= {} if personal_files else {"personal_files": False}
         body |= {key: value for key, value in chosen.items() if value not in ("", None)}
         return self.create(body, idempotency_key=idempotency_key)
 

@@ -21,6 +21,7 @@ from berth.cli.launch_options import (
     Mem,
     Mounts,
     Name,
+    PersonalFiles,
     Project,
     Resources,
     Shm,
@@ -59,6 +60,7 @@ def run(
     env: Environment = None,
     mount: Mounts = None,
     group: Group = "",
+    personal_files: PersonalFiles = True,
     time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and go.")] = False,
     quiet: Annotated[
@@ -86,6 +88,7 @@ def run(
         resource_group=group,
         command=command_line(command),
         timeout_s=seconds_of(time_limit),
+        personal_files=personal_files,
     )
     if detach:
         show_started(session, as_json=as_json)

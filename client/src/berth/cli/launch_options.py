@@ -65,6 +65,14 @@ Group = Annotated[
     ),
 ]
 
+PersonalFiles = Annotated[
+    bool,
+    typer.Option(
+        "--personal-files/--no-personal-files",
+        help="With your dotfiles and your start-up script, or without.",
+    ),
+]
+
 SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -14,6 +14,7 @@ from berth.cli import (
     browsers,
     budgets,
     copying,
+    dotfiles,
     folders,
     groups,
     lists,
@@ -124,6 +125,8 @@ app.add_typer(tokens.app, name="token")
 app.add_typer(ssh_keys.app, name="ssh-key")
 app.add_typer(browsers.app, name="browser")
 app.add_typer(user_sign_in.app, name="user")
+app.add_typer(dotfiles.app, name="dotfile")
+app.add_typer(dotfiles.script_app, name="startup-script")
 app.add_typer(groups.domain_app, name="domain")
 app.command("audit")(audit.audit)
 app.command("events")(lists.events)

@@ -18,6 +18,7 @@ from berth.cli.launch_options import (
     Mem,
     Mounts,
     Name,
+    PersonalFiles,
     Project,
     Resources,
     Shm,
@@ -56,6 +57,7 @@ def start(
     env: Environment = None,
     mount: Mounts = None,
     group: Group = "",
+    personal_files: PersonalFiles = True,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
     patience_s: Annotated[
         int, typer.Option("--timeout", help="Seconds to wait until it runs; it goes on after them.", min=1)
@@ -74,6 +76,7 @@ def start(
         environment=environment_of(env),
         mounts=mounts_of(mount),
         resource_group=group,
+        personal_files=personal_files,
     )
     if not detach:
         tell_progress(session)

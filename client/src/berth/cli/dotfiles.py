@@ -1,0 +1,125 @@
+"""What each new session of one's own begins with: dotfiles and a start-up script."""
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_age
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import say, show_json, show_table
+from berth.errors import InvalidInput
+
+app = typer.Typer(no_args_is_help=True, help="Text files in the home directory of each new session of yours.")
+script_app = typer.Typer(no_args_is_help=True, help="What runs in each new session of yours.")
+
+MOST_BYTES = 64 * 1024
+STDIN = "-"
+DotfilePath = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="From the home directory on, like .config/git/config.", show_default=False
+    ),
+]
+
+
+@app.command("list")
+def list_dotfiles(context: typer.Context, as_json: AsJson = False) -> None:
+    """List your dotfiles."""
+    found = list(client_of(context).dotfiles.list())
+    if as_json:
+        show_json(found)
+        return
+    rows = [(one.path, one.mode, one.size_bytes, format_age(one.changed_at)) for one in found]
+    show_table(("path", "mode", "bytes", "changed"), rows, empty="None.")
+
+
+@app.command("put")
+def put(
+    context: typer.Context,
+    path: DotfilePath,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="What it is here; - is standard input, and without one it is PATH in your home directory.",
+            show_default=False,
+        ),
+    ] = "",
+    mode: Annotated[
+        str, typer.Option("--mode", help="Octal digits; those of FILE if not given.", show_default=False)
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Keep a file. It replaces that of the same path; sessions that run stay as they are."""
+    source = file or str(Path.home() / path)
+    content = _read(source)
+    kept = client_of(context).dotfiles.put(path, content, mode=mode or _mode_of(source))
+    if as_json:
+        show_json(kept)
+
+
+@app.command("show")
+def show(context: typer.Context, path: DotfilePath) -> None:
+    """Print what stands in a file."""
+    _print(client_of(context).dotfiles.get(path).content)
+
+
+@app.command("remove")
+def remove(context: typer.Context, path: DotfilePath) -> None:
+    """Keep a file no longer."""
+    client_of(context).dotfiles.remove(path)
+
+
+@script_app.command("set")
+def set_script(
+    context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="A script for bash; - is standard input.", show_default=False),
+    ],
+) -> None:
+    """Run a script in each session that starts from now on."""
+    client_of(context).startup_script.set(_read(file))
+
+
+@script_app.command("show")
+def show_script(context: typer.Context) -> None:
+    """Print the script."""
+    _print(client_of(context).startup_script.get())
+
+
+@script_app.command("remove")
+def remove_script(context: typer.Context) -> None:
+    """Run none any more."""
+    client_of(context).startup_script.remove()
+
+
+def _print(content: str) -> None:
+    say(content[:-1] if content.endswith("\n") else content)
+
+
+def _mode_of(source: str) -> str:
+    """The owner's rights of a file here, and reading for others where they have it; as the API takes it."""
+    if source == STDIN:
+        return "0644"
+    return f"{stat.S_IMODE(os.stat(Path(source).expanduser()).st_mode) & 0o755 | 0o400:04o}"
+
+
+def _read(file: str) -> str:
+    """Raises InvalidInput for what cannot be kept."""
+    try:
+        if file == STDIN:
+            content = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with Path(file).expanduser().open("rb") as opened:
+                content = opened.read(MOST_BYTES + 1)
+        text = content.decode()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{file}: cannot be read as text: {error}") from error
+    if len(content) > MOST_BYTES:
+        raise InvalidInput(f"{file}: has more than {MOST_BYTES:,} bytes.", hint="Keep it in a folder.")
+    return text

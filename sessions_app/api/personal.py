@@ -1,0 +1,139 @@
+"""REST of what one keeps for the home directory of one's sessions."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from common.api import ErrorOut, InputSerializer, TextField, actor_of, asked_once
+from common.errors import InvalidInput, NotFound
+from common.scopes import FOR_SESSIONS
+from sessions_app import personal_files
+from sessions_app.dotfile_rules import (
+    MAX_CONTENT_BYTES,
+    USUAL_MODE,
+    check_content,
+    check_dotfile_path,
+    check_file_mode,
+)
+from sessions_app.models import Dotfile
+
+ABSENT = {(404, "application/json"): ErrorOut}
+PATH = OpenApiParameter("path", str, required=True, description="From the home directory on.")
+
+
+class DotfileOut(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="From the home directory on.")
+    mode = serializers.CharField(help_text="Octal digits.")
+    size_bytes = serializers.IntegerField()
+    changed_at = serializers.DateTimeField()
+
+
+class DotfileWithContentOut(DotfileOut):
+    content = serializers.CharField(allow_blank=True)
+
+
+class DotfileInput(InputSerializer):
+    path = TextField(check=check_dotfile_path, help_text="Like .bashrc or .config/git/config.")
+    content = TextField(
+        check=check_content, allow_blank=True, help_text=f"Text of at most {MAX_CONTENT_BYTES} bytes."
+    )
+    mode = TextField(check=check_file_mode, required=False, default=USUAL_MODE, help_text="Octal digits.")
+
+
+class ScriptInput(InputSerializer):
+    content = TextField(check=check_content, help_text=f"At most {MAX_CONTENT_BYTES} bytes, for bash.")
+
+
+class ScriptOut(serializers.Serializer[Any]):
+    content = serializers.CharField()
+    changed_at = serializers.DateTimeField()
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_dotfiles"))
+class DotfileListView(ListAPIView[Dotfile]):
+    """Your dotfiles, without what stands in them."""
+
+    is_private = True
+    token_scopes = FOR_SESSIONS
+    serializer_class = DotfileOut
+    queryset = Dotfile.objects.none()
+
+    def get_queryset(self) -> QuerySet[Dotfile]:
+        return personal_files.visible_dotfiles(actor_of(self.request))
+
+
+class DotfileView(APIView):
+    is_private = True
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(
+        operation_id="read_dotfile", parameters=[PATH], responses={200: DotfileWithContentOut, **ABSENT}
+    )
+    def get(self, request: Request) -> Response:
+        """One of them."""
+        found = personal_files.access_dotfile(actor_of(request), _path_of(request))
+        return Response(DotfileWithContentOut(found).data)
+
+    @extend_schema(
+        operation_id="put_dotfile",
+        request=DotfileInput,
+        responses={200: DotfileOut, 201: DotfileOut, (409, "application/json"): ErrorOut},
+    )
+    def put(self, request: Request) -> Response:
+        """Keep a file: each session that starts from now on has it in its home directory. It replaces that of the same
+        path. At most 32 of them."""
+        asked = DotfileInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        file, is_new = personal_files.put_dotfile(actor=actor_of(request), **asked.validated_data)
+        return Response(DotfileOut(file).data, status=201 if is_new else 200)
+
+    @extend_schema(operation_id="remove_dotfile", parameters=[PATH], responses={204: None, **ABSENT})
+    def delete(self, request: Request) -> Response:
+        """Keep it no longer. Sessions that run have theirs still."""
+        personal_files.remove_dotfile(actor=actor_of(request), path=_path_of(request))
+        return Response(status=204)
+
+
+class StartupScriptView(APIView):
+    is_private = True
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(operation_id="read_startup_script", responses={200: ScriptOut, **ABSENT})
+    def get(self, request: Request) -> Response:
+        """Your start-up script."""
+        script = personal_files.startup_script(actor_of(request))
+        if script is None:
+            raise NotFound(_("You have no start-up script."))
+        return Response(ScriptOut(script).data)
+
+    @extend_schema(operation_id="set_startup_script", request=ScriptInput, responses={200: ScriptOut})
+    def put(self, request: Request) -> Response:
+        """What runs in each session that starts from now on, in bash, as the session's user: before the command of a batch
+        session, and beside the apps of an interactive one. It has a minute, unless the portal says otherwise; its output goes into
+        the session's log, and its failure ends nothing."""
+        asked = ScriptInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        script = personal_files.set_startup_script(actor=actor_of(request), **asked.validated_data)
+        return Response(ScriptOut(script).data)
+
+    @extend_schema(operation_id="remove_startup_script", responses={204: None, **ABSENT})
+    def delete(self, request: Request) -> Response:
+        """Run none any more."""
+        personal_files.remove_startup_script(actor=actor_of(request))
+        return Response(status=204)
+
+
+def _path_of(request: Request) -> str:
+    """Raises InvalidInput where it is not said."""
+    path = asked_once(request, "path")
+    if not path:
+        sentence = _("Say which file, like ?path=.bashrc.")
+        raise InvalidInput(sentence, fields={"path": [sentence]})
+    return path

@@ -1,0 +1,77 @@
+"""Doors to the apps of sessions: ports that are lent, codes that open, and logins that came of them."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from accounts.models import KeyPair
+from common import clock
+
+
+class AppDoor(models.Model):
+    """A port of the portal's address lent to one app of one session, for browsers that cannot look its host up. A row
+    outlives its session: until it has rested, its port is lent to nobody, as a tab of the earlier app may still be
+    open there (doors.REST_S)."""
+
+    port = models.PositiveIntegerField(unique=True)
+    session = models.ForeignKey(
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="app_doors"
+    )
+    app = models.CharField(max_length=20)
+    opened_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("session", "app"), name="one_door_for_an_app"),
+            models.CheckConstraint(condition=Q(port__gte=1, port__lte=65535), name="door_port_is_a_port"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.app} at {self.port}"
+
+
+class AppTicket(models.Model):
+    """A one-time code: turns a portal sign-in into a cookie of one app's host or port, within seconds, once."""
+
+    code_hash = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    login_key = models.CharField(max_length=40)
+    session = models.ForeignKey(
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="app_tickets"
+    )
+    app = models.CharField(max_length=20)
+    door_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")
+    state_hash = models.CharField(max_length=64)
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"ticket of {self.user_id} to {self.app}"
+
+
+class AppLogin(models.Model):
+    """What lets somebody into one app at one host or port: a cookie that came from a portal sign-in, or a program's
+    token that came from a keypair. It ends with what it came from."""
+
+    secret_hash = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    login_key = models.CharField(max_length=40, blank=True, db_index=True)
+    keypair = models.ForeignKey(KeyPair, on_delete=models.CASCADE, null=True, related_name="+")
+    keypair_secret = models.CharField(max_length=64, blank=True, default="")  # its hash
+    session = models.ForeignKey(
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="app_logins"
+    )
+    app = models.CharField(max_length=20)
+    door_port = models.PositiveIntegerField(default=0, help_text="0: the app's own host.")
+    created_at = models.DateTimeField(default=clock.now)
+    expires_at = models.DateTimeField(null=True, help_text="Of a program's token.")
+
+    class Meta:
+        constraints = (
+            models.CheckConstraint(
+                condition=(~Q(login_key="") & Q(keypair=None)) | (Q(login_key="") & Q(keypair__isnull=False)),
+                name="app_login_came_from_one_thing",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.app}"

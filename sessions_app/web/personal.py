@@ -1,0 +1,156 @@
+"""The page of what one keeps for the home directory of one's sessions: dotfiles and the start-up script."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.web.marks import mark
+from common.api import actor_of
+from common.errors import BerthError
+from common.forms import TypedChoice, TypedField
+from common.pages import private
+from sessions_app import personal_files
+from sessions_app.dotfile_rules import MAX_PATH_BYTES, MOST_DOTFILES, USUAL_MODE
+from sessions_app.models import Dotfile
+
+MODES = (
+    ("0644", gettext_lazy("0644: everybody in the session reads it")),
+    ("0600", gettext_lazy("0600: only you read it")),
+    ("0755", gettext_lazy("0755: a program")),
+    ("0700", gettext_lazy("0700: a program, only for you")),
+)
+CODE = {"spellcheck": "false", "autocomplete": "off", "autocapitalize": "off", "class": "code"}
+
+
+class CodeField(TypedField):
+    """Text of a file: browsers end its lines as DOS does."""
+
+    def clean(self, value: Any) -> str:
+        return super().clean(value).replace("\r\n", "\n")
+
+
+class DotfileForm(forms.Form):
+    path = TypedField(
+        max_length=MAX_PATH_BYTES,
+        label=gettext_lazy("Path"),
+        help_text=gettext_lazy("From the home directory on, like .bashrc or .config/git/config."),
+        widget=forms.TextInput(attrs={**CODE, "placeholder": ".bashrc"}),
+    )
+    content = CodeField(
+        required=False, label=gettext_lazy("Content"), widget=forms.Textarea(attrs={**CODE, "rows": 12})
+    )
+    mode = TypedChoice(label=gettext_lazy("Mode"), required=False, initial=USUAL_MODE)
+
+    def __init__(self, *arguments: Any, mode: str = "", **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        known = dict(MODES)
+        self.fields["mode"].choices = [*MODES, *([(mode, mode)] if mode and mode not in known else [])]  # type: ignore[attr-defined]
+
+
+class ScriptForm(forms.Form):
+    content = CodeField(
+        label=gettext_lazy("Script"),
+        widget=forms.Textarea(attrs={**CODE, "rows": 10, "placeholder": "pip install --user black"}),
+    )
+
+
+@private
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def dotfiles_page(request: HttpRequest) -> HttpResponse:
+    """POST keeps a file, a new one or `?path=` anew."""
+    actor = actor_of(request)
+    path = request.GET.get("path", "")
+    file = personal_files.access_dotfile(actor, path) if path else None
+    if request.method != "POST":
+        return _page(request, _form_of(file), file=file)
+    form = DotfileForm(request.POST, mode=file.mode if file else "")
+    asked = form.cleaned_data if form.is_valid() else {}
+    if not asked:
+        return _page(request, form, file=file, status=400)
+    try:
+        kept, _is_new = personal_files.put_dotfile(
+            actor=actor,
+            path=file.path if file else asked["path"].strip(),
+            content=asked["content"],
+            mode=asked["mode"] or USUAL_MODE,
+        )
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, form, file=file, status=refusal.http_status)
+    messages.success(
+        request, _("“{path}” is kept: sessions that start from now on have it.").format(path=kept.path)
+    )
+    return redirect("dotfiles")
+
+
+@login_required
+@require_POST
+def remove_dotfile(request: HttpRequest) -> HttpResponse:
+    path = request.POST.get("path", "")
+    personal_files.remove_dotfile(actor=actor_of(request), path=path)
+    messages.success(
+        request, _("“{path}” is removed. Sessions that run have theirs still.").format(path=path)
+    )
+    return redirect("dotfiles")
+
+
+@login_required
+@require_POST
+def set_startup_script(request: HttpRequest) -> HttpResponse:
+    form = ScriptForm(request.POST)
+    if not form.is_valid():
+        return _page(request, _form_of(None), script=form, status=400)
+    try:
+        personal_files.set_startup_script(actor=actor_of(request), content=form.cleaned_data["content"])
+    except BerthError as refusal:
+        mark(form, refusal)
+        return _page(request, _form_of(None), script=form, status=refusal.http_status)
+    messages.success(request, _("The start-up script is kept: it runs in sessions that start from now on."))
+    return redirect("dotfiles")
+
+
+@login_required
+@require_POST
+def remove_startup_script(request: HttpRequest) -> HttpResponse:
+    personal_files.remove_startup_script(actor=actor_of(request))
+    messages.success(request, _("The start-up script is removed."))
+    return redirect("dotfiles")
+
+
+def _form_of(file: Dotfile | None) -> DotfileForm:
+    if file is None:
+        return DotfileForm()
+    return DotfileForm(
+        initial={"path": file.path, "content": file.content, "mode": file.mode}, mode=file.mode
+    )
+
+
+def _page(
+    request: HttpRequest,
+    form: DotfileForm,
+    *,
+    file: Dotfile | None = None,
+    script: ScriptForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    actor = actor_of(request)
+    kept = personal_files.startup_script(actor)
+    context = {
+        "dotfiles": personal_files.visible_dotfiles(actor),
+        "most": MOST_DOTFILES,
+        "form": form,
+        "file": file,
+        "script": script or ScriptForm(initial={"content": kept.content if kept else ""}),
+        "has_script": kept is not None,
+        "seconds": settings.BERTH_STARTUP_SCRIPT_S,
+    }
+    return render(request, "sessions_app/dotfiles.html", context, status=status)
