@@ -65,7 +65,9 @@ class MemberRulesView(APIView):
         """By which rules people are members of the project. One that fits is enough."""
         return _answer(access_project(actor_of(request), project_id, Action.VIEW_MEMBERS))
 
-    @extend_schema(operation_id="set_member_rules", request=MemberRulesInput, responses={200: MemberRulesOut})
+    @extend_schema(
+        operation_id="write_member_rules", request=MemberRulesInput, responses={200: MemberRulesOut}
+    )
     def put(self, request: Request, project_id: int) -> Response:
         """These rules in place of those of before. People join and leave within a minute; whoever was added by hand stays."""
         actor = actor_of(request)
@@ -78,7 +80,7 @@ class RuleImpactView(APIView):
     token_scopes = FOR_ADMIN
 
     @extend_schema(
-        operation_id="preview_member_rules", request=MemberRulesInput, responses={200: RuleImpactOut}
+        operation_id="check_member_rules", request=MemberRulesInput, responses={200: RuleImpactOut}
     )
     def post(self, request: Request, project_id: int) -> Response:
         """Who would join and who would leave if these were the rules. Changes nothing."""
