@@ -162,6 +162,7 @@ def test_members_are_listed_added_and_removed_by_their_project_admin(people: Peo
         "email": people.outsider.email,
         "name": "",
         "role": "admin",
+        "is_by_rule": False,
     }
     admin.post(url, {**body, "role": "member"})
     rows = admin.get(url).json()["results"]
