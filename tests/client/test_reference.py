@@ -91,13 +91,9 @@ WITHOUT_JSON = {
     "login", "logout", "logs", "exec", "shell", "cp", "api", "completion", "folder delete", "folder upload",
     "folder download", "folder cat", "folder mkdir", "folder rm", "project purge", "project remove", "policy delete",
     "policy assign", "budget delete", "price delete", "profile use", "profile path", "token delete", "ssh-key remove",
-<<<<<<< HEAD
-    "user purge", "user revoke-token", "domain purge", "dotfile show", "dotfile remove", "startup-script set",
-    "startup-script show", "startup-script remove",
-=======
     "user purge", "user revoke-token", "user sign-out", "user mail-password", "user reset-second-factor",
-    "domain purge", "browser revoke",
->>>>>>> 2acb7a3 (Expect how members came, and commands that print nothing)
+    "domain purge", "browser revoke", "dotfile show", "dotfile remove",
+    "startup-script set", "startup-script show", "startup-script remove",
 }  # fmt: skip
 
 
