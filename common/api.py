@@ -117,7 +117,9 @@ class TextField(serializers.CharField):
 
 def is_wanted(request: Any, name: str) -> bool:
     """A switch in the query string: 1 or true, 0 or false; absent is off. Raises InvalidInput."""
-    given = (asked_once(request, name) or "0").lower()
+    if name not in request.query_params:
+        return False
+    given = asked_once(request, name).lower()
     if given not in {"0", "1", "false", "true"}:
         sentence = _("{value} is neither true nor false.").format(value=quoted(given))
         raise InvalidInput(sentence, fields={name: [sentence]})

@@ -108,7 +108,10 @@ def sample_context(page_number: str) -> dict[str, Any]:
         ],
         "sample_address": "192.0.2.10",
         "sample_policy": {"policy": {"name": "students"}, "limits": "2 cores, 8 GiB, 1 session at once"},
-        "sample_budgets": [_sample_budget(62, Tone.BUSY), _sample_budget(100, Tone.BAD)],
+        "sample_budget_card": {
+            "rows": [_sample_budget(62, Tone.BUSY), _sample_budget(100, Tone.BAD)],
+            "may_limit": False,
+        },
         "sample_viewing": {
             "person": {"email": "ada@uni.example"},
             "ends_at": clock.now() + timedelta(minutes=29),

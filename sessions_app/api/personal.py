@@ -82,7 +82,7 @@ class DotfileView(APIView):
         return Response(DotfileWithContentOut(found).data)
 
     @extend_schema(
-        operation_id="put_dotfile",
+        operation_id="write_dotfile",
         request=DotfileInput,
         responses={200: DotfileOut, 201: DotfileOut, (409, "application/json"): ErrorOut},
     )
@@ -113,7 +113,7 @@ class StartupScriptView(APIView):
             raise NotFound(_("You have no start-up script."))
         return Response(ScriptOut(script).data)
 
-    @extend_schema(operation_id="set_startup_script", request=ScriptInput, responses={200: ScriptOut})
+    @extend_schema(operation_id="write_startup_script", request=ScriptInput, responses={200: ScriptOut})
     def put(self, request: Request) -> Response:
         """What runs in each session that starts from now on, in bash, as the session's user: before the command of a batch
         session, and beside the apps of an interactive one. It has a minute, unless the portal says otherwise; its output goes into

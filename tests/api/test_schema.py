@@ -60,6 +60,9 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "revoke_",
         "rotate_",
         "start_",
+        "end_",
+        "reset_",
+        "mail_",
     )
     assert [name for name in names if not name.startswith(verbs) and name not in {"health", "me"}] == []
 

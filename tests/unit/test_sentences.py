@@ -5,6 +5,8 @@ import pytest
 from portal.sentences import SENTENCES, Code, code_of_end
 from sessions_app.states import Reason, Status
 
+OF_THE_ACCOUNT = {Code.PASSWORDS_TRIED}  # nothing else that has a name
+
 
 @pytest.mark.parametrize("code", Code)
 def test_every_code_has_a_sentence(code: Code) -> None:
@@ -18,7 +20,7 @@ def test_every_code_has_a_sentence(code: Code) -> None:
         "amount": "9.00",
     }
     filled = sentence.text.format(name="train", **arguments)
-    assert "train" in filled
+    assert ("train" in filled) is (code not in OF_THE_ACCOUNT)
     assert "{" not in filled
     assert sentence.more
 
