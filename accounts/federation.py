@@ -45,7 +45,7 @@ class NoAccount(PermissionDenied):
 
 
 class ProofNeeded(NoAccount):
-    """The account of that address has a password, which only its owner knows: who comes shows that they do."""
+    """The account of that address is in use or an administrator's: who comes shows that it is theirs."""
 
     def __init__(self, user: User) -> None:
         super().__init__(
@@ -67,8 +67,8 @@ def is_vouched_for(user: User) -> bool:
 @transaction.atomic
 def admit_person(*, actor: Actor, provider_id: str, admission: Admission, claim: Claim) -> User:
     """The account that is theirs, made if the provider may do so, in the projects of their groups. An account is theirs if
-    they came before as the same subject, or if it has their address, the provider vouches for it, and no password of somebody
-    is left behind (`_take_over`). Raises NoAccount."""
+    they came before as the same subject, or if it has their address, the provider vouches for it, and nobody has used it
+    (`_take_over`). Raises NoAccount, ProofNeeded."""
     email = claim.email.strip().lower()
     wait_exclusive(f"admit:{provider_id}:{claim.subject}", wait_s=WAIT_S)
     wait_exclusive(f"admit:{email}", wait_s=WAIT_S)
@@ -123,10 +123,9 @@ def _link(actor: Actor, user: User, provider_id: str, subject: str) -> None:
 
 
 def _take_over(user: User) -> None:
-    """Whoever made the account knows the password that they gave it. One that nobody has used yet loses it, with all that
-    could have been made by it; of any other, and of administrators, its owner shows it first. Raises ProofNeeded."""
-    if not user.has_usable_password():
-        return
+    """Whoever made the account knows the password or link that they gave it. One that nobody has used yet loses those, with all
+    that could have been made by them; of any other, and of administrators, its owner shows it first, be it without a password:
+    by a passkey, a link, or the way by which they came before. Raises ProofNeeded."""
     if user.last_login is not None or user.role != Role.USER:
         raise ProofNeeded(user)
     user.set_unusable_password()

@@ -46,9 +46,10 @@ def access_entry(actor: Actor, entry_id: int) -> AuditEntry:
 
 def with_origin(actor: Actor, entries: QuerySet[AuditEntry]) -> QuerySet[AuditEntry]:
     """With `shows_origin`: whether the actor may see from where it was done; not of superadmins and monitors, nor of people of
-    other domains."""
+    other domains, nor of who looked at the portal as the actor."""
     if sees_everything(actor):
         return entries.annotate(shows_origin=Value(True))
     near = User.objects.filter(pk=OuterRef("actor_id"), domain_id=actor.domain_id or 0)
     near = near.exclude(role__in=OVERSEERS_OF_ALL)
-    return entries.annotate(shows_origin=Q(actor_id=None) | Q(actor_id=actor.user_id) | Exists(near))
+    of_others = Exists(near) & ~Q(acted_as_id=actor.user_id or 0)
+    return entries.annotate(shows_origin=Q(actor_id=None) | Q(actor_id=actor.user_id) | of_others)

@@ -10,6 +10,7 @@ import pytest
 from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.test import Client
+from django.urls import reverse
 
 from accounts import closing, offboarding, services
 from accounts.models import User
@@ -207,6 +208,27 @@ def test_the_account_of_an_administrator_is_never_taken_over(people: People, idp
     assert "/account/login/" in sign_in(idp)["Location"]
     people.superadmin.refresh_from_db()
     assert people.superadmin.has_usable_password()
+
+
+@pytest.mark.parametrize("name", ["superadmin", "member"])
+def test_an_account_without_a_password_is_connected_by_proof_too(
+    people: People, idp: IdentityProvider, name: str
+) -> None:
+    person = getattr(people, name)
+    person.set_unusable_password()
+    person.last_login = clock.now() if name == "member" else None
+    person.save()
+    idp.person["email"] = person.email
+    owner, stranger = Client(), Client()
+    for browser in (owner, stranger):
+        assert "/account/login/" in sign_in(idp, browser)["Location"]
+        assert not browser.session.get("_auth_user_id")
+    assert last_refusal() == "proof_needed"
+
+    code = services.create_sign_in_link(actor=SYSTEM, user=person)
+    owner.post(reverse("sign-in-once", args=[code]))
+    assert SocialAccount.objects.get().user == person
+    assert sign_in(idp)["Location"] == "/"
 
 
 @pytest.mark.parametrize("is_known", [False, True])

@@ -98,6 +98,24 @@ def test_the_person_reads_who_looked_and_not_from_where(people: People) -> None:
     assert (refused.actor_id, refused.acted_as_id) == (people.superadmin.pk, people.member.pk)
 
 
+def test_nobody_reads_from_where_an_administrator_of_the_own_domain_looked(people: People) -> None:
+    look_as(people.member, people.domain_admin).post("/data/", {"name": "x"})
+    AuditEntry.objects.filter(acted_as_id=people.member.pk).update(ip="203.0.113.7", user_agent="Firefox/1")
+    line = AuditEntry.objects.get(reason="only_looking")
+    mine, governing = browser_of(people.member), browser_of(people.domain_admin)
+    for address in (
+        "/profile/activity/",
+        "/profile/activity/export/",
+        f"/audit/{line.pk}/",
+        "/api/v1/audit/",
+    ):
+        text = b"".join(mine.get(address)).decode()
+        assert people.domain_admin.email in text, address
+        assert "203.0.113.7" not in text, address
+        assert "Firefox" not in text, address
+    assert "203.0.113.7" in governing.get(f"/audit/{line.pk}/").content.decode()
+
+
 @pytest.mark.parametrize(
     ("viewer", "person", "status"),
     [
