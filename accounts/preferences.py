@@ -2,9 +2,14 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from accounts.models import ListColumns
+from django.conf import settings
+from django.utils.translation import gettext as _
+
+from accounts.models import ListColumns, User
 from accounts.selectors import user_of
 from common.actors import Actor
+from common.errors import InvalidInput
+from common.texts import quoted
 
 
 def column_choice(actor: Actor, table: str) -> Mapping[str, bool]:
@@ -19,3 +24,18 @@ def choose_columns(*, actor: Actor, table: str, columns: Iterable[str], shown: C
     """Of these `columns` of a list, show those in `shown`; what was said of others stays."""
     choice = {**column_choice(actor, table), **{name: name in shown for name in columns}}
     ListColumns.objects.update_or_create(user=user_of(actor), table=table, defaults={"shown": choice})
+
+
+def check_language(language: str) -> str:
+    """One that the pages speak. Raises InvalidInput."""
+    known = dict(settings.LANGUAGES)
+    if language not in known:
+        sentence = _("{language} is no language of these pages.").format(language=quoted(language))
+        hint = _("There are: {languages}.").format(languages=", ".join(known))
+        raise InvalidInput(sentence, hint=hint, fields={"language": [f"{sentence} {hint}"]})
+    return language
+
+
+def choose_language(*, actor: Actor, language: str) -> None:
+    """Of the pages, in each browser from its next sign-in on; "": as the browser asks. Raises InvalidInput."""
+    User.objects.filter(pk=user_of(actor).pk).update(language=check_language(language) if language else "")

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F, Q
@@ -39,6 +40,18 @@ class Notification(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} for {self.person_id}"
+
+
+class NotificationChoice(models.Model):
+    """What a person does not want to be told: members of `portal.sentences.Kind`."""
+
+    person = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    muted = ArrayField(models.CharField(max_length=20), default=list)
+
+    def __str__(self) -> str:
+        return f"choice of {self.person_id}"
 
 
 class Announcement(models.Model):

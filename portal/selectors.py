@@ -11,7 +11,7 @@ from accounts.roles import Role
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound
-from portal.models import Announcement, Notification
+from portal.models import Announcement, Notification, NotificationChoice
 
 SHOWN_HELPERS = 3
 
@@ -35,6 +35,12 @@ def own_notifications(actor: Actor) -> QuerySet[Notification]:
 
 def unread_notifications(actor: Actor) -> QuerySet[Notification]:
     return own_notifications(actor).filter(read_at=None)
+
+
+def muted_kinds(person_id: int) -> frozenset[str]:
+    """What this person does not want to be told. One query."""
+    found = NotificationChoice.objects.filter(person_id=person_id).values_list("muted", flat=True).first()
+    return frozenset(found or ())
 
 
 def access_notification(actor: Actor, notification_id: int) -> Notification:

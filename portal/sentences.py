@@ -160,6 +160,52 @@ SENTENCES = MappingProxyType(
     }
 )
 
+
+class Kind(StrEnum):
+    """What people choose to be told, or not."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    ENDED = "ended"
+    ENDS_SOON = "ends_soon"
+    TOKENS = "tokens"
+    BUDGETS = "budgets"
+
+
+KIND_TITLES = MappingProxyType(
+    {
+        Kind.FINISHED: gettext_noop("A command has finished"),
+        Kind.FAILED: gettext_noop("A session failed or could not start"),
+        Kind.ENDED: gettext_noop("A session was stopped by an administrator or by a limit"),
+        Kind.ENDS_SOON: gettext_noop("A session ends soon"),
+        Kind.TOKENS: gettext_noop("An API token expires soon"),
+        Kind.BUDGETS: gettext_noop("A budget is nearly used up, or used up"),
+    }
+)
+# Nobody mutes these: whoever got into an account could keep its owner from hearing of it.
+ALWAYS_TOLD = frozenset({Code.PASSWORDS_TRIED})
+# Every other code is of a kind.
+KIND_OF = MappingProxyType(
+    {
+        Code.COMMAND_FINISHED: Kind.FINISHED,
+        Code.COMMAND_FAILED: Kind.FAILED,
+        Code.COMMAND_TIMED_OUT: Kind.FAILED,
+        Code.CONTAINER_EXITED: Kind.FAILED,
+        Code.OUT_OF_MEMORY: Kind.FAILED,
+        Code.MACHINE_LOST: Kind.FAILED,
+        Code.PULL_FAILED: Kind.FAILED,
+        Code.NOT_STARTED: Kind.FAILED,
+        Code.STOPPED_BY_ADMIN: Kind.ENDED,
+        Code.LIFETIME_OVER: Kind.ENDED,
+        Code.ENDS_SOON: Kind.ENDS_SOON,
+        Code.TOKEN_ENDS_SOON: Kind.TOKENS,
+        Code.MONEY_NEARLY_SPENT: Kind.BUDGETS,
+        Code.HOURS_NEARLY_SPENT: Kind.BUDGETS,
+        Code.MONEY_SPENT: Kind.BUDGETS,
+        Code.HOURS_SPENT: Kind.BUDGETS,
+    }
+)
+
 # Ends that a person learns of. What the owner asked for is no news; every other end in ERROR is NOT_STARTED.
 _OF_REASON = MappingProxyType(
     {

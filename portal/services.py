@@ -1,21 +1,25 @@
 """Writes of the portal as a whole: what people are told, and that they have read it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
 from django.db import transaction
+from django.utils.translation import gettext as _
 
 from accounts.models import KeyPair
+from accounts.selectors import user_of
 from accounts.tokens import WARNED_BEFORE as WARNED_BEFORE_END
 from accounts.tokens import warning_due
 from common import clock
 from common.actors import Actor
+from common.errors import InvalidInput
 from common.push import Audience, push_on_commit
-from portal.models import Notification
-from portal.selectors import access_notification, unread_notifications
-from portal.sentences import Code, code_of_end
+from common.texts import quoted
+from portal.models import Notification, NotificationChoice
+from portal.selectors import access_notification, muted_kinds, unread_notifications
+from portal.sentences import ALWAYS_TOLD, KIND_OF, Code, Kind, code_of_end
 from sessions_app.models import ComputeSession
 from sessions_app.states import Status
 
@@ -33,7 +37,10 @@ def notify(
     arguments: Mapping[str, object],
     session_id: UUID | None = None,
 ) -> bool:
-    """Tell one person, once for each `happening`; the oldest beyond KEPT_NOTIFICATIONS are forgotten. True if new."""
+    """Tell one person, once for each `happening`, unless they muted its kind; the oldest beyond
+    KEPT_NOTIFICATIONS are forgotten. True if new."""
+    if code not in ALWAYS_TOLD and KIND_OF[code] in muted_kinds(person_id):
+        return False
     notification, is_new = Notification.objects.get_or_create(
         person_id=person_id,
         happening=happening,
@@ -101,6 +108,20 @@ def notify_of_what_nears() -> None:
     )
     for session_id in ended.exclude(pk__in=told).values_list("pk", flat=True):
         notify_of_end(session_id)
+
+
+@transaction.atomic
+def choose_notifications(*, actor: Actor, muted: Collection[str]) -> frozenset[str]:
+    """Tell the actor nothing of these kinds from now on. Raises InvalidInput for one that is none."""
+    known = [kind.value for kind in Kind]
+    if wrong := next((name for name in muted if name not in known), None):
+        sentence = _("{kind} is no kind of notification. These are: {known}.").format(
+            kind=quoted(wrong), known=", ".join(known)
+        )
+        raise InvalidInput(sentence, fields={"muted_notifications": [sentence]})
+    wanted = [name for name in known if name in muted]
+    NotificationChoice.objects.update_or_create(person=user_of(actor), defaults={"muted": wanted})
+    return frozenset(wanted)
 
 
 @transaction.atomic

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
 from portal.api.views import SchemaView
-from portal.web import audit, notifications, search
+from portal.web import audit, notifications, preferences, search
 from portal.web.dashboard import dashboard
 from portal.web.drains import ask_to_drain
 from portal.web.views import (
@@ -35,6 +35,7 @@ urlpatterns = [
     path("audit/", audit.audit_list, name="audit"),
     path("audit/export/", audit.audit_export, name="audit-export"),
     path("audit/<int:entry_id>/", audit.audit_entry, name="audit-entry"),
+    path("profile/preferences/", preferences.preferences_page, name="preferences"),
     path("profile/activity/", audit.own_activity, name="own-activity"),
     path("profile/activity/export/", audit.own_activity_export, name="own-activity-export"),
     path("notifications/", notifications.notification_list, name="notifications"),

@@ -8,13 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.locale import LocaleMiddleware
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from accounts import preferences
 from accounts.models import User
-from common.errors import InvalidInput
+from common.api import actor_of
 from common.pages import own_address
-from common.texts import quoted
 
 COOKIE_AGE_S = 365 * 24 * 3600
 
@@ -39,16 +38,10 @@ class LanguageMiddleware(LocaleMiddleware):
 @require_POST
 def choose_language(request: HttpRequest) -> HttpResponse:
     """For everybody, signed in or not; back to the page that asked."""
-    language = request.POST.get("language", "")
-    if language not in dict(settings.LANGUAGES):
-        known = ", ".join(dict(settings.LANGUAGES))
-        raise InvalidInput(
-            _("{language} is no language of these pages.").format(language=quoted(language)),
-            hint=_("There are: {languages}.").format(languages=known),
-        )
+    language = preferences.check_language(request.POST.get("language", ""))
     request.chosen_language = language  # type: ignore[attr-defined]
     if request.user.is_authenticated:
-        User.objects.filter(pk=request.user.pk).update(language=language)
+        preferences.choose_language(actor=actor_of(request), language=language)
     return redirect(own_address(request, request.POST.get("back", "")))
 
 

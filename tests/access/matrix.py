@@ -66,6 +66,8 @@ POST   dotfiles                            in         302        302        302 
 POST   remove-dotfile                      in         404        404        404        302        404        404        404        404        404        dotfile
 POST   set-startup-script                  in         302        302        302        302        302        302        302        302        302        script
 POST   remove-startup-script               in         404        404        404        302        404        404        404        404        404
+GET    preferences                         in         200        200        200        200        200        200        200        200        200
+POST   preferences                         in         302        302        302        302        302        302        302        302        302
 POST   choose-language                     302        302        302        302        302        302        302        302        302        302  language
 POST   choose-columns                      in         302        302        302        302        302        302        302        302        302  columns
 GET    sign-in-once                        200        200        200        200        200        200        200        200        200        200
@@ -266,6 +268,8 @@ DELETE api-dotfile                         401        404        404        404 
 GET    api-startup-script                  401        404        404        404        200        404        404        404        404        404
 PUT    api-startup-script                  401        200        200        200        200        200        200        200        200        200        script
 DELETE api-startup-script                  401        404        404        404        204        404        404        404        404        404
+GET    api-preferences                     401        200        200        200        200        200        200        200        200        200
+PATCH  api-preferences                     401        200        200        200        200        200        200        200        200        200
 GET    api-images                          401        200        200        200        200        200        200        200        200        200
 GET    api-agents                          401        200        200        200        200        200        200        200        200        200
 GET    api-resource-groups                 401        200        200        200        200        200        200        200        200        200

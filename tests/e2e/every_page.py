@@ -19,6 +19,7 @@ PAGES = (
     "/profile/tokens/",
     "/profile/ssh-keys/",
     "/profile/dotfiles/",
+    "/profile/preferences/",
     "/api/",
     "/no-such-page/",
 )

@@ -1,0 +1,70 @@
+"""REST of what oneself wants of the portal."""
+
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts import preferences
+from accounts.selectors import user_of
+from common.api import InputSerializer, actor_of
+from common.scopes import FOR_ADMIN
+from portal import services
+from portal.selectors import muted_kinds
+from portal.sentences import Kind
+
+LANGUAGES = [code for code, _name in settings.LANGUAGES]
+KINDS = [kind.value for kind in Kind]
+
+
+class PreferencesOut(serializers.Serializer[Any]):
+    language = serializers.CharField(help_text="Of the pages and of refusals; empty: as the browser asks.")
+    muted_notifications = serializers.ListField(
+        child=serializers.ChoiceField(choices=KINDS), help_text="What you do not want to be told."
+    )
+
+
+class PreferencesInput(InputSerializer):
+    language = serializers.ChoiceField(choices=["", *LANGUAGES], required=False)
+    muted_notifications = serializers.ListField(
+        child=serializers.ChoiceField(choices=KINDS), required=False, max_length=len(KINDS)
+    )
+
+
+class PreferencesView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="read_preferences", responses={200: PreferencesOut})
+    def get(self, request: Request) -> Response:
+        """Your language, and what you are not told."""
+        return _answer(request)
+
+    @extend_schema(
+        operation_id="change_preferences", request=PreferencesInput, responses={200: PreferencesOut}
+    )
+    def patch(self, request: Request) -> Response:
+        """What is left out stays. A language holds in each browser from its next sign-in on."""
+        asked = PreferencesInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        wanted, actor = asked.validated_data, actor_of(request)
+        with transaction.atomic():
+            if "language" in wanted:
+                preferences.choose_language(actor=actor, language=wanted["language"])
+            if "muted_notifications" in wanted:
+                services.choose_notifications(actor=actor, muted=wanted["muted_notifications"])
+        return _answer(request)
+
+
+def _answer(request: Request) -> Response:
+    person = user_of(actor_of(request))
+    muted = muted_kinds(person.pk)
+    body = {
+        "language": person.language,
+        "muted_notifications": [kind for kind in KINDS if kind in muted],
+    }
+    return Response(PreferencesOut(body).data)
