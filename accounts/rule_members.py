@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from allauth.account.models import EmailAddress
-from allauth.socialaccount.models import SocialAccount
-from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.signals import post_save
 
 from accounts.authority import Action
-from accounts.membership_rules import MemberRule, RuleKind, check_rules
+from accounts.membership_rules import MemberRule, check_rules
 from accounts.models import Membership, MembershipRule, Project, User
+from accounts.rule_selectors import known_providers, people_of_rules, rules_of
 from accounts.selectors import access_project
 from accounts.services import grant_project_permissions
 from common import audit
@@ -24,7 +22,6 @@ from common.actors import SYSTEM, Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import InvalidInput
 
-LDAP = "ldap"
 SHOWN = 10
 # So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
 AT_ONCE = 100
@@ -59,38 +56,6 @@ def _on_sign_in(sender: object, user: User, **more: Any) -> None:
 def _on_save(sender: object, instance: User, update_fields: frozenset[str] | None, **more: Any) -> None:
     if update_fields is None or update_fields & DECISIVE:
         transaction.on_commit(partial(follow_rules_of_person, instance.pk), robust=True)
-
-
-def known_providers() -> frozenset[str]:
-    """Those whose groups count, as the settings have them."""
-    named = {provider.id for provider in settings.BERTH_OIDC_PROVIDERS}
-    return frozenset(named | ({LDAP} if settings.BERTH_DIRECTORY else set()))
-
-
-def rules_of(project: Project) -> tuple[MemberRule, ...]:
-    """One query."""
-    rows = MembershipRule.objects.filter(project=project)
-    return tuple(MemberRule(RuleKind(row.kind), row.value) for row in rows)
-
-
-def people_of_rules(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:
-    """Those of the domain with an open account whom a rule fits. An address that nobody proved is nobody's, and groups of a
-    provider that the settings do not name are none."""
-    people = User.objects.filter(domain_id=project.domain_id, is_active=True)
-    fits = Q(pk__in=())
-    providers = known_providers()
-    for rule in rules:
-        if rule.kind is RuleKind.ALL:
-            return people
-        if rule.kind is RuleKind.MAIL:
-            unproved = EmailAddress.objects.filter(user_id=OuterRef("pk"), verified=False)
-            fits |= Q(email__endswith=f"@{rule.value}") & ~Q(Exists(unproved))
-            continue
-        provider, _colon, group = rule.value.partition(":")
-        if provider in providers:
-            known = SocialAccount.objects.filter(provider=provider, extra_data__groups__contains=[group])
-            fits |= Q(pk__in=known.values("user_id"))
-    return people.filter(fits)
 
 
 def impact_of_rules(project: Project, rules: Collection[MemberRule]) -> RuleImpact:

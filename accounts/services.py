@@ -19,6 +19,7 @@ from accounts.holdings import tied_by
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, SignInLink, User
 from accounts.roles import DOMAIN_PERMISSIONS, PROJECT_PERMISSIONS, ROLE_TITLES, ProjectRole, Role
+from accounts.rule_selectors import people_of_rules, rules_of
 from accounts.selectors import (
     access_project,
     access_user,
@@ -165,10 +166,9 @@ def add_member(
 def remove_member(*, actor: Actor, project: Project, user: User) -> None:
     """Take `user` out of `project`; one who is not in it stays out. Raises Conflict for who would be back by a rule."""
     access_project(actor, project.pk, Action.MANAGE_MEMBERS)
-    if (
-        not actor.is_system
-        and Membership.objects.filter(project=project, user=user, is_by_rule=True).exists()
-    ):
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    is_member = Membership.objects.filter(project=project, user=user).exists()
+    if is_member and not actor.is_system and _is_wanted_by_rule(project, user):
         raise Conflict(
             _("{name} is in the project “{project}” by a rule.").format(
                 name=user.email, project=project.name
@@ -212,12 +212,18 @@ def _check_new_role(actor: Actor, user: User, role: Role, people: Mapping[int, U
 
 
 def _leave_by_rule(user: User) -> None:
-    """Rules are for people of their domain."""
-    for membership in user.memberships.filter(is_by_rule=True).select_related("project"):
+    """Rules are for people of their domain; and whom one fits could not be removed by hand before."""
+    for membership in user.memberships.select_related("project"):
+        if not (membership.is_by_rule or _is_wanted_by_rule(membership.project, user)):
+            continue
         facts = {"user": user.email, "by_rule": True}
         audit.record(actor=SYSTEM, action="accounts.remove_member", target=membership.project, changes=facts)
         membership.delete()
     grant_project_permissions(user)
+
+
+def _is_wanted_by_rule(project: Project, user: User) -> bool:
+    return people_of_rules(project, rules_of(project)).filter(pk=user.pk).exists()
 
 
 def _check_can_move(user: User) -> None:
@@ -325,11 +331,12 @@ def _grant(user: User, model: type[Domain | Project], wanted: Mapping[int, Seque
     if not names:
         return
     known = {row.codename: row for row in Permission.objects.filter(content_type=kind, codename__in=names)}
-    UserObjectPermission.objects.bulk_create(
+    rows = (
         UserObjectPermission(user=user, content_type=kind, object_pk=str(pk), permission=known[name])
         for pk, each in wanted.items()
         for name in each
     )
+    UserObjectPermission.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def clean(instance: Domain | Project | User) -> None:

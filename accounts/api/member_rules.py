@@ -12,6 +12,7 @@ from accounts import rule_members
 from accounts.authority import Action
 from accounts.membership_rules import LONGEST_GROUP, MOST_RULES, RuleKind
 from accounts.models import Project
+from accounts.rule_selectors import rules_of
 from accounts.selectors import access_project
 from common.api import InputSerializer, TextField, actor_of
 from common.scopes import FOR_ADMIN
@@ -96,4 +97,4 @@ def _rules_in(request: Request) -> list[tuple[str, str]]:
 
 
 def _answer(project: Project) -> Response:
-    return Response(MemberRulesOut({"rules": rule_members.rules_of(project)}).data)
+    return Response(MemberRulesOut({"rules": rules_of(project)}).data)

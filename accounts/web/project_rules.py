@@ -1,6 +1,5 @@
 """The page of the rules by which people are members of a project."""
 
-import hashlib
 from typing import Any
 
 from django import forms
@@ -17,8 +16,9 @@ from accounts.authority import Action
 from accounts.membership_rules import MemberRule, RuleKind
 from accounts.models import Project
 from accounts.rule_members import RuleImpact
+from accounts.rule_selectors import known_providers, rules_of
 from accounts.selectors import access_project
-from accounts.web.marks import mark
+from accounts.web.marks import digest, mark
 from common.api import actor_of
 from common.errors import InvalidInput
 from common.forms import TypedField
@@ -58,14 +58,15 @@ def project_rules(request: HttpRequest, project_id: int) -> HttpResponse:
     actor = actor_of(request)
     project = access_project(actor, project_id, Action.EDIT)
     if request.method != "POST":
-        return _page(request, project, RulesForm(initial=_typed(rule_members.rules_of(project))))
+        return _page(request, project, RulesForm(initial=_typed(rules_of(project))))
     form = RulesForm(request.POST)
     form.is_valid()
     try:
         wanted = rule_members.rules_asked_for(form.rules())
         impact = rule_members.impact_of_rules(project, wanted)
-        if not impact.is_none and request.POST.get("sure") != _digest(wanted):
-            return _page(request, project, form, impact=_words(impact), sure=_digest(wanted))
+        sure = digest({"rules": wanted})
+        if not impact.is_none and request.POST.get("sure") != sure:
+            return _page(request, project, form, impact=_words(impact), sure=sure)
         rule_members.set_member_rules(actor=actor, project_id=project_id, rules=form.rules())
     except InvalidInput as refusal:
         mark(form, refusal)
@@ -109,13 +110,9 @@ def _words(impact: RuleImpact) -> list[dict[str, Any]]:
     ]
 
 
-def _digest(rules: tuple[MemberRule, ...]) -> str:
-    return hashlib.sha256(repr(rules).encode()).hexdigest()[:16]
-
-
 def _page(
     request: HttpRequest, project: Project, form: RulesForm, *, status: int = 200, **context: Any
 ) -> HttpResponse:
-    providers = sorted(rule_members.known_providers())
+    providers = sorted(known_providers())
     context |= {"project": project, "form": form, "providers": ", ".join(providers)}
     return render(request, "accounts/project_rules.html", context, status=status)

@@ -18,7 +18,7 @@ from accounts.authority import Action
 from accounts.models import Project
 from accounts.preferences import column_choice
 from accounts.roles import ProjectRole
-from accounts.rule_members import rules_of
+from accounts.rule_selectors import rules_of
 from accounts.selectors import (
     access_member,
     access_project,

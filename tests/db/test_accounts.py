@@ -1,7 +1,10 @@
 """People: who sees what, who may write, and that permissions follow roles."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -369,3 +372,25 @@ def test_the_limit_of_keypairs_holds_under_concurrency() -> None:
     together(*[lambda: keypairs.create_keypair(actor=actor_for(user), name="x")] * 5)
     assert KeyPair.objects.filter(user=user).count() == 2
     assert Membership.objects.filter(user=user).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_is_removed_from_two_projects_at_once_keeps_no_permission(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projects = [people.project, make_project(people.domain)]
+    services.add_member(actor=SYSTEM, project=projects[1], user=people.member)
+    grant, both = services.grant_project_permissions, threading.Barrier(2)
+
+    def grant_together(user: User) -> None:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(timeout=0.5)
+        grant(user)
+
+    monkeypatch.setattr(services, "grant_project_permissions", grant_together)
+    removals = [
+        partial(services.remove_member, actor=SYSTEM, project=project, user=people.member)
+        for project in projects
+    ]
+    together(*removals)
+    assert [list(get_perms(people.member, project)) for project in projects] == [[], []]

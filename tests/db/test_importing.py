@@ -13,6 +13,7 @@ from accounts.importing import Outcome, check_import, continue_imports, create_l
 from accounts.models import Membership, PeopleImport, SignInLink, User
 from accounts.policies import ResourcePolicy
 from accounts.roles import Role
+from accounts.services import add_member, create_user
 from common.actors import Actor
 from common.errors import InvalidInput, NotFound, PermissionDenied
 from common.models import AuditEntry
@@ -107,7 +108,10 @@ def test_a_kill_in_the_middle_and_another_run_end_the_same(
 def test_many_new_people_are_what_one_would_be_and_cost_few_queries(people: People) -> None:
     """A member made alone has the same account, permissions and lines in the access log."""
     actor = actor_for(people.domain_admin)
-    alone = make_user(domain=people.domain, email="alone@berth.example", member_of=people.project)
+    alone = create_user(
+        actor=actor, email="alone@berth.example", password=None, domain=people.domain, role=Role.USER
+    )
+    add_member(actor=actor, project=people.project, user=alone)
     rows = "".join(f"{number}@many.example,{people.project.name}\n" for number in range(20))
     found = check(actor, f"email,projects\n{rows}")
     with CaptureQueriesContext(connection) as queries:

@@ -155,6 +155,23 @@ def test_who_came_by_a_rule_is_removed_by_the_rule_and_may_be_added_by_hand(peop
     assert people.outsider in members(people.project, is_by_rule=False)
 
 
+def test_who_was_added_by_hand_and_fits_a_rule_is_not_removed_by_hand_and_may_leave_the_domain(
+    people: People,
+) -> None:
+    rule(people, *EVERYBODY)
+    admin = actor_for(people.domain_admin)
+    with pytest.raises(Conflict, match="by a rule"):
+        services.remove_member(actor=admin, project=people.project, user=people.member)
+    assert people.member in members(people.project, is_by_rule=False)
+    root, elsewhere = actor_for(people.superadmin), factories.make_domain()
+    services.update_user(actor=root, user_id=people.member.pk, domain=elsewhere)
+    assert people.member not in members(people.project)
+
+    rule(people)
+    services.remove_member(actor=admin, project=people.project, user=people.project_admin)
+    assert people.project_admin not in members(people.project)
+
+
 def test_the_impact_says_whom_before(people: People) -> None:
     impact = impact_of_rules(people.project, rules_asked_for(EVERYBODY))
     assert impact.joining_count == len(impact.joining) == 3
