@@ -163,7 +163,8 @@ def folder_rows(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
-    """What the form begins with for a session like `session`, under a name that is free."""
+    """What the form begins with for a session like `session`, under a name that is free. Whoever looks at the portal as its
+    owner is shown no variables: secrets stand there."""
     raw = request_like(session, name=suggest_name(actor, stem_of_name(session.name)))
     image = session.image_reference
     if not session.image.is_enabled and (successor := newest_image(actor, image)):
@@ -188,7 +189,7 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         },
         "timeout_s": session.timeout_s or "",
         "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
-        "environment": format_variables(session.environment),
+        "environment": "" if actor.behind_id else format_variables(session.environment),
         "like": str(session.pk),
     }
 

@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
+from accounts.roles import Role
 from agents.models import AgentSlot
 from images.models import ContainerImage
 from sessions_app.models import ComputeSession
@@ -18,6 +19,7 @@ from tests.factories import make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
 from tests.web.test_session_launcher import LAUNCHER, control
+from tests.web.test_viewing import look_as
 
 pytestmark = pytest.mark.django_db
 BrowserOf = Callable[[User], Client]
@@ -106,6 +108,18 @@ def test_nobody_begins_with_the_variables_of_another(place: Place, browser_of: B
     earlier = place.enqueue(environment={"TOKEN": "geheim"})
     for person in (make_user(admin_of=place.project), make_user(member_of=place.project)):
         assert "geheim" not in browser_of(person).get(LAUNCHER, {"like": earlier.pk}).content.decode()
+
+
+def test_who_looks_at_the_portal_as_the_owner_is_shown_no_variables(place: Place) -> None:
+    earlier = place.enqueue(name="train", environment={"TOKEN": "geheim"}, resources={"cpu": 1, "mem": "2g"})
+    looking = look_as(place.owner, make_user(role=Role.SUPERADMIN))
+
+    for query in ({}, {"name": "x"}):
+        page = looking.get(LAUNCHER, {"like": earlier.pk, **query}).content.decode()
+
+        assert 'value="2g"' in control(page, "mem")
+        assert "TOKEN" not in page
+        assert "geheim" not in page
 
 
 def test_an_image_that_was_replaced_gives_way_to_its_successor(place: Place, browser: Client) -> None:
