@@ -22,6 +22,8 @@ from common.actors import Actor
 from common.errors import InvalidInput, NotAuthenticated, PermissionDenied
 from common.scopes import EVERY_TOKEN, TokenScope, in_order
 
+WHOLE = frozenset({TokenScope.SESSIONS, TokenScope.FOLDERS, TokenScope.ADMIN})
+
 
 @transaction.atomic
 def create_keypair(
@@ -142,6 +144,21 @@ def acting_token(actor: Actor) -> KeyPair | None:
     if maker is None:
         raise NotAuthenticated(_("This token is unknown, revoked or expired."))
     return maker
+
+
+def demand_whole_token(actor: Actor, *, missing: str, bound: str, hint: str) -> KeyPair | None:
+    """For what outlives a token and opens all that its person may: only a token that opens as much makes it. The token, None
+    for people themselves. Raises PermissionDenied with `missing`, which names {scopes}, or `bound` for a token with a policy."""
+    token = acting_token(actor)
+    if token is None:
+        return None
+    if lacking := WHOLE - set(token.scopes):
+        raise PermissionDenied(
+            missing.format(scopes=", ".join(in_order(lacking))), hint=hint, code="scope_missing"
+        )
+    if token.policy_id is not None:
+        raise PermissionDenied(bound, hint=hint)
+    return token
 
 
 def _demand_administration(maker: KeyPair | None) -> None:

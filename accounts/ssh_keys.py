@@ -7,18 +7,15 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.authority import Action
-from accounts.keypairs import acting_token
+from accounts.keypairs import demand_whole_token
 from accounts.models import SshKey, User
 from accounts.selectors import access_user, user_of
 from accounts.ssh_key_lines import PublicKey, check_key_name, read_public_key
 from common import audit, clock
 from common.actors import Actor
-from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
-from common.scopes import TokenScope, in_order
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 
 MOST_KEYS = 50
-# What somebody may who comes in by SSH; so a token needs all of it to add a key.
-NEEDED_SCOPES = frozenset({TokenScope.SESSIONS, TokenScope.FOLDERS, TokenScope.ADMIN})
 
 
 def visible_ssh_keys(actor: Actor) -> QuerySet[SshKey]:
@@ -116,20 +113,10 @@ def _name_for(key: PublicKey, name: str) -> str:
 
 def _end_by_token(actor: Actor) -> datetime | None:
     """Whoever comes in by the key reaches no further than the token by which it is added. Raises PermissionDenied."""
-    token = acting_token(actor)
-    if token is None:
-        return None
-    if missing := NEEDED_SCOPES - set(token.scopes):
-        raise PermissionDenied(
-            _("Your token may not add SSH keys: it does not have the scopes {scopes}.").format(
-                scopes=", ".join(in_order(missing))
-            ),
-            hint=_("Add the key on your page of SSH keys, or with another token."),
-            code="scope_missing",
-        )
-    if token.policy_id is not None:
-        raise PermissionDenied(
-            _("A token with a policy of its own adds no SSH keys: they would not be bound by it."),
-            hint=_("Add the key on your page of SSH keys, or with another token."),
-        )
-    return token.expires_at
+    token = demand_whole_token(
+        actor,
+        missing=_("Your token may not add SSH keys: it does not have the scopes {scopes}."),
+        bound=_("A token with a policy of its own adds no SSH keys: they would not be bound by it."),
+        hint=_("Add the key on your page of SSH keys, or with another token."),
+    )
+    return token.expires_at if token else None

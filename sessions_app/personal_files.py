@@ -4,6 +4,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
+from accounts.keypairs import demand_whole_token
 from accounts.models import User
 from accounts.selectors import user_of
 from common import audit, clock
@@ -40,7 +41,8 @@ def startup_script(actor: Actor) -> StartupScript | None:
 @transaction.atomic
 def put_dotfile(*, actor: Actor, path: str, content: str, mode: str = USUAL_MODE) -> tuple[Dotfile, bool]:
     """The file as each session that starts from now on has it, and whether it is new. Raises InvalidInput, Conflict (another one is
-    where it needs a directory), LimitExceeded."""
+    where it needs a directory), LimitExceeded, PermissionDenied (`_demand_reach`)."""
+    _demand_reach(actor)
     values = _checked(path=path, content=content, mode=mode)
     user = User.objects.select_for_update().get(pk=user_of(actor).pk)
     others = set(Dotfile.objects.filter(user=user).exclude(path=path).values_list("path", flat=True))
@@ -75,7 +77,8 @@ def remove_dotfile(*, actor: Actor, path: str) -> None:
 
 @transaction.atomic
 def set_startup_script(*, actor: Actor, content: str) -> StartupScript:
-    """For each session that starts from now on. Raises InvalidInput."""
+    """For each session that starts from now on. Raises InvalidInput, PermissionDenied (`_demand_reach`)."""
+    _demand_reach(actor)
     content = _checked(content=content)["content"]
     if not content.strip():
         sentence = _("The script is empty. Remove it instead, if none is to run.")
@@ -96,6 +99,19 @@ def remove_startup_script(*, actor: Actor) -> None:
         raise NotFound(_("You have no start-up script."))
     audit.record(actor=actor, action="sessions.remove_startup_script", target=script)
     script.delete()
+
+
+def _demand_reach(actor: Actor) -> None:
+    """What is kept runs in all later sessions, with all their folders, when the token that brought it may have ended long
+    ago. Raises PermissionDenied for a token that does not reach as far."""
+    demand_whole_token(
+        actor,
+        missing=_(
+            "Your token may not change what your sessions begin with: it does not have the scopes {scopes}."
+        ),
+        bound=_("A token with a policy of its own does not change what your sessions begin with."),
+        hint=_("Do it on your page of dotfiles, or with another token."),
+    )
 
 
 def _checked(**values: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from accounts.api.keypairs import demand_newest_secret
 from common.api import ErrorOut, InputSerializer, TextField, actor_of, asked_once
 from common.errors import InvalidInput, NotFound
 from common.scopes import FOR_SESSIONS
@@ -88,7 +89,8 @@ class DotfileView(APIView):
     )
     def put(self, request: Request) -> Response:
         """Keep a file: each session that starts from now on has it in its home directory. It replaces that of the same
-        path. At most 32 of them."""
+        path. At most 32 of them. A token needs the scopes `sessions`, `folders` and `admin`."""
+        demand_newest_secret(request)
         asked = DotfileInput(data=request.data)
         asked.is_valid(raise_exception=True)
         file, is_new = personal_files.put_dotfile(actor=actor_of(request), **asked.validated_data)
@@ -117,7 +119,8 @@ class StartupScriptView(APIView):
     def put(self, request: Request) -> Response:
         """What runs in each session that starts from now on, in bash, as the session's user: before the command of a batch
         session, and beside the apps of an interactive one. It has a minute, unless the portal says otherwise; its output goes into
-        the session's log, and its failure ends nothing."""
+        the session's log, and its failure ends nothing. A token needs the scopes `sessions`, `folders` and `admin`."""
+        demand_newest_secret(request)
         asked = ScriptInput(data=request.data)
         asked.is_valid(raise_exception=True)
         script = personal_files.set_startup_script(actor=actor_of(request), **asked.validated_data)
