@@ -92,18 +92,24 @@ def _launch(session: ComputeSession) -> None:
         runtime.ensure_volume(specs.home_volume_name(kernel.pk), specs.kernel_labels(plan))
 
     lifecycle_to(session, Status.STARTING, Reason.IMAGE_READY)
-    for kernel, plan in plans.items():
-        runtime = runtime_of(kernel.placed_agent)
-        state = runtime.ensure_container(specs.build_container_spec(plan))
-        if setup is not None and state.status is ContainerStatus.CREATED:
-            setups.deliver_setup(kernel, runtime, setup[1])
-        start_container(plan, runtime)
-        if setup is not None:
-            setups.await_files(session, kernel, setup[0], runtime)
-        note_container(kernel, runtime.inspect_container(kernel.container_name))
+    told = [kernel for kernel, plan in plans.items() if start_kernel(kernel, plan, setup and setup[1])]
+    if setup is not None:
+        setups.await_files(session, told, setup[0])
 
     lifecycle_to(session, Status.RUNNING, Reason.CONTAINERS_UP)
     start_own_apps(session)
+
+
+def start_kernel(kernel: Kernel, plan: specs.KernelPlan, archive: bytes | None) -> bool:
+    """Its container runs, and whether it was told what to begin with."""
+    runtime = runtime_of(kernel.placed_agent)
+    state = runtime.ensure_container(specs.build_container_spec(plan))
+    is_told = archive is not None
+    if archive is not None and state.status is ContainerStatus.CREATED:
+        is_told = setups.deliver_setup(kernel, runtime, archive)
+    start_container(plan, runtime)
+    note_container(kernel, runtime.inspect_container(kernel.container_name))
+    return is_told
 
 
 def start_container(plan: specs.KernelPlan, runtime: ContainerRuntime) -> None:

@@ -4,15 +4,18 @@ The container gets all of it before it starts and installs it by itself (`setup_
 finish, and a script that hangs holds up nobody but its own session. Whatever fails here ends no session.
 """
 
+import time
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
 from django.conf import settings
+from django.core.cache import cache
 from django.utils.translation import gettext as _
 
 from agents.models import Agent
-from agents.runtime.base import ContainerRuntime, RuntimeFault, RuntimeUnavailable
+from agents.runtime.base import ContainerRuntime, ProcessTimeout, RuntimeFault, RuntimeUnavailable
 from agents.selectors import runtime_of
 from common import clock
 from common.languages import gettext_noop
@@ -41,11 +44,15 @@ FILES_WAIT_S = 10
 READ_S = 5
 GRACE_S = 60
 AT_ONCE = 100
-_READ = f"cat {STATUS} 2>/dev/null"
+ASKING_S = 30
+SILENT_S = 60
+# A pipe or a link in its place would hold whoever reads it, or lead elsewhere.
+_READ = f"[ -f {STATUS} ] && [ ! -L {STATUS} ] && head -c {STATUS_LIMIT} {STATUS} 2>/dev/null"
 _AWAIT = (
-    f'n=0; until case "$({_READ})" in *files*) true;; *) false;; esac || [ $n -ge {FILES_WAIT_S * 5} ]; '
+    f'n=0; until case "$({_READ})" in *files*) true;; *) false;; esac || [ $n -ge {{tries}} ]; '
     f"do sleep 0.2; n=$((n + 1)); done; {_READ}"
 )
+TRIES_A_SECOND = 5
 SKIPPED = {
     Skip.FOLDER: gettext_noop("“{path}” was not written: it would lie in a folder of this session."),
     Skip.LINK: gettext_noop("“{path}” was not written: there is a link on the way."),
@@ -94,35 +101,46 @@ def prepare_setup(session: ComputeSession) -> tuple[list[HomeFile], bytes] | Non
     return files, build_archive(files, script, seconds=settings.BERTH_STARTUP_SCRIPT_S, owner=owner)
 
 
-def deliver_setup(kernel: Kernel, runtime: ContainerRuntime, archive: bytes) -> None:
-    """Into a container that has not started yet. Raises RuntimeUnavailable."""
+def deliver_setup(kernel: Kernel, runtime: ContainerRuntime, archive: bytes) -> bool:
+    """Into a container that has not started yet; False where the engine refuses. Raises RuntimeUnavailable."""
     try:
         runtime.put_archive(kernel.container_name, SETUP, archive)
     except RuntimeUnavailable:
         raise
     except RuntimeFault as error:
         log.warning("setup.not_delivered", container=kernel.container_name, error=str(error))
+        return False
+    return True
 
 
-def await_files(
-    session: ComputeSession, kernel: Kernel, files: list[HomeFile], runtime: ContainerRuntime
-) -> None:
-    """Wait until the files are installed, for apps read them when they begin; at most FILES_WAIT_S."""
+def await_files(session: ComputeSession, kernels: Sequence[Kernel], files: list[HomeFile]) -> None:
+    """Wait until the files are installed in all these containers, for apps read them when they begin; at most FILES_WAIT_S
+    for all together, and READ_S for one that does not say. Raises RuntimeUnavailable."""
     setup = PersonalSetup.objects.filter(session=session, is_over=False).first()
     if setup is None:
         return
-    progress = _ask(kernel, runtime, _AWAIT, timeout_s=FILES_WAIT_S + READ_S)
-    if progress is None:
+    until = time.monotonic() + FILES_WAIT_S
+    heard = []
+    for kernel in kernels:
+        left_s = max(0.0, until - time.monotonic())
+        line = _AWAIT.format(tries=int(left_s * TRIES_A_SECOND))
+        try:
+            heard.append(_ask(kernel, runtime_of(kernel.placed_agent), line, timeout_s=left_s + READ_S))
+        except ProcessTimeout:
+            break  # the time of all is over
+    told = [progress for progress in heard if progress is not None]
+    if not told:
         return
-    known = {each["path"] for each in setup.skipped}
-    news = [(files[number].path, why) for number, why in progress.skipped if number < len(files)]
-    setup.skipped += [{"path": path, "why": why.value} for path, why in news if path not in known]
-    _note_script(setup, progress)
+    for progress in told:
+        _note_skipped(setup, progress, files)
+    if heard[0] is not None:
+        _note_script(setup, heard[0])
     setup.save()
 
 
 def note_setups() -> None:
-    """Learn what came of scripts that were under way, of AT_ONCE at most. One short question to the engine for each."""
+    """Learn what came of scripts that were under way, of AT_ONCE at most, for ASKING_S at most. One short question to the
+    engine for each; who does not answer is asked again after SILENT_S, so that they hold up nobody."""
     under_way = PersonalSetup.objects.filter(is_over=False).select_related("session").order_by("begun_at")
     by_agent: defaultdict[Agent, list[tuple[PersonalSetup, Kernel]]] = defaultdict(list)
     for setup in under_way.prefetch_related("session__kernels__agent")[:AT_ONCE]:
@@ -131,8 +149,10 @@ def note_setups() -> None:
             by_agent[kernel.agent].append((setup, kernel))
         if _is_overdue(setup):
             _finish(setup, Script.UNKNOWN)
+    silent = cache.get_many([_silence_of(setup) for theirs in by_agent.values() for setup, _kernel in theirs])
+    until = time.monotonic() + ASKING_S
     for agent, theirs in by_agent.items():
-        _note_on(agent, theirs)
+        _note_on(agent, [pair for pair in theirs if _silence_of(pair[0]) not in silent], until)
 
 
 def note_setup_at_end(session: ComputeSession, output: bytes) -> None:
@@ -176,14 +196,19 @@ def script_sentence(setup: PersonalSetup) -> str:
     return _(text).format(exit_code=setup.exit_code, took=setup.took_s) if text else ""
 
 
-def _note_on(agent: Agent, theirs: list[tuple[PersonalSetup, Kernel]]) -> None:
+def _note_on(agent: Agent, theirs: list[tuple[PersonalSetup, Kernel]], until: float) -> None:
     runtime = runtime_of(agent)
     for setup, kernel in theirs:
+        if time.monotonic() > until:
+            return
         try:
             progress = _ask(kernel, runtime, _READ, timeout_s=READ_S)
         except RuntimeUnavailable as error:
             log.warning("setup.not_read", agent=agent.name, error=str(error))
             return
+        except ProcessTimeout:
+            cache.set(_silence_of(setup), True, SILENT_S)
+            continue
         if progress is not None:
             _note_script(setup, progress)
             if setup.is_over:
@@ -191,18 +216,30 @@ def _note_on(agent: Agent, theirs: list[tuple[PersonalSetup, Kernel]]) -> None:
                 lifecycle.push_session_change(setup.session)
 
 
+def _silence_of(setup: PersonalSetup) -> str:
+    """The key of the cache for one that did not answer."""
+    return f"silent_setup:{setup.pk}"
+
+
 def _ask(kernel: Kernel, runtime: ContainerRuntime, line: str, *, timeout_s: float) -> Progress | None:
-    """None where the container does not say. Raises RuntimeUnavailable."""
+    """None where the container does not say. Raises RuntimeUnavailable, ProcessTimeout."""
     try:
         answer = runtime.run_process(
             kernel.container_name, ("sh", "-c", line), timeout_s=timeout_s, output_limit=STATUS_LIMIT
         )
-    except RuntimeUnavailable:
+    except (RuntimeUnavailable, ProcessTimeout):
         raise
     except RuntimeFault as error:
         log.warning("setup.not_read", container=kernel.container_name, error=str(error))
         return None
     return read_progress(answer.output)
+
+
+def _note_skipped(setup: PersonalSetup, progress: Progress, files: list[HomeFile]) -> None:
+    """Without saving."""
+    known = {each["path"] for each in setup.skipped}
+    news = [(files[number].path, why) for number, why in progress.skipped if number < len(files)]
+    setup.skipped += [{"path": path, "why": why.value} for path, why in news if path not in known]
 
 
 def _note_script(setup: PersonalSetup, progress: Progress) -> None:

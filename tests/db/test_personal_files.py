@@ -1,31 +1,45 @@
 """Dotfiles and start-up script: kept by their person, delivered at the launch, and what came of them."""
 
 import io
+import os
+import subprocess
 import tarfile
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from rest_framework.test import APIClient
 
-from accounts.models import User
+from accounts.keypairs import rotate_keypair
+from accounts.models import KeyPair, User
 from accounts.roles import Role
-from agents.runtime.base import ContainerSpec, ContainerState, ProcessResult, RuntimeRefused
+from agents.runtime.base import (
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    ProcessResult,
+    ProcessTimeout,
+    RuntimeRefused,
+)
 from agents.runtime.simulated import SimulatedRuntime
 from common import clock
 from common.models import AuditEntry
 from sessions_app import presenters, presenters_detail, setups
 from sessions_app.dotfile_rules import MAX_CONTENT_BYTES, MOST_DOTFILES
-from sessions_app.models import ComputeSession, Dotfile, PersonalSetup, StartupScript
+from sessions_app.launcher import launch_session
+from sessions_app.models import ComputeSession, Dotfile, Kernel, PersonalSetup, StartupScript
 from sessions_app.personal_files import put_dotfile, set_startup_script
-from sessions_app.setup_parts import BEGIN, MARK, SETUP
+from sessions_app.setup_parts import BEGIN, MARK, SETUP, STATUS
 from tests import factories
 from tests.conftest import People
-from tests.factories import actor_for, api_client
+from tests.factories import actor_for, api_client, make_token
 from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
@@ -86,6 +100,28 @@ def test_somebody_keeps_so_many_files_and_no_more(people: People) -> None:
     client = api_client(people.member)
     assert client.put(FILE, {"path": "one-more", "content": ""}).status_code == 422
     assert client.put(FILE, {"path": "f1", "content": "changed"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("route", "body"), [(FILE, {"path": ".bashrc", "content": "x"}), (SCRIPT, {"content": "x"})]
+)
+def test_a_token_that_reaches_less_leaves_nothing_for_later_sessions(
+    people: People, route: str, body: dict[str, str]
+) -> None:
+    for scopes in (("sessions",), ("sessions", "folders"), ("sessions", "admin")):
+        weak = APIClient(HTTP_AUTHORIZATION=f"Bearer {make_token(people.member, scopes=scopes)}")
+        refused = weak.put(route, body)
+        assert (refused.status_code, refused.data["code"]) == (403, "scope_missing"), scopes
+    whole = APIClient(HTTP_AUTHORIZATION=f"Bearer {make_token(people.member)}")
+    token = KeyPair.objects.filter(user=people.member).latest("pk")
+    limit(token, max_sessions=1)
+    assert whole.put(route, body).status_code == 403
+    KeyPair.objects.update(policy=None)
+    rotate_keypair(actor=actor_for(people.member), keypair_id=token.pk, grace=timedelta(hours=1))
+    assert whole.get("/api/v1/dotfiles/").status_code == 200
+    assert whole.put(route, body).status_code == 403
+    assert not Dotfile.objects.exists()
+    assert not StartupScript.objects.exists()
 
 
 def test_a_script_is_set_shown_and_removed(people: People) -> None:
@@ -255,6 +291,92 @@ def test_a_failure_on_the_way_to_the_container_does_not_keep_the_session(
     engine.says = b""
     keep(place)
     assert place.run().is_running
+
+
+class HangingRuntime(SpeakingRuntime):
+    """Containers named in `hanging` answer no question; each takes its whole time on a clock of its own."""
+
+    now_s = 0.0
+    hanging: frozenset[str] = frozenset()
+
+    def run_process(self, name: str, argv: Any, **options: Any) -> ProcessResult:
+        if name in self.hanging:
+            self.now_s += options["timeout_s"]
+            raise ProcessTimeout("silent")
+        return super().run_process(name, argv, **options)
+
+
+@pytest.fixture
+def hanging(place: Place, monkeypatch: pytest.MonkeyPatch) -> HangingRuntime:
+    engine = place.replace_runtime(HangingRuntime)
+    assert isinstance(engine, HangingRuntime)
+    monkeypatch.setattr(setups, "time", SimpleNamespace(monotonic=lambda: engine.now_s))
+    return engine
+
+
+def test_a_container_that_does_not_answer_holds_up_no_other(place: Place, hanging: HangingRuntime) -> None:
+    keep(place)
+    first, second = place.run(), place.run()
+    hanging.hanging = frozenset({first.kernels.get().container_name})
+    hanging.says = b"script 0 4\n"
+    setups.note_setups()
+    assert (setup_of(first).script, setup_of(second).script) == ("running", "done")
+    setups.note_setups()
+    assert hanging.now_s == setups.READ_S  # it was not asked again
+    others = [place.run() for _n in range(8)]
+    hanging.hanging = frozenset(other.kernels.get().container_name for other in others)
+    hanging.now_s = 0
+    setups.note_setups()
+    assert hanging.now_s <= setups.ASKING_S + setups.READ_S
+
+
+def test_all_containers_run_before_their_files_are_waited_for_and_all_have_one_time(
+    place: Place, hanging: HangingRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(place)
+    session = place.place()
+    main = session.kernels.get()
+    other = Kernel.objects.create(session=session, role="sub", agent=main.agent)
+    names = (main.container_name, other.container_name)
+    hanging.hanging = frozenset(names)
+    asked = []
+
+    def await_files(*args: Any) -> None:
+        asked.extend(hanging.inspect_container(name).status for name in names)  # type: ignore[union-attr]
+        await_in_time(*args)
+
+    await_in_time = setups.await_files
+    monkeypatch.setattr(setups, "await_files", await_files)
+    launch_session(session.pk)
+    assert asked == [ContainerStatus.RUNNING] * 2
+    assert hanging.now_s <= setups.FILES_WAIT_S + setups.READ_S
+    assert place.fresh(session).is_running
+
+
+def test_files_that_did_not_arrive_are_not_waited_for(place: Place, hanging: HangingRuntime) -> None:
+    keep(place)
+    session = place.place()
+    hanging.refuses = True
+    hanging.hanging = frozenset({session.kernels.get().container_name})
+    launch_session(session.pk)
+    assert place.fresh(session).is_running
+    assert hanging.now_s == 0
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+def test_only_a_plain_file_is_read(tmp_path: Path, kind: str) -> None:
+    status, elsewhere = tmp_path / "status", tmp_path / "elsewhere"
+    elsewhere.write_text("files")
+    if kind == "fifo":
+        os.mkfifo(status)
+    else:
+        status.symlink_to(elsewhere)
+    line = setups._READ.replace(STATUS, str(status))
+    answer = subprocess.run(["sh", "-c", line], capture_output=True, timeout=30, check=False)
+    assert answer.stdout == b""
+    status.unlink()
+    status.write_text("files")
+    assert subprocess.run(["sh", "-c", line], capture_output=True, check=True).stdout == b"files"
 
 
 def test_a_script_of_which_nothing_is_heard_is_not_waited_for(
