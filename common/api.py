@@ -44,23 +44,30 @@ def asked_once(request: Any, name: str) -> str:
     return str(values[0]) if values else ""
 
 
-class StandardPagination(PageNumberPagination):
-    """?page=2&page_size=100; at most 200 a page."""
+USUAL_SIZE, MOST_A_PAGE = 50, 200
 
-    page_size = 50
-    page_size_query_param = "page_size"
-    max_page_size = 200
+
+class SizedPages:
+    """For paginations: ?page_size=100, 50 if nothing is said, at most 200; what is no size is refused."""
+
+    page_size: int | None = USUAL_SIZE
+    page_size_query_param: str | None = "page_size"
+    max_page_size: int | None = MOST_A_PAGE
 
     def get_page_size(self, request: Any) -> int:
-        name = self.page_size_query_param
-        asked = asked_once(request, name) if name in request.query_params else str(self.page_size)
+        name = "page_size"
+        asked = asked_once(request, name) if name in request.query_params else str(USUAL_SIZE)
         if not asked.isascii() or not asked.isdecimal() or not asked.strip("0"):
             sentence = _("{value} is no size of a page. Give a number from 1 to {most}.").format(
-                value=quoted(asked), most=self.max_page_size
+                value=quoted(asked), most=MOST_A_PAGE
             )
             raise InvalidInput(sentence, fields={name: [sentence]})
-        is_huge = len(asked) > len(str(self.max_page_size))
-        return self.max_page_size if is_huge else min(int(asked), self.max_page_size)
+        is_huge = len(asked) > len(str(MOST_A_PAGE))
+        return MOST_A_PAGE if is_huge else min(int(asked), MOST_A_PAGE)
+
+
+class StandardPagination(SizedPages, PageNumberPagination):
+    """?page=2&page_size=100; at most 200 a page."""
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> Any:
         try:

@@ -14,7 +14,7 @@ from rest_framework.generics import ListAPIView
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 
-from common.api import ErrorOut, actor_of, asked_once, is_wanted
+from common.api import ErrorOut, SizedPages, actor_of, asked_once, is_wanted
 from common.errors import InvalidInput
 from common.models import AuditEntry
 from common.scopes import FOR_ADMIN
@@ -60,13 +60,10 @@ class AuditEntryOut(serializers.ModelSerializer[AuditEntry]):
         return entry.user_agent if entry.shows_origin else ""
 
 
-class NewestFirst(CursorPagination):
+class NewestFirst(SizedPages, CursorPagination):
     """?cursor=… of `next`; at most 200 a page."""
 
     ordering = ("-id",)  # the only order in which no two lines are equal, so that nothing comes twice
-    page_size = 50
-    page_size_query_param = "page_size"
-    max_page_size = 200
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> Any:
         try:
