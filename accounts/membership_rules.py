@@ -53,7 +53,8 @@ def _checked(kind: RuleKind, value: str, providers: Collection[str]) -> MemberRu
                 value=quoted(value, 80), known=known
             )
         )
-    return MemberRule(kind, f"{provider}:{group_name(group.strip())}")
+    written = f"{provider}:{group_name(group.strip())}"  # may be longer than what was typed
+    return MemberRule(kind, check_text(written, max_length=LONGEST_GROUP))
 
 
 def group_name(group: str) -> str:

@@ -1,14 +1,16 @@
 """Memberships that follow rules of their projects: whom they fit, what a change would do, and doing it. Whoever was added by
 hand stays; whoever came by a rule goes when none fits any more."""
 
-from collections.abc import Collection, Sequence
+import math
+import time
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
+import structlog
 from django.contrib.auth.signals import user_logged_in
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, IntegerField, OuterRef, QuerySet, Value
 from django.db.models.signals import post_save
 
 from accounts.authority import Action
@@ -25,8 +27,11 @@ from common.errors import InvalidInput
 SHOWN = 10
 # So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
 AT_ONCE = 100
+WORK_S = 60
 # What of an account rules look at.
 DECISIVE = frozenset({"email", "domain", "is_active"})
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,17 @@ def connect() -> None:
 
 
 def _on_sign_in(sender: object, user: User, **more: Any) -> None:
-    follow_rules_of_person(user.pk)
+    _follow_on_commit(user.pk)
 
 
 def _on_save(sender: object, instance: User, update_fields: frozenset[str] | None, **more: Any) -> None:
     if update_fields is None or update_fields & DECISIVE:
-        transaction.on_commit(partial(follow_rules_of_person, instance.pk), robust=True)
+        _follow_on_commit(instance.pk)
+
+
+def _follow_on_commit(user_id: int) -> None:
+    """An error there is logged, and undoes nothing: the task tries again."""
+    transaction.on_commit(lambda: follow_rules_of_person(user_id), robust=True)
 
 
 def impact_of_rules(project: Project, rules: Collection[MemberRule]) -> RuleImpact:
@@ -109,27 +119,52 @@ def _write_rules(actor: Actor, project_id: int, rules: Sequence[tuple[str, str]]
 
 
 def follow_all_rules() -> None:
-    """Make members what the rules say, wherever they are not. May be killed anywhere, and run twice."""
+    """Make members what the rules say, wherever they are not, for at most WORK_S. May be killed anywhere, and run twice; a
+    project that fails stops none of the others."""
+    until = time.monotonic() + WORK_S
     for project in _with_rules():
-        follow_rules(project)
+        try:
+            follow_rules(project, until=until)
+        except Exception:  # the next run tries again
+            log.exception("rules.failed", project_id=project.pk)
 
 
-def follow_rules(project: Project, most: int | None = None) -> None:
-    """The same in one project, for at most so many people."""
+def follow_rules(project: Project, *, most: int | None = None, until: float = math.inf) -> None:
+    """The same in one project, for at most so many people, and until then by `time.monotonic`."""
+    if time.monotonic() > until:
+        return
     rules = rules_of(project)
     joining = _joining(project, rules).order_by("pk").values_list("pk", flat=True)[:most]
     leaving = _leaving(project, rules).order_by("pk").values_list("user_id", flat=True)[:most]
     for user_id in [*leaving, *joining][:most]:
+        if time.monotonic() > until:
+            return
         _settle(project.pk, user_id)
 
 
 def follow_rules_of_person(user_id: int) -> None:
-    """The same for one person, in all projects of the domain. One query where the domain has no rules."""
+    """The same for one person, in all projects of the domain. Where nothing is to be done three queries, one without rules."""
     home = User.objects.filter(pk=user_id).values("domain_id")
-    for project in _with_rules().filter(domain_id__in=home):
-        is_member = Membership.objects.filter(project=project, user_id=user_id).exists()
-        if is_member != people_of_rules(project, rules_of(project)).filter(pk=user_id).exists():
+    own = Membership.objects.filter(project_id=OuterRef("pk"), user_id=user_id)
+    projects = _with_rules().filter(domain_id__in=home).prefetch_related("rules")
+    projects = projects.annotate(is_in=Exists(own), is_in_by_rule=Exists(own.filter(is_by_rule=True)))
+    fitting = _fitting(user_id, projects)
+    for project in projects:
+        is_settled = project.is_in if project.pk in fitting else not project.is_in_by_rule
+        if not is_settled:
             _settle(project.pk, user_id)
+
+
+def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
+    """Ids of those of these projects of which a rule fits the person. One query where there are any."""
+    parts = [
+        people_of_rules(project, rules_of(project))
+        .filter(pk=user_id)
+        .order_by()
+        .values_list(Value(project.pk, IntegerField()), flat=True)
+        for project in projects
+    ]
+    return set(parts[0].union(*parts[1:], all=True)) if parts else set()
 
 
 @transaction.atomic

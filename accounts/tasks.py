@@ -6,6 +6,7 @@ from accounts import attempts, importing, invitations, known_places, offboarding
 from accounts.models import BrowserLogin, SignInLink
 from common import clock
 from common.dispatch import TaskName
+from common.locks import try_exclusive
 
 
 @shared_task(name=TaskName.PURGE_SIGN_INS, soft_time_limit=300, time_limit=360)
@@ -34,4 +35,6 @@ def continue_imports() -> None:
 @shared_task(name=TaskName.FOLLOW_RULES, soft_time_limit=300, time_limit=360)
 def follow_rules() -> None:
     """Make members of projects what the projects' rules say."""
-    rule_members.follow_all_rules()
+    with try_exclusive("follow-rules") as is_mine:
+        if is_mine:
+            rule_members.follow_all_rules()

@@ -1,5 +1,6 @@
 """People are members where rules of a project say so, and nobody whom somebody added by hand is taken out."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -25,12 +26,22 @@ from tests.factories import actor_for
 from tests.web.test_second_factor import browser_of
 
 pytestmark = pytest.mark.django_db
+SignIn = Callable[[User], None]
 EVERYBODY = [("all", "")]
 
 
 @pytest.fixture(autouse=True)
 def _providers(settings: Any) -> None:
     settings.BERTH_OIDC_PROVIDERS = (SimpleNamespace(id="campus"),)
+
+
+@pytest.fixture
+def sign_in(django_capture_on_commit_callbacks: Any) -> SignIn:
+    def act(user: User) -> None:
+        with django_capture_on_commit_callbacks(execute=True):
+            browser_of(user)
+
+    return act
 
 
 def rule(people: People, *rules: tuple[str, str]) -> None:
@@ -77,7 +88,7 @@ def test_following_twice_changes_nothing(people: People) -> None:
     assert AuditEntry.objects.count() == before
 
 
-def test_addresses_count_when_they_are_proved(people: People) -> None:
+def test_addresses_count_when_they_are_proved(people: People, sign_in: SignIn) -> None:
     ada = factories.make_user(domain=people.domain)
     eve = factories.make_user(domain=people.domain)
     bob = factories.make_user(domain=people.domain)
@@ -88,7 +99,7 @@ def test_addresses_count_when_they_are_proved(people: People) -> None:
     assert members(people.project, is_by_rule=True) == {ada}
 
     EmailAddress.objects.filter(user=eve).update(verified=True)
-    browser_of(eve)  # signs in
+    sign_in(eve)
     assert members(people.project, is_by_rule=True) == {ada, eve}
 
 
@@ -103,19 +114,19 @@ def test_groups_are_those_of_a_provider_that_is_set_up(people: People, settings:
     assert members(people.project, is_by_rule=True) == set()
 
 
-def test_what_a_provider_says_at_sign_in_decides(people: People) -> None:
+def test_what_a_provider_says_at_sign_in_decides(people: People, sign_in: SignIn) -> None:
     rule(people, ("group", "campus:staff"))
     admission = Admission(trusts=("*",), groups={"staff": (people.project.name,)})
     claim = Claim(subject="1", email=people.outsider.email, is_verified=True, groups=frozenset({"staff"}))
     arguments = {"actor": SYSTEM, "provider_id": "campus", "admission": admission}
     admit_person(**arguments, claim=claim)  # type: ignore[arg-type]
-    browser_of(people.outsider)
+    sign_in(people.outsider)
     assert members(people.project, is_by_rule=True) == {people.outsider}
     admit_person(**arguments, claim=replace(claim, groups=None))  # type: ignore[arg-type]
-    browser_of(people.outsider)
+    sign_in(people.outsider)
     assert members(people.project, is_by_rule=True) == {people.outsider}
     admit_person(**arguments, claim=replace(claim, groups=frozenset()))  # type: ignore[arg-type]
-    browser_of(people.outsider)
+    sign_in(people.outsider)
     assert members(people.project, is_by_rule=True) == set()
     assert people.member in members(people.project)  # whom the settings would take out: rules decide alone
 
@@ -196,6 +207,46 @@ def test_more_than_a_few_follow_in_the_background(people: People, monkeypatch: p
     assert len(members(people.project, is_by_rule=True)) == 1
     follow_rules()
     assert people.outsider in members(people.project, is_by_rule=True)
+
+
+def test_a_sign_in_asks_three_queries_of_rules_and_survives_their_failure(
+    people: People, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(1):
+        rule_members.follow_rules_of_person(people.outsider.pk)
+    for rules in (EVERYBODY, [("mail", "no.example")], [("mail", "uni.example"), ("group", "campus:staff")]):
+        more = replace(people, project=factories.make_project(people.domain))
+        rule(more, *rules)
+        factories.services.add_member(actor=SYSTEM, project=more.project, user=people.member)
+    for user in (people.outsider, people.member):
+        with django_assert_num_queries(3):
+            rule_members.follow_rules_of_person(user.pk)
+
+    monkeypatch.setattr(rule_members, "_fitting", lambda *_: 1 / 0)
+    sign_in(people.outsider)
+
+
+def test_a_run_passes_over_projects_that_fail_and_ends_in_time(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = people.project, factories.make_project(people.domain)
+    for project in (first, second):
+        MembershipRule.objects.create(project=project, kind="all")
+    with monkeypatch.context() as patch:
+        patch.setattr(rule_members, "WORK_S", -1)
+        follow_rules()
+    assert not Membership.objects.filter(is_by_rule=True).exists()
+
+    settle = rule_members._settle
+
+    def settle_in_second(project_id: int, user_id: int) -> None:
+        assert project_id == second.pk
+        settle(project_id, user_id)
+
+    monkeypatch.setattr(rule_members, "_settle", settle_in_second)
+    follow_rules()
+    assert members(first, is_by_rule=True) == set()
+    assert people.outsider in members(second)
 
 
 def test_archived_projects_and_people_who_are_gone_are_left_alone(people: People) -> None:
