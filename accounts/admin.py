@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts import offboarding, services
 from accounts.admin_policies import LimitedAdmin
+from accounts.joining import add_person
 from accounts.limiting import assign_policy
 from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.roles import PROJECT_ROLE_TITLES, ROLE_TITLES, ProjectRole, Role
@@ -98,8 +99,8 @@ class PersonAdmin(UserAdmin):
             assign_policy(actor=actor, target=User.objects.get(pk=obj.pk), policy=obj.policy)
             return
         password = form.cleaned_data["password1"]
-        person = services.create_user(
-            actor=actor, email=obj.email, name=obj.name, password=password, domain=obj.domain, role=role
+        person, _no_link = add_person(
+            actor=actor, email=obj.email, name=obj.name, password=password, domain=obj.domain.name, role=role
         )
         obj.pk, obj._state.adding = person.pk, False
 
@@ -107,7 +108,7 @@ class PersonAdmin(UserAdmin):
         response = super().user_change_password(request, id, form_url)
         if request.method == "POST" and response.status_code == 302:
             person = User.objects.get(pk=id)
-            password_is_new(person, session_key=request.session.session_key)
+            password_is_new(person, request if person == request.user else None)
             if person != request.user:
                 User.objects.filter(pk=person.pk).update(must_change_password=True)
             audit.record(actor=actor_of(request), action=SET_PASSWORD, target=person)

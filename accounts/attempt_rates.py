@@ -58,7 +58,7 @@ MAILS = MappingProxyType(
         Limit.ACCOUNT: Rate(10, timedelta(minutes=30)),
     }
 )
-WAYS = MappingProxyType({Limit.ADDRESS: Rate(60, timedelta(seconds=2))})
+WAYS = MappingProxyType({limit: Rate(60, timedelta(seconds=2)) for limit in (Limit.PLACE, Limit.ADDRESS)})
 RATES: Mapping[Purpose, Mapping[Limit, Rate]] = MappingProxyType(
     {Purpose.PASSWORD: GUESSES, Purpose.CODE: GUESSES, Purpose.RESET: MAILS, Purpose.PROVIDER: WAYS}
 )

@@ -74,6 +74,12 @@ def count_attempt(request: HttpRequest, purpose: Purpose, account: str) -> Attem
     return Attempt(tuple(made))
 
 
+def give_back(request: HttpRequest, purpose: Purpose, account: str) -> None:
+    """One that an earlier request of this browser counted was no guess: it is counted no more."""
+    counts = counted(purpose, account, whence_of(request, account))
+    Attempt(tuple((key, RATES[purpose][limit]) for limit, key in counts)).succeed()
+
+
 def demand_another_mail(account: str) -> None:
     """Count a mail that an administrator has sent; they wait as everybody does. Raises TooManyRequests."""
     rate = RATES[Purpose.RESET][Limit.PLACE]

@@ -17,11 +17,14 @@ REMEMBERED = timedelta(days=90)
 
 
 def whence_of(request: HttpRequest, account: str) -> Whence:
-    """From where this request tries to come into `account` (an e-mail address, of nobody perhaps). One query."""
+    """From where this request tries to come into `account`: an e-mail address, of nobody perhaps, or "" where a provider has yet
+    to say whose; then known is what anybody was signed in from. One query."""
     device = _device_of(request)
     network = network_of(request.META.get("REMOTE_ADDR", ""))
     names = {_device_name(device), _network_name(network)} - {""}
-    known = KnownPlace.objects.filter(user__email=account, name__in=names)
+    known = KnownPlace.objects.filter(name__in=names)
+    if account:
+        known = known.filter(user__email=account)
     found = set(known.filter(seen_at__gt=clock.now() - REMEMBERED).values_list("name", flat=True))
     is_known = _device_name(device) in found
     return Whence(network, _device_name(device) if is_known else "", _network_name(network) in found)
@@ -42,6 +45,12 @@ def remember_place(request: Any, user: User) -> None:
         unique_fields=["user", "name"],
         update_fields=["seen_at"],
     )
+
+
+def forget_places(user_id: int, *, but: HttpRequest | None = None) -> None:
+    """This person is known nowhere any more, but in the browser of that request."""
+    kept = _device_name(_device_of(but)) if but is not None else ""
+    KnownPlace.objects.filter(user_id=user_id).exclude(name=kept).delete()
 
 
 def keep_device(request: HttpRequest, response: HttpResponse) -> None:

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from accounts import tokens
 from accounts.demands import demands_on
 from accounts.keypair_selectors import usable_keypair
+from accounts.known_places import forget_places
 from accounts.models import BrowserLogin, KeyPair, Membership, User
 from accounts.selectors import user_of
 from accounts.viewing import viewing_in, why_over
@@ -169,8 +170,10 @@ def end_login(*, actor: Actor, login_id: str) -> None:
 
 @transaction.atomic
 def end_other_logins(*, actor: Actor, but: str) -> int:
-    """Sign the actor out of every browser but the one with this key (of a session); how many they were."""
+    """Sign the actor out of every browser but the one with this key (of a session), and know none as theirs until they sign in
+    there again; how many they were."""
     count = end_logins(actor.user_id or 0, but=but)
+    forget_places(actor.user_id or 0)
     audit.record(
         actor=actor, action="accounts.end_other_logins", target=user_of(actor), changes={"logins": count}
     )

@@ -10,12 +10,13 @@ from typing import Any
 
 import structlog
 from django.db import transaction
-from django.db.models import CASCADE
+from django.db.models import CASCADE, ForeignObjectRel
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from accounts import holdings
 from accounts.authority import Action
+from accounts.known_places import forget_places
 from accounts.logins import end_logins
 from accounts.models import KeyPair, OffBoarding, SignInLink, SshKey, User
 from accounts.roles import Role
@@ -172,6 +173,7 @@ def _end_access(user: User) -> list[dict[str, Any]]:
     user.is_active = False
     user.save(update_fields=["is_active"])
     logins = end_logins(user.pk)
+    forget_places(user.pk)
     tokens = KeyPair.objects.filter(user=user).delete()[1].get("accounts.KeyPair", 0)
     ssh_keys = SshKey.objects.filter(user=user).delete()[0]
     SignInLink.objects.filter(user=user).delete()
@@ -213,8 +215,8 @@ def _on_behalf_of(person: User | None) -> Actor:
 
 
 def _make_nameless(user: User) -> None:
-    for relation in user._meta.related_objects:
-        if relation.on_delete is CASCADE:
+    for relation in user._meta.get_fields(include_hidden=True):
+        if isinstance(relation, ForeignObjectRel) and relation.on_delete is CASCADE:
             relation.related_model._base_manager.filter(**{relation.field.name: user}).delete()
     user.email, user.name, user.role = f"purged-{user.pk}@purged.invalid", "", Role.USER.value
     user.purged_at, user.last_login = clock.now(), None

@@ -13,6 +13,7 @@ from accounts import mails
 from accounts.attempts import demand_another_mail
 from accounts.authority import Action
 from accounts.federation import is_vouched_for
+from accounts.known_places import forget_places
 from accounts.logins import end_logins
 from accounts.mails import send_on_commit
 from accounts.models import User
@@ -70,11 +71,13 @@ def control_sign_in(
 
 @transaction.atomic
 def end_user_logins(*, actor: Actor, user_id: int) -> int:
-    """Sign the person out of every browser, the actor's own included; how many they were. Raises NotFound, PermissionDenied."""
+    """Sign the person out of every browser, the actor's own included, and know no place as theirs; how many browsers they were.
+    Raises NotFound, PermissionDenied."""
     lock_people(actor, user_id)
     user = access_user(actor, user_id, Action.EDIT)
 
     count = end_logins(user.pk)
+    forget_places(user.pk)
     audit.record(actor=actor, action="accounts.end_user_logins", target=user, changes={"logins": count})
     return count
 

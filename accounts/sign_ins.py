@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from accounts.browser_sessions import SIGNED_IN
-from accounts.known_places import remember_place
+from accounts.known_places import forget_places, remember_place
 from accounts.logins import end_logins
 from accounts.models import SignInLink, User
 from accounts.proofs import accept_proof
@@ -122,7 +122,7 @@ def _on_failure(
 
 
 def _on_password(sender: object, request: HttpRequest | None, user: User, **more: Any) -> None:
-    password_is_new(user, session_key=request.session.session_key if request is not None else None)
+    password_is_new(user, request)
     if _is_of_the_portal(request):
         audit.record(actor=sign_in_actor(request, user), action=SET_PASSWORD, target=user)
 
@@ -136,13 +136,14 @@ def _on_reset(sender: object, request: HttpRequest, user: User, **more: Any) -> 
         Authenticator.objects.filter(user=user).delete()
 
 
-def password_is_new(user: User, *, session_key: str | None) -> None:
-    """What ends with a password: all logins but that of the session in which it was chosen, links for signing in, and the
-    demand for another one."""
+def password_is_new(user: User, request: HttpRequest | None) -> None:
+    """What ends with a password: all logins and known places but the browser in which it was chosen (that of `request`), links
+    for signing in, and the demand for another one."""
     SignInLink.objects.filter(user=user).delete()
     User.objects.filter(pk=user.pk).update(must_change_password=False)
     user.must_change_password = False
-    end_logins(user.pk, but=session_key or "")
+    end_logins(user.pk, but=(request.session.session_key if request is not None else None) or "")
+    forget_places(user.pk, but=request)
 
 
 def _is_of_the_portal(request: HttpRequest | None) -> TypeGuard[HttpRequest]:

@@ -28,7 +28,7 @@ def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | No
     """Django admin's page for it, and a line in the access log."""
     response = _change_password(request, extra_context)
     if request.method == "POST" and response.status_code == 302:
-        password_is_new(cast("User", request.user), session_key=request.session.session_key)
+        password_is_new(cast("User", request.user), request)
         audit.record(actor=actor_of(request), action=SET_PASSWORD, target=cast("User", request.user))
     return response
 

@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from accounts.attempt_rates import Purpose
-from accounts.attempts import count_attempt
+from accounts.attempts import count_attempt, give_back
 from accounts.federation import Claim, NoAccount, ProofNeeded, admit_person
 from accounts.oidc import FAULTS, OidcClient, refusal_of
 from accounts.proofs import wait_for_proof
@@ -74,6 +74,7 @@ def finish_oidc(request: HttpRequest, provider: str) -> HttpResponse:
     except NoAccount as refusal:
         record_refused_sign_in(request, claim.email, reason=refusal.reason)
         raise
+    give_back(request, Purpose.PROVIDER, "")
     request.signed_in_by = its.id  # type: ignore[attr-defined]  # for the access log
     answer: HttpResponse = perform_login(
         request, user, email_verification=settings.ACCOUNT_EMAIL_VERIFICATION, redirect_url=kept["next"]

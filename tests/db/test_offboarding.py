@@ -8,7 +8,7 @@ from django.test import Client
 
 from accounts import offboarding
 from accounts.logins import Login, live_logins
-from accounts.models import KeyPair, Membership, OffBoarding, User
+from accounts.models import KeyPair, KnownPlace, ListColumns, Membership, OffBoarding, User
 from accounts.offboarding import Folders, close_user, continue_offboarding, continue_offboardings
 from accounts.tasks import continue_offboardings as task
 from common.actors import SYSTEM
@@ -248,6 +248,8 @@ def test_a_person_without_history_is_gone(place: Place) -> None:
 
 def test_a_person_with_history_leaves_a_nameless_row(place: Place) -> None:
     session = place.end(place.run())
+    ListColumns.objects.create(user=place.owner, table="sessions")
+    KnownPlace.objects.create(user=place.owner, name="network:203.0.113.7")
     Notification.objects.create(person=place.owner, code=Code.NOT_STARTED, arguments={}, happening="x")
     continue_offboarding(close(place).pk)
     offboarding.purge_user(actor=SYSTEM, user_id=place.owner.pk)
@@ -255,6 +257,8 @@ def test_a_person_with_history_leaves_a_nameless_row(place: Place) -> None:
     assert row.email == f"purged-{row.pk}@purged.invalid"
     assert (row.name, row.is_active, row.has_usable_password()) == ("", False, False)
     assert not row.notifications.exists()
+    assert not ListColumns.objects.filter(user=row).exists()
+    assert not KnownPlace.objects.filter(user=row).exists()
     assert place.fresh(session).owner == row
     with pytest.raises(NotFound):
         offboarding.reopen_user(actor=SYSTEM, user_id=row.pk)

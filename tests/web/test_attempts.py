@@ -10,16 +10,19 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts import logins, offboarding, sign_in_control
 from accounts.attempt_models import AttemptCount, KnownPlace
 from accounts.attempt_rates import GUESSES, Limit
 from accounts.known_places import COOKIE
 from accounts.models import User
 from accounts.tasks import purge_sign_ins
+from accounts.tokens import hash_secret
 from common import clock
+from common.actors import SYSTEM
 from common.models import AuditEntry
 from portal.models import Notification
 from tests.conftest import People
-from tests.factories import PASSWORD, give_app
+from tests.factories import PASSWORD, actor_for, give_app
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -100,6 +103,31 @@ def test_a_name_that_somebody_else_put_into_a_browser_is_replaced(people: People
     assert browser.cookies[COOKIE].value == kept
     assert KnownPlace.objects.filter(user=people.member, name__startswith="device:").count() == 1
     assert kept not in str(list(KnownPlace.objects.values()))
+
+
+def test_a_new_password_makes_every_place_strange_but_this_browser(people: People) -> None:
+    here, there, new = Client(), Client(), "another quiet harbour"
+    sign_in(people.member, PASSWORD, HERE, here)
+    sign_in(people.member, PASSWORD, ELSEWHERE, there)
+    here.post("/account/password/change/", {"oldpassword": PASSWORD, "password1": new, "password2": new})
+    place = KnownPlace.objects.get(user=people.member)
+    assert place.name == f"device:{hash_secret(here.cookies[COOKIE].value)[:40]}"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda user: sign_in_control.end_user_logins(actor=SYSTEM, user_id=user.pk),
+        lambda user: logins.end_other_logins(actor=actor_for(user), but=""),
+        lambda user: offboarding.close_user(actor=SYSTEM, user_id=user.pk),
+    ],
+)
+def test_who_is_signed_out_everywhere_is_known_nowhere(people: People, end: Any) -> None:
+    for user in (people.member, people.outsider):
+        sign_in(user, PASSWORD, HERE)
+    end(people.member)
+    assert not KnownPlace.objects.filter(user=people.member).exists()
+    assert KnownPlace.objects.filter(user=people.outsider).count() == 2
 
 
 def test_one_address_tries_only_so_many_accounts(people: People) -> None:

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from accounts import closing, offboarding, services
+from accounts.attempt_rates import Limit, Purpose, Rate
 from accounts.models import User
 from accounts.providers import Admission, OidcProvider, Unknown
 from common import clock
@@ -320,6 +321,21 @@ def test_projects_follow_groups_where_the_settings_say_so(
 
 def test_nobody_is_sent_to_another_site_afterwards(idp: IdentityProvider) -> None:
     assert sign_in(idp, next="https://evil.example/")["Location"] == "/"
+
+
+def test_who_begins_too_often_keeps_out_no_known_browser_and_who_comes_in_is_not_counted(
+    people: People, idp: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = dict.fromkeys((Limit.PLACE, Limit.ADDRESS), Rate(2, timedelta(hours=1)))
+    monkeypatch.setattr("accounts.attempts.RATES", {Purpose.PROVIDER: few})
+    known = Client()
+    for browser in (Client(), Client(), known):
+        assert sign_in(idp, browser)["Location"] == "/"
+    known.post("/account/logout/")
+    assert [Client().get(BEGIN).status_code for _ in range(3)] == [302, 302, 429]
+    assert sign_in(idp, known)["Location"] == "/"
+    known.post("/account/logout/")
+    assert [known.get(BEGIN).status_code for _ in range(3)] == [302, 302, 429]
 
 
 def test_an_unknown_provider_is_not_there(people: People) -> None:

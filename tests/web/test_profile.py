@@ -219,6 +219,7 @@ def test_an_account_is_made_and_changed_in_django_admin(people: People, browser_
     assert browser.post("/admin/accounts/user/add/", form).status_code == 302
     person = User.objects.get(email="new.person@berth.example")
     assert person.check_password(PASSWORD)
+    assert person.must_change_password
     assert PASSWORD not in person.password
 
     url = f"/admin/accounts/user/{person.pk}/change/"
