@@ -174,8 +174,8 @@ def _end_access(user: User) -> list[dict[str, Any]]:
     user.save(update_fields=["is_active"])
     logins = end_logins(user.pk)
     forget_places(user.pk)
+    ssh_keys = SshKey.objects.filter(user=user).delete()[0]  # first, for a token takes its own with it
     tokens = KeyPair.objects.filter(user=user).delete()[1].get("accounts.KeyPair", 0)
-    ssh_keys = SshKey.objects.filter(user=user).delete()[0]
     SignInLink.objects.filter(user=user).delete()
     projects = list(user.projects.values_list("name", flat=True))
     for membership in user.memberships.all():

@@ -20,6 +20,13 @@ class SshKey(models.Model):
     public_key = models.CharField(max_length=MAX_LINE_LENGTH, help_text="Type and base64, without comment.")
     fingerprint = models.CharField(max_length=50, help_text="SHA256:…, as ssh-keygen -l prints it.")
     created_at = models.DateTimeField(default=clock.now, editable=False)
+    keypair = models.ForeignKey(
+        "accounts.KeyPair",
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="ssh_keys",
+        help_text="The token by which it was added; it opens no longer than that.",
+    )
     expires_at = models.DateTimeField(null=True, help_text="With the token by which it was added.")
     last_used_at = models.DateTimeField(null=True)
     last_used_ip = models.GenericIPAddressField(null=True)

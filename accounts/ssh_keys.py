@@ -7,9 +7,10 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.authority import Action
-from accounts.keypairs import demand_whole_token
-from accounts.models import SshKey, User
+from accounts.keypairs import WHOLE, demand_whole_token
+from accounts.models import KeyPair, SshKey, User
 from accounts.selectors import access_user, user_of
+from accounts.sign_in_rules import is_allowed_from
 from accounts.ssh_key_lines import PublicKey, check_key_name, read_public_key
 from common import audit, clock
 from common.actors import Actor
@@ -35,10 +36,19 @@ def ssh_keys_of_person(actor: Actor, user_id: int) -> QuerySet[SshKey]:
     return SshKey.objects.filter(user=access_user(actor, user_id, Action.EDIT))
 
 
-def keys_of(user: User, at: datetime | None = None) -> QuerySet[SshKey]:
-    """Those by which this person may sign in; none of a closed account or domain. One query."""
-    return SshKey.objects.filter(user=user, user__is_active=True, user__domain__is_active=True).filter(
-        Q(expires_at=None) | Q(expires_at__gt=at or clock.now())
+def keys_of(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshKey]:
+    """Those by which this person may sign in from there; none of a closed account or domain, of who has to choose another
+    password first, and of a token that may not add keys any more. One query."""
+    if not is_allowed_from(ip, user.allowed_networks):
+        return SshKey.objects.none()
+    may_add = Q(keypair__is_active=True, keypair__policy=None, keypair__scopes__contains=sorted(WHOLE))
+    return SshKey.objects.filter(
+        Q(keypair=None) | may_add,
+        Q(expires_at=None) | Q(expires_at__gt=at or clock.now()),
+        user=user,
+        user__is_active=True,
+        user__must_change_password=False,
+        user__domain__is_active=True,
     )
 
 
@@ -50,7 +60,8 @@ def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
     read = _read(public_key)
     name = _name_for(read, name)
     User.objects.select_for_update().get(pk=user.pk)
-    ends = _end_by_token(actor)
+    token = _demanded_token(actor)
+    ends = token.expires_at if token else None
     if known := SshKey.objects.filter(user=user, fingerprint=read.fingerprint).first():
         raise Conflict(
             _("You have this key already: “{name}”.").format(name=known.name),
@@ -68,6 +79,7 @@ def add_ssh_key(*, actor: Actor, public_key: str, name: str = "") -> SshKey:
         key_type=read.key_type,
         public_key=read.text,
         fingerprint=read.fingerprint,
+        keypair=token,
         expires_at=ends,
     )
     changes = {"fingerprint": key.fingerprint, "expires_at": ends}
@@ -111,12 +123,11 @@ def _name_for(key: PublicKey, name: str) -> str:
         raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
 
 
-def _end_by_token(actor: Actor) -> datetime | None:
+def _demanded_token(actor: Actor) -> KeyPair | None:
     """Whoever comes in by the key reaches no further than the token by which it is added. Raises PermissionDenied."""
-    token = demand_whole_token(
+    return demand_whole_token(
         actor,
         missing=_("Your token may not add SSH keys: it does not have the scopes {scopes}."),
         bound=_("A token with a policy of its own adds no SSH keys: they would not be bound by it."),
         hint=_("Add the key on your page of SSH keys, or with another token."),
     )
-    return token.expires_at if token else None

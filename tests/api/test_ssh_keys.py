@@ -10,8 +10,10 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
-from accounts import offboarding
+from accounts import keypairs, offboarding
 from accounts.models import KeyPair, SshKey, User
+from accounts.roles import Role
+from accounts.services import update_user
 from accounts.ssh_keys import MOST_KEYS, add_ssh_key, keys_of
 from common import clock
 from common.actors import SYSTEM
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
 
 BrowserOf = Callable[[User], Client]
 SSH_KEYS = "/api/v1/ssh-keys/"
+HERE = "192.0.2.7"
 
 
 def private_key() -> str:
@@ -107,8 +110,38 @@ def test_a_key_ends_with_the_token_that_added_it(people: People) -> None:
     end = clock.now() + timedelta(days=3)
     KeyPair.objects.filter(user=people.member).update(expires_at=end)
     client.post(SSH_KEYS, {"public_key": make_public_key()})
-    assert keys_of(people.member).count() == 1
-    assert keys_of(people.member, at=end).count() == 0
+    assert keys_of(people.member, ip=HERE).count() == 1
+    assert keys_of(people.member, ip=HERE, at=end).count() == 0
+
+
+@pytest.mark.parametrize("change", ["deleted", "off", "narrowed", "bound", "risen"])
+def test_a_key_opens_nothing_once_its_token_would_not(people: People, change: str) -> None:
+    client = api_client(people.member)
+    client.post(SSH_KEYS, {"public_key": make_public_key()})
+    own = add_ssh_key(actor=actor_for(people.member), public_key=make_public_key())
+    assert keys_of(people.member, ip=HERE).count() == 2
+    actor, token = actor_for(people.member), KeyPair.objects.get(user=people.member)
+    match change:
+        case "deleted":
+            keypairs.delete_keypair(actor=actor, keypair_id=token.pk)
+        case "off":
+            keypairs.update_keypair(actor=actor, keypair_id=token.pk, is_active=False)
+        case "narrowed":
+            keypairs.update_keypair(actor=actor, keypair_id=token.pk, scopes=["sessions"])
+        case "bound":
+            limit(token, max_sessions=1)
+        case "risen":
+            update_user(actor=actor_for(people.superadmin), user_id=people.member.pk, role=Role.DOMAIN_ADMIN)
+    assert keys_of(people.member, ip=HERE).get() == own
+
+
+def test_what_is_asked_of_a_person_first_is_asked_of_keys_too(people: People) -> None:
+    add_ssh_key(actor=actor_for(people.member), public_key=make_public_key())
+    people.member.allowed_networks = ["198.51.100.0/24"]
+    assert not keys_of(people.member, ip=HERE).exists()
+    assert keys_of(people.member, ip="198.51.100.1").exists()
+    User.objects.filter(pk=people.member.pk).update(must_change_password=True)
+    assert not keys_of(people.member, ip="198.51.100.1").exists()
 
 
 def test_nobody_signs_in_with_keys_of_those_who_left(people: People) -> None:
@@ -122,7 +155,7 @@ def test_a_closed_domain_opens_to_no_key(people: People) -> None:
     add_ssh_key(actor=actor_for(people.member), public_key=make_public_key())
     people.member.domain.is_active = False
     people.member.domain.save(update_fields=["is_active"])
-    assert not keys_of(people.member).exists()
+    assert not keys_of(people.member, ip=HERE).exists()
 
 
 def test_an_administrator_removes_the_key_of_somebody(people: People, browser_of: BrowserOf) -> None:
