@@ -50,6 +50,7 @@ BATCH = 50
 WORK_S = 60
 NOTED = ("outcome", "changes", "faults", "is_done")
 KEPT = timedelta(days=7)
+KEPT_CHECKS = 10  # of one person, that were not started
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
         )
         for line, verdict in zip(lines, verdicts, strict=True)
     )  # fmt: skip
+    checks = PeopleImport.objects.select_for_update().filter(asked_by=made.asked_by_id, started_at=None)
+    PeopleImport.objects.filter(pk__in=list(checks.values_list("pk", flat=True)[KEPT_CHECKS:])).delete()
     audit.record(actor=actor, action="accounts.check_import", target=made, changes={"rows": len(lines)})
     return made
 
@@ -89,8 +92,7 @@ def check_import(*, actor: Actor, name: str, content: bytes) -> PeopleImport:
 def start_import(*, actor: Actor, import_id: int) -> PeopleImport:
     """Take the good rows in: a few at once, many in the background. One that was started goes on. Raises NotFound."""
     with transaction.atomic():
-        access_import(actor, import_id)
-        found = PeopleImport.objects.select_for_update().get(pk=import_id)
+        found = access_import(actor, import_id, is_locked=True)
         if found.started_at is None:
             found.started_at = clock.now()
             found.save(update_fields=["started_at"])

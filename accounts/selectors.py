@@ -250,9 +250,10 @@ def person_of_domain(project: Project, email: str) -> User:
     return user
 
 
-def access_import(actor: Actor, import_id: int) -> PeopleImport:
-    """One's own. Raises NotFound."""
-    found = PeopleImport.objects.filter(pk=import_id, asked_by_id=_key(actor.user_id)).first()
+def access_import(actor: Actor, import_id: int, *, is_locked: bool = False) -> PeopleImport:
+    """One's own; if `is_locked`, nobody else gets it so until the transaction ends. Raises NotFound."""
+    imports = PeopleImport.objects.select_for_update() if is_locked else PeopleImport.objects.all()
+    found = imports.filter(pk=import_id, asked_by_id=_key(actor.user_id)).first()
     if found is None:
         raise NotFound(_("There is no such import among yours."))
     return found

@@ -60,6 +60,8 @@ REST_ROUTES = {row.route for row in REST_ROWS}
 KEPT_HEADERS = ("Content-Type", "Location", "Allow", "WWW-Authenticate", "Cache-Control", "Vary")
 LISTED_METHODS_SHARE, REFERENCE_SHARE, EMPTY_BODY_SHARE = 0.9, 0.7, 0.1
 
+HIDEABLE = OBJECT_PARAMETERS - {"price_id"}  # everybody reads the price list
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -137,6 +139,7 @@ class Crossing:
             "session_id": str(world.session.pk),
             "folder_id": str(world.folder.pk),
             "keypair_id": str(world.keypair.pk),
+            "ssh_key_id": str(world.ssh_key.pk),
             "notification_id": str(world.notification.pk),
             "entry_id": str(world.entry.pk),
             "user_id": str(owner.pk),
@@ -188,7 +191,7 @@ class Crossing:
     def _attempt(self, random: Random, column: str, row: Row) -> Attempt | None:
         """None where it would reach nothing that is hidden."""
         blind_to = self.blind_to[column]
-        parameters = sorted(ROUTES[row.route].parameters & OBJECT_PARAMETERS)
+        parameters = sorted(ROUTES[row.route].parameters & HIDEABLE)
         path = {name: "hidden" if name in blind_to else "own" for name in parameters}
         if len(path) > 1 and (name := random.choice(parameters)) in self.own[column]:
             path[name] = "own"
@@ -228,7 +231,8 @@ class Crossing:
             name: things[name] if attempt.path[name] == "hidden" else own[name] for name in attempt.path
         }
         others = {"level": "user", "path": "a.txt", "app": "p8000", "provider": "absent", "code": "no",
-                  "login_id": "no", "agent_id": "4899999", "announcement_id": "4899999"}  # fmt: skip
+                  "login_id": "no", "agent_id": "4899999", "announcement_id": "4899999",
+                  "price_id": "4899999"}  # fmt: skip
         address = reverse(attempt.route, kwargs={name: {**others, **values}[name] for name in parameters})
         query = urlencode(_filled(attempt.query, things), doseq=True)
         is_rest = attempt.route in REST_ROUTES

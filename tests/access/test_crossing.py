@@ -7,10 +7,11 @@ from random import Random
 import pytest
 
 from common import clock
-from tests.access.crossing import Crossing, far_ids, make_crossing
+from tests.access.crossing import HIDEABLE, Crossing, far_ids, make_crossing
 from tests.access.world import make_world
 
 SAMPLE = 200
+NOT_FOUND = 404
 SEED = 5
 
 
@@ -33,3 +34,5 @@ def test_hidden_things_answer_like_absent_ones_whatever_is_asked(crossing: Cross
     assert not [f"{pair.attempt}\n{pair.hidden}\n{pair.absent}" for pair in pairs if pair.leaks]
     assert not [str(pair.attempt) for pair in pairs if pair.hidden.queries != pair.absent.queries]
     assert {pair.attempt.column for pair in pairs} == set(crossing.blind_to)
+    assert set(crossing.hidden) >= HIDEABLE
+    assert sum(pair.hidden.status == NOT_FOUND for pair in pairs) > SAMPLE // 5

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.django_db
 SESSIONS = "/api/v1/sessions/"
 ERROR_KEYS = {"code", "message", "hint", "fields"}
 OUT_KEYS = {
-    "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project", "domain",
+    "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "personal_files", "project", "domain",
     "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position", "agents", "apps", "memory_kill",
-    "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
+    "created_at", "status_changed_at", "setup", "started_at", "ended_at", "deadline_at", "stops_at",
 }  # fmt: skip
 
 

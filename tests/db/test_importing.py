@@ -9,7 +9,14 @@ from django.test.utils import CaptureQueriesContext
 from guardian.models import UserObjectPermission
 
 from accounts import importing
-from accounts.importing import Outcome, check_import, continue_imports, create_links, start_import
+from accounts.importing import (
+    KEPT_CHECKS,
+    Outcome,
+    check_import,
+    continue_imports,
+    create_links,
+    start_import,
+)
 from accounts.models import Membership, PeopleImport, SignInLink, User
 from accounts.policies import ResourcePolicy
 from accounts.roles import Role
@@ -240,6 +247,17 @@ def test_old_files_are_forgotten(people: People) -> None:
     PeopleImport.objects.update(asked_at=found.asked_at - 2 * importing.KEPT)
     importing.purge_imports()
     assert not PeopleImport.objects.exists()
+
+
+def test_of_checks_that_were_not_started_the_newest_are_kept(people: People) -> None:
+    actor = actor_for(people.domain_admin)
+    started = check(actor, "email\nfirst@new.example\n")
+    start_import(actor=actor, import_id=started.pk)
+    checks = [check(actor, "email\nother@new.example\n").pk for _ in range(KEPT_CHECKS + 2)]
+
+    assert set(PeopleImport.objects.values_list("pk", flat=True)) == {started.pk, *checks[2:]}
+    with pytest.raises(NotFound):
+        start_import(actor=actor, import_id=checks[0])
 
 
 def test_a_check_takes_as_many_queries_for_any_number_of_rows(

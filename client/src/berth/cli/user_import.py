@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -48,13 +48,16 @@ def import_users(
     if links and dry_run:
         raise InvalidInput("A dry run adds nobody, so there are no links.", hint="Leave --links out.")
     imports = client_of(context).user_imports
+    kept = _private_file(links) if links else None  # first, so that no link is made that nobody gets
     found = imports.check(_read(file), name=Path(file).name if file != "-" else "people.csv")
     if not dry_run:
         started = imports.start(found.id)
         found = imports.wait_finished(started, watcher=_Progress())
     rows = list(imports.rows(found.id, outcome="" if as_json or dry_run else "refused"))
-    if links:
-        _write_links(links, imports.links(found.id))
+    if kept:
+        sign_in_links = imports.links(found.id)
+        _write_links(kept, sign_in_links)
+        note(f"{len(sign_in_links)} links in {links}")
     if as_json:
         show_json({**found.raw, "rows": [row.raw for row in rows]})
     else:
@@ -96,15 +99,18 @@ def _faults(row: UserImportRow) -> str:
     )
 
 
-def _write_links(path: Path, links: Sequence[SignInLink]) -> None:
+def _private_file(path: Path) -> TextIO:
     """Whoever has a link is that person, so the file is for nobody else."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        os.fchmod(handle, 0o600)
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "w", encoding="utf-8", newline="")
+
+
+def _write_links(file: TextIO, links: Sequence[SignInLink]) -> None:
+    with file:
         writer = csv.writer(file)
         writer.writerow(("email", "link"))
         writer.writerows((_cell(one.email), one.sign_in_url) for one in links)
-    note(f"{len(links)} links in {path}")
 
 
 def _cell(text: str) -> str:
