@@ -77,6 +77,7 @@ UNREADABLE = (
     Bad("resource_group", "g" * 10_000, "At most 255 characters"),
     Bad("resource_group", "a\u2066b", UNSEEN),
     Bad("resource_group", False, "Give text, not false"),
+    *(Bad("personal_files", value, "neither true nor false") for value in ("yes", 1, None, [])),
     Bad("type", "system", "“system” is not a type of session"),
     Bad("type", ["batch"], "is not a type of session"),
     Bad("resources", [1], "Give amounts by name"),

@@ -103,6 +103,15 @@ def test_all_of_a_request_is_told() -> None:
     assert as_body(FULL, None)["resources"] == {"cpu": 1.5, "mem": 1610612737, "cuda": 0.5, "shm": "128m"}
 
 
+def test_that_ones_files_stay_out_is_told() -> None:
+    bare = request(personal_files=False)
+
+    assert as_command(bare).endswith("--no-personal-files")
+    assert yaml.safe_load(as_yaml(bare))["personal_files"] is False
+    assert as_body(bare, None)["personal_files"] is False
+    assert "personal_files=False" in as_python(bare)
+
+
 def test_values_of_variables_are_told_nowhere() -> None:
     ways = ways_to_ask(FULL, PORTAL)
 
