@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.db.models import Case, DateField, DateTimeField, DecimalField, Q, QuerySet, Sum, Value, When
@@ -62,6 +62,11 @@ def register(holders: Holders) -> None:
 def today() -> date:
     """Days of budgets and prices are those of UTC."""
     return clock.now().astimezone(UTC).date()
+
+
+def tomorrow() -> date:
+    """The first day whose prices may still be set: hours of today that are over keep theirs."""
+    return today() + timedelta(days=1)
 
 
 def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list[BudgetState]:

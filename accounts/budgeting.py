@@ -82,14 +82,15 @@ def delete_budget(*, actor: Actor, budget_id: int) -> None:
 
 @transaction.atomic
 def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -> Price:
-    """What an hour costs from that day on. Days that are over keep their price. Raises PermissionDenied, InvalidInput."""
+    """What an hour costs from that day on. Hours that were held keep their price, so it begins tomorrow or later. Raises
+    PermissionDenied, InvalidInput."""
     require_superadmin(actor)
     if not is_slot_name(slot_name):
         sentence = _("{name} is not the name of a resource. Use cpu, mem or a device name.").format(
             name=quoted(slot_name)
         )
         raise InvalidInput(sentence, fields={"slot_name": [sentence]})
-    _demand_not_over(since)
+    _demand_not_begun(since)
     was = Price.objects.select_for_update().filter(slot_name=slot_name, since=since).first()
     price = was or Price(slot_name=slot_name, since=since)
     before = str(was.per_hour) if was else None
@@ -104,12 +105,12 @@ def set_price(*, actor: Actor, slot_name: str, since: date, per_hour: Decimal) -
 
 @transaction.atomic
 def delete_price(*, actor: Actor, price_id: int) -> None:
-    """One that begins today or later: the one before it goes on. Raises NotFound, PermissionDenied, InvalidInput."""
+    """One that begins tomorrow or later: the one before it goes on. Raises NotFound, PermissionDenied, InvalidInput."""
     require_superadmin(actor)
     price = Price.objects.select_for_update().filter(pk=price_id).first()
     if price is None:
         raise NotFound(_("There is no such price."))
-    _demand_not_over(price.since)
+    _demand_not_begun(price.since)
 
     changes = {"slot": price.slot_name, "since": price.since, "per_hour": str(price.per_hour)}
     audit.record(actor=actor, action="accounts.delete_price", target=price, changes=changes)
@@ -155,9 +156,10 @@ def _check_days(budget: Budget) -> None:
         raise InvalidInput(sentence, fields={"period": [sentence]})
 
 
-def _demand_not_over(day: date) -> None:
-    if day < today():
-        sentence = _("The past keeps its prices: begin today or later (UTC).")
+def _demand_not_begun(day: date) -> None:
+    """A day has one price, so one from today on would be that of hours which are over, too."""
+    if day <= today():
+        sentence = _("What was held keeps its price: begin tomorrow or later (UTC).")
         raise InvalidInput(sentence, fields={"since": [sentence]})
 
 

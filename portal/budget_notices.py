@@ -2,10 +2,12 @@
 
 from collections.abc import Collection
 
+from django.db import transaction
+
 from accounts.budget_selectors import people_bound, states_of, today
 from accounts.budgets import Budget, holds_on
 from accounts.spending import BudgetState, Unit, rounded
-from portal.models import Notification
+from portal.models import BudgetNotice
 from portal.sentences import Code
 from portal.services import notify
 
@@ -28,7 +30,7 @@ def _notify_of(states: Collection[BudgetState]) -> None:
     """2 queries where everybody has been told."""
     bound = people_bound({(state.level, state.owner_id) for state in states})
     happenings = {state.id: _happening(state) for state in states}
-    told = Notification.objects.filter(happening__in=happenings.values())
+    told = BudgetNotice.objects.filter(happening__in=happenings.values())
     knowing = set(told.values_list("person_id", "happening"))
     for state in states:
         for person_id in bound[state.level, state.owner_id]:
@@ -36,7 +38,17 @@ def _notify_of(states: Collection[BudgetState]) -> None:
                 _tell(person_id, state, happenings[state.id])
 
 
+@transaction.atomic
 def _tell(person_id: int, state: BudgetState, happening: str) -> None:
+    """Two who come at once: the slower one waits for the row of the other, and finds that it was told."""
+    theirs = BudgetNotice.objects.filter(person_id=person_id, budget_id=state.id)
+    theirs.filter(period_began_on__lt=state.first).delete()
+    of_now = {"budget_id": state.id, "period_began_on": state.first}
+    _notice, is_new = BudgetNotice.objects.get_or_create(
+        person_id=person_id, happening=happening, defaults=of_now
+    )
+    if not is_new:
+        return
     notify(
         person_id=person_id,
         code=(SPENT if state.refuses else NEARLY_SPENT)[state.unit],

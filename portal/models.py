@@ -11,6 +11,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.budgets import Budget
 from common import clock
 from common.looks import Tone
 
@@ -40,6 +41,21 @@ class Notification(models.Model):
 
     def __str__(self) -> str:
         return f"{self.code} for {self.person_id}"
+
+
+class BudgetNotice(models.Model):
+    """That a person was told of a budget, or muted such news: once in a period, whatever the list of notifications keeps."""
+
+    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="+")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    period_began_on = models.DateField()
+    happening = models.CharField(max_length=120)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=("person", "happening"), name="budget_notice_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.happening} for {self.person_id}"
 
 
 class NotificationChoice(models.Model):

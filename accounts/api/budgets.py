@@ -102,7 +102,7 @@ class PriceOut(serializers.Serializer[Any]):
 
 class PriceInput(InputSerializer):
     slot_name = TextField(max_length=32)
-    since = serializers.DateField()
+    since = serializers.DateField(help_text="Tomorrow or a later day of UTC.")
     per_hour = serializers.DecimalField(max_digits=14, decimal_places=6, min_value=0)
 
 
@@ -226,7 +226,7 @@ class PriceListView(ListAPIView[Price]):
     @extend_schema(operation_id="create_price", request=PriceInput, responses={201: PriceOut, 403: ErrorOut})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Set a price from today or a later day on, as a superadmin. The past keeps its prices."""
+        """Set a price from tomorrow or a later day of UTC on, as a superadmin. What was held keeps its price."""
         asked = PriceInput(data=request.data)
         asked.is_valid(raise_exception=True)
         price = budgeting.set_price(actor=actor_of(request), **asked.validated_data)
@@ -238,7 +238,7 @@ class PriceView(APIView):
 
     @extend_schema(operation_id="delete_price", responses={204: None, 403: ErrorOut, 404: ErrorOut})
     def delete(self, request: Request, price_id: int) -> Response:
-        """Take back a price that begins today or later, as a superadmin: the one before it goes on."""
+        """Take back a price that begins tomorrow or later, as a superadmin: the one before it goes on."""
         budgeting.delete_price(actor=actor_of(request), price_id=price_id)
         return Response(status=204)
 

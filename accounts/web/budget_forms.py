@@ -100,7 +100,9 @@ class PriceForm(forms.Form):
         widget=forms.TextInput(attrs=_NUMBER),
     )
     since = forms.DateField(
-        label=gettext_lazy("Valid from"), help_text=gettext_lazy("Today or later, in UTC."), widget=_DAY
+        label=gettext_lazy("Valid from"),
+        help_text=gettext_lazy("Tomorrow or later, in UTC: what was held keeps its price."),
+        widget=_DAY,
     )
 
 

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import budgeting
-from accounts.budget_selectors import today
+from accounts.budget_selectors import today, tomorrow
 from accounts.budgets import Price
 from accounts.preferences import column_choice
 from accounts.selectors import governs_people, may_do_everything
@@ -52,7 +52,7 @@ def price_list(request: HttpRequest) -> HttpResponse:
     """POST sets a price."""
     _demand_overseer(request)
     if request.method != "POST":
-        return _page(request, PriceForm(initial={"since": today()}))
+        return _page(request, PriceForm(initial={"since": tomorrow()}))
     form = PriceForm(request.POST)
     if not form.is_valid():
         return _page(request, form, status=422)
@@ -100,7 +100,7 @@ def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpRe
                 "amount": _typed(price),
                 "per": _(_PER.get(price.slot_name, _PER_DEVICE)),
                 "state": "holds" if price.pk in holding else "to_come" if price.since > day else "over",
-                "can_remove": may_do_everything(actor) and price.since >= day,
+                "can_remove": may_do_everything(actor) and price.since > day,
             }
             for price in page
         ],

@@ -1,5 +1,6 @@
 """People are told of budgets that bind them."""
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +14,9 @@ from accounts.models import User
 from accounts.quota import Level
 from accounts.spending import HOUR, Period, Unit
 from common.actors import SYSTEM
-from portal import budget_notices
-from portal.models import Notification
+from portal import budget_notices, services
+from portal.models import BudgetNotice, Notification, NotificationChoice
+from portal.sentences import Code, Kind
 from portal.tasks import notify_of_budgets
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
@@ -64,6 +66,34 @@ def test_all_of_a_project_are_told_once_and_again_when_it_refuses(place: Place) 
 
     update_budget(actor=SYSTEM, budget_id=hard.pk, changes={"amount": Decimal(11)})
     assert len(told()) == 6, "with another amount it is told anew"
+
+
+def test_who_gets_many_notifications_or_mutes_budgets_is_told_no_second_time(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 1)
+    muting = make_user(member_of=place.project)
+    NotificationChoice.objects.create(person=muting, muted=[Kind.BUDGETS.value])
+    budget(place)
+    spend(place, 8)
+    assert told() == [(place.owner, "hours_nearly_spent")]
+    later = {"code": Code.TOKEN_ENDS_SOON, "happening": "later", "arguments": {"name": "ci"}}
+    assert services.notify(person_id=place.owner.pk, **later)
+    assert [code for _person, code in told()] == ["token_ends_soon"], "the list forgot it, Berth did not"
+    NotificationChoice.objects.all().delete()
+    assert len(told()) == 1
+
+
+def test_notices_of_periods_that_are_over_are_forgotten(place: Place) -> None:
+    small = budget(place)
+    spend(place, 8)
+    told()
+    over = today() - timedelta(days=40)
+    BudgetNotice.objects.update(period_began_on=over, happening="budget-warns:over")
+    told()
+    assert [(each.budget, each.period_began_on > over) for each in BudgetNotice.objects.all()] == [
+        (small, True)
+    ]
 
 
 def test_a_soft_budget_of_a_person_is_told_once_and_leads_to_the_limits(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from accounts.budget_selectors import budget_states, owner_named, states_of
+from accounts.budget_selectors import budget_states, owner_named, states_of, today, tomorrow
 from accounts.budgeting import create_budget, delete_budget, delete_price, set_price, update_budget
 from accounts.budgets import Budget, DaySlots, Price
 from accounts.quota import Level
@@ -58,9 +58,9 @@ def spent_by(place: Place) -> float:
 
 
 def test_running_sessions_count_until_now_and_ended_ones_for_good(place: Place) -> None:
-    set_price(actor=SYSTEM, slot_name="cpu", since=clock.now().date(), per_hour=Decimal(2))
-    today = budget(place, unit=Unit.DEVICE_HOURS)
-    delete_budget(actor=SYSTEM, budget_id=today.pk)
+    Price.objects.create(slot_name="cpu", since=clock.now().date(), per_hour=2)
+    soon_gone = budget(place, unit=Unit.DEVICE_HOURS)
+    delete_budget(actor=SYSTEM, budget_id=soon_gone.pk)
     budget(place, period=Period.TERM, starts_on=clock.now().date(), ends_on=clock.now().date())
     session = place.run(resources={"cpu": 3, "mem": "1g"})
     midnight = datetime.combine(clock.now().astimezone(UTC).date(), datetime.min.time(), UTC)
@@ -97,7 +97,7 @@ def test_what_ended_is_kept_for_each_day_to_the_microsecond(place: Place) -> Non
 def test_a_session_that_ends_while_a_budget_is_read_is_counted_once(query: int) -> None:
     place = make_place()
     budget(place, unit=Unit.MONEY)
-    set_price(actor=SYSTEM, slot_name="cpu", since=clock.now().date(), per_hour=Decimal(1000000))
+    Price.objects.create(slot_name="cpu", since=clock.now().date(), per_hour=1000000)
     session = place.run(resources={"cpu": 3, "mem": "1g"})
     before = spent_by(place)
     seen: list[str] = []
@@ -217,21 +217,23 @@ def test_owners_are_named_as_people_write_them(place: Place) -> None:
             owner_named(SYSTEM, text)
 
 
-def test_the_past_keeps_its_prices(place: Place) -> None:
-    today = clock.now().astimezone(UTC).date()
-    with pytest.raises(InvalidInput, match="The past keeps its prices"):
-        set_price(actor=SYSTEM, slot_name="cpu", since=today - timedelta(days=1), per_hour=Decimal(1))
+def test_what_was_held_keeps_its_price(place: Place) -> None:
+    day = today()
+    for begun in (day - timedelta(days=1), day):
+        with pytest.raises(InvalidInput, match="What was held keeps its price: begin tomorrow or later"):
+            set_price(actor=SYSTEM, slot_name="cpu", since=begun, per_hour=Decimal(1))
     with pytest.raises(InvalidInput):
-        set_price(actor=SYSTEM, slot_name="CPU", since=today, per_hour=Decimal(1))
+        set_price(actor=SYSTEM, slot_name="CPU", since=tomorrow(), per_hour=Decimal(1))
     with pytest.raises(InvalidInput):
-        set_price(actor=SYSTEM, slot_name="cpu", since=today, per_hour=Decimal(-1))
+        set_price(actor=SYSTEM, slot_name="cpu", since=tomorrow(), per_hour=Decimal(-1))
     with pytest.raises(PermissionDenied):
-        set_price(actor=actor_for(place.owner), slot_name="cpu", since=today, per_hour=Decimal(1))
+        set_price(actor=actor_for(place.owner), slot_name="cpu", since=tomorrow(), per_hour=Decimal(1))
     for value in (1, 2):
-        price = set_price(actor=SYSTEM, slot_name="cpu", since=today, per_hour=Decimal(value))
-    old = Price.objects.create(slot_name="cpu", since=today - timedelta(days=9), per_hour=1)
-    with pytest.raises(InvalidInput):
-        delete_price(actor=SYSTEM, price_id=old.pk)
+        price = set_price(actor=SYSTEM, slot_name="cpu", since=tomorrow(), per_hour=Decimal(value))
+    for begun in (day - timedelta(days=9), day):
+        old = Price.objects.create(slot_name="cpu", since=begun, per_hour=1)
+        with pytest.raises(InvalidInput):
+            delete_price(actor=SYSTEM, price_id=old.pk)
     with pytest.raises(PermissionDenied):
         delete_price(actor=actor_for(place.owner), price_id=price.pk)
     delete_price(actor=SYSTEM, price_id=price.pk)
@@ -244,7 +246,7 @@ def test_budgets_and_prices_over_rest(place: Place) -> None:
     body = {"level": "user", "id": place.owner.pk, "unit": "money", "amount": "99.50", "period": "month"}
     made = api.post("/api/v1/budgets/", body, format="json")
     assert made.status_code == 201, made.json()
-    price = {"slot_name": "cpu", "since": clock.now().date().isoformat(), "per_hour": "0.05"}
+    price = {"slot_name": "cpu", "since": tomorrow().isoformat(), "per_hour": "0.05"}
     assert api.post("/api/v1/prices/", price, format="json").json()["per_hour"] == "0.050000"
     [seen] = api_client(place.owner).get("/api/v1/budgets/").json()["results"]
     assert (seen["owner"], seen["amount"], seen["spent"], seen["left"]) == (

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from accounts.budget_selectors import today
-from accounts.budgeting import create_budget, set_price, update_budget
+from accounts.budgeting import create_budget, update_budget
 from accounts.budgets import Budget, DaySlots, Price
 from accounts.models import User
 from accounts.quota import Level
@@ -142,7 +142,7 @@ def test_budgets_of_all_times_have_tabs(place: Place, governor: Client, superadm
 def test_the_price_list_shows_what_holds_and_what_is_to_come(superadmin: Client, governor: Client) -> None:
     day = today()
     Price.objects.create(slot_name="cuda", since=day - timedelta(days=30), per_hour=Decimal("1.5"))
-    set_price(actor=SYSTEM, slot_name="cuda", since=day, per_hour=Decimal("2.125"))
+    Price.objects.create(slot_name="cuda", since=day, per_hour=Decimal("2.125"))
     typed = {"slot_name": "cuda", "per_hour": "3", "since": (day + timedelta(days=1)).isoformat()}
     assert superadmin.post("/budgets/prices/", typed)["Location"] == "/budgets/prices/"
     words = superadmin.get("/budgets/prices/").content.decode()
@@ -151,10 +151,10 @@ def test_the_price_list_shows_what_holds_and_what_is_to_come(superadmin: Client,
     assert "Take back" not in governor.get("/budgets/prices/").content.decode()
     assert governor.post("/budgets/prices/", typed).status_code == 403
 
-    wrong = superadmin.post("/budgets/prices/", {**typed, "since": (day - timedelta(days=1)).isoformat()})
-    assert "The past keeps its prices" in wrong.content.decode()
-    old, _now, coming = Price.objects.order_by("since")
-    for price, left in ((coming, 2), (old, 2)):
+    wrong = superadmin.post("/budgets/prices/", {**typed, "since": day.isoformat()})
+    assert "What was held keeps its price" in wrong.content.decode()
+    old, now, coming = Price.objects.order_by("since")
+    for price, left in ((coming, 2), (old, 2), (now, 2)):
         assert superadmin.post(f"/budgets/prices/{price.pk}/delete/").status_code == 302
         assert Price.objects.count() == left
 

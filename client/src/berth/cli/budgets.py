@@ -144,11 +144,11 @@ def set_price(
     context: typer.Context,
     resource: Annotated[str, typer.Argument(help="cpu, mem or an accelerator.", show_default=False)],
     price: Annotated[str, typer.Argument(help="Of an hour of one core, GiB or device.", show_default=False)],
-    since: Annotated[str, typer.Option("--from", metavar="DAY", help="In UTC; today if not given.")] = "",
+    since: Annotated[str, typer.Option("--from", metavar="DAY", help="In UTC; tomorrow if not given.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Set a price from a day on, as a superadmin. The past keeps its prices."""
-    first = since or datetime.now(UTC).date().isoformat()
+    """Set a price from tomorrow or a later day on, as a superadmin. What was held keeps its price."""
+    first = since or (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
     made = client_of(context).prices.set(resource, since=_day(first), per_hour=_number(price))
     show_json(made) if as_json else show_table(("resource", "per hour", "from"), [_price_row(made)])
 
@@ -161,7 +161,7 @@ def delete_price(
         str, typer.Option("--from", metavar="DAY", help="The day from which on it holds.", show_default=False)
     ],
 ) -> None:
-    """Take back a price that begins today or later: the one before it goes on."""
+    """Take back a price that begins tomorrow or later: the one before it goes on."""
     client_of(context).prices.delete(resource, since=_day(since))
 
 
