@@ -23,7 +23,7 @@ class PolicyForm(forms.ModelForm):
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
-            "max_containers", "max_lifetime_s", "max_folders", "max_keypairs",
+            "max_containers", "max_lifetime_s", "max_folders", "max_keypairs", "max_requests",
         )  # fmt: skip
         help_texts = {  # noqa: RUF012  the form that Django wants
             "max_sessions": gettext_lazy(

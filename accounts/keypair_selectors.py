@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Least
 from django.utils.translation import gettext as _
 
 from accounts.authority import Action
@@ -55,9 +56,12 @@ def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
 
 
 def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
-    """The keypair with this access key if it, its user and its domain are active and it has not expired. One query."""
+    """The keypair with this access key if it, its user and its domain are active and it has not expired; with the least of the
+    rates that policies allow it. One query."""
+    rates = (f"{scope}policy__max_requests" for scope in ("", "user__", "user__domain__"))
     return (
         KeyPair.objects.select_related("user", "user__domain")
+        .annotate(policy_rate=Least(*rates))
         .filter(access_key=access_key, is_active=True, user__is_active=True, user__domain__is_active=True)
         .filter(Q(expires_at=None) | Q(expires_at__gt=at or clock.now()))
         .first()

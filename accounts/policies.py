@@ -42,6 +42,9 @@ class ResourcePolicy(models.Model):
     max_folders = models.PositiveIntegerField(null=True, blank=True)
     max_folder_bytes = models.BigIntegerField(null=True, blank=True)
     max_keypairs = models.PositiveIntegerField(null=True, blank=True)
+    max_requests = models.PositiveIntegerField(
+        null=True, blank=True, help_text=gettext_lazy("Of one API token, in a minute.")
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -101,6 +104,7 @@ COLUMNS = {
     Limit.FOLDERS: "max_folders",
     Limit.FOLDER_BYTES: "max_folder_bytes",
     Limit.KEYPAIRS: "max_keypairs",
+    Limit.REQUESTS: "max_requests",
 }
 SLOT_COLUMNS = {Limit.SLOTS: "max_slots", Limit.PENDING_SLOTS: "max_pending_slots"}
 

@@ -37,18 +37,20 @@ class Limit(StrEnum):
     FOLDERS = "folders"
     FOLDER_BYTES = "folder_bytes"
     KEYPAIRS = "keypairs"
+    REQUESTS = "requests"  # of one token, in a minute
 
     def of_slot(self, slot: str) -> str:
         return f"{self.value}.{slot}"
 
 
-# Limits of each request by itself: nothing adds up.
-CEILINGS = frozenset({Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.PRIORITY})
-# Limits that do not stand at every level: folders have no token, and tokens are a person's alone.
+# Limits of each request or token by itself: nothing adds up.
+CEILINGS = frozenset({Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.PRIORITY, Limit.REQUESTS})
+# Limits that do not stand at every level: folders have no token, tokens are a person's alone, and what they send is of no project.
 STANDS_AT = {
     Limit.FOLDERS: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
     Limit.FOLDER_BYTES: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
     Limit.KEYPAIRS: frozenset({Level.USER}),
+    Limit.REQUESTS: frozenset({Level.DOMAIN, Level.USER, Level.KEYPAIR}),
 }
 TITLES = {
     Limit.SLOTS: gettext_noop("{slot} in sessions"),
@@ -62,6 +64,7 @@ TITLES = {
     Limit.FOLDERS: gettext_noop("Folders"),
     Limit.FOLDER_BYTES: gettext_noop("Size of folders"),
     Limit.KEYPAIRS: gettext_noop("API tokens"),
+    Limit.REQUESTS: gettext_noop("Requests of one API token in a minute"),
 }
 SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
 SCOPES = {
@@ -95,6 +98,7 @@ REFUSALS = {
         "{scope} has {left} left of {value} for folders; you asked for {asked}."
     ),
     Limit.KEYPAIRS: gettext_noop("{scope} has reached its limit of API tokens ({used} of {value})."),
+    Limit.REQUESTS: gettext_noop("{scope} may send at most {value} requests in a minute with one API token."),
 }
 
 

@@ -1,4 +1,5 @@
-"""How many requests a token may send in a minute. Counted in Redis, by one exchange for each request.
+"""How many requests a token may send in a minute: the least that policies of the token, its person and their domain say, else the
+setting. Counted in Redis, by one exchange for each request.
 
 Redis carries no truth: while it does not answer, nobody is refused and nothing is counted (ADR 0025).
 """
@@ -11,6 +12,7 @@ import structlog
 from django.conf import settings
 from django.utils.translation import gettext as _
 
+from accounts.models import KeyPair
 from common import clock
 from common.errors import TooManyRequests
 from common.redis import quick_client
@@ -45,15 +47,16 @@ class Rate:
         return {name: str(value) for name, value in told.items()}
 
 
-def count_request(keypair_id: int) -> Rate | None:
-    """Count one request of this token, by the clock that all web processes share. None where nothing limits it, and while
-    Redis does not answer; of a Redis that hangs only one request in ASKED_AGAIN_AFTER_S learns that anew."""
+def count_request(keypair: KeyPair) -> Rate | None:
+    """Count one request of this token, as `usable_keypair` found it, by the clock that all web processes share. None where
+    nothing limits it, and while Redis does not answer; of a Redis that hangs only one request in ASKED_AGAIN_AFTER_S learns
+    that anew."""
     global _silent_until
-    limit: int = settings.BERTH_TOKEN_REQUESTS
-    if not limit or time.monotonic() < _silent_until:
+    limit = keypair.policy_rate if keypair.policy_rate is not None else settings.BERTH_TOKEN_REQUESTS or None
+    if limit is None or time.monotonic() < _silent_until:
         return None
     minute, passed_s = divmod(int(clock.now().timestamp()), MINUTE_S)
-    key = f"berth:{settings.BERTH_INSTALLATION}:requests:{keypair_id}:{minute}"
+    key = f"berth:{settings.BERTH_INSTALLATION}:requests:{keypair.pk}:{minute}"
     try:
         with quick_client().pipeline(transaction=False) as pipe:
             pipe.incr(key)

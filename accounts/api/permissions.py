@@ -42,5 +42,5 @@ def _rate_of(request: Request) -> Rate | None:
     """Counted once, however often the framework asks about one request."""
     told = request._request
     if not hasattr(told, "rate"):
-        told.rate = count_request(request.auth.pk)  # type: ignore[attr-defined]
+        told.rate = count_request(request.auth)  # type: ignore[attr-defined]
     return told.rate  # type: ignore[attr-defined,no-any-return]

@@ -47,6 +47,7 @@ class LimitsInput(InputSerializer):
     max_pending_slots = AmountsField(help_text="What waiting sessions ask for together.")
     max_folders = _count("Folders.")
     max_keypairs = _count("API tokens of a person.")
+    max_requests = _count("Requests of one API token in a minute; null at every level: as the settings say.")
 
 
 class PolicyCreateInput(LimitsInput):
@@ -82,6 +83,7 @@ class PolicyOut(serializers.Serializer[Any]):
     max_pending_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))
     max_folders = serializers.IntegerField(allow_null=True)
     max_keypairs = serializers.IntegerField(allow_null=True)
+    max_requests = serializers.IntegerField(allow_null=True)
     created_at = serializers.DateTimeField()
 
 

@@ -33,12 +33,13 @@ SECTIONS = (
     (
         gettext_noop("Other"),
         gettext_noop("Folders count for domains, projects and people; tokens for people alone."),
-        ("max_folders", "max_keypairs"),
+        ("max_folders", "max_keypairs", "max_requests"),
     ),
 )
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
 NUMBER_FIELDS = (
     "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_folders", "max_keypairs",
+    "max_requests",
 )  # fmt: skip
 _DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
 _MEMORY = gettext_lazy("Like 64g or 512m.")
@@ -78,6 +79,12 @@ class PolicyForm(forms.Form):
     )
     max_folders = count_field(label=gettext_lazy("Folders"))
     max_keypairs = count_field(label=gettext_lazy("API tokens"))
+    max_requests = count_field(
+        label=gettext_lazy("Requests of one API token in a minute"),
+        help_text=gettext_lazy(
+            "Of a domain, a person or a token; empty at all of them: as the settings say."
+        ),
+    )
 
     def __init__(
         self, data: object = None, *, domains: Sequence[str], initial: Mapping[str, Any] | None = None

@@ -76,7 +76,7 @@ class ExecSocket(ProcessSocket):
         if demand := demand_on(keypair.user, ip=ip, is_program=True):
             raise refusal_for(demand, ip)
         note_use(keypair, ip)
-        demand_rate(count_request(keypair.pk))
+        demand_rate(count_request(keypair))
         demand_scopes(keypair, FOR_SESSIONS)
         session, kernel = enter_session(self.scope, keypair.user, action=RUN_PROCESS, keypair=keypair)
         login = login_by(keypair, TokenScope.SESSIONS.value, ip=ip)

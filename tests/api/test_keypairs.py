@@ -345,6 +345,27 @@ def test_nothing_is_counted_where_nothing_is_limited(people: People, settings: A
     assert not with_scopes(people.member).get("/api/v1/me/").has_header("X-RateLimit-Limit")
 
 
+def test_the_least_rate_of_the_policies_holds_and_replaces_the_setting(people: People, settings: Any) -> None:
+    settings.BERTH_TOKEN_REQUESTS = 7
+    token = make_token(people.member)
+    limits: list[Any] = [people.member.domain, people.member, keypair_of(token)]
+
+    def told() -> str | None:
+        return program(token).get("/api/v1/me/").headers.get("X-RateLimit-Limit")
+
+    assert told() == "7"
+    for target, rate in zip(limits, (9000, 8000, 8500), strict=True):
+        limit(target, max_requests=rate)
+    assert told() == "8000", "of the person, from the next request on"
+    settings.BERTH_TOKEN_REQUESTS = 0
+    limit(people.member)
+    assert told() == "8500"
+    limit(limits[2], max_requests=0)
+    refused = program(token).get("/api/v1/me/")
+    assert (refused.status_code, refused["X-RateLimit-Limit"]) == (429, "0")
+    assert program(make_token(people.member)).get("/api/v1/me/").status_code == 200, "others of theirs go on"
+
+
 # The end of a token
 
 

@@ -132,6 +132,7 @@ def test_more_than_the_limit_itself_is_never_possible() -> None:
 def test_some_limits_stand_at_some_levels() -> None:
     assert [level for level in Level if stands_at("keypairs", level)] == [Level.USER]
     assert not stands_at("folders", Level.KEYPAIR)
+    assert [level for level in Level if not stands_at("requests", level)] == [Level.PROJECT]
     assert all(stands_at("slots.cpu", level) for level in Level)
 
 

@@ -159,6 +159,7 @@ class Policy(Record):
     max_pending_slots: Mapping[str, int] = field(default_factory=dict)
     max_folders: int | None = None
     max_keypairs: int | None = None
+    max_requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ NUMBERS = {
     "lifetime": "max_lifetime_s",
     "folders": "max_folders",
     "tokens": "max_keypairs",
+    "requests": "max_requests",
 }
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -32,8 +33,8 @@ Limits = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="LIMIT=AMOUNT…",
-        help="sessions=10 waiting=5 containers=4 lifetime=12h folders=20 tokens=5 cpu=16 mem=64g cuda=2 "
-        "waiting.cpu=32 …; without an amount, like sessions=, it is unlimited.",
+        help="sessions=10 waiting=5 containers=4 lifetime=12h folders=20 tokens=5 requests=600 cpu=16 mem=64g "
+        "cuda=2 waiting.cpu=32 …; without an amount, like sessions=, it is unlimited.",
         show_default=False,
     ),
 ]
