@@ -59,10 +59,13 @@ def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | Non
     """The keypair with this access key if it, its user and its domain are active and it has not expired; with the least of the
     rates that policies allow it. One query."""
     rates = (f"{scope}policy__max_requests" for scope in ("", "user__", "user__domain__"))
-    return (
+    keypair = (
         KeyPair.objects.select_related("user", "user__domain")
-        .annotate(policy_rate=Least(*rates))
+        .annotate(least_rate=Least(*rates))
         .filter(access_key=access_key, is_active=True, user__is_active=True, user__domain__is_active=True)
         .filter(Q(expires_at=None) | Q(expires_at__gt=at or clock.now()))
         .first()
     )
+    if keypair is not None:
+        keypair.policy_rate = keypair.least_rate
+    return keypair

@@ -19,7 +19,7 @@ class TokenPermission(BasePermission):
     def has_permission(self, request: Request, view: Any) -> bool:
         """True. Raises TooManyRequests, PermissionDenied."""
         if isinstance(request.auth, KeyPair):
-            demand_rate(_rate_of(request))
+            demand_rate(_rate_of(request, request.auth))
             demand_scopes(request.auth, sufficient_scopes(view, request.method or ""))
         return True
 
@@ -38,9 +38,9 @@ class RateHeadersMiddleware:
         return response
 
 
-def _rate_of(request: Request) -> Rate | None:
+def _rate_of(request: Request, keypair: KeyPair) -> Rate | None:
     """Counted once, however often the framework asks about one request."""
     told = request._request
     if not hasattr(told, "rate"):
-        told.rate = count_request(request.auth)  # type: ignore[attr-defined]
+        told.rate = count_request(keypair)  # type: ignore[attr-defined]
     return told.rate  # type: ignore[attr-defined,no-any-return]
