@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.limiting import Limited, assign_policy
 from accounts.policies import ResourcePolicy
-from accounts.policy_fields import EXAMPLE, SlotsField
+from accounts.policy_fields import BROWSERS, EXAMPLE, SlotsField
 from common import audit
 from common.api import actor_of
 
@@ -24,6 +24,7 @@ class PolicyForm(forms.ModelForm):
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
             "max_containers", "max_lifetime_s", "max_folders", "max_keypairs", "max_requests",
+            "max_browsers",
         )  # fmt: skip
         help_texts = {  # noqa: RUF012  the form that Django wants
             "max_sessions": gettext_lazy(
@@ -33,6 +34,7 @@ class PolicyForm(forms.ModelForm):
                 "Seconds from its start; of sessions that are asked for from now on."
             ),
             "max_keypairs": gettext_lazy("API tokens; counts for people alone."),
+            "max_browsers": BROWSERS,
         }
 
 

@@ -1,4 +1,4 @@
-"""What is kept of attempts to come in, and of where that succeeded."""
+"""What is kept of attempts to come in, of where that succeeded, and of logins that gave way to another."""
 
 from django.conf import settings
 from django.db import models
@@ -29,3 +29,15 @@ class KnownPlace(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.user_id}"
+
+
+class EndedLogin(models.Model):
+    """A login that ended because its person signed in once more than their policy allows; by the hash of its key, so that its
+    browser can say why. `accounts.login_limit`."""
+
+    key_hash = models.CharField(max_length=64, primary_key=True)
+    allowed = models.PositiveIntegerField(help_text="Browsers at once.")
+    ended_at = models.DateTimeField(default=clock.now, db_index=True)
+
+    def __str__(self) -> str:
+        return f"login that ended at {self.ended_at}"

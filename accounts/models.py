@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts import budgets as budgets
 from accounts.attempt_models import AttemptCount as AttemptCount
+from accounts.attempt_models import EndedLogin as EndedLogin
 from accounts.attempt_models import KnownPlace as KnownPlace
 from accounts.entrance import SignUp
 from accounts.invitation_models import Invitation as Invitation

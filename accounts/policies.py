@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.core.exceptions import ValidationError
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext as _
@@ -45,6 +46,13 @@ class ResourcePolicy(models.Model):
     max_requests = models.PositiveIntegerField(
         null=True, blank=True, help_text=gettext_lazy("Of one API token, in a minute.")
     )
+    max_browsers = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[
+            MinValueValidator(1, gettext_lazy("Allow at least one browser, or close the account instead."))
+        ],
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -67,6 +75,9 @@ class ResourcePolicy(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(max_lifetime_s=None) | Q(max_lifetime_s__gt=0), name="policy_lifetime_is_time"
+            ),
+            models.CheckConstraint(
+                condition=Q(max_browsers=None) | Q(max_browsers__gt=0), name="policy_browsers_let_in"
             ),
         )
 
@@ -105,6 +116,7 @@ COLUMNS = {
     Limit.FOLDER_BYTES: "max_folder_bytes",
     Limit.KEYPAIRS: "max_keypairs",
     Limit.REQUESTS: "max_requests",
+    Limit.BROWSERS: "max_browsers",
 }
 SLOT_COLUMNS = {Limit.SLOTS: "max_slots", Limit.PENDING_SLOTS: "max_pending_slots"}
 

@@ -16,6 +16,10 @@ MOST_COUNT = 2**31 - 1
 UNITS = ((2**40, "t"), (2**30, "g"), (2**20, "m"))
 EXAMPLE = gettext_lazy("Like “cpu=16, mem=64g, cuda=2”. What is not named is unlimited; cuda=0 forbids it.")
 
+BROWSERS = gettext_lazy(
+    "In which one person is signed in at once. One more sign-in ends the oldest; a lower number ends none before that."
+)
+
 
 class SlotsField(forms.CharField):
     """Amounts of slots as people write them; kept in base units, zeros too: a zero forbids."""

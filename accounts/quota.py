@@ -38,19 +38,26 @@ class Limit(StrEnum):
     FOLDER_BYTES = "folder_bytes"
     KEYPAIRS = "keypairs"
     REQUESTS = "requests"  # of one token, in a minute
+    BROWSERS = "browsers"  # in which one person is signed in at once
 
     def of_slot(self, slot: str) -> str:
         return f"{self.value}.{slot}"
 
 
-# Limits of each request or token by itself: nothing adds up.
-CEILINGS = frozenset({Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.PRIORITY, Limit.REQUESTS})
-# Limits that do not stand at every level: folders have no token, tokens are a person's alone, and what they send is of no project.
+# Limits of each request, token or person by itself: nothing adds up.
+CEILINGS = frozenset(
+    {
+        Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.PRIORITY, Limit.REQUESTS, Limit.BROWSERS,
+    }
+)  # fmt: skip
+# Limits that do not stand at every level: folders have no token, tokens are a person's alone, what they send is of no project,
+# and nobody signs in to one.
 STANDS_AT = {
     Limit.FOLDERS: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
     Limit.FOLDER_BYTES: frozenset({Level.DOMAIN, Level.PROJECT, Level.USER}),
     Limit.KEYPAIRS: frozenset({Level.USER}),
     Limit.REQUESTS: frozenset({Level.DOMAIN, Level.USER, Level.KEYPAIR}),
+    Limit.BROWSERS: frozenset({Level.DOMAIN, Level.USER}),
 }
 TITLES = {
     Limit.SLOTS: gettext_noop("{slot} in sessions"),
@@ -65,6 +72,7 @@ TITLES = {
     Limit.FOLDER_BYTES: gettext_noop("Size of folders"),
     Limit.KEYPAIRS: gettext_noop("API tokens"),
     Limit.REQUESTS: gettext_noop("Requests of one API token in a minute"),
+    Limit.BROWSERS: gettext_noop("Browsers signed in at once"),
 }
 SLOT_TITLES = {CPU: gettext_noop("CPU"), MEM: gettext_noop("Memory")}
 SCOPES = {
@@ -99,6 +107,9 @@ REFUSALS = {
     ),
     Limit.KEYPAIRS: gettext_noop("{scope} has reached its limit of API tokens ({used} of {value})."),
     Limit.REQUESTS: gettext_noop("{scope} may send at most {value} requests in a minute with one API token."),
+    Limit.BROWSERS: gettext_noop(
+        "{scope} may be signed in in at most {value} browsers at once; you asked for {asked}."
+    ),
 }
 
 

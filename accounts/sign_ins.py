@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 
 from accounts.browser_sessions import SIGNED_IN
 from accounts.known_places import forget_places, remember_place
+from accounts.login_limit import end_oldest_logins
 from accounts.logins import end_logins
 from accounts.models import SignInLink, User
 from accounts.proofs import accept_proof
@@ -107,6 +108,7 @@ def _on_sign_in(sender: object, request: HttpRequest | None, user: User, **more:
         actor = sign_in_actor(request, user)
         audit.record(actor=actor, action=SIGN_IN, target=user, changes=changes)
         accept_proof(request, actor=actor, user=user)
+        end_oldest_logins(actor=actor, user=user, session=request.session)
 
 
 def _on_sign_out(sender: object, request: HttpRequest | None, user: User | None, **more: Any) -> None:

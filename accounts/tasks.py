@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from accounts import attempts, importing, invitations, known_places, offboarding, rule_members
+from accounts import attempts, importing, invitations, known_places, login_limit, offboarding, rule_members
 from accounts.models import BrowserLogin, SignInLink
 from common import clock
 from common.dispatch import TaskName
@@ -16,6 +16,7 @@ def purge_sign_ins() -> None:
     SignInLink.objects.filter(expires_at__lt=clock.now()).delete()
     attempts.purge_attempts()
     known_places.purge_known_places()
+    login_limit.purge_ended_logins()
     invitations.purge_invitations()
     importing.purge_imports()
 

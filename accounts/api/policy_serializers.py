@@ -48,6 +48,9 @@ class LimitsInput(InputSerializer):
     max_folders = _count("Folders.")
     max_keypairs = _count("API tokens of a person.")
     max_requests = _count("Requests of one API token in a minute; null at every level: as the settings say.")
+    max_browsers = _count(
+        "Browsers in which one person is signed in at once; one more sign-in ends the oldest.", least=1
+    )
 
 
 class PolicyCreateInput(LimitsInput):
@@ -84,6 +87,7 @@ class PolicyOut(serializers.Serializer[Any]):
     max_folders = serializers.IntegerField(allow_null=True)
     max_keypairs = serializers.IntegerField(allow_null=True)
     max_requests = serializers.IntegerField(allow_null=True)
+    max_browsers = serializers.IntegerField(allow_null=True)
     created_at = serializers.DateTimeField()
 
 

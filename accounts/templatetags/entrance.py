@@ -1,11 +1,12 @@
 """What the sign-in page offers beside a password."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from django import template
 from django.conf import settings
 
-from accounts import invitations
+from accounts import invitations, login_limit
 from accounts.providers import OidcProvider
 
 register = template.Library()
@@ -27,3 +28,9 @@ def has_mail() -> bool:
 def oidc_providers() -> Sequence[OidcProvider]:
     providers: Sequence[OidcProvider] = settings.BERTH_OIDC_PROVIDERS
     return providers
+
+
+@register.simple_tag(takes_context=True)
+def why_signed_out(context: Any) -> str:
+    """Why the login that was in this browser ended, if another one took its place. At most one query."""
+    return login_limit.why_ended(context["request"])

@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 
 from accounts.demands import demand_on, refusal_for
 from accounts.known_places import keep_device
+from accounts.login_limit import keep_reason
 from accounts.models import BrowserLogin
 from accounts.sign_in_rules import Demand
 from common import clock
@@ -42,6 +43,7 @@ class GateMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         keep_device(request, response)
+        keep_reason(request, response)
         return response
 
     def process_view(

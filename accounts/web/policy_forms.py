@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
 from accounts.policies import ResourcePolicy
-from accounts.policy_fields import SlotsField, bytes_field, cores_field, count_field, duration_field
+from accounts.policy_fields import BROWSERS, SlotsField, bytes_field, cores_field, count_field, duration_field
 from common.slots import CPU, MEM
 
 # The fields of the page by heading, and what stands under it.
@@ -32,14 +32,16 @@ SECTIONS = (
     ),
     (
         gettext_noop("Other"),
-        gettext_noop("Folders count for domains, projects and people; tokens for people alone."),
-        ("max_folders", "max_keypairs", "max_requests"),
+        gettext_noop(
+            "Folders count for domains, projects and people; tokens for people alone; browsers for each person, also of a domain."
+        ),
+        ("max_folders", "max_keypairs", "max_requests", "max_browsers"),
     ),
 )
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
 NUMBER_FIELDS = (
     "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_folders", "max_keypairs",
-    "max_requests",
+    "max_requests", "max_browsers",
 )  # fmt: skip
 _DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
 _MEMORY = gettext_lazy("Like 64g or 512m.")
@@ -85,6 +87,7 @@ class PolicyForm(forms.Form):
             "Of a domain, a person or a token; empty at all of them: as the settings say."
         ),
     )
+    max_browsers = count_field(label=gettext_lazy("Browsers signed in at once"), help_text=BROWSERS)
 
     def __init__(
         self, data: object = None, *, domains: Sequence[str], initial: Mapping[str, Any] | None = None

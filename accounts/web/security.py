@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from accounts import logins
+from accounts import login_limit, logins
 from accounts.demands import is_asked_for_second_factor
 from accounts.models import BrowserLogin
 from common.api import actor_of
@@ -36,6 +36,7 @@ def security(request: HttpRequest) -> HttpResponse:
         "codes_left": _codes_left(_first(factors, Authenticator.Type.RECOVERY_CODES)),
         "is_required": is_asked_for_second_factor(user),
         "has_password": user.has_usable_password(),
+        "most_logins": login_limit.most_browsers(user),
         "logins": [_login_row(request, row) for row in logins.visible_logins(actor_of(request))],
     }
     return render(request, "accounts/security.html", context)

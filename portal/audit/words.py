@@ -16,6 +16,7 @@ ACTIONS = {
     "accounts.end_user_logins": gettext_noop("Somebody signed out everywhere"),
     "accounts.mail_password_link": gettext_noop("Mail for another password sent"),
     "accounts.end_login": gettext_noop("Another browser signed out"),
+    "accounts.end_oldest_logins": gettext_noop("Oldest browser signed out by a new sign-in"),
     "accounts.end_other_logins": gettext_noop("All other browsers signed out"),
     "accounts.add_second_factor": gettext_noop("Second factor added"),
     "accounts.remove_second_factor": gettext_noop("Second factor removed"),

@@ -160,6 +160,7 @@ class Policy(Record):
     max_folders: int | None = None
     max_keypairs: int | None = None
     max_requests: int | None = None
+    max_browsers: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ NUMBERS = {
     "folders": "max_folders",
     "tokens": "max_keypairs",
     "requests": "max_requests",
+    "browsers": "max_browsers",
 }
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -33,7 +34,7 @@ Limits = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="LIMIT=AMOUNT…",
-        help="sessions=10 waiting=5 containers=4 lifetime=12h folders=20 tokens=5 requests=600 cpu=16 mem=64g "
+        help="sessions=10 waiting=5 containers=4 lifetime=12h folders=20 tokens=5 requests=600 browsers=3 cpu=16 mem=64g "
         "cuda=2 waiting.cpu=32 …; without an amount, like sessions=, it is unlimited.",
         show_default=False,
     ),

@@ -1,0 +1,173 @@
+"""In how many browsers one person may be signed in: the oldest login gives way, says why, and no two stay where one may."""
+
+import threading
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.test import Client
+
+from accounts.login_limit import COOKIE, most_browsers, purge_ended_logins
+from accounts.logins import Login, live_logins
+from accounts.models import BrowserLogin, EndedLogin, User
+from accounts.roles import Role
+from common.models import AuditEntry
+from tests import factories
+from tests.factories import PASSWORD, api_client, make_user
+from tests.factories_limits import limit
+
+pytestmark = pytest.mark.django_db
+SIGN_IN = "/account/login/"
+
+
+def sign_in(user: User, ip: str = "192.0.2.1") -> Client:
+    browser = Client(REMOTE_ADDR=ip)
+    browser.post(SIGN_IN, {"login": user.email, "password": PASSWORD})
+    return browser
+
+
+def sign_in_answer(user: User, ip: str) -> int:
+    browser = Client(REMOTE_ADDR=ip)
+    return int(browser.post(SIGN_IN, {"login": user.email, "password": PASSWORD}).status_code)
+
+
+def is_in(browser: Client) -> bool:
+    return bool(browser.get("/profile/").status_code == 200)
+
+
+def test_one_more_sign_in_ends_the_oldest_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    user, other = make_user(), make_user()
+    strange = sign_in(other)
+    limit(user, max_browsers=2)
+    first, second = sign_in(user), sign_in(user)
+    held = Login(user_id=user.pk, session_key=first.session.session_key or "")
+    assert live_logins([held])
+    rung: list[None] = []
+    monkeypatch.setattr("accounts.revocations.ring_on_commit", lambda: rung.append(None))
+    third = sign_in(user)
+    assert not live_logins([held])
+    assert rung
+    assert [is_in(browser) for browser in (first, second, third, strange)] == [False, True, True, True]
+    [line] = AuditEntry.objects.filter(action="accounts.end_oldest_logins")
+    assert (line.actor_id, line.target_id, line.changes["allowed"]) == (user.pk, str(user.pk), 2)
+
+
+def test_the_browser_of_the_ended_login_says_why_until_somebody_signs_in() -> None:
+    user = make_user()
+    limit(user, max_browsers=1)
+    ended = sign_in(user)
+    sign_in(user)
+    why = "You signed in elsewhere; your policy allows 1 browser at once."
+    assert why in ended.get(SIGN_IN).content.decode()
+    assert ended.get("/profile/").status_code == 302
+    for _look in range(2):
+        assert why in ended.get(SIGN_IN).content.decode()
+    ended.post(SIGN_IN, {"login": user.email, "password": PASSWORD})
+    assert is_in(ended)
+    assert ended.cookies[COOKIE].value == ""
+    assert why not in Client().get(SIGN_IN).content.decode()
+
+
+@pytest.mark.parametrize("name", ["x" * 64, "0" * 64, '"\\000"', ""])
+def test_a_made_up_cookie_says_nothing(name: str) -> None:
+    browser = Client()
+    browser.cookies[COOKIE] = name
+    answer = browser.get(SIGN_IN)
+    assert answer.status_code == 200
+    assert "signed in elsewhere" not in answer.content.decode()
+
+
+def test_the_least_of_person_and_domain_counts_and_projects_say_nothing() -> None:
+    project = factories.make_project()
+    user = make_user(member_of=project)
+    assert most_browsers(user) is None
+    limit(project, max_browsers=1)
+    assert most_browsers(user) is None
+    limit(project.domain, max_browsers=5)
+    assert most_browsers(user) == 5
+    limit(user, max_browsers=3)
+    assert most_browsers(user) == 3
+    limit(project.domain, max_browsers=2)
+    assert most_browsers(user) == 2
+
+
+def test_a_lower_limit_ends_nothing_before_the_next_sign_in() -> None:
+    user = make_user()
+    before = [sign_in(user) for _ in range(4)]
+    limit(user, max_browsers=2)
+    assert all(map(is_in, before))
+    browsers = [*before, sign_in(user)]
+    assert [is_in(browser) for browser in browsers] == [False, False, False, True, True]
+
+
+def test_a_changed_password_leaves_the_browser_its_place() -> None:
+    user = make_user()
+    limit(user, max_browsers=2)
+    first, second = sign_in(user), sign_in(user)
+    new = "another quiet harbour"
+    first.post("/account/password/change/", {"oldpassword": PASSWORD, "password1": new, "password2": new})
+    assert (is_in(first), is_in(second)) == (True, False)
+    assert BrowserLogin.objects.filter(user=user).count() == 1
+
+
+def test_people_read_how_many_browsers_they_have() -> None:
+    user = make_user()
+    limit(user, max_browsers=3)
+    sign_in(user)
+    browser = sign_in(user)
+    assert "2 of 3 browsers" in browser.get("/profile/security/").content.decode()
+    assert "Browsers signed in at once" in browser.get("/profile/").content.decode()
+    limits = api_client(user).get("/api/v1/limits/").json()["limits"]
+    assert [(each["limit"], each["value"]) for each in limits if each["limit"] == "browsers"] == [
+        ("browsers", 3)
+    ]
+
+
+def test_no_policy_allows_no_browser_at_all() -> None:
+    client = api_client(make_user(role=Role.SUPERADMIN))
+    for value in (0, -1):
+        answer = client.post("/api/v1/policies/", {"name": "shut", "max_browsers": value}, format="json")
+        assert (answer.status_code, list(answer.json()["fields"])) == (400, ["max_browsers"])
+    made = client.post("/api/v1/policies/", {"name": "two", "max_browsers": 2}, format="json").json()
+    assert made["max_browsers"] == 2
+
+
+def test_what_was_kept_of_ended_logins_is_forgotten(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    user = make_user()
+    limit(user, max_browsers=1)
+    sign_in(user)
+    sign_in(user)
+    purge_ended_logins()
+    assert EndedLogin.objects.count() == 1
+    settings.SESSION_COOKIE_AGE = -1
+    purge_ended_logins()
+    assert not EndedLogin.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.timeout(120)
+def test_of_sign_ins_at_the_same_moment_no_more_stay_than_may() -> None:
+    user, workers = make_user(), 8
+    wrong: list[Exception] = []
+    answers: list[int] = []
+    limit(user, max_browsers=2)
+    gate = threading.Barrier(workers)
+
+    def run(number: int) -> None:
+        try:
+            gate.wait(timeout=30)
+            answers.extend(sign_in_answer(user, f"192.0.2.{number}") for _again in range(3))
+        except Exception as error:  # noqa: BLE001
+            wrong.append(error)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert BrowserLogin.objects.filter(user=user).count() == 2
+    assert set(answers) <= {302, 400}  # 400: signed out again before the answer was written
+    assert answers.count(302) >= 2
