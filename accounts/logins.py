@@ -11,7 +11,7 @@ from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
 from accounts import tokens
-from accounts.demands import demands_on
+from accounts.demands import Caller, demand_of, demands_on
 from accounts.keypair_selectors import usable_keypair
 from accounts.known_places import forget_places
 from accounts.models import BrowserLogin, KeyPair, Membership, User
@@ -96,19 +96,40 @@ def live_logins(logins: Collection[Login]) -> dict[Login, User]:
     """
     users = User.objects.select_related("domain").in_bulk({login.user_id for login in logins})
     sessions = _sessions({login.session_key for login in logins if login.session_key})
-    keypairs = _usable_keypairs({login.keypair_id for login in logins if login.keypair_id})
+    keypairs = KeyPair.objects.in_bulk({login.keypair_id for login in logins if login.keypair_id})
     live = {}
     for login in logins:
-        user = users.get(login.user_id)
-        if user is None or not _is_open(user):
-            continue
-        keypair = keypairs.get(login.keypair_id or 0)
-        is_program = keypair is not None and _still_opens(login, keypair)
-        caller = user if is_program else _signed_in_there(login, sessions.get(login.session_key))
-        if caller is not None:
-            live[login] = (user, (caller, login.ip, login.keypair_id is not None))
+        user, browser = users.get(login.user_id), sessions.get(login.session_key)
+        caller = _caller_by(login, user=user, browser=browser, keypair=keypairs.get(login.keypair_id or 0))
+        if user is not None and caller is not None:
+            live[login] = (user, caller)
     demands = demands_on({caller for _user, caller in live.values()})
     return {login: user for login, (user, caller) in live.items() if caller not in demands}
+
+
+def is_live(
+    login: Login,
+    *,
+    user: User,
+    browser: BrowserLogin | None,
+    keypair: KeyPair | None,
+    has_second_factor: bool,
+) -> bool:
+    """The same of one login, by rows that were read for it: `browser` with its user and viewing, each person with the domain;
+    whoever is signed in there has a second factor or not. No query."""
+    caller = _caller_by(login, user=user, browser=browser, keypair=keypair)
+    return caller is not None and demand_of(caller, has_second_factor=has_second_factor) is None
+
+
+def _caller_by(
+    login: Login, *, user: User | None, browser: BrowserLogin | None, keypair: KeyPair | None
+) -> Caller | None:
+    """Who has to do what is demanded before anything else; None where the login has ended."""
+    if user is None or not _is_open(user):
+        return None
+    is_program = keypair is not None and _still_opens(login, keypair)
+    caller = user if is_program else _signed_in_there(login, browser)
+    return (caller, login.ip, login.keypair_id is not None) if caller is not None else None
 
 
 def _is_open(user: User) -> bool:
@@ -117,7 +138,7 @@ def _is_open(user: User) -> bool:
 
 def _signed_in_there(login: Login, row: BrowserLogin | None) -> User | None:
     """Who is signed in in that browser, if that lets this login in: the person, or who looks as the person."""
-    user = row.user if row is not None else None
+    user = row.user if row is not None and row.expire_date > clock.now() else None
     if row is None or user is None or not _is_open(user):
         return None
     auth_hash = row.get_decoded().get(HASH_SESSION_KEY, "")
@@ -187,17 +208,14 @@ def end_logins(user_id: int, *, but: str = "") -> int:
 
 
 def _sessions(keys: Collection[str]) -> dict[str, BrowserLogin]:
-    """By their keys those that have not ended, with who is signed in and whom they look as."""
-    rows = BrowserLogin.objects.select_related("user__domain", "viewing__person__domain")
-    return {row.pk: row for row in rows.filter(session_key__in=keys, expire_date__gt=clock.now())}
-
-
-def _usable_keypairs(ids: Collection[int]) -> dict[int, KeyPair]:
-    usable = KeyPair.objects.filter(is_active=True).filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
-    return usable.in_bulk(ids)
+    """By their keys, with who is signed in and whom they look as."""
+    return BrowserLogin.objects.select_related("user__domain", "viewing__person__domain").in_bulk(keys)
 
 
 def _still_opens(login: Login, keypair: KeyPair) -> bool:
+    is_over = keypair.expires_at is not None and keypair.expires_at <= clock.now()
+    if is_over or not keypair.is_active:
+        return False
     has_secret = not login.secret_hash or login.secret_hash in _valid_secrets(keypair)
     return has_secret and (not login.scope or login.scope in keypair.scopes)
 

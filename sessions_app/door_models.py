@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from accounts.models import KeyPair
+from accounts.models import BrowserLogin, KeyPair
 from common import clock
 
 
@@ -55,6 +55,15 @@ class AppLogin(models.Model):
     secret_hash = models.CharField(max_length=64, unique=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     login_key = models.CharField(max_length=40, blank=True, db_index=True)
+    # No column and no constraint: what it came from may be gone.
+    browser = models.ForeignObject(
+        BrowserLogin,
+        on_delete=models.DO_NOTHING,
+        from_fields=["login_key"],
+        to_fields=["session_key"],
+        null=True,
+        related_name="+",
+    )
     keypair = models.ForeignKey(KeyPair, on_delete=models.CASCADE, null=True, related_name="+")
     keypair_secret = models.CharField(max_length=64, blank=True, default="")  # its hash
     session = models.ForeignKey(

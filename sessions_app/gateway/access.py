@@ -9,16 +9,16 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
-from accounts.logins import live_logins, standing_memberships
+from accounts.logins import Login, is_live, live_logins, standing_memberships
 from accounts.models import User
 from common.actors import Actor, ActorKind
-from common.errors import BerthError, NotFound, PermissionDenied
+from common.errors import BerthError
 from common.proxy import Target
 from sessions_app.gateway import logins
 from sessions_app.gateway.connections import OpenConnections
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Presence
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.selectors import Action, access_session, kernel_named, may
+from sessions_app.selectors import Action, may
 from sessions_app.services import start_app
 from sessions_app.states import Status
 from sessions_app.tickets import Door, port_named
@@ -84,23 +84,33 @@ def actor_of_user(user: User) -> Actor:
 
 
 def find_admission(door: Door, secret: str, ip: str) -> Admission | None:
-    """What the cookie or token opens: grant, sign-in and permission all stand. A bounded number of queries."""
+    """What the cookie or token opens: grant, sign-in and permission all stand. One query."""
     grant = logins.find_app_login(door, secret)
-    if grant is None or not live_logins([login := logins.login_behind(grant, ip)]):
+    if grant is None or not _still_opens(grant, login := logins.login_behind(grant, ip)):
         return None
-    try:
-        session = access_session(actor_of_user(grant.user), grant.session_id, Action.OPEN_APP)
-    except (NotFound, PermissionDenied):
-        return None
-    return describe_app(session, grant.app, Presence(login, session.pk, Action.OPEN_APP.value))
+    return describe_app(grant, Presence(login, grant.session_id, Action.OPEN_APP.value))
 
 
-def describe_app(session: ComputeSession, app: str, presence: Presence) -> Admission:
-    """The app's state and address. No query for a session with its parts."""
+def _still_opens(grant: Any, login: Login) -> bool:
+    """Whether what it came from stands, and `access_session` would let its person open the app: whoever may do that owns the
+    session, and so sees it."""
+    is_signed_in = is_live(
+        login,
+        user=grant.user,
+        browser=grant.browser,
+        keypair=grant.keypair,
+        has_second_factor=grant.has_second_factor,
+    )
+    is_owner = may(actor_of_user(grant.user), grant.session, Action.OPEN_APP)
+    return bool(is_signed_in and is_owner and grant.owner_stands)
+
+
+def describe_app(grant: Any, presence: Presence) -> Admission:
+    """The app's state and address, of a grant of `find_app_login`. No query."""
+    session, kernel, app = grant.session, grant.main_kernel, grant.app
     declared: dict[str, Any] = next((found for found in session.image.apps if found["name"] == app), {})
     port = declared.get("port") or port_named(app)
     command = declared.get("command") or []
-    kernel = kernel_named(session)
     return Admission(
         presence=presence,
         state=_state_of(session, kernel, port),

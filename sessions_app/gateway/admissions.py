@@ -1,13 +1,17 @@
 """What cookies open, remembered for seconds, so that a page of a hundred requests asks the database once."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from accounts.tokens import hash_secret
+from sessions_app.gateway.connections import OpenConnections
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
 from sessions_app.tickets import Door
 
-FRESH_S = 4.0
+# Counted from the moment of asking, so that what was lost meanwhile lets nobody in for longer than this.
+FRESH_S = 5.0
 # A session on its way is looked at more often: its person waits.
 WAITING_FRESH_S = 1.0
 UNKNOWN_LIMIT_S = 30.0
@@ -22,26 +26,29 @@ _Key = tuple[Door, str, str]
 @dataclass(frozen=True, slots=True)
 class _Entry:
     admission: Admission
-    known_at: float
+    asked_at: float
+    unfollow: Callable[[], None]
 
 
 class Admissions:
-    """One for each process; used from one event loop. Requests that miss at the same moment share one question."""
+    """One for each process; used from one event loop. Requests that miss at the same moment share one question, and what is
+    known ends with the presence, as open connections do."""
 
-    def __init__(self, authorizer: Authorizer) -> None:
+    def __init__(self, authorizer: Authorizer, connections: OpenConnections) -> None:
         self._authorizer = authorizer
+        self._connections = connections
         self._entries: dict[_Key, _Entry] = {}
         self._asking: dict[_Key, asyncio.Task[Admission | None]] = {}
 
     async def find(self, door: Door, cookie: str, ip: str) -> Admission | None:
-        """What the cookie opens at this door for a client at `ip`, at most `FRESH_S` ago. Raises AccessUnknown when the database has not
-        answered for longer than `UNKNOWN_LIMIT_S`."""
+        """What the cookie opens at this door for a client at `ip`, at most `FRESH_S` ago. Raises AccessUnknown when
+        the database has not answered for longer than `UNKNOWN_LIMIT_S`."""
         if (fresh := self.known(door, cookie, ip)) is not None:
             return fresh
         key = (door, hash_secret(cookie), ip)
         entry = self._entries.get(key)
         now = asyncio.get_running_loop().time()
-        is_known = entry is not None and now - entry.known_at < UNKNOWN_LIMIT_S
+        is_known = entry is not None and now - entry.asked_at < UNKNOWN_LIMIT_S
         try:
             async with asyncio.timeout(PATIENCE_S if is_known else None):
                 return await self._ask(key, cookie)
@@ -53,32 +60,57 @@ class Admissions:
     def known(self, door: Door, cookie: str, ip: str) -> Admission | None:
         """What the cookie is known to open, without asking; None where that is not fresh."""
         entry = self._entries.get((door, hash_secret(cookie), ip))
-        if entry is None or asyncio.get_running_loop().time() - entry.known_at >= _fresh_s(entry.admission):
+        if entry is None or asyncio.get_running_loop().time() - entry.asked_at >= _fresh_s(entry.admission):
             return None
         return entry.admission
 
     def forget(self, door: Door, cookie: str, ip: str) -> None:
         """Ask again next time: what is known led nowhere."""
-        self._entries.pop((door, hash_secret(cookie), ip), None)
+        self._drop((door, hash_secret(cookie), ip))
 
     async def _ask(self, key: _Key, cookie: str) -> Admission | None:
         task = self._asking.get(key)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._authorizer.admit(key[0], cookie, key[2]))
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(self._authorizer.admit(key[0], cookie, key[2]))
             self._asking[key] = task
-            task.add_done_callback(lambda done: self._note(key, done))
+            task.add_done_callback(partial(self._note, key, loop.time()))
         return await asyncio.shield(task)
 
-    def _note(self, key: _Key, task: asyncio.Task[Admission | None]) -> None:
+    def _note(self, key: _Key, asked_at: float, task: asyncio.Task[Admission | None]) -> None:
         del self._asking[key]
         admission = None if task.cancelled() or task.exception() else task.result()
         if admission is None:
             if task.cancelled() or task.exception() is None:
-                self._entries.pop(key, None)
+                self._drop(key)
             return
+        self._drop(key)
         if len(self._entries) >= _SIZE_LIMIT:
-            self._entries.clear()
-        self._entries[key] = _Entry(admission, asyncio.get_running_loop().time())
+            for other in list(self._entries):
+                self._drop(other)
+        self._entries[key] = _Entry(admission, asked_at, self._follow(key, admission))
+
+    def _follow(self, key: _Key, admission: Admission) -> Callable[[], None]:
+        """While it is fresh, as what is let in by it stays open afterwards."""
+        if admission.state is not AppState.OPEN:
+            return _nothing
+        unfollow = self._connections.follow(admission.presence, partial(self._drop, key))
+        timer = asyncio.get_running_loop().call_later(FRESH_S, unfollow)
+
+        def stop() -> None:
+            timer.cancel()
+            unfollow()
+
+        return stop
+
+    def _drop(self, key: _Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            entry.unfollow()
+
+
+def _nothing() -> None:
+    """Of what nobody follows."""
 
 
 def _fresh_s(admission: Admission) -> float:

@@ -63,7 +63,7 @@ class AppProxy:
         self._authorizer = authorizer or access.authorizer()
         self._connections = connections or access.open_connections()
         self._transport = transport or Transport()
-        self._admissions = Admissions(self._authorizer)
+        self._admissions = Admissions(self._authorizer, self._connections)
         self._at_once = AtOnce(self, self._admissions, self._connections, self._transport)
         self._starts = _Starts()
         self._shelf = Shelf()

@@ -75,9 +75,21 @@ class OpenConnections:
         if self._counts[slot] >= LIMITS[kind]:
             raise TooManyConnections
         self._counts[slot] += 1
-        self._cuts.setdefault(presence, {})[(key := object())] = cut
+        unfollow = self.follow(presence, cut)
+
+        def leave() -> None:
+            self._counts[slot] -= 1
+            if not self._counts[slot]:
+                del self._counts[slot]
+            unfollow()
+
+        return leave
+
+    def follow(self, presence: Presence, on_end: Callable[[], None]) -> Callable[[], None]:
+        """`on_end` is called at the moment when the presence ends, unless what is returned was called before."""
+        self._cuts.setdefault(presence, {})[(key := object())] = on_end
         self._ensure_checker()
-        return partial(self._leave, presence, key, slot)
+        return partial(self._unfollow, presence, key)
 
     def cut(self, presence: Presence) -> None:
         """End all that is open for somebody."""
@@ -87,10 +99,7 @@ class OpenConnections:
     def count(self, session_id: UUID, kind: Kind) -> int:
         return self._counts[session_id, kind]
 
-    def _leave(self, presence: Presence, key: object, slot: tuple[UUID, Kind]) -> None:
-        self._counts[slot] -= 1
-        if not self._counts[slot]:
-            del self._counts[slot]
+    def _unfollow(self, presence: Presence, key: object) -> None:
         mine = self._cuts.get(presence)
         if mine is not None:
             mine.pop(key, None)

@@ -6,11 +6,12 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, FilteredRelation, Q
 from django.utils.crypto import constant_time_compare
 from django.utils.translation import gettext as _
 
-from accounts.logins import Login
+from accounts.demands import has_second_factor
+from accounts.logins import Login, has_standing_membership
 from accounts.tokens import hash_secret, new_secret
 from common import audit, clock
 from common.actors import Actor
@@ -22,6 +23,10 @@ from sessions_app.selectors import Action, access_session, session_by_host_label
 from sessions_app.tickets import CODE_LIFETIME_S, TOKEN_PREFIX, AppHost, AppPort, Door, is_app_name
 
 TOKEN_LIFETIME = timedelta(hours=1)
+_BEHIND_A_GRANT = (
+    "user__domain", "browser__user__domain", "browser__viewing__person__domain", "keypair", "session__image",
+    "main_kernel",
+)  # fmt: skip
 
 
 def issue_app_ticket(*, actor: Actor, login_key: str, door: Door, state: str) -> str:
@@ -105,11 +110,17 @@ def issue_app_token(*, actor: Actor, login: Login, session_id: UUID, app: str) -
 
 
 def find_app_login(door: Door, secret: str) -> AppLogin | None:
-    """The grant behind a cookie or token of this door, if its person may still sign in. One query."""
-    logins = AppLogin.objects.select_related("user", "session").filter(
-        secret_hash=hash_secret(secret), door_port=port_of(door)
+    """The grant behind a cookie or token of this door, if its time is not over, with what it came from, its app's session
+    and container (`main_kernel`), and what decides whether they are open to its person. One query."""
+    logins = AppLogin.objects.annotate(
+        main_kernel=FilteredRelation(
+            "session__kernels", condition=Q(session__kernels__role="main", session__kernels__index=1)
+        ),
+        owner_stands=has_standing_membership("session__owner_id", "session__project_id"),
+        has_second_factor=has_second_factor("browser__user_id"),
     )
-    logins = logins.filter(user__is_active=True, user__domain__is_active=True)
+    logins = logins.select_related(*_BEHIND_A_GRANT)
+    logins = logins.filter(secret_hash=hash_secret(secret), door_port=port_of(door))
     logins = logins.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()))
     if isinstance(door, AppHost):
         return logins.filter(app=door.app, session__host_label=door.session_label).first()

@@ -49,9 +49,13 @@ class SilentAuthorizer(CountingAuthorizer):
         raise AccessUnknown
 
 
+def admissions_of(authorizer: CountingAuthorizer, *, recheck_s: float = 60.0) -> Admissions:
+    return Admissions(authorizer, OpenConnections(authorizer.still_present, recheck_s=recheck_s))
+
+
 async def test_requests_of_one_moment_ask_once() -> None:
     authorizer = CountingAuthorizer()
-    known = Admissions(authorizer)
+    known = admissions_of(authorizer)
     found = await asyncio.gather(*(known.find(HOST, "cookie", IP) for _ in range(50)))
     assert found == [ADMISSION] * 50
     assert (await known.find(HOST, "cookie", IP), authorizer.asked) == (ADMISSION, 1)
@@ -59,7 +63,7 @@ async def test_requests_of_one_moment_ask_once() -> None:
 
 async def test_what_is_forgotten_or_old_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     authorizer = CountingAuthorizer()
-    known = Admissions(authorizer)
+    known = admissions_of(authorizer)
     await known.find(HOST, "cookie", IP)
     known.forget(HOST, "cookie", IP)
     await known.find(HOST, "cookie", IP)
@@ -69,16 +73,55 @@ async def test_what_is_forgotten_or_old_is_asked_again(monkeypatch: pytest.Monke
     assert authorizer.asked == 3
 
 
+async def test_what_is_known_ends_with_the_presence() -> None:
+    """Before its seconds are over, so that nothing is opened by it that nobody looks at again."""
+
+    class Leaving(CountingAuthorizer):
+        async def still_present(self, presences: frozenset[Presence]) -> frozenset[Presence]:
+            return frozenset()
+
+    known = admissions_of(Leaving(), recheck_s=0.01)
+    await known.find(HOST, "cookie", IP)
+    async with asyncio.timeout(30):
+        while known.known(HOST, "cookie", IP) is not None:
+            await asyncio.sleep(0.01)
+
+
+async def test_what_is_known_counts_from_the_moment_of_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(CountingAuthorizer):
+        async def admit(self, door: Door, secret: str, ip: str) -> Admission | None:
+            await asyncio.sleep(0.05)
+            return await super().admit(door, secret, ip)
+
+    monkeypatch.setattr(admissions, "FRESH_S", 0.04)
+    known = admissions_of(Slow())
+    assert await known.find(HOST, "cookie", IP) == ADMISSION
+    assert known.known(HOST, "cookie", IP) is None
+
+
+async def test_nothing_is_followed_that_is_known_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = OpenConnections(CountingAuthorizer().still_present)
+    known = Admissions(CountingAuthorizer(), opened)
+    await known.find(HOST, "cookie", IP)
+    assert opened._cuts
+    known.forget(HOST, "cookie", IP)
+    assert not opened._cuts
+    monkeypatch.setattr(admissions, "_SIZE_LIMIT", 1)
+    for cookie in ("a", "b"):
+        await known.find(HOST, cookie, IP)
+    assert len(opened._cuts[SOMEBODY]) == 1
+
+
 async def test_other_cookies_and_other_hosts_are_asked_for_themselves() -> None:
     authorizer = CountingAuthorizer()
-    known = Admissions(authorizer)
+    known = admissions_of(authorizer)
     for host, cookie in ((HOST, "a"), (HOST, "b"), (AppHost("x", HOST.session_label), "a")):
         await known.find(host, cookie, IP)
     assert authorizer.asked == 3
 
 
 async def test_without_database_what_was_known_holds_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = Admissions(CountingAuthorizer())
+    known = admissions_of(CountingAuthorizer())
     await known.find(HOST, "cookie", IP)
     known._authorizer = SilentAuthorizer()
     monkeypatch.setattr(admissions, "FRESH_S", 0.0)
