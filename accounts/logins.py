@@ -107,7 +107,7 @@ def live_logins(logins: Collection[Login]) -> dict[Login, User]:
     return {login: user for login, (user, caller) in live.items() if caller not in demands}
 
 
-def is_live(
+def lets_in(
     login: Login,
     *,
     user: User,

@@ -9,7 +9,7 @@ from uuid import UUID
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
 
-from accounts.logins import Login, is_live, live_logins, standing_memberships
+from accounts.logins import Login, lets_in, live_logins, standing_memberships
 from accounts.models import User
 from common.actors import Actor, ActorKind
 from common.errors import BerthError
@@ -94,7 +94,7 @@ def find_admission(door: Door, secret: str, ip: str) -> Admission | None:
 def _still_opens(grant: Any, login: Login) -> bool:
     """Whether what it came from stands, and `access_session` would let its person open the app: whoever may do that owns the
     session, and so sees it."""
-    is_signed_in = is_live(
+    is_signed_in = lets_in(
         login,
         user=grant.user,
         browser=grant.browser,
