@@ -65,7 +65,7 @@ class Process(ABC):
 
     @abstractmethod
     async def resize(self, columns: int, rows: int) -> None:
-        """Changes the size of the terminal. After the end it does nothing."""
+        """Changes the size of the terminal; the newest one stays. After the end it does nothing."""
 
     @abstractmethod
     async def signal(self, name: str) -> None:

@@ -7,6 +7,7 @@ inside the same container.
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from agents.runtime.base import ContainerGone, RuntimeFault, RuntimeUnavailable
@@ -19,6 +20,8 @@ FIRST_LINE_BYTES = 2**12
 END_PATIENCE_S = 5.0
 END_POLL_S = 0.02
 CLOSE_ATTEMPTS = 2
+RESIZE_PATIENCE_S = 10.0
+RESIZE_PAUSE_S = 0.1
 
 ANNOUNCE = "printf 'PID:%s\\n' $$\n"
 GO_THERE = 'cd -- "$1" || exit 126\nshift\n'
@@ -75,12 +78,14 @@ class DockerProcess(Process):
         self._pid = ""
         self._has_ended = False
         self._is_closed = False
+        self._size = (spec.columns, spec.rows)
+        self._resizing = asyncio.Lock()
 
     async def start(self) -> None:
         """Raises ContainerGone. Close it after a failure too."""
         made = await self._http.call("POST", f"/containers/{self._container}/exec", _config(self._spec))
         self._exec_id = made["Id"]
-        start = {"Detach": False, "Tty": self._spec.has_terminal}
+        start = {"Detach": False, "Tty": self._spec.has_terminal, **_console_size(self._spec)}
         self._stream, rest = await self._http.hijack(f"/exec/{self._exec_id}/start", start)
         self._take(rest)
         with translated(self._http.address):
@@ -123,10 +128,12 @@ class DockerProcess(Process):
             await self._stream.end_output()
 
     async def resize(self, columns: int, rows: int) -> None:
-        try:
-            await self._http.call("POST", f"/exec/{self._exec_id}/resize", h=str(rows), w=str(columns))
-        except RuntimeFault:
-            return  # it ended in the meantime, or the next size will do
+        """Again and again while a busy engine refuses, for RESIZE_PATIENCE_S and until there is a newer size."""
+        wanted = self._size = (columns, rows)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RESIZE_PATIENCE_S), self._resizing:
+                while self._size == wanted and not self._is_closed and not await self._has_size(*wanted):
+                    await asyncio.sleep(RESIZE_PAUSE_S)
 
     async def signal(self, name: str) -> None:
         if name not in SIGNALS:
@@ -171,6 +178,25 @@ class DockerProcess(Process):
             await run_beside(self._http, self._container, self._spec.user, script, self._pid)
         elif self._spec.keeper:
             await end_kept(self._http, self._container, self._spec.keeper, self._spec.user)
+
+    async def _has_size(self, columns: int, rows: int) -> bool:
+        """Whether the engine takes it, or has nothing left to size."""
+        try:
+            await self._http.call("POST", f"/exec/{self._exec_id}/resize", h=str(rows), w=str(columns))
+        except ContainerGone:
+            return True
+        except RuntimeFault:
+            return await self._is_over()
+        return True
+
+    async def _is_over(self) -> bool:
+        """As far as the engine can say."""
+        try:
+            return not (await self._state())["Running"]
+        except ContainerGone:
+            return True
+        except RuntimeFault:
+            return False
 
     async def _state(self) -> dict[str, Any]:
         state: dict[str, Any] = await self._http.call("GET", f"/exec/{self._exec_id}/json")
@@ -259,4 +285,10 @@ def _config(spec: ProcessSpec) -> dict[str, object]:
         "Cmd": ["sh", "-c", script, "sh", *place, *spec.argv],
         "Env": [f"{name}={value}" for name, value in environment.items()],
         "User": spec.user,
+        **_console_size(spec),
     }
+
+
+def _console_size(spec: ProcessSpec) -> dict[str, object]:
+    """Engines from API 1.42 on make the terminal with it; others do not know the word, and are told by `resize`."""
+    return {"ConsoleSize": [spec.rows, spec.columns]} if spec.has_terminal else {}

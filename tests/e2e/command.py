@@ -36,6 +36,9 @@ class CommandLine:
             "BERTH_TOKEN": person.token,
             "TERM": "xterm",
             "PYTHONUTF8": "1",
+            # Shells export them now and then; the window's own size is the truth.
+            "COLUMNS": "80",
+            "LINES": "24",
         }
 
     def run(self, *arguments: str, input: bytes = b"") -> subprocess.CompletedProcess[bytes]:  # noqa: A002

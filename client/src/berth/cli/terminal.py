@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from berth.cli.exits import INTERRUPTED as LEFT
 from berth.cli.signals import heard
@@ -26,7 +26,12 @@ RESIZED, INTERRUPTED, OVER = b"r", b"i", b"o"
 
 
 def window_size() -> tuple[int, int]:
-    """(columns, rows)."""
+    """(columns, rows) of the terminal that is lent. What COLUMNS and LINES say counts only where it does not know: once
+    exported they stay as they were, whatever becomes of the window."""
+    with suppress(OSError):
+        size = os.get_terminal_size(0)
+        if size.columns and size.lines:
+            return size.columns, size.lines
     size = shutil.get_terminal_size()
     return size.columns, size.lines
 
