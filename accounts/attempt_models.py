@@ -26,6 +26,8 @@ class KnownPlace(models.Model):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=("user", "name"), name="known_place_once"),)
+        # Who begins a sign-in by a provider is nobody yet.
+        indexes = (models.Index(fields=("name",), name="known_place_by_name"),)
 
     def __str__(self) -> str:
         return f"{self.name} of {self.user_id}"

@@ -21,6 +21,8 @@ class Purpose(StrEnum):
     CODE = "code"  # of a second factor
     RESET = "reset"  # a mail with a link for another password
     PROVIDER = "provider"  # a way to an identity provider, which Berth asks first
+    SIGN_UP = "sign_up"  # a mail with a link that makes an account
+    JOIN = "join"  # an account, by an invitation or such a link
 
 
 class Limit(StrEnum):
@@ -59,9 +61,20 @@ MAILS = MappingProxyType(
     }
 )
 WAYS = MappingProxyType({limit: Rate(60, timedelta(seconds=2)) for limit in (Limit.PLACE, Limit.ADDRESS)})
-RATES: Mapping[Purpose, Mapping[Limit, Rate]] = MappingProxyType(
-    {Purpose.PASSWORD: GUESSES, Purpose.CODE: GUESSES, Purpose.RESET: MAILS, Purpose.PROVIDER: WAYS}
+SIGN_UPS = MappingProxyType(
+    {
+        Limit.PLACE: Rate(3, timedelta(minutes=20)),
+        Limit.ADDRESS: Rate(20, timedelta(seconds=3)),
+        Limit.ACCOUNT: Rate(3, timedelta(minutes=20)),
+    }
 )
+ACCOUNTS = MappingProxyType({limit: Rate(20, timedelta(seconds=3)) for limit in (Limit.PLACE, Limit.ADDRESS)})
+RATES: Mapping[Purpose, Mapping[Limit, Rate]] = MappingProxyType(
+    {
+        Purpose.PASSWORD: GUESSES, Purpose.CODE: GUESSES, Purpose.RESET: MAILS, Purpose.PROVIDER: WAYS,
+        Purpose.SIGN_UP: SIGN_UPS, Purpose.JOIN: ACCOUNTS,
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,12 @@ from common.events import announce
 REASON = "too_many_attempts"
 NEWS_OF_ATTEMPTS = Rate(1, timedelta(days=1))
 MINUTE_S = 60
+# What a refusal is called in the access log, where it is no sign-in.
+ACTIONS = {
+    Purpose.RESET: ASK_RESET,
+    Purpose.SIGN_UP: "accounts.ask_to_sign_up",
+    Purpose.JOIN: "accounts.accept_invitation",
+}
 # Of a time that lies further ahead than all attempts together reach, somebody has set the clock: it counts nothing.
 _SPEND = """
     INSERT INTO accounts_attemptcount AS its (key, spent_until) VALUES (%(key)s, %(now)s + %(refill)s)
@@ -100,6 +106,8 @@ def refusal_of(purpose: Purpose, limit: Limit, wait: timedelta) -> TooManyReques
         Purpose.CODE: _("There were too many wrong codes, so this one was not looked at."),
         Purpose.RESET: _("Mails for this were asked for too often, so none was sent."),
         Purpose.PROVIDER: _("From your network sign-ins were begun too often in a short time."),
+        Purpose.SIGN_UP: _("There were too many attempts to sign up."),
+        Purpose.JOIN: _("There were too many attempts to sign up."),
     }
     hint = f"{_when(wait_s)} {_what_else(purpose, limit)}".strip()
     refusal = TooManyRequests(sentences[purpose], hint=hint, retry_after_s=wait_s)
@@ -119,7 +127,7 @@ def _when(wait_s: int) -> str:
 
 
 def _what_else(purpose: Purpose, limit: Limit) -> str:
-    if purpose is Purpose.RESET:
+    if purpose in (Purpose.RESET, Purpose.SIGN_UP):
         return _("A mail that came before works, too; look among what was sorted out as well.")
     if limit is Limit.ACCOUNT:
         return _(
@@ -159,12 +167,19 @@ def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) 
     is_from_everywhere = limit is Limit.ACCOUNT
     is_new = audit.record_refusal(
         actor=replace(actor, ip="", user_agent="") if is_from_everywhere else actor,
-        action=ASK_RESET if purpose is Purpose.RESET else SIGN_IN,
+        action=ACTIONS.get(purpose, SIGN_IN),
         reason=REASON,
         target=(User._meta.label_lower, str(user.pk) if user is not None else ""),
         target_label=user.email if user is not None else "",
         domain_id=user.domain_id if user is not None and user.role != Role.SUPERADMIN else None,
         kind=(purpose.value, limit.value, user.pk if user is not None else 0),
     )
-    if is_new and is_from_everywhere and user is not None and _spend(f"news:{user.pk}", NEWS_OF_ATTEMPTS):
+    is_guess = purpose is not Purpose.SIGN_UP
+    if (
+        is_new
+        and is_guess
+        and is_from_everywhere
+        and user is not None
+        and _spend(f"news:{user.pk}", NEWS_OF_ATTEMPTS)
+    ):
         announce(PasswordsTried(user.pk))

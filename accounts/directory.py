@@ -12,7 +12,7 @@ from ldap3 import NONE, SUBTREE, Connection, Server, Tls
 from ldap3.core.exceptions import LDAPException
 from ldap3.utils.conv import escape_filter_chars
 
-from accounts.federation import Claim
+from accounts.federation import Claim, read_claim
 from accounts.membership_rules import names_of_group
 from accounts.providers import Directory
 
@@ -44,8 +44,16 @@ def ask_directory(its: Directory, login: str, password: str) -> Claim | None:
         else:
             log.warning("ldap.no_answer", url=its.url, error=type(error).__name__)
         return None
+    try:
+        return _claim_of(its, entry)
+    except ValueError as error:
+        log.warning("ldap.unreadable_entry", error=str(error))
+        return None
+
+
+def _claim_of(its: Directory, entry: dict[str, Any]) -> Claim:
     found = entry["attributes"]
-    return Claim(
+    return read_claim(
         subject=str(entry["dn"]).lower(),
         is_lasting=False,  # a name that its owner has left is given to others
         email=_first(found, its.email_attribute),

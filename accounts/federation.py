@@ -1,5 +1,6 @@
 """People whom an identity provider brings: which account here is theirs, and what becomes of who has none."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from allauth.account.models import EmailAddress
@@ -8,6 +9,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from accounts.logins import end_logins
+from accounts.membership_rules import LONGEST_GROUP
 from accounts.models import Domain, Membership, Project, User
 from accounts.providers import Admission, Unknown
 from accounts.roles import Role
@@ -16,9 +18,10 @@ from common import audit
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError, PermissionDenied
 from common.locks import wait_exclusive
-from common.texts import quoted
+from common.texts import check_text, quoted, shown
 
 WAIT_S = 10
+LONGEST_SUBJECT, LONGEST_EMAIL, LONGEST_NAME = 191, 254, 119
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,35 @@ class Claim:
     name: str = ""
     groups: frozenset[str] | None = None
     is_lasting: bool = True
+
+
+def read_claim(
+    *,
+    subject: object,
+    email: str,
+    is_verified: bool,
+    name: str = "",
+    groups: Iterable[str] | None = None,
+    is_lasting: bool = True,
+) -> Claim:
+    """What a provider or directory answered, as far as it can be kept and shown: signs that nobody sees are replaced in a
+    name, and a group with any is no group. Raises ValueError for such a subject or address."""
+    return Claim(
+        subject=check_text(subject, max_length=LONGEST_SUBJECT),
+        email=check_text(email, max_length=LONGEST_EMAIL),
+        is_verified=is_verified,
+        name=shown(name, LONGEST_NAME),
+        groups=None if groups is None else frozenset(filter(_is_group, groups)),
+        is_lasting=is_lasting,
+    )
+
+
+def _is_group(name: str) -> bool:
+    try:
+        check_text(name, max_length=LONGEST_GROUP)
+    except ValueError:
+        return False
+    return True
 
 
 class NoAccount(PermissionDenied):

@@ -15,7 +15,7 @@ from allauth.socialaccount.providers.oauth2.utils import generate_code_challenge
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from accounts.federation import Claim
+from accounts.federation import Claim, read_claim
 from accounts.membership_rules import group_name
 from accounts.providers import OidcProvider, Wrong, demand_tls
 from common.errors import BerthError, PermissionDenied, Unavailable
@@ -75,12 +75,12 @@ class OidcClient:
                 raise OAuth2Error("wrong_subject")
             claims = {**more, **claims}
         groups = claims.get(self.its.groups_claim)
-        return Claim(
+        return read_claim(
             subject=claims["sub"],
             email=str(claims.get("email") or ""),
             is_verified=claims.get("email_verified") is True,
             name=str(claims.get("name") or ""),
-            groups=frozenset(group_name(str(each)) for each in groups) if isinstance(groups, list) else None,
+            groups=[group_name(str(each)) for each in groups] if isinstance(groups, list) else None,
         )
 
     def _verified(self, id_token: str, nonce: str) -> dict[str, Any]:

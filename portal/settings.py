@@ -163,9 +163,14 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
-# Beside those of allauth. What can be guessed is counted by accounts.attempts instead.
-ACCOUNT_RATE_LIMITS = {"signup_mail": "3/h/key", "login": None, "login_failed": None, "reset_password": None}
-ACCOUNT_FORMS = {"reset_password": "accounts.web.entrance_forms.AskResetForm"}
+# What can be guessed or asked for by strangers is counted by accounts.attempts instead.
+ACCOUNT_RATE_LIMITS = dict.fromkeys(
+    ("login", "login_failed", "reset_password", "change_password", "reauthenticate", "signup")
+)
+ACCOUNT_FORMS = {
+    "reset_password": "accounts.web.entrance_forms.AskResetForm",
+    "change_password": "accounts.web.entrance_forms.NewPasswordForm",
+}
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
 # That of allauth writes a row for the address at each look at a link, as if somebody had typed it without proof.

@@ -1,19 +1,19 @@
 """Doors for people who have no account yet: an invitation, and signing up."""
 
-from allauth.core import ratelimit
 from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from accounts import invitations
+from accounts.attempt_rates import Purpose
+from accounts.attempts import count_attempt
 from accounts.models import Invitation
 from accounts.web.forms import AcceptForm, SignUpAskForm
 from accounts.web.marks import mark
 from common.api import actor_of
-from common.errors import BerthError, Conflict, InvalidInput, TooManyRequests
+from common.errors import BerthError, Conflict, InvalidInput
 
 SIGN_IN_BACKEND = "accounts.backends.SignInBackend"
 
@@ -29,7 +29,7 @@ def accept_invitation(request: HttpRequest, code: str) -> HttpResponse:
     form = AcceptForm(posted, has_address=bool(invitation.email))
     if not form.is_valid():
         return _invitation_page(request, invitation, form, status=200 if posted is None else 422)
-    _demand_patience(ratelimit.consume(request, action="signup"))
+    count_attempt(request, Purpose.JOIN, "")
     try:
         user = invitations.accept_invitation(actor=actor_of(request), code=code, **form.cleaned_data)
     except InvalidInput as refusal:
@@ -53,7 +53,7 @@ def sign_up(request: HttpRequest) -> HttpResponse:
             request, "accounts/sign_up.html", {"form": form}, status=422 if request.method == "POST" else 200
         )
     email = form.cleaned_data["email"].strip().lower()
-    _throttle(request, email)
+    count_attempt(request, Purpose.SIGN_UP, email)
     try:
         invitations.ask_to_sign_up(actor=actor_of(request), email=email)
     except Conflict:
@@ -62,22 +62,6 @@ def sign_up(request: HttpRequest) -> HttpResponse:
         mark(form, refusal)
         return render(request, "accounts/sign_up.html", {"form": form}, status=422)
     return render(request, "accounts/sign_up.html", {"email": email}, status=202)
-
-
-def _throttle(request: HttpRequest, email: str) -> None:
-    """A few mails an hour for each address, a few asks a minute for each place. Raises TooManyRequests."""
-    _demand_patience(
-        ratelimit.consume(request, action="signup")
-        and ratelimit.consume(request, action="signup_mail", key=email)
-    )
-
-
-def _demand_patience(usage: object) -> None:
-    """`usage` is allauth's, empty where the rate is exceeded. Raises TooManyRequests."""
-    if not usage:
-        raise TooManyRequests(
-            _("There were too many attempts to sign up."), hint=_("Look into your mail, or wait an hour.")
-        )
 
 
 def _invitation_page(

@@ -1,8 +1,9 @@
-"""Forms of allauth that ask for mails."""
+"""Forms of allauth in which passwords are typed, or mails asked for; each is counted first."""
 
 from typing import Any
 
-from allauth.account.forms import ResetPasswordForm
+from allauth.account.forms import ChangePasswordForm, ResetPasswordForm
+from allauth.core import context
 from django.http import HttpRequest
 
 from accounts.attempt_rates import Purpose
@@ -18,3 +19,12 @@ class AskResetForm(ResetPasswordForm):
             record_asked_reset(request, user)
         email: str = super().save(request, **more)
         return email
+
+
+class NewPasswordForm(ChangePasswordForm):
+    def clean_oldpassword(self) -> str:
+        """No password is looked at that was not counted, also of who is signed in. Raises TooManyRequests."""
+        attempt = count_attempt(context.request, Purpose.PASSWORD, self.user.email)
+        password: str = super().clean_oldpassword()
+        attempt.succeed()
+        return password

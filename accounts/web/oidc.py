@@ -9,11 +9,11 @@ from allauth.socialaccount.internal import statekit
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.attempt_rates import Purpose
 from accounts.attempts import count_attempt, give_back
@@ -31,19 +31,21 @@ log = structlog.get_logger(__name__)
 
 @private
 @never_cache
-@require_http_methods(["GET", "HEAD"])
+@require_POST
 def begin_oidc(request: HttpRequest, provider: str) -> HttpResponse:
-    """Sends the person to the provider."""
+    """A page that sends the person to the provider. By POST, so that no other site begins a sign-in in somebody's browser; not
+    by a redirect, because forms may lead to this site alone (form-action) and browsers ask that of redirects, too."""
     its = _provider_named(provider)
-    next_url = own_address(request, request.GET.get("next", ""))
+    next_url = own_address(request, request.POST.get("next", ""))
     if request.user.is_authenticated:
         return redirect(next_url)
     count_attempt(request, Purpose.PROVIDER, "")
     try:
-        return redirect(_client(request, its).begin(next_url))
+        url = _client(request, its).begin(next_url)
     except FAULTS as fault:
         _note(request, its, fault)
         raise refusal_of(fault, its) from fault
+    return render(request, "accounts/to_provider.html", {"url": url, "name": its.name})
 
 
 @private

@@ -31,6 +31,7 @@ def test_known_places_do_not_stand_on_the_count_of_the_account(whence: Whence, l
     assert [limit for limit, _key in counted(Purpose.PASSWORD, "ada@uni.example", whence)] == limits
 
 
-def test_ways_to_providers_are_counted_for_no_account() -> None:
-    limits = [limit for limit, _key in counted(Purpose.PROVIDER, "", Whence("192.0.2.7"))]
+@pytest.mark.parametrize("purpose", [Purpose.PROVIDER, Purpose.JOIN])
+def test_where_nobody_is_named_no_account_is_counted(purpose: Purpose) -> None:
+    limits = [limit for limit, _key in counted(purpose, "", Whence("192.0.2.7"))]
     assert limits == [Limit.PLACE, Limit.ADDRESS]

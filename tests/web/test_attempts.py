@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from allauth.account import app_settings as allauth_settings
 from django.contrib.auth.hashers import MD5PasswordHasher
 from django.db import connection
 from django.http import HttpResponse
@@ -12,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import logins, offboarding, sign_in_control
 from accounts.attempt_models import AttemptCount, KnownPlace
-from accounts.attempt_rates import GUESSES, Limit
+from accounts.attempt_rates import ACCOUNTS, GUESSES, SIGN_UPS, Limit
+from accounts.entrance import SignUp
 from accounts.known_places import COOKIE
 from accounts.models import User
 from accounts.tasks import purge_sign_ins
@@ -23,6 +25,7 @@ from common.models import AuditEntry
 from portal.models import Notification
 from tests.conftest import People
 from tests.factories import PASSWORD, actor_for, give_app
+from tests.factories_entrance import make_invitation, open_domain
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -230,3 +233,58 @@ def test_what_counts_nothing_any_more_is_forgotten(people: People) -> None:
         purge_sign_ins()
     assert not AttemptCount.objects.exists()
     assert not KnownPlace.objects.exists()
+
+
+def test_who_is_signed_in_guesses_the_password_no_faster(people: People) -> None:
+    """Whoever finds a browser open, and wants the password, too."""
+    browser, new = Client(), "another quiet harbour"
+    browser.force_login(people.member, backend="accounts.backends.SignInBackend")
+    asked = {"oldpassword": "wrong", "password1": new, "password2": new}
+    with clock.frozen_at(NOON):
+        answers = [browser.post("/account/password/change/", asked).status_code for _ in range(PLACE + 1)]
+        assert answers == [200] * PLACE + [429]
+        asked["oldpassword"] = PASSWORD
+        assert browser.post("/account/password/change/", asked).status_code == 429
+    with clock.frozen_at(NOON + timedelta(minutes=1)):
+        assert browser.post("/account/password/change/", asked).status_code == 302
+
+
+def test_a_place_makes_accounts_by_invitation_so_fast_and_no_faster(people: People) -> None:
+    _, code = make_invitation(people.domain, people.domain_admin)
+    taken = {"email": people.member.email, "password": PASSWORD}
+    at_once = ACCOUNTS[Limit.PLACE].burst
+    with clock.frozen_at(NOON):
+        answers = [Client().post(f"/invitation/{code}/", taken).status_code for _ in range(at_once + 1)]
+        assert answers == [422] * at_once + [429]
+        there = Client(REMOTE_ADDR=ELSEWHERE)
+        assert there.post(f"/invitation/{code}/", taken).status_code == 422
+    line = AuditEntry.objects.get(action="accounts.accept_invitation", outcome="refused")
+    assert line.reason == "too_many_attempts"
+
+
+def test_an_address_gets_few_mails_for_signing_up_from_wherever_they_are_asked_for(
+    people: People, settings: Any
+) -> None:
+    settings.BERTH_MAIL = True
+    open_domain(people.domain, SignUp.OPEN, people.member.email.partition("@")[2])
+    most = SIGN_UPS[Limit.ACCOUNT].burst
+    with clock.frozen_at(NOON):
+        answers = [
+            Client(REMOTE_ADDR=f"192.0.2.{number}").post("/sign-up/", {"email": people.member.email})
+            for number in range(most + 1)
+        ]
+    assert [answer.status_code for answer in answers] == [202] * most + [429]
+    assert "too many attempts to sign up" in answers[-1].content.decode()
+    assert not Notification.objects.exists()
+
+
+def test_nothing_of_a_sign_in_is_counted_by_django_allauth() -> None:
+    counted = {name for name, rate in allauth_settings.RATE_LIMITS.items() if rate}
+    assert not counted & {
+        "login",
+        "login_failed",
+        "signup",
+        "change_password",
+        "reauthenticate",
+        "reset_password",
+    }

@@ -11,6 +11,7 @@ from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 
 from accounts import closing, offboarding, services
 from accounts.attempt_rates import Limit, Purpose, Rate
@@ -67,10 +68,12 @@ def sign_in(idp: IdentityProvider, browser: Client | None = None, **query: str) 
 
 
 def come_back(idp: IdentityProvider, browser: Client, **query: str) -> str:
-    away = browser.get(BEGIN, query)
-    assert away.status_code == 302, away.content
-    assert away["Location"].startswith(f"{idp.issuer}/authorize?")
-    back = urlsplit(idp.authorize(away["Location"]))
+    away = browser.post(BEGIN, query)
+    assert away.status_code == 200, away.content
+    url = away.context["url"]
+    assert url.startswith(f"{idp.issuer}/authorize?")
+    assert f'http-equiv="refresh" content="0;url={escape(url)}"' in words(away)
+    back = urlsplit(idp.authorize(url))
     return f"{back.path}?{back.query}"
 
 
@@ -85,7 +88,18 @@ def last_refusal() -> str:
 def test_the_sign_in_page_has_a_button_for_each(people: People) -> None:
     page = words(Client().get("/account/login/", {"next": "/data/"}))
     assert "Sign in by Harbour ID" in page
-    assert f'href="{BEGIN}?next=/data/"' in page
+    form = page.partition(f'action="{BEGIN}"')[2].partition("</form>")[0]
+    assert "csrfmiddlewaretoken" in form
+    assert 'name="next" value="/data/"' in form
+
+
+def test_no_other_site_begins_a_sign_in(idp: IdentityProvider) -> None:
+    assert Client().get(BEGIN).status_code == 405
+    assert Client(enforce_csrf_checks=True).post(BEGIN).status_code == 403
+    browser = Client(enforce_csrf_checks=True)
+    browser.get("/account/login/")
+    sent = {"csrfmiddlewaretoken": browser.cookies["berth_csrf"].value}
+    assert browser.post(BEGIN, sent).status_code == 200
 
 
 def test_a_verified_address_of_a_trusted_domain_is_the_account_of_that_address(
@@ -271,7 +285,7 @@ def test_an_answer_that_cannot_be_believed_ends_at_a_page_with_an_id(
 )
 def test_a_provider_that_is_not_itself_is_not_gone_to(idp: IdentityProvider, fault: str, status: int) -> None:
     idp.fault = fault
-    answer = Client().get(BEGIN)
+    answer = Client().post(BEGIN)
     assert answer.status_code == status
     assert "Harbour ID" in words(answer)
 
@@ -282,7 +296,7 @@ def test_a_provider_that_does_not_answer_leaves_the_password(
     dead = IdentityProvider()
     dead.close()
     settings.BERTH_OIDC_PROVIDERS = (replace(settings.BERTH_OIDC_PROVIDERS[0], issuer=dead.issuer),)
-    answer = Client().get(BEGIN)
+    answer = Client().post(BEGIN)
     assert answer.status_code == 503
     assert "sign in with a password" in words(answer)
 
@@ -332,14 +346,14 @@ def test_who_begins_too_often_keeps_out_no_known_browser_and_who_comes_in_is_not
     for browser in (Client(), Client(), known):
         assert sign_in(idp, browser)["Location"] == "/"
     known.post("/account/logout/")
-    assert [Client().get(BEGIN).status_code for _ in range(3)] == [302, 302, 429]
+    assert [Client().post(BEGIN).status_code for _ in range(3)] == [200, 200, 429]
     assert sign_in(idp, known)["Location"] == "/"
     known.post("/account/logout/")
-    assert [known.get(BEGIN).status_code for _ in range(3)] == [302, 302, 429]
+    assert [known.post(BEGIN).status_code for _ in range(3)] == [200, 200, 429]
 
 
 def test_an_unknown_provider_is_not_there(people: People) -> None:
-    assert Client().get("/sign-in/by/else/").status_code == 404
+    assert Client().post("/sign-in/by/else/").status_code == 404
 
 
 def test_a_second_factor_and_networks_hold_for_a_provider(people: People, idp: IdentityProvider) -> None:
@@ -349,3 +363,27 @@ def test_a_second_factor_and_networks_hold_for_a_provider(people: People, idp: I
     assert browser.get("/profile/").status_code == 302
     User.objects.filter(pk=people.member.pk).update(allowed_networks=["192.0.2.0/24"])
     assert sign_in(idp).status_code == 403
+
+
+@pytest.mark.parametrize("claim", ["sub", "email"])
+@pytest.mark.parametrize(
+    "text", ["a\0b@berth.example", "a\ud800@berth.example", "x" * 300 + "@berth.example"]
+)
+def test_who_is_called_by_what_cannot_be_kept_is_not_believed(
+    idp: IdentityProvider, claim: str, text: str
+) -> None:
+    idp.person[claim] = text
+    assert sign_in(idp).status_code == 403
+    assert last_refusal() == "provider_failed"
+    assert not SocialAccount.objects.exists()
+
+
+def test_signs_that_nobody_sees_are_no_part_of_a_name_or_group(
+    people: People, idp: IdentityProvider, settings: Any
+) -> None:
+    admit(settings, groups={"staff": (people.project.name,)})
+    idp.person = {"sub": "48", "email": "grace@berth.example", "email_verified": True}
+    idp.person |= {"name": "Gr\0ace", "groups": ["staff", "st\0aff", "cn=a\\00b,ou=c", 7, "\ud800"]}
+    assert sign_in(idp).status_code == 302
+    assert User.objects.get(email="grace@berth.example").name == "Gr\N{REPLACEMENT CHARACTER}ace"
+    assert SocialAccount.objects.get().extra_data == {"groups": ["7", "staff"]}
