@@ -26,6 +26,7 @@ from accounts.people_imports import PeopleImportLine as PeopleImportLine
 from accounts.policies import ResourcePolicy
 from accounts.roles import PROJECT_ROLE_TITLES, ProjectRole, Role
 from accounts.rule_models import MembershipRule as MembershipRule
+from accounts.rule_models import RuleFailure as RuleFailure
 from accounts.sign_in_rules import SecondFactor
 from accounts.ssh_key_models import SshKey as SshKey
 from accounts.tokens import hash_secret

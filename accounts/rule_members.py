@@ -15,14 +15,14 @@ from django.db.models.signals import post_save
 
 from accounts.authority import Action
 from accounts.membership_rules import MemberRule, check_rules
-from accounts.models import Membership, MembershipRule, Project, User
+from accounts.models import Membership, MembershipRule, Project, RuleFailure, User
 from accounts.rule_selectors import known_providers, people_of_rules, rules_of
 from accounts.selectors import access_project
 from accounts.services import grant_project_permissions
-from common import audit
+from common import audit, clock
 from common.actors import SYSTEM, Actor
 from common.dispatch import TaskName, enqueue_on_commit
-from common.errors import InvalidInput
+from common.errors import BerthError, InvalidInput
 
 SHOWN = 10
 # So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
@@ -130,16 +130,21 @@ def follow_all_rules() -> None:
 
 
 def follow_rules(project: Project, *, most: int | None = None, until: float = math.inf) -> None:
-    """The same in one project, for at most so many people, and until then by `time.monotonic`."""
+    """The same in one project, for at most so many people, and until then by `time.monotonic`. Who fails stops nobody: they
+    are noted (`RuleFailure`), and come last the next time."""
     if time.monotonic() > until:
         return
     rules = rules_of(project)
-    joining = _joining(project, rules).order_by("pk").values_list("pk", flat=True)[:most]
-    leaving = _leaving(project, rules).order_by("pk").values_list("user_id", flat=True)[:most]
-    for user_id in [*leaving, *joining][:most]:
+    joining = _joining(project, rules).order_by("pk").values_list("pk", flat=True)
+    leaving = _leaving(project, rules).order_by("pk").values_list("user_id", flat=True)
+    failures = RuleFailure.objects.filter(project=project)
+    failing = set(failures.values_list("user_id", flat=True))
+    waiting = sorted((*leaving, *joining), key=failing.__contains__)
+    failures.exclude(user_id__in=waiting).delete()
+    for user_id in waiting[:most]:
         if time.monotonic() > until:
             return
-        _settle(project.pk, user_id)
+        _try_to_settle(project.pk, user_id)
 
 
 def follow_rules_of_person(user_id: int) -> None:
@@ -152,7 +157,7 @@ def follow_rules_of_person(user_id: int) -> None:
     for project in projects:
         is_settled = project.is_in if project.pk in fitting else not project.is_in_by_rule
         if not is_settled:
-            _settle(project.pk, user_id)
+            _try_to_settle(project.pk, user_id)
 
 
 def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
@@ -165,6 +170,23 @@ def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
         for project in projects
     ]
     return set(parts[0].union(*parts[1:], all=True)) if parts else set()
+
+
+def _try_to_settle(project_id: int, user_id: int) -> None:
+    try:
+        _settle(project_id, user_id)
+    except Exception as error:  # the next run tries again
+        log.exception("rules.person_failed", project_id=project_id, user_id=user_id)
+        facts = {"reason": _reason_of(error), "tried_at": clock.now()}
+        RuleFailure.objects.update_or_create(project_id=project_id, user_id=user_id, defaults=facts)
+    else:
+        RuleFailure.objects.filter(project_id=project_id, user_id=user_id).delete()
+
+
+def _reason_of(error: Exception) -> str:
+    """In words where Berth refused; else the kind of error alone, as its text may tell what is nobody's business."""
+    reason = error.message if isinstance(error, BerthError) else type(error).__name__
+    return reason[: RuleFailure.LONGEST_REASON]
 
 
 @transaction.atomic
@@ -189,10 +211,13 @@ def _settle(project_id: int, user_id: int) -> None:
 
 
 def _with_rules() -> QuerySet[Project]:
-    """In use, with rules or with somebody who came by one."""
+    """In use, with rules, with somebody who came by one, or with somebody for whom they failed."""
+    failed = RuleFailure.objects.filter(project_id=OuterRef("pk"))
     by_rule = Membership.objects.filter(project_id=OuterRef("pk"), is_by_rule=True)
     ruled = MembershipRule.objects.filter(project_id=OuterRef("pk"))
-    projects = Project.objects.filter(Exists(ruled) | Exists(by_rule), is_active=True, domain__is_active=True)
+    projects = Project.objects.filter(
+        Exists(ruled) | Exists(by_rule) | Exists(failed), is_active=True, domain__is_active=True
+    )
     return projects.order_by("pk")
 
 

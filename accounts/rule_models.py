@@ -1,8 +1,10 @@
 """Who becomes a member of a project without anybody adding them."""
 
+from django.conf import settings
 from django.db import models
 
 from accounts.membership_rules import LONGEST_GROUP, RuleKind
+from common import clock
 
 _WITHOUT_VALUE = models.Q(kind=RuleKind.ALL.value, value="")
 
@@ -31,3 +33,22 @@ class MembershipRule(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.value}".strip()
+
+
+class RuleFailure(models.Model):
+    """A person who could not be made what the rules of the project say, and why; gone once they are."""
+
+    LONGEST_REASON = 300
+
+    project = models.ForeignKey("accounts.Project", on_delete=models.CASCADE, related_name="rule_failures")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    reason = models.CharField(max_length=LONGEST_REASON)
+    since = models.DateTimeField(default=clock.now)
+    tried_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        ordering = ("since", "id")
+        constraints = (models.UniqueConstraint(fields=("project", "user"), name="rule_failure_once"),)
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.project_id}"

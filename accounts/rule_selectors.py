@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.membership_rules import MemberRule, RuleKind
-from accounts.models import Project, User
+from accounts.models import Project, RuleFailure, User
 
 LDAP = "ldap"
 
@@ -22,6 +22,11 @@ def known_providers() -> frozenset[str]:
 def rules_of(project: Project) -> tuple[MemberRule, ...]:
     """One query, or none where the project came with its `rules`."""
     return tuple(MemberRule(RuleKind(row.kind), row.value) for row in project.rules.all())
+
+
+def failures_of_rules(project: Project) -> QuerySet[RuleFailure]:
+    """Who is not what the rules say, and why; for those who may change the rules."""
+    return RuleFailure.objects.filter(project=project).select_related("user")
 
 
 def people_of_rules(project: Project, rules: Collection[MemberRule]) -> QuerySet[User]:

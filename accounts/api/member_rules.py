@@ -12,8 +12,9 @@ from accounts import rule_members
 from accounts.authority import Action
 from accounts.membership_rules import LONGEST_GROUP, MOST_RULES, RuleKind
 from accounts.models import Project
-from accounts.rule_selectors import rules_of
-from accounts.selectors import access_project
+from accounts.rule_selectors import failures_of_rules, rules_of
+from accounts.selectors import access_project, actions_on_project, standing_of
+from common.actors import Actor
 from common.api import InputSerializer, TextField, actor_of
 from common.scopes import FOR_ADMIN
 
@@ -43,8 +44,20 @@ class MemberRuleOut(serializers.Serializer[Any]):
     value = serializers.CharField(allow_blank=True)
 
 
+class RuleFailureOut(serializers.Serializer[Any]):
+    email = serializers.CharField(source="user.email")
+    reason = serializers.CharField(
+        help_text="A sentence, or the kind of an error that the log tells more of."
+    )
+    since = serializers.DateTimeField()
+    tried_at = serializers.DateTimeField(help_text="The last time.")
+
+
 class MemberRulesOut(serializers.Serializer[Any]):
     rules = MemberRuleOut(many=True)
+    failures = RuleFailureOut(
+        many=True, help_text="For whom they could not be followed; for those who may change the rules."
+    )
 
 
 class RuleImpactOut(serializers.Serializer[Any]):
@@ -64,7 +77,8 @@ class MemberRulesView(APIView):
     @extend_schema(operation_id="read_member_rules", responses={200: MemberRulesOut})
     def get(self, request: Request, project_id: int) -> Response:
         """By which rules people are members of the project. One that fits is enough."""
-        return _answer(access_project(actor_of(request), project_id, Action.VIEW_MEMBERS))
+        actor = actor_of(request)
+        return _answer(actor, access_project(actor, project_id, Action.VIEW_MEMBERS))
 
     @extend_schema(
         operation_id="write_member_rules", request=MemberRulesInput, responses={200: MemberRulesOut}
@@ -74,7 +88,8 @@ class MemberRulesView(APIView):
         actor = actor_of(request)
         access_project(actor, project_id, Action.EDIT)
         rules = _rules_in(request)
-        return _answer(rule_members.set_member_rules(actor=actor, project_id=project_id, rules=rules))
+        project = rule_members.set_member_rules(actor=actor, project_id=project_id, rules=rules)
+        return _answer(actor, project)
 
 
 class RuleImpactView(APIView):
@@ -96,5 +111,7 @@ def _rules_in(request: Request) -> list[tuple[str, str]]:
     return [(rule["kind"], rule["value"]) for rule in asked.validated_data["rules"]]
 
 
-def _answer(project: Project) -> Response:
-    return Response(MemberRulesOut({"rules": rules_of(project)}).data)
+def _answer(actor: Actor, project: Project) -> Response:
+    may_edit = Action.EDIT in actions_on_project(standing_of(actor), project)
+    failures = failures_of_rules(project) if may_edit else ()
+    return Response(MemberRulesOut({"rules": rules_of(project), "failures": failures}).data)

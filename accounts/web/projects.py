@@ -18,7 +18,7 @@ from accounts.authority import Action
 from accounts.models import Project
 from accounts.preferences import column_choice
 from accounts.roles import ProjectRole
-from accounts.rule_selectors import rules_of
+from accounts.rule_selectors import failures_of_rules, rules_of
 from accounts.selectors import (
     access_member,
     access_project,
@@ -43,6 +43,7 @@ from common.errors import BerthError
 from common.idempotency import once_a_form
 from common.tables import Column, Filter, Listing, Tab, Table, declare
 
+SHOWN_FAILURES = 20
 TABLE = declare(
     Table(
         name="projects",
@@ -209,13 +210,17 @@ def _page(
     status: int = 200,
 ) -> HttpResponse:
     allowed = actions_on_project(standing_of(actor_of(request)), project)
+    rules = rules_of(project)
     context: dict[str, Any] = {
         "project": project,
         "state": "open" if project.is_active else "archived",
         "members": project.memberships.select_related("user").order_by("user__email"),
         "member_form": (member_form or MemberForm()) if Action.MANAGE_MEMBERS in allowed else None,
         "form": form if Action.EDIT in allowed else None,
-        "rules": rule_words(rules_of(project)),
+        "rules": rule_words(rules),
+        "rule_failures": failures_of_rules(project)[:SHOWN_FAILURES]
+        if rules and Action.EDIT in allowed
+        else (),
         "policy_card": policy_card(actor_of(request), project, may_limit=Action.LIMIT in allowed),
         "budget_card": budget_card(project, may_limit=Action.LIMIT in allowed),
         "can_close": Action.CLOSE in allowed,

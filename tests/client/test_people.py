@@ -168,6 +168,10 @@ def test_rules_for_members_are_looked_at_and_set(portal: Any, command: Command) 
     assert [rule["kind"] for rule in wire.body()["rules"]] == ["all", "mail", "group"]
     portal(page(PROJECT_ROW), made(RULES))
     assert "uni.example" in command("project", "rule", "list", "vision").out
+    failure = {"email": "ada@uni.example", "reason": "Too many of them."}
+    portal(page(PROJECT_ROW), made({"rules": [], "failures": [failure]}))
+    listed = command("project", "rule", "list", "vision").out
+    assert "Could not be followed for ada@uni.example: Too many of them." in listed
     portal(page(PROJECT_ROW), made({"rules": []}))
     assert json.loads(command("project", "rule", "list", "vision", "--json").out) == {"rules": []}
 

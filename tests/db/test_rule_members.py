@@ -1,6 +1,7 @@
 """People are members where rules of a project say so, and nobody whom somebody added by hand is taken out."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -8,10 +9,11 @@ from typing import Any
 import pytest
 from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
+from django.db import connection
 
 from accounts import rule_members, services
 from accounts.federation import Claim, admit_person
-from accounts.models import Membership, MembershipRule, OffBoarding, Project, User
+from accounts.models import Membership, MembershipRule, OffBoarding, Project, RuleFailure, User
 from accounts.offboarding import close_user, reopen_user
 from accounts.providers import Admission
 from accounts.roles import ProjectRole, Role
@@ -19,6 +21,7 @@ from accounts.rule_members import follow_all_rules, impact_of_rules, rules_asked
 from accounts.tasks import follow_rules
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, PermissionDenied
+from common.locks import try_exclusive
 from common.models import AuditEntry
 from tests import factories
 from tests.conftest import People
@@ -249,6 +252,74 @@ def test_a_run_passes_over_projects_that_fail_and_ends_in_time(
     assert people.outsider in members(second)
 
 
+def test_who_fails_holds_nobody_up_and_administrators_read_why(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = people.outsider, factories.make_user(domain=people.domain)
+    MembershipRule.objects.create(project=people.project, kind="all")
+    grant, errors = (
+        rule_members.grant_project_permissions,
+        [Conflict("Too many of them."), ValueError("secret")],
+    )
+    settled: list[User] = []
+
+    def grant_to_others(user: User) -> None:
+        settled.append(user)
+        if user == bad:
+            raise errors.pop(0)
+        grant(user)
+
+    address = f"/api/v1/projects/{people.project.pk}/rules/"
+    admin = factories.api_client(people.domain_admin)
+    page = f"/projects/{people.project.pk}/"
+    with monkeypatch.context() as patch:
+        patch.setattr(rule_members, "grant_project_permissions", grant_to_others)
+        follow_rules()
+        assert good in members(people.project, is_by_rule=True)
+        assert bad not in members(people.project)
+        [failure] = admin.get(address).json()["failures"]
+        assert (failure["email"], failure["reason"]) == (bad.email, "Too many of them.")
+        shown = browser_of(people.domain_admin).get(page).content.decode()
+        assert "Too many of them." in shown
+        assert factories.api_client(people.project_admin).get(address).json()["failures"] == []
+        assert "Too many of them." not in browser_of(people.project_admin).get(page).content.decode()
+
+        Membership.objects.filter(user=good).delete()
+        settled.clear()
+        follow_rules()
+        assert settled == [good, bad]  # whoever failed comes last
+        [failure] = admin.get(address).json()["failures"]
+        assert failure["reason"] == "ValueError"
+        assert failure["tried_at"] > failure["since"]
+    follow_rules()
+    assert bad in members(people.project, is_by_rule=True)
+    assert not RuleFailure.objects.exists()
+
+
+def test_a_failure_ends_with_the_rules(people: People) -> None:
+    RuleFailure.objects.create(project=people.project, user=people.outsider, reason="x")
+    follow_rules()
+    assert not RuleFailure.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_one_run_follows_rules_at_a_time(people: People) -> None:
+    MembershipRule.objects.create(project=people.project, kind="all")
+    with ThreadPoolExecutor(1) as other, try_exclusive("follow-rules") as is_mine:
+        assert is_mine
+        other.submit(in_own_connection, follow_rules).result(timeout=60)
+        assert not Membership.objects.filter(is_by_rule=True).exists()
+    follow_rules()
+    assert people.outsider in members(people.project, is_by_rule=True)
+
+
+def in_own_connection(function: Callable[[], None]) -> None:
+    try:
+        function()
+    finally:
+        connection.close()
+
+
 def test_archived_projects_and_people_who_are_gone_are_left_alone(people: People) -> None:
     rule(people, *EVERYBODY)
     Project.objects.filter(pk=people.project.pk).update(is_active=False)
@@ -293,8 +364,8 @@ def test_rest_reads_previews_and_sets(people: People) -> None:
     address = f"/api/v1/projects/{people.project.pk}/rules/"
     body = {"rules": [{"kind": "all"}]}
     assert program.post(f"{address}impact/", body, format="json").json()["joining_count"] == 3
-    assert program.put(address, body, format="json").json() == {"rules": [{"kind": "all", "value": ""}]}
-    assert program.get(address).json() == {"rules": [{"kind": "all", "value": ""}]}
+    assert program.put(address, body, format="json").json()["rules"] == [{"kind": "all", "value": ""}]
+    assert program.get(address).json()["rules"] == [{"kind": "all", "value": ""}]
     listed = program.get(f"/api/v1/projects/{people.project.pk}/members/").json()["results"]
     assert {row["email"]: row["is_by_rule"] for row in listed}[people.outsider.email] is True
     wrong = program.put(address, {"rules": [{"kind": "mail", "value": "not one"}]}, format="json")

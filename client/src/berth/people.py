@@ -68,8 +68,19 @@ class MemberRule(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFailure(Record):
+    """For whom the rules could not be followed, and why."""
+
+    email: str
+    reason: str = ""
+    since: datetime | None = None
+    tried_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRules(Record):
     rules: tuple[MemberRule, ...] = ()
+    failures: tuple[RuleFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,3 +86,5 @@ def _show(found: MemberRules, *, as_json: bool) -> None:
         show_json(found)
         return
     show_table(("kind", "value"), [(rule.kind, rule.value) for rule in found.rules], empty="No rules.")
+    for failure in found.failures:
+        say(f"Could not be followed for {failure.email}: {failure.reason}")
