@@ -9,7 +9,7 @@ import common.clock
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("accounts", "0020_browsers_at_once"),
+        ("accounts", "0021_known_places_by_name"),
     ]
 
     operations = [
