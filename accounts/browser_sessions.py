@@ -1,5 +1,6 @@
 """Django's sessions, kept in rows that know whose login they are: `SESSION_ENGINE`."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -11,12 +12,17 @@ from common import clock
 
 # What a session carries of its sign-in, through changes of its key: {"ip", "user_agent", "at" (seconds)}.
 SIGNED_IN = "signed_in"
+_KEY = re.compile(r"[a-z0-9]{8,40}")
 
 
 class SessionStore(DatabaseStore):
     """`row` is what the session was read from; None for a new one. The name of the class is part of how data is signed."""
 
     row: BrowserLogin | None = None
+
+    def _validate_session_key(self, key: str | None) -> bool:
+        """What no session was ever called by is not looked for: the database does not even compare with a NUL."""
+        return bool(key and _KEY.fullmatch(key))
 
     @classmethod
     def get_model_class(cls) -> type[BrowserLogin]:

@@ -5,6 +5,7 @@ from functools import partial
 from smtplib import SMTPException
 
 import structlog
+from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db import transaction
@@ -48,6 +49,17 @@ def password_link(user: User, url: str) -> EmailMessage:
         "If it was not you who asked for it, tell an administrator. Your password stays until you choose another one."
     )
     return EmailMessage(_("Another password for Berth"), _paragraphs(text, url, end), to=[user.email])
+
+
+def why_no_mail(user: User) -> str:
+    """The reason why nothing but ways in is mailed to this person; "" if something may be. At most one query."""
+    if not settings.BERTH_MAIL:
+        return _("No mail is set up here, so none can be sent.")
+    if EmailAddress.objects.filter(user=user, email=user.email, verified=False).exists():
+        return _(
+            "Nobody has shown that this address is yours. Choose another password by a mail to it; that shows it."
+        )
+    return ""
 
 
 def send_on_commit(message: EmailMessage, then: Callable[[], None] = lambda: None) -> None:

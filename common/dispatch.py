@@ -36,6 +36,7 @@ class TaskName(StrEnum):
     PURGE_AUDIT = "common.purge_audit"
     NOTIFY_PEOPLE = "portal.notify_people"
     NOTIFY_OF_BUDGETS = "portal.notify_of_budgets"
+    MAIL_NOTIFICATIONS = "portal.mail_notifications"
 
 
 QUEUE_OF = {
@@ -58,6 +59,7 @@ QUEUE_OF = {
     TaskName.PURGE_AUDIT: "maintenance",
     TaskName.NOTIFY_PEOPLE: "maintenance",
     TaskName.NOTIFY_OF_BUDGETS: "maintenance",
+    TaskName.MAIL_NOTIFICATIONS: "maintenance",
 }
 
 

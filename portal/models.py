@@ -43,6 +43,18 @@ class Notification(models.Model):
         return f"{self.code} for {self.person_id}"
 
 
+class NotificationMail(models.Model):
+    """That a notification is to go by mail, too; gone when a mail server took it, or when it never will."""
+
+    notification = models.OneToOneField(
+        Notification, on_delete=models.CASCADE, primary_key=True, related_name="mail"
+    )
+    due_at = models.DateTimeField(default=clock.now, db_index=True)
+
+    def __str__(self) -> str:
+        return f"mail of {self.notification_id}"
+
+
 class BudgetNotice(models.Model):
     """That a person was told of a budget, or muted such news: once in a period, whatever the list of notifications keeps."""
 
@@ -59,12 +71,13 @@ class BudgetNotice(models.Model):
 
 
 class NotificationChoice(models.Model):
-    """What a person does not want to be told: members of `portal.sentences.Kind`."""
+    """What a person does not want to be told, and what is to come by mail, too: members of `portal.sentences.Kind`."""
 
     person = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
     )
     muted = ArrayField(models.CharField(max_length=20), default=list)
+    mailed = ArrayField(models.CharField(max_length=20), default=list)
 
     def __str__(self) -> str:
         return f"choice of {self.person_id}"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from accounts.models import User
@@ -12,6 +13,7 @@ from common import clock
 from common.actors import Actor
 from common.errors import NotFound
 from portal.models import Announcement, Notification, NotificationChoice
+from portal.sentences import SENTENCES, Code
 
 SHOWN_HELPERS = 3
 
@@ -37,10 +39,23 @@ def unread_notifications(actor: Actor) -> QuerySet[Notification]:
     return own_notifications(actor).filter(read_at=None)
 
 
-def muted_kinds(person_id: int) -> frozenset[str]:
-    """What this person does not want to be told. One query."""
-    found = NotificationChoice.objects.filter(person_id=person_id).values_list("muted", flat=True).first()
-    return frozenset(found or ())
+def choice_of(person_id: int) -> NotificationChoice:
+    """What this person does not want to be told, and what also by mail; who has said nothing is told all, without mail. One
+    query."""
+    found = NotificationChoice.objects.filter(person_id=person_id).first()
+    return found or NotificationChoice(person_id=person_id)
+
+
+def text_of(notification: Notification) -> str:
+    """The sentence, in the language of whoever reads it now."""
+    return _(SENTENCES[Code(notification.code)].text).format(**notification.arguments)
+
+
+def page_of(notification: Notification) -> str:
+    """The path of what it is about."""
+    if notification.session_id is not None:
+        return reverse("session-detail", args=[notification.session_id])
+    return reverse(SENTENCES[Code(notification.code)].page)
 
 
 def access_notification(actor: Actor, notification_id: int) -> Notification:

@@ -170,6 +170,7 @@ class Kind(StrEnum):
     ENDS_SOON = "ends_soon"
     TOKENS = "tokens"
     BUDGETS = "budgets"
+    SAFETY = "safety"
 
 
 KIND_TITLES = MappingProxyType(
@@ -180,11 +181,12 @@ KIND_TITLES = MappingProxyType(
         Kind.ENDS_SOON: gettext_noop("A session ends soon"),
         Kind.TOKENS: gettext_noop("An API token expires soon"),
         Kind.BUDGETS: gettext_noop("A budget is nearly used up, or used up"),
+        Kind.SAFETY: gettext_noop("Somebody tries to get into your account"),
     }
 )
 # Nobody mutes these: whoever got into an account could keep its owner from hearing of it.
-ALWAYS_TOLD = frozenset({Code.PASSWORDS_TRIED})
-# Every other code is of a kind.
+ALWAYS_TOLD = frozenset({Kind.SAFETY})
+MUTABLE = tuple(kind for kind in Kind if kind not in ALWAYS_TOLD)
 KIND_OF = MappingProxyType(
     {
         Code.COMMAND_FINISHED: Kind.FINISHED,
@@ -203,6 +205,7 @@ KIND_OF = MappingProxyType(
         Code.HOURS_NEARLY_SPENT: Kind.BUDGETS,
         Code.MONEY_SPENT: Kind.BUDGETS,
         Code.HOURS_SPENT: Kind.BUDGETS,
+        Code.PASSWORDS_TRIED: Kind.SAFETY,
     }
 )
 

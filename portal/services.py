@@ -1,25 +1,28 @@
 """Writes of the portal as a whole: what people are told, and that they have read it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from accounts.mails import why_no_mail
 from accounts.models import KeyPair
 from accounts.selectors import user_of
 from accounts.tokens import WARNED_BEFORE as WARNED_BEFORE_END
 from accounts.tokens import warning_due
 from common import clock
 from common.actors import Actor
+from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import InvalidInput
 from common.push import Audience, push_on_commit
 from common.texts import quoted
-from portal.models import Notification, NotificationChoice
-from portal.selectors import access_notification, muted_kinds, unread_notifications
-from portal.sentences import ALWAYS_TOLD, KIND_OF, Code, Kind, code_of_end
+from portal.models import Notification, NotificationChoice, NotificationMail
+from portal.selectors import access_notification, choice_of, unread_notifications
+from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, Code, Kind, code_of_end
 from sessions_app.models import ComputeSession
 from sessions_app.states import Status
 
@@ -37,9 +40,10 @@ def notify(
     arguments: Mapping[str, object],
     session_id: UUID | None = None,
 ) -> bool:
-    """Tell one person, once for each `happening`, unless they muted its kind; the oldest beyond
-    KEPT_NOTIFICATIONS are forgotten. True if new."""
-    if code not in ALWAYS_TOLD and KIND_OF[code] in muted_kinds(person_id):
+    """Tell one person, once for each `happening`, unless they muted its kind, and by mail, too, if they want that; the oldest
+    beyond KEPT_NOTIFICATIONS are forgotten. True if new."""
+    kind, choice = KIND_OF[code], choice_of(person_id)
+    if kind in choice.muted and kind not in ALWAYS_TOLD:
         return False
     notification, is_new = Notification.objects.get_or_create(
         person_id=person_id,
@@ -51,6 +55,9 @@ def notify(
     theirs = Notification.objects.filter(person_id=person_id)
     kept = theirs.values_list("pk", flat=True)[:KEPT_NOTIFICATIONS]
     theirs.exclude(pk__in=list(kept)).delete()
+    if kind in choice.mailed and settings.BERTH_MAIL:
+        NotificationMail.objects.create(notification=notification)
+        enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
     _push(person_id, notification.pk)
     return True
 
@@ -111,17 +118,31 @@ def notify_of_what_nears() -> None:
 
 
 @transaction.atomic
-def choose_notifications(*, actor: Actor, muted: Collection[str]) -> frozenset[str]:
-    """Tell the actor nothing of these kinds from now on. Raises InvalidInput for one that is none."""
-    known = [kind.value for kind in Kind]
-    if wrong := next((name for name in muted if name not in known), None):
+def choose_notifications(
+    *, actor: Actor, muted: Collection[str] | None = None, mailed: Collection[str] | None = None
+) -> NotificationChoice:
+    """Tell the actor nothing of the kinds in `muted` from now on, and those in `mailed` also by mail; None leaves it. Raises
+    InvalidInput for one that is none, and for mail that cannot be sent."""
+    person = user_of(actor)
+    wanted = {}
+    if muted is not None:
+        wanted["muted"] = _checked(muted, MUTABLE, "muted_notifications")
+    if mailed is not None:
+        wanted["mailed"] = _checked(mailed, Kind, "mailed_notifications")
+    if mailed and (reason := why_no_mail(person)):
+        raise InvalidInput(reason, fields={"mailed_notifications": [reason]})
+    return NotificationChoice.objects.update_or_create(person=person, defaults=wanted)[0]
+
+
+def _checked(names: Collection[str], known: Iterable[Kind], field: str) -> list[str]:
+    """Each once, in the order of Kind. Raises InvalidInput."""
+    values = [kind.value for kind in known]
+    if wrong := next((name for name in names if name not in values), None):
         sentence = _("{kind} is no kind of notification. These are: {known}.").format(
-            kind=quoted(wrong), known=", ".join(known)
+            kind=quoted(wrong), known=", ".join(values)
         )
-        raise InvalidInput(sentence, fields={"muted_notifications": [sentence]})
-    wanted = [name for name in known if name in muted]
-    NotificationChoice.objects.update_or_create(person=user_of(actor), defaults={"muted": wanted})
-    return frozenset(wanted)
+        raise InvalidInput(sentence, fields={field: [sentence]})
+    return [value for value in values if value in names]
 
 
 @transaction.atomic

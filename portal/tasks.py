@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from common.dispatch import TaskName
-from portal import budget_notices, services
+from portal import budget_notices, notification_mails, services
 
 
 @shared_task(name=TaskName.NOTIFY_PEOPLE, soft_time_limit=60, time_limit=90)
@@ -14,3 +14,9 @@ def notify_people() -> None:
 @shared_task(name=TaskName.NOTIFY_OF_BUDGETS, soft_time_limit=240, time_limit=270)
 def notify_of_budgets() -> None:
     budget_notices.notify_of_budgets()
+
+
+@shared_task(name=TaskName.MAIL_NOTIFICATIONS, soft_time_limit=120, time_limit=150)
+def mail_notifications() -> None:
+    """Send the notifications that people want by mail, too."""
+    notification_mails.mail_notifications()

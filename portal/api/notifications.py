@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils.translation import gettext as _
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -16,7 +15,7 @@ from common.api import ErrorOut, actor_of, is_wanted
 from common.scopes import EVERY_TOKEN, FOR_ADMIN
 from portal import selectors, services
 from portal.models import Notification
-from portal.sentences import SENTENCES, Code
+from portal.sentences import Code
 
 
 class NotificationOut(serializers.Serializer[Any]):
@@ -29,7 +28,7 @@ class NotificationOut(serializers.Serializer[Any]):
     read_at = serializers.DateTimeField(allow_null=True)
 
     def get_text(self, notification: Notification) -> str:
-        return _(SENTENCES[Code(notification.code)].text).format(**notification.arguments)
+        return selectors.text_of(notification)
 
 
 class ReadOut(serializers.Serializer[Any]):

@@ -11,27 +11,36 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts import preferences
+from accounts.mails import why_no_mail
 from accounts.selectors import user_of
 from common.api import InputSerializer, actor_of
 from common.scopes import FOR_ADMIN
 from portal import services
-from portal.selectors import muted_kinds
-from portal.sentences import Kind
+from portal.selectors import choice_of
+from portal.sentences import MUTABLE, Kind
 
 LANGUAGES = [code for code, _name in settings.LANGUAGES]
 KINDS = [kind.value for kind in Kind]
+MUTABLE_KINDS = [kind.value for kind in MUTABLE]
 
 
 class PreferencesOut(serializers.Serializer[Any]):
     language = serializers.CharField(help_text="Of the pages and of refusals; empty: as the browser asks.")
     muted_notifications = serializers.ListField(
-        child=serializers.ChoiceField(choices=KINDS), help_text="What you do not want to be told."
+        child=serializers.ChoiceField(choices=MUTABLE_KINDS), help_text="What you do not want to be told."
     )
+    mailed_notifications = serializers.ListField(
+        child=serializers.ChoiceField(choices=KINDS), help_text="What is mailed to you, too."
+    )
+    no_mail_because = serializers.CharField(help_text="Why nothing is mailed to you; empty if it is.")
 
 
 class PreferencesInput(InputSerializer):
     language = serializers.ChoiceField(choices=["", *LANGUAGES], required=False)
     muted_notifications = serializers.ListField(
+        child=serializers.ChoiceField(choices=MUTABLE_KINDS), required=False, max_length=len(MUTABLE_KINDS)
+    )
+    mailed_notifications = serializers.ListField(
         child=serializers.ChoiceField(choices=KINDS), required=False, max_length=len(KINDS)
     )
 
@@ -41,7 +50,7 @@ class PreferencesView(APIView):
 
     @extend_schema(operation_id="read_preferences", responses={200: PreferencesOut})
     def get(self, request: Request) -> Response:
-        """Your language, and what you are not told."""
+        """Your language, what you are not told, and what is mailed to you."""
         return _answer(request)
 
     @extend_schema(
@@ -55,16 +64,22 @@ class PreferencesView(APIView):
         with transaction.atomic():
             if "language" in wanted:
                 preferences.choose_language(actor=actor, language=wanted["language"])
-            if "muted_notifications" in wanted:
-                services.choose_notifications(actor=actor, muted=wanted["muted_notifications"])
+            if wanted.keys() - {"language"}:
+                services.choose_notifications(
+                    actor=actor,
+                    muted=wanted.get("muted_notifications"),
+                    mailed=wanted.get("mailed_notifications"),
+                )
         return _answer(request)
 
 
 def _answer(request: Request) -> Response:
     person = user_of(actor_of(request))
-    muted = muted_kinds(person.pk)
+    choice = choice_of(person.pk)
     body = {
         "language": person.language,
-        "muted_notifications": [kind for kind in KINDS if kind in muted],
+        "muted_notifications": [kind for kind in MUTABLE_KINDS if kind in choice.muted],
+        "mailed_notifications": [kind for kind in KINDS if kind in choice.mailed],
+        "no_mail_because": why_no_mail(person),
     }
     return Response(PreferencesOut(body).data)

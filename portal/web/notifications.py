@@ -77,14 +77,13 @@ def dismiss_announcement(request: HttpRequest, announcement_id: int) -> HttpResp
 def presented(notification: Notification) -> dict[str, Any]:
     """One for the page."""
     sentence = SENTENCES[Code(notification.code)]
-    session_id = notification.session_id
     return {
         "id": notification.pk,
-        "text": _(sentence.text).format(**notification.arguments),
+        "text": selectors.text_of(notification),
         "more": _(sentence.more),
         "icon": sentence.icon,
         "tone": sentence.tone,
-        "url": reverse("session-detail", args=[session_id]) if session_id else reverse(sentence.page),
+        "url": selectors.page_of(notification),
         "created_at": notification.created_at,
         "is_read": notification.read_at is not None,
     }

@@ -1,4 +1,6 @@
-"""The page of one's preferences: what one is told, language and theme."""
+"""The page of one's preferences: what one is told and mailed, language and theme."""
+
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -7,22 +9,47 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from accounts.mails import why_no_mail
 from common.api import actor_of
+from common.errors import InvalidInput
 from portal import services
-from portal.selectors import muted_kinds
-from portal.sentences import KIND_TITLES, Kind
+from portal.selectors import choice_of
+from portal.sentences import ALWAYS_TOLD, KIND_TITLES, MUTABLE, Kind
 
 
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def preferences_page(request: HttpRequest) -> HttpResponse:
-    """POST says what one wants to be told; language and theme have switches of their own."""
-    actor = actor_of(request)
+    """POST says what one wants to be told, and what by mail, too; language and theme have switches of their own."""
+    user: Any = request.user
+    no_mail = why_no_mail(user)
     if request.method == "POST":
-        wanted = request.POST.getlist("kind")
-        services.choose_notifications(actor=actor, muted=[kind for kind in Kind if kind not in wanted])
+        return _choose(request, can_mail=not no_mail)
+    choice = choice_of(user.pk)
+    kinds = [
+        {
+            "code": kind.value,
+            "title": _(KIND_TITLES[kind]),
+            "is_always_told": kind in ALWAYS_TOLD,
+            "is_told": kind in ALWAYS_TOLD or kind not in choice.muted,
+            "is_mailed": kind in choice.mailed,
+        }
+        for kind in Kind
+    ]
+    return render(request, "portal/preferences.html", {"kinds": kinds, "no_mail": no_mail})
+
+
+def _choose(request: HttpRequest, *, can_mail: bool) -> HttpResponse:
+    """Where mail cannot be chosen, what was chosen before stays."""
+    told, mailed = request.POST.getlist("kind"), request.POST.getlist("mail")
+    try:
+        services.choose_notifications(
+            actor=actor_of(request),
+            muted=[kind for kind in MUTABLE if kind not in told],
+            mailed=mailed if can_mail else None,
+        )
+    except InvalidInput as refusal:
+        messages.error(request, refusal.message)
+    else:
         messages.success(request, _("Your notifications are changed."))
-        return redirect("preferences")
-    muted = muted_kinds(actor.user_id or 0)
-    kinds = [(kind.value, _(KIND_TITLES[kind]), kind not in muted) for kind in Kind]
-    return render(request, "portal/preferences.html", {"kinds": kinds})
+    return redirect("preferences")

@@ -130,3 +130,28 @@ def test_a_script_is_set_shown_and_removed(portal: Any, command: Command, home: 
     wire = portal(httpx.Response(204))
     assert command("startup-script", "remove").code == 0
     assert wire.requests[-1].method == "DELETE"
+
+
+PREFERENCES: dict[str, Any] = {
+    "language": "",
+    "muted_notifications": ["finished"],
+    "mailed_notifications": [],
+    "no_mail_because": "No mail is set up here.",
+}
+
+
+def test_preferences_are_shown_and_changed(portal: Any, command: Command) -> None:
+    portal(httpx.Response(200, json=PREFERENCES))
+    shown = command("preferences", "show").out
+    assert "as the browser asks" in shown
+    assert "No mail is set up here." in shown
+
+    wire = portal(httpx.Response(200, json=PREFERENCES))
+    done = command("preferences", "set", "--mail", "failed, safety", "--mute", "", "--json")
+    assert done.code == 0
+    assert wire.body() == {"mailed_notifications": ["failed", "safety"], "muted_notifications": []}
+
+
+def test_to_change_nothing_is_a_mistake(portal: Any, command: Command) -> None:
+    portal()
+    assert command("preferences", "set").code == 2

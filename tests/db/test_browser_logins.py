@@ -73,3 +73,10 @@ def test_logins_of_before_are_brought_along() -> None:
     MIGRATION.bring_sessions(apps, None)
     assert BrowserLogin.objects.get(session_key=key).user_id == user.pk
     assert browser.get("/profile/").status_code == 200
+
+
+@pytest.mark.parametrize("key", ['"\\000aaaaaaaaaaaa"', "short", "A" * 32, "é" * 32])
+def test_a_cookie_that_never_was_a_key_is_nobodys(key: str) -> None:
+    browser = Client(HTTP_COOKIE=f"berth_session={key}")
+    assert browser.get("/profile/").status_code == 302
+    assert browser.get("/account/login/").status_code == 200

@@ -1,15 +1,18 @@
 """What one wants of the portal: page and REST."""
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.test import Client
 from django.urls import reverse
 
 from accounts.models import User
 from portal.models import Notification, NotificationChoice
-from portal.selectors import muted_kinds
-from portal.sentences import ALWAYS_TOLD, KIND_OF, KIND_TITLES, Code, Kind
+from portal.selectors import choice_of
+from portal.sentences import ALWAYS_TOLD, KIND_OF, KIND_TITLES, MUTABLE, Code, Kind
 from portal.services import notify
 from tests.conftest import People
 from tests.factories import api_client
@@ -25,8 +28,14 @@ def tell(user: User, code: Code) -> bool:
     return notify(person_id=user.pk, code=code, happening=f"h:{code}", arguments=arguments)
 
 
-def test_every_notification_is_of_a_kind_or_always_told_and_every_kind_has_words() -> None:
-    assert set(KIND_OF) == set(Code) - ALWAYS_TOLD
+def is_checked(page: str, name: str, code: str) -> bool:
+    [box] = re.findall(rf'<input[^>]*name="{name}" value="{code}"[^>]*>', page)
+    return " checked" in box
+
+
+def test_every_notification_is_of_a_kind_and_every_kind_has_words() -> None:
+    assert set(KIND_OF) == set(Code)
+    assert set(MUTABLE) == set(Kind) - ALWAYS_TOLD
     assert set(KIND_TITLES) == set(Kind)
 
 
@@ -43,28 +52,75 @@ def test_what_is_muted_is_not_told_and_nobody_elses_concern(people: People, brow
     assert tell(people.outsider, Code.COMMAND_FINISHED)
     assert Notification.objects.filter(person=people.member).count() == 1
     page = browser.get(reverse("preferences")).content.decode()
-    assert 'value="finished">' in page
-    assert 'value="failed" checked>' in page
+    assert is_checked(page, "kind", "failed")
+    assert not is_checked(page, "kind", "finished")
 
 
 def test_who_mutes_every_kind_still_hears_of_wrong_passwords(people: People, browser_of: BrowserOf) -> None:
     browser_of(people.member).post(reverse("preferences"), {})
-    assert muted_kinds(people.member.pk) == set(Kind)
-    assert {code for code in Code if tell(people.member, code)} == ALWAYS_TOLD
+    assert set(choice_of(people.member.pk).muted) == set(MUTABLE)
+    assert {KIND_OF[code] for code in Code if tell(people.member, code)} == ALWAYS_TOLD
 
 
 def test_programs_read_and_change_preferences(people: People) -> None:
     client = api_client(people.member)
-    assert client.get(PREFERENCES).data == {"language": "", "muted_notifications": []}
+    assert client.get(PREFERENCES).data == {
+        "language": "",
+        "muted_notifications": [],
+        "mailed_notifications": [],
+        "no_mail_because": "No mail is set up here, so none can be sent.",
+    }
     changed = client.patch(PREFERENCES, {"language": "ko", "muted_notifications": ["tokens", "finished"]})
-    assert changed.data == {"language": "ko", "muted_notifications": ["finished", "tokens"]}
+    assert (changed.data["language"], changed.data["muted_notifications"]) == ("ko", ["finished", "tokens"])
     assert client.patch(PREFERENCES, {"language": ""}).data["muted_notifications"] == ["finished", "tokens"]
-    assert muted_kinds(people.member.pk) == {"finished", "tokens"}
-    assert muted_kinds(people.outsider.pk) == frozenset()
+    assert choice_of(people.member.pk).muted == ["finished", "tokens"]
+    assert choice_of(people.outsider.pk).muted == []
 
 
-@pytest.mark.parametrize("wrong", [{"language": "tlh"}, {"muted_notifications": ["all"]}, {"theme": "dark"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"language": "tlh"},
+        {"muted_notifications": ["all"]},
+        {"muted_notifications": ["safety"]},
+        {"mailed_notifications": ["failed"]},
+        {"theme": "dark"},
+    ],
+)
 def test_wrong_preferences_change_nothing(people: People, wrong: dict[str, object]) -> None:
     refused = api_client(people.member).patch(PREFERENCES, {"muted_notifications": ["tokens"], **wrong})
     assert refused.status_code == 400
     assert not NotificationChoice.objects.exists()
+
+
+def test_people_choose_what_is_mailed_where_mail_is_set_up(
+    people: People, browser_of: BrowserOf, settings: Any
+) -> None:
+    settings.BERTH_MAIL = True
+    browser, client = browser_of(people.member), api_client(people.member)
+    browser.post(reverse("preferences"), {"kind": ["failed"], "mail": ["safety", "failed"]})
+    page = browser.get(reverse("preferences")).content.decode()
+    assert is_checked(page, "mail", "failed")
+    assert is_checked(page, "mail", "safety")
+    assert not is_checked(page, "mail", "finished")
+    assert people.member.email in page
+    assert client.get(PREFERENCES).data["mailed_notifications"] == ["failed", "safety"]
+    assert client.patch(PREFERENCES, {"mailed_notifications": ["budgets"]}).data["no_mail_because"] == ""
+    browser.post(reverse("preferences"), {"mail": ["nonsense"]})
+    assert choice_of(people.member.pk).mailed == ["budgets"]
+
+    settings.BERTH_MAIL = False
+    assert "No mail is set up here" in browser.get(reverse("preferences")).content.decode()
+    browser.post(reverse("preferences"), {"kind": ["failed"], "mail": ["failed"]})
+    assert choice_of(people.member.pk).mailed == ["budgets"]
+    assert client.patch(PREFERENCES, {"mailed_notifications": []}).data["mailed_notifications"] == []
+
+
+def test_nothing_is_mailed_to_an_address_that_nobody_proved(
+    people: People, browser_of: BrowserOf, settings: Any
+) -> None:
+    settings.BERTH_MAIL = True
+    EmailAddress.objects.create(user=people.member, email=people.member.email, verified=False)
+    assert "Nobody has shown" in browser_of(people.member).get(reverse("preferences")).content.decode()
+    refused = api_client(people.member).patch(PREFERENCES, {"mailed_notifications": ["failed"]})
+    assert refused.status_code == 400

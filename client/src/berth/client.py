@@ -16,7 +16,7 @@ from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, 
 from berth.paging import PAGE_SIZE, iterate
 from berth.people import AuditLine, Browsers, Domains, Projects, Tokens, Users
 from berth.people_imports import UserImports
-from berth.personal import Dotfiles, SshKeys, StartupScript
+from berth.personal import Dotfiles, OwnPreferences, SshKeys, StartupScript
 from berth.policies import Policies
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.sessions import Sessions
@@ -54,6 +54,7 @@ class Client:
         self.budgets = Budgets(self.transport)
         self.prices = Prices(self.transport)
         self.tokens = Tokens(self.transport)
+        self.preferences = OwnPreferences(self.transport)
         self.ssh_keys = SshKeys(self.transport)
         self.browsers = Browsers(self.transport)
         self.dotfiles = Dotfiles(self.transport)

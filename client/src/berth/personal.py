@@ -1,4 +1,4 @@
-"""What a person keeps on the portal for themselves: SSH public keys, dotfiles, a start-up script."""
+"""What a person keeps on the portal for themselves: preferences, SSH public keys, dotfiles, a start-up script."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +33,31 @@ class Dotfile(Record):
     size_bytes: int = 0
     changed_at: datetime | None = None
     content: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preferences(Record):
+    """`no_mail_because`: why nothing is mailed; "" if it is."""
+
+    language: str = ""
+    muted_notifications: tuple[str, ...] = ()
+    mailed_notifications: tuple[str, ...] = ()
+    no_mail_because: str = ""
+
+
+class OwnPreferences:
+    """`client.preferences`: your language, what you are told, and what is mailed to you."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def get(self) -> Preferences:
+        return decode(Preferences, self._transport.get_json("me/preferences/"))
+
+    def change(self, **changes: Any) -> Preferences:
+        """`language`, `muted_notifications`, `mailed_notifications`; what is left out stays. Raises InvalidInput."""
+        answer = self._transport.request("PATCH", "me/preferences/", json=changes)
+        return decode(Preferences, json_of(answer))
 
 
 class SshKeys(Rows[SshKey]):

@@ -19,6 +19,7 @@ from berth.cli import (
     groups,
     lists,
     policies,
+    preferences,
     processes,
     raw_call,
     request_file,
@@ -122,6 +123,7 @@ app.add_typer(budgets.budget_app, name="budget")
 app.add_typer(budgets.price_app, name="price")
 app.add_typer(account.app, name="profile")
 app.add_typer(tokens.app, name="token")
+app.add_typer(preferences.app, name="preferences")
 app.add_typer(ssh_keys.app, name="ssh-key")
 app.add_typer(browsers.app, name="browser")
 app.add_typer(user_sign_in.app, name="user")

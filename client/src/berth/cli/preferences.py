@@ -1,0 +1,69 @@
+"""What oneself wants of the portal."""
+
+from typing import Annotated, Any
+
+import typer
+
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import show_facts, show_json
+from berth.errors import InvalidInput
+from berth.personal import Preferences
+
+app = typer.Typer(no_args_is_help=True, help="Your language, what Berth tells you, and what it mails to you.")
+
+NOBODY_SAYS = "as the browser asks"
+KINDS = "finished failed ended ends_soon tokens budgets safety"
+
+
+@app.command("show")
+def show(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show your preferences."""
+    _show(client_of(context).preferences.get(), as_json=as_json)
+
+
+@app.command("set")
+def set_preferences(
+    context: typer.Context,
+    language: Annotated[
+        str | None, typer.Option("--language", help="en, ko, ja; empty: as the browser asks.")
+    ] = None,
+    mail: Annotated[
+        str | None,
+        typer.Option(
+            "--mail", metavar="KINDS", help=f"What is mailed to you, too, with commas between: {KINDS}."
+        ),
+    ] = None,
+    mute: Annotated[
+        str | None,
+        typer.Option("--mute", metavar="KINDS", help="What you are not told at all; all of them but safety."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change your preferences; what is not named stays, and an empty list, like --mail "", ends it."""
+    wanted = {
+        "language": language,
+        "mailed_notifications": _kinds(mail),
+        "muted_notifications": _kinds(mute),
+    }
+    changes: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    if not changes:
+        raise InvalidInput("Nothing to change.", hint="--language, --mail or --mute")
+    _show(client_of(context).preferences.change(**changes), as_json=as_json)
+
+
+def _kinds(typed: str | None) -> list[str] | None:
+    return None if typed is None else [kind.strip() for kind in typed.split(",") if kind.strip()]
+
+
+def _show(found: Preferences, *, as_json: bool) -> None:
+    if as_json:
+        show_json(found)
+        return
+    show_facts(
+        {
+            "language": found.language or NOBODY_SAYS,
+            "mailed": ", ".join(found.mailed_notifications) or "nothing",
+            "no mail": found.no_mail_because,
+            "muted": ", ".join(found.muted_notifications) or "nothing",
+        }
+    )
