@@ -9,7 +9,7 @@ from pathlib import Path
 from portal.ops.layout import layout_of
 from tests.bench.frame import Options, as_json, as_table
 
-BENCHES = ("gateway", "terminal", "start", "revocation", "memory", "pages", "tenants", "live")
+BENCHES = ("gateway", "terminal", "start", "revocation", "memory", "pages", "tenants", "live", "scheduler")
 WITH_ROWS_OF_ITS_OWN = {"gateway", "pages", "revocation", "tenants", "terminal"}
 ROUNDS = 5
 
@@ -25,10 +25,17 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of ours and the peer (default: 5)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only measures whose name holds this")
+    parser.add_argument(
+        "--with-peer", action="store_true", help="install the published Backend.AI and run its scheduler too"
+    )
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is cleared away then too
     options = Options(
-        layout=layout_of(given.data), is_given=bool(given.data), rounds=given.rounds, only=given.only
+        layout=layout_of(given.data),
+        is_given=bool(given.data),
+        rounds=given.rounds,
+        only=given.only,
+        with_peer=given.with_peer,
     )
     if given.bench in WITH_ROWS_OF_ITS_OWN:
         importlib.import_module("tests.bench.own_django")

@@ -22,12 +22,14 @@ say = speaker("bench")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `bin/bench` was told. `is_given`: the person named a data directory. `only`: part of a measure's name."""
+    """What `bin/bench` was told. `is_given`: the person named a data directory. `only`: part of a measure's name.
+    `with_peer`: install a peer that is large."""
 
     layout: Layout
     is_given: bool
     rounds: int
     only: str = ""
+    with_peer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,11 @@ def at_most(limit: float) -> Target:
 def never_above(limit: float) -> Target:
     """For numbers that need no peer, such as megabytes of growth."""
     return Target(limit, is_floor=False, of_ratio=False)
+
+
+def never_below(limit: float) -> Target:
+    """For numbers that need no peer, such as shares of what there is."""
+    return Target(limit, is_floor=True, of_ratio=False)
 
 
 def measure_in_turns(measures: Sequence[Measure], options: Options) -> list[Row]:

@@ -1,14 +1,18 @@
-"""Installs what package-lock.json here names."""
+"""Installs what package-lock.json and backend-ai.txt here name."""
 
 import shutil
+import sys
 from pathlib import Path
 
 from portal.ops.assets import find_npm
 from portal.ops.console import Say
+from portal.ops.errors import PreflightFailed
 from portal.ops.layout import CHECKOUT, content_hash, layout_of
 from portal.ops.machine import download_environment, run_step
 
 HOME = CHECKOUT / "var" / "bench" / "peers"
+MANAGER = CHECKOUT / "var" / "bench" / "backend-ai"
+MANAGER_PINS = Path(__file__).with_name("backend-ai.txt")
 PACKAGE = [Path(__file__).with_name(name) for name in ("package.json", "package-lock.json")]
 
 
@@ -35,3 +39,33 @@ def configurable_http_proxy(log: Say) -> list[str]:
         stamp.write_text(wanted)
     program = HOME / "node_modules" / "configurable-http-proxy" / "bin" / "configurable-http-proxy"
     return [str(directory / "node"), str(program)]
+
+
+def backend_ai_manager(log: Say) -> Path:
+    """The Python of a virtual environment with Backend.AI's manager, from PyPI, with its pinned needs. Raises
+    PreflightFailed."""
+    stamp, wanted = MANAGER / ".berth-lock", content_hash([MANAGER_PINS])
+    python = MANAGER / "bin" / "python"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    log("installing Backend.AI's manager from PyPI")
+    fix = "Check that this machine reaches PyPI (proxy, certificates, disk)."
+    run_step([_python_3_11(), "-m", "venv", "--clear", str(MANAGER)], title="venv", fix=fix, log=log)
+    options = ("--quiet", "--disable-pip-version-check", "--no-input", "--require-hashes", "--no-deps")
+    run_step(
+        [str(python), "-m", "pip", "install", *options, "-r", str(MANAGER_PINS)],
+        title="pip install",
+        fix=fix,
+        log=log,
+        environment=download_environment(),
+    )
+    stamp.write_text(wanted)
+    return python
+
+
+def _python_3_11() -> str:
+    if sys.version_info[:2] == (3, 11):
+        return sys.executable
+    if found := shutil.which("python3.11"):
+        return found
+    raise PreflightFailed("Backend.AI's manager runs on Python 3.11 alone.", "Install it: python3.11.")

@@ -1,0 +1,159 @@
+"""How fast and how evenly sessions are placed: the engine alone, and beside the published Backend.AI's own with --with-peer;
+then its plans written down, beside a bare bulk commit of the same rows.
+
+A decision is a placement, or the reason why not. Of what waits and where it may run, see `scheduler_workload`: as many
+sessions wait as there are nodes. Rows on flatness compare the rate at 20,000 nodes (ours) with that at 100 (peer).
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from portal.ops.layout import CHECKOUT
+from scheduler.engine import Policy
+from tests.bench.frame import (
+    Measure,
+    Options,
+    Row,
+    at_least,
+    measure_in_turns,
+    never_above,
+    never_below,
+    say,
+)
+from tests.bench.peers.install import backend_ai_manager
+from tests.bench.scheduler_engine import gpus_by_user, mixed_snapshot, pass_s
+from tests.bench.scheduler_workload import WORKLOADS, jain
+
+NODES = (100, 1000, 5000, 20_000)
+FASTER_THAN_PEER = {100: 300, 1000: 3000, 5000: 10_000}
+FLATNESS = 0.7
+MANY_PENDING, MANY_LIMIT_S = 100_000, 0.5
+PEER_POLICIES = frozenset({"fifo", "lifo", "drf"})
+PEER_WHOLE_PASS = 1000
+"""Up to so many nodes their pass is measured whole. Beyond, it would take minutes: a stretch of this many seconds from the
+middle of the pass tells the rate, which changes by a tenth or two from its begin to its end."""
+PEER_STRETCH_S, PEER_GIVES_UP_S = 15.0, 300.0
+FAIR_POLICIES = frozenset({"drf", "fair_share"})
+EVEN = 0.99
+NEED_DATABASE = COMMIT, LATENCY = (
+    "commit of 1,000 beside a bare one",
+    "submit to committed, 10,000 wait for 5,000 agents",
+)
+
+
+def bench(options: Options) -> list[Row]:
+    peer = Peer(backend_ai_manager(say)) if options.with_peer else None
+    measures = []
+    for policy in Policy:
+        beside = peer if policy in PEER_POLICIES else None
+        measures += [*speed(policy, beside), *fairness(policy, beside)]
+    return [*measure_in_turns(measures, options), *commits(options)]
+
+
+def commits(options: Options) -> list[Row]:
+    """On the servers that tests share; without them where only the engine is asked for."""
+    if not any(options.only in name for name in NEED_DATABASE):
+        return []
+    import_module("tests.bench.own_django")
+    rows: list[Row] = import_module("tests.bench.scheduler_commit").bench(options)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Backend.AI's scheduler, each pass in a new process of its own virtual environment."""
+
+    python: Path
+
+    def rate(self, policy: Policy, nodes: int) -> float:
+        """Decisions per second of processor time."""
+        is_whole = nodes <= PEER_WHOLE_PASS
+        told = self._one_pass(policy, "mixed", nodes, nodes, first=0 if is_whole else nodes // 2)
+        if not is_whole:
+            say(f"Backend.AI at {nodes:,} nodes: by {told['decided']} decisions in the middle of its pass")
+        return float(told["decided"] / told["took_s"])
+
+    def gpus_by_user(self, policy: Policy, workload: str) -> Mapping[Any, float]:
+        gpus: Mapping[Any, float] = self._one_pass(policy, workload)["gpus"]
+        return gpus
+
+    def _one_pass(self, policy: Policy, workload: str, *sizes: int, first: int = 0) -> dict[str, Any]:
+        asked = {"policy": policy, "workload": workload, "sizes": sizes, "first": first}
+        asked["deadline_s"] = PEER_STRETCH_S if first else PEER_GIVES_UP_S
+        argv = [str(self.python), "-m", "tests.bench.scheduler_peer", json.dumps(asked)]
+        environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}  # theirs asks a set who is next
+        done = subprocess.run(argv, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, check=True)
+        told: dict[str, Any] = json.loads(done.stdout)
+        return told
+
+
+def speed(policy: Policy, peer: Peer | None) -> Iterator[Measure]:
+    """Beside the peer with whole devices alone: to its scheduler a part of a device is an amount like others."""
+    for is_fractional in (False, True):
+        name = f"{policy}, {'fractional' if is_fractional else 'whole'} devices"
+        rates = {nodes: partial(rate, policy, nodes, is_fractional=is_fractional) for nodes in NODES}
+        for nodes in NODES:
+            beside = None if is_fractional or nodes not in FASTER_THAN_PEER else peer
+            yield Measure(
+                f"{name}, {nodes:,} nodes",
+                "1/s",
+                rates[nodes],
+                partial(beside.rate, policy, nodes) if beside else None,
+                at_least(FASTER_THAN_PEER[nodes]) if beside else None,
+                most_rounds=3 if beside and nodes > NODES[0] else 100,
+            )
+        yield Measure(f"{name}, flatness", "1/s", rates[NODES[-1]], rates[NODES[0]], at_least(FLATNESS))
+        yield Measure(
+            f"{name}, {MANY_PENDING:,} wait for {NODES[-1]:,} nodes",
+            "s",
+            partial(many_s, policy, is_fractional=is_fractional),
+            target=never_above(MANY_LIMIT_S),
+        )
+
+
+def rate(policy: Policy, nodes: int, *, is_fractional: bool) -> float:
+    """Decisions per second of one pass."""
+    return nodes / pass_s(mixed_snapshot(nodes, nodes, policy, is_fractional=is_fractional))
+
+
+def many_s(policy: Policy, *, is_fractional: bool) -> float:
+    return pass_s(mixed_snapshot(NODES[-1], MANY_PENDING, policy, is_fractional=is_fractional))
+
+
+def fairness(policy: Policy, peer: Peer | None) -> Iterator[Measure]:
+    for name, unit, number, workload, least in (
+        (
+            "evenness of 10 users (Jain)",
+            "",
+            evenness,
+            "user_by_user",
+            EVEN if policy in FAIR_POLICIES else None,
+        ),
+        ("GPUs used behind a gang without room", "%", percent_used, "behind_a_gang", 100),
+    ):
+        yield Measure(
+            f"{policy}, {name}",
+            unit,
+            partial(number, partial(gpus_by_user, policy), workload),
+            partial(number, partial(peer.gpus_by_user, policy), workload) if peer else None,
+            never_below(least) if least else None,
+            most_rounds=1,
+        )
+
+
+Pass = Callable[[str], Mapping[Any, float]]
+
+
+def evenness(gpus_by_user: Pass, workload: str) -> float:
+    return jain(list(gpus_by_user(workload).values()))
+
+
+def percent_used(gpus_by_user: Pass, workload: str) -> float:
+    return 100 * sum(gpus_by_user(workload).values()) / WORKLOADS[workload]().free_gpus

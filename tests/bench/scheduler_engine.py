@@ -1,0 +1,94 @@
+"""Our engine on the workloads: how fast it decides, how evenly it shares, and what it leaves unused."""
+
+import gc
+import time
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from uuid import UUID
+
+from common.slots import CPU, MEM, ResourceSlots
+from scheduler.engine import (
+    AgentView,
+    Allowance,
+    KernelRequest,
+    PendingSession,
+    Policy,
+    Snapshot,
+    plan,
+)
+from tests.bench.scheduler_workload import GIB, NODE, WORKLOADS, Session, Size, Workload, mixed
+
+GPU = "cuda"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+MEASURED_S = 0.3
+"""A pass that is shorter is repeated until this has gone by."""
+
+
+def snapshot_of(workload: Workload, policy: Policy) -> Snapshot:
+    """What our engine reads of a workload, with a limit for each domain, project and user that nobody reaches: it is
+    checked for every session nevertheless. The youngest session came this instant, each other a millisecond before
+    the next."""
+    size = slots_of(NODE)
+    free = size - slots_of(workload.held)
+    oldest = NOW - timedelta(milliseconds=len(workload.sessions))
+    scopes = {key for session in workload.sessions for key in _scopes(session)}
+    limit = size * workload.nodes
+    return Snapshot(
+        group_id=1,
+        group_name="bench",
+        epoch=1,
+        agents=tuple(AgentView(number, "x86_64", size, free) for number in range(workload.nodes)),
+        pending=tuple(_pending(session, oldest) for session in workload.sessions),
+        policy=policy,
+        allowances=tuple(Allowance(key, key.partition(":")[0], key, limit, {}) for key in sorted(scopes)),
+    )
+
+
+def _pending(session: Session, oldest: datetime) -> PendingSession:
+    slots, first_id = slots_of(session.size), session.number << 8
+    return PendingSession(
+        id=UUID(int=session.number),
+        enqueued_at=oldest + timedelta(milliseconds=session.number),
+        architecture="x86_64",
+        kernels=tuple(
+            KernelRequest(UUID(int=first_id + index), slots) for index in range(session.containers)
+        ),
+        scopes=_scopes(session),
+    )
+
+
+def slots_of(size: Size) -> ResourceSlots:
+    """In base units."""
+    return ResourceSlots({CPU: size.cores * 1000, MEM: size.mem_gib * GIB, GPU: size.milli_gpus})
+
+
+def _scopes(session: Session) -> tuple[str, ...]:
+    return f"domain:{session.domain}", f"project:{session.project}", f"user:{session.user}"
+
+
+@lru_cache(maxsize=2)
+def mixed_snapshot(nodes: int, pending: int, policy: Policy, *, is_fractional: bool) -> Snapshot:
+    return snapshot_of(mixed(nodes, pending, is_fractional=is_fractional), policy)
+
+
+def pass_s(snapshot: Snapshot) -> float:
+    """Seconds of processor time of one pass, the mean of as many as fit in `MEASURED_S`, at least one."""
+    gc.collect()
+    took_s = passes = 0.0
+    while passes == 0 or took_s < MEASURED_S:
+        began_at = time.process_time()
+        decided = plan(snapshot, NOW)
+        took_s += time.process_time() - began_at
+        passes += 1
+        assert len(decided.placements) + len(decided.deferrals) == len(snapshot.pending)
+    return took_s / passes
+
+
+def gpus_by_user(policy: Policy, name: str) -> dict[int, float]:
+    """What one pass over the workload of this name gives each user who waits."""
+    workload = WORKLOADS[name]()
+    milli = dict.fromkeys((session.user for session in workload.sessions), 0)
+    for placement in plan(snapshot_of(workload, policy), NOW).placements:
+        session = workload.sessions[placement.session_id.int]
+        milli[session.user] += sum(kernel.slots[GPU] for kernel in placement.kernels)
+    return {user: amount / 1000 for user, amount in milli.items()}

@@ -1,0 +1,120 @@
+r"""Backend.AI's own scheduler classes on the same workloads. Runs in a virtual environment of theirs:
+
+    python -m tests.bench.scheduler_peer \
+        '{"policy": "drf", "workload": "mixed", "sizes": [100, 100], "first": 0, "deadline_s": 15}'
+
+It goes through the pending sessions as their dispatcher does, and leaves out what the dispatcher does besides: reading the
+agents and their total again for each session, the checks of limits, and all that it writes to the database.
+"""
+
+import json
+import sys
+import time
+from decimal import Decimal
+from typing import Any
+
+from ai.backend.common.types import AgentSelectionStrategy, ClusterMode, ResourceSlot
+from ai.backend.manager.models import AgentRow, KernelRow, SessionRow
+from ai.backend.manager.models.scaling_group import ScalingGroupOpts
+from ai.backend.manager.scheduler.drf import DRFScheduler
+from ai.backend.manager.scheduler.fifo import FIFOSlotScheduler, LIFOSlotScheduler
+
+from tests.bench.scheduler_workload import GIB, NODE, WORKLOADS, Session, Size, Workload, held_after
+
+SCHEDULERS = {"fifo": FIFOSlotScheduler, "lifo": LIFOSlotScheduler, "drf": DRFScheduler}
+ARCHITECTURE = "x86_64"
+SCARCEST_FIRST = ["cuda", "rocm", "tpu", "cpu", "mem"]  # their default
+GPU = "cuda.device"
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    workload = WORKLOADS[asked["workload"]](*asked["sizes"])
+    scheduler = SCHEDULERS[asked["policy"]](ScalingGroupOpts(), {})
+    one_pass = OnePass(workload, scheduler, asked["first"])
+    print(json.dumps(one_pass.run(asked["deadline_s"])))
+
+
+class OnePass:
+    """The sessions of one resource group until none is left, or one finds no room: that ends a pass of theirs.
+    It begins where the `first` oldest sessions run already."""
+
+    def __init__(self, workload: Workload, scheduler: Any, first: int) -> None:
+        self._scheduler = scheduler
+        self._agents = [_agent(number, held) for number, held in enumerate(held_after(workload, first))]
+        self._by_id = {agent.id: agent for agent in self._agents}
+        self._pending = [_session(session) for session in workload.sessions[first:]]
+        self._total = sum((agent.available_slots for agent in self._agents), ResourceSlot())
+
+    def run(self, deadline_s: float) -> dict[str, Any]:
+        """How many sessions were decided in how much processor time, and the GPUs that each user got."""
+        gpus = dict.fromkeys((session.access_key for session in self._pending), 0.0)
+        began_at, decided = time.process_time(), 0
+        while self._pending and time.process_time() - began_at < deadline_s:
+            session = self._next()
+            decided += 1
+            if not self._place(session):
+                break
+            gpus[session.access_key] += float(session.requested_slots[GPU])
+        return {"decided": decided, "took_s": time.process_time() - began_at, "gpus": gpus}
+
+    def _next(self) -> Any:
+        picked = self._scheduler.pick_session(self._total, self._pending, ())
+        index = next(index for index, session in enumerate(self._pending) if session.id == picked)
+        return self._pending.pop(index)
+
+    def _place(self, session: Any) -> bool:
+        """Agents for all of it, or nothing."""
+        if session.cluster_mode == ClusterMode.SINGLE_NODE:
+            return self._reserve(session, self._scheduler.assign_agent_for_session) is not None
+        reserved = []
+        for kernel in session.kernels:
+            agent = self._reserve(kernel, self._scheduler.assign_agent_for_kernel)
+            if agent is None:
+                for held_by, held in reserved:
+                    held_by.occupied_slots = held_by.occupied_slots - held
+                return False
+            reserved.append((agent, kernel.requested_slots))
+        return True
+
+    def _reserve(self, asker: Any, assign: Any) -> Any:
+        fitting = [agent for agent in self._agents if agent.architecture == ARCHITECTURE]
+        agent_id = assign(fitting, asker, AgentSelectionStrategy.CONCENTRATED, SCARCEST_FIRST)
+        if agent_id is None:
+            return None
+        agent = self._by_id[agent_id]
+        agent.occupied_slots = agent.occupied_slots + asker.requested_slots
+        return agent
+
+
+def _agent(number: int, held: Size) -> AgentRow:
+    return AgentRow(
+        id=f"i-{number:05}",
+        architecture=ARCHITECTURE,
+        available_slots=_slots(NODE),
+        occupied_slots=_slots(held),
+    )
+
+
+def _session(session: Session) -> SessionRow:
+    """Their rows as a dispatcher reads them; a gang is a cluster over many nodes."""
+    key = f"user-{session.user}"
+    kernels = [
+        KernelRow(access_key=key, requested_slots=_slots(session.size)) for _ in range(session.containers)
+    ]
+    return SessionRow(
+        id=session.number,
+        access_key=key,
+        cluster_mode=ClusterMode.MULTI_NODE if session.containers > 1 else ClusterMode.SINGLE_NODE,
+        requested_slots=_slots(Size(*(amount * session.containers for amount in session.size))),
+        kernels=kernels,
+    )
+
+
+def _slots(size: Size) -> ResourceSlot:
+    gpus = Decimal(size.milli_gpus) / 1000
+    return ResourceSlot({"cpu": Decimal(size.cores), "mem": Decimal(size.mem_gib * GIB), GPU: gpus})
+
+
+if __name__ == "__main__":
+    main()

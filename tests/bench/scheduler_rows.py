@@ -1,0 +1,117 @@
+"""A workload as rows of a database, written in bulk: people, simulated agents, and sessions that wait for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.contrib.auth.hashers import make_password
+from django.db import connection
+
+from accounts.limits import default_policy
+from accounts.models import Domain, Membership, Project, User
+from agents.models import Agent, AgentSlot, ResourceGroup
+from common import clock
+from common.slots import ResourceSlots
+from images.models import ContainerImage
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.services import new_host_label
+from tests.bench.scheduler_engine import slots_of
+from tests.bench.scheduler_workload import DOMAINS, NODE, PROJECTS, USERS, Session, Workload
+
+BATCH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """Those of a workload, by their numbers there, and the one image that they use."""
+
+    projects: Sequence[Project]
+    people: Sequence[User]
+    image: ContainerImage
+
+
+def make_tenants() -> Tenants:
+    """Nobody can sign in as one of them."""
+    policy, nobody_knows = default_policy(), make_password(None)
+    domains = Domain.objects.bulk_create(Domain(name=f"domain-{number}") for number in range(DOMAINS))
+    projects = Project.objects.bulk_create(
+        Project(domain=domains[number % DOMAINS], name=f"project-{number}") for number in range(PROJECTS)
+    )
+    people: list[User] = User.objects.bulk_create(
+        User(
+            email=f"person-{number}@berth.example",
+            password=nobody_knows,
+            domain=projects[number % PROJECTS].domain,
+            policy=policy,
+        )
+        for number in range(USERS)
+    )
+    Membership.objects.bulk_create(
+        Membership(user=person, project=projects[number % PROJECTS]) for number, person in enumerate(people)
+    )
+    image = ContainerImage.objects.create(reference="bench:1", title="Bench", architecture="x86_64")
+    return Tenants(projects, people, image)
+
+
+def fill_group(name: str, workload: Workload, tenants: Tenants) -> ResourceGroup:
+    """A resource group with these agents, where these sessions wait. What agents hold already, no session does."""
+    group = ResourceGroup.objects.create(name=name)
+    agents = Agent.objects.bulk_create(
+        Agent(
+            name=f"{name}-{number}",
+            address=f"simulated://{name}-{number}",
+            resource_group=group,
+            architecture=tenants.image.architecture,
+            engine_id=f"simulated:{name}-{number}",
+            data={"cores": NODE.cores},
+        )
+        for number in range(workload.nodes)
+    )
+    held = slots_of(workload.held)
+    AgentSlot.objects.bulk_create(
+        (
+            AgentSlot(agent=agent, slot_name=slot, capacity=amount, occupied=held[slot])
+            for agent in agents
+            for slot, amount in slots_of(NODE).items()
+        ),
+        batch_size=BATCH,
+    )
+    add_sessions(group, workload.sessions, tenants)
+    return group
+
+
+def add_sessions(group: ResourceGroup, waiting: Sequence[Session], tenants: Tenants) -> None:
+    """These come to wait in `group`."""
+    oldest = clock.now() - timedelta(milliseconds=len(waiting))
+    rows = [_session(session, group, tenants, oldest) for session in waiting]
+    ComputeSession.objects.bulk_create(rows, batch_size=BATCH)
+    kernels = (
+        Kernel(session=row, role="sub" if index else "main", index=index or 1)
+        for row in rows
+        for index in range(row.kernel_count)
+    )
+    Kernel.objects.bulk_create(kernels, batch_size=BATCH)
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")  # as the server does by itself, a minute later
+
+
+def _session(session: Session, group: ResourceGroup, tenants: Tenants, oldest: datetime) -> ComputeSession:
+    project = tenants.projects[session.project]
+    asked: ResourceSlots = slots_of(session.size)
+    return ComputeSession(
+        name=f"{group.name}-{session.number}",
+        type="batch",
+        owner=tenants.people[session.user],
+        project=project,
+        domain_id=project.domain_id,
+        resource_group=group,
+        image=tenants.image,
+        image_reference=tenants.image.reference,
+        requested_slots=asked.to_json(),
+        kernel_count=session.containers,
+        shm_bytes=2**26,
+        created_at=oldest + timedelta(milliseconds=session.number),
+        deadline_at=clock.now() + timedelta(days=30),
+        host_label=new_host_label(),
+        app_token="unused",
+    )
