@@ -12,21 +12,21 @@ from functools import cached_property, lru_cache, reduce
 from operator import or_
 from typing import Any
 
-from django.core.paginator import Page, Paginator
-from django.db.models import Count, F, Func, OrderBy, Q, QuerySet, Value
+from django.core.paginator import Page
+from django.db.models import F, Func, OrderBy, Q, QuerySet, Value
 from django.http import QueryDict
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from common.counted_pages import page_of_keys
 from common.errors import NotFound
 from common.texts import quoted
 
 MAX_VALUE_LENGTH = 100
 MOST_VALUES = 20
 ANY = "*"  # in an address: not even what the filter would hold by itself
-ROWS_PER_PAGE = 50
 SHORT_LABEL = 14
 MOST_BOXES = 30  # more choices than these are typed, and completed
 Choices = Sequence[tuple[str, str]]
@@ -135,14 +135,6 @@ def _opening(*, name: str, label: str, is_number: bool = False, **_others: objec
     return format_html('<td class="{}" data-label="{}">', css_class, label)
 
 
-class CountedPaginator(Paginator[Any]):
-    """A paginator that need not count: the tabs did."""
-
-    def __init__(self, rows: Any, per_page: int, *, count: int) -> None:
-        super().__init__(rows, per_page)
-        self.count = count  # type: ignore[misc]  # a cached property, filled
-
-
 class Listing:
     """One table as `asked` wants it. `chosen` are the columns that the person switched: {name: whether it is shown}."""
 
@@ -191,16 +183,18 @@ class Listing:
         return self.matching(rows).filter(self.tab.condition).order_by(*self._order())
 
     def page(self, rows: QuerySet[Any], parts: Callable[[Any], Any]) -> Page[Any]:
-        """The page that is asked for; `parts` adds what its rows show. 3 queries, of which only the last, for the rows of
-        this page, reads more than a key and what is sorted by; and those of `parts`."""
-        counts = {f"tab_{tab.name}": Count("pk", filter=tab.condition) for tab in self._tabs}
-        self._counts = self.matching(rows).order_by().aggregate(**counts)
-        keys = self.of_tab(rows).values_list("pk", flat=True)
-        paginator = CountedPaginator(keys, ROWS_PER_PAGE, count=self._counts[f"tab_{self.tab.name}"])
-        page = paginator.get_page(self._asked.get("page"))
-        wanted = list(page.object_list)
-        found = {row.pk: row for row in parts(rows.filter(pk__in=wanted))}
-        page.object_list = [found[key] for key in wanted if key in found]
+        """The page that is asked for; `parts` adds what its rows show. At most 3 queries, of which only the last, for the rows
+        of this page, reads more than a key and what is sorted by; and those of `parts`."""
+        page, self._counts = page_of_keys(
+            self.matching(rows),
+            {tab.name: tab.condition for tab in self._tabs},
+            self.tab.name,
+            self._order(),
+            self._asked.get("page", ""),
+            reads_all=bool(self.search) and not self._is_in_usual_order,
+        )
+        found = {row.pk: row for row in parts(rows.filter(pk__in=page.object_list))}
+        page.object_list = [found[key] for key in page.object_list if key in found]
         return page
 
     # What the templates show
@@ -223,7 +217,7 @@ class Listing:
                 "name": tab.name,
                 "label": _(tab.label),
                 "url": self.address(tab=tab.name),
-                "count": self._counts[f"tab_{tab.name}"],
+                "count": self._counts[tab.name],
                 "is_active": tab is self.tab,
             }
             for tab in self._tabs
@@ -335,6 +329,12 @@ class Listing:
                 if column.name == name and column.order:
                     return column, wanted.startswith("-")
         raise ValueError(f"The list {self.table.name} has no column {self.table.sort} to sort by.")
+
+    @property
+    def _is_in_usual_order(self) -> bool:
+        """That is an index's: the first rows of it are found without reading the others."""
+        column, is_descending = self._sort
+        return (self.tab.sort or self.table.sort) == f"{'-' * is_descending}{column.name}"
 
     def _order(self) -> list[OrderBy]:
         column, is_descending = self._sort
