@@ -8,9 +8,10 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.allow_lists import AllowList
 from accounts.limiting import Limited, assign_policy
-from accounts.policies import ResourcePolicy
-from accounts.policy_fields import BROWSERS, EXAMPLE, SlotsField
+from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
+from accounts.policy_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, EntriesField, SlotsField
 from common import audit
 from common.api import actor_of
 
@@ -19,12 +20,17 @@ class PolicyForm(forms.ModelForm):
     max_slots = SlotsField(required=False, help_text=EXAMPLE)
     max_pending_slots = SlotsField(required=False, help_text=EXAMPLE)
 
+    allowed_registries = EntriesField(AllowList.REGISTRIES, help_text=ENTRIES_EXAMPLE)
+    allowed_images = EntriesField(AllowList.IMAGES, help_text=ENTRIES_EXAMPLE)
+    allowed_storage_hosts = EntriesField(AllowList.STORAGE_HOSTS, help_text=ENTRIES_EXAMPLE)
+
     class Meta:
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
             "max_containers", "max_lifetime_s", "max_folders", "max_keypairs", "max_requests",
             "max_browsers",
+            *ALLOW_COLUMNS.values(),
         )  # fmt: skip
         help_texts = {  # noqa: RUF012  the form that Django wants
             "max_sessions": gettext_lazy(

@@ -215,5 +215,6 @@ def _check(policy: ResourcePolicy) -> None:
 
 
 def _values(policy: ResourcePolicy) -> dict[str, Any]:
-    columns = ("name", *(field.name for field in policy._meta.fields if field.name.startswith("max_")))
+    limits = (field.name for field in policy._meta.fields if field.name.startswith(("max_", "allowed_")))
+    columns = ("name", *limits)
     return {column: getattr(policy, column) for column in columns}

@@ -10,9 +10,10 @@ from django.db import IntegrityError, connection, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from accounts.allow_lists import Allowance, AllowList
 from accounts.models import Domain, KeyPair, Project, User
-from accounts.policies import USUAL_LIMITS, LimitUse, ResourcePolicy, limits_of
-from accounts.quota import Level, Limit, LimitState, Scope, effective, kind_of, stands_at
+from accounts.policies import USUAL_LIMITS, LimitUse, ResourcePolicy, allowed_of, limits_of
+from accounts.quota import Level, Limit, LimitState, Scope, kind_of, stands_at
 from common.actors import Actor
 from common.database import constraint_of
 from common.errors import LimitExceeded
@@ -36,6 +37,9 @@ FIELDS = {
     Limit.LIFETIME: "timeout_s",
     Limit.PRIORITY: "priority",
 }
+ALLOW_FIELDS = {
+    AllowList.REGISTRIES: "image", AllowList.IMAGES: "image", AllowList.STORAGE_HOSTS: "host",
+}  # fmt: skip
 _SCOPES = f"""
     SELECT scope.level, scope.id, scope.name, to_jsonb(policy.*),
            (SELECT coalesce(jsonb_object_agg(resource, used), '{{}}') FROM {LimitUse._meta.db_table} AS use
@@ -84,17 +88,13 @@ def scopes_of(keys: Collection[tuple[Level, int]]) -> list[Scope]:
 
 def _scope(level: Level, scope_id: int, name: str, policy: dict[str, Any], used: dict[str, int]) -> Scope:
     limits = {limit: value for limit, value in limits_of(policy).items() if stands_at(limit, level)}
-    return Scope(level, scope_id, name, policy["name"], limits, used)
+    is_central = policy["domain_id"] is None
+    return Scope(level, scope_id, name, policy["name"], limits, used, allowed_of(policy), is_central)
 
 
 def own_scope(actor: Actor) -> list[Scope]:
     """The actor's own policy with what is used of it; nothing for the system. One query."""
     return scopes_of(ScopeIds(user=actor.user_id).keys())
-
-
-def limits_in(actor: Actor, project: Project | None = None) -> tuple[LimitState, ...]:
-    """The effective limits of whoever acts, in `project` or wherever they are. One query."""
-    return effective(scopes_of(scope_ids(actor, project).keys()))
 
 
 def scopes_of_person(user: User, project: Project | None = None) -> list[Scope]:
@@ -103,28 +103,42 @@ def scopes_of_person(user: User, project: Project | None = None) -> list[Scope]:
     return scopes_of(ScopeIds(domain_id, project.pk if project else None, user.pk).keys())
 
 
-def limit_exceeded(states: Collection[LimitState], budgets: Sequence[str] = ()) -> LimitExceeded:
-    """The refusal that names all of these limits, and says the sentences of budgets that are used up."""
+def limit_exceeded(
+    states: Collection[LimitState], budgets: Sequence[str] = (), lists: Collection[Allowance] = ()
+) -> LimitExceeded:
+    """The refusal that names all of these limits and allow-lists, and says the sentences of budgets that are used up."""
     fields: dict[str, list[str]] = {}
     for state in states:
         if field := FIELDS.get(kind_of(state.limit)):
             fields.setdefault(field, []).append(state.refusal)
+    for each in lists:
+        fields.setdefault(ALLOW_FIELDS[each.kind], []).append(each.refusal)
     hints = dict.fromkeys(HINTS[kind] for state in states if (kind := kind_of(state.limit)) in HINTS)
-    if budgets and not states:
+    if lists and not states and not budgets:
+        usual = _("Choose another one, or ask for it to be allowed.")
+    elif budgets and not states:
         usual = _("Wait until the period ends, or ask an administrator for a larger budget.")
     else:
         usual = _("Ask for less, or ask an administrator for a higher limit.")
     return LimitExceeded(
-        paragraph((*(state.refusal for state in states), *budgets)),
+        paragraph((*(state.refusal for state in states), *(each.refusal for each in lists), *budgets)),
         hint=paragraph(_(hint) for hint in hints) or usual,
         fields=fields,
         limits=[as_json(state) for state in states],
+        allow_lists=[{**list_as_json(each), "asked": each.asked, "message": each.refusal} for each in lists],
         budgets=budgets,
     )
 
 
 def as_json(state: LimitState) -> dict[str, Any]:
     return {**{name: getattr(state, name) for name in LimitState.__slots__}, "message": state.refusal}
+
+
+def list_as_json(allowance: Allowance) -> dict[str, Any]:
+    return {
+        "list": allowance.kind.value,
+        **{name: getattr(allowance, name) for name in ("level", "scope", "policy", "entries")},
+    }
 
 
 def write_within_limits(check: Callable[[], Checked], write: Callable[[Checked], Written]) -> Written:
@@ -148,8 +162,11 @@ def default_policy() -> ResourcePolicy:
     return marked or ResourcePolicy.objects.get_or_create(name="default", domain=None, defaults=usual)[0]
 
 
-def demand_room(states: Iterable[LimitState], budgets: Sequence[str] = ()) -> None:
-    """Raises LimitExceeded if any limit is hit; `budgets` are sentences of budgets that are used up."""
+def demand_room(
+    states: Iterable[LimitState], budgets: Sequence[str] = (), lists: Collection[Allowance] = ()
+) -> None:
+    """Raises LimitExceeded if any limit is hit; `budgets` are sentences of budgets that are used up, `lists` those that do
+    not have what is asked for."""
     found = tuple(states)
-    if found or budgets:
-        raise limit_exceeded(found, budgets)
+    if found or budgets or lists:
+        raise limit_exceeded(found, budgets, lists)

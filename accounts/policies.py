@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -10,6 +11,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.allow_lists import LONGEST_ENTRY, AllowList, check_entries
 from accounts.quota import Level, Limit, kind_of, slot_of
 from common import clock
 from common.slots import MAX_AMOUNT, is_slot_name
@@ -18,9 +20,15 @@ from common.slots import MAX_AMOUNT, is_slot_name
 USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
 
 
+def _names(help_text: str) -> "ArrayField[list[str] | None, list[str] | None]":
+    """A column of names; null: no list."""
+    one = models.CharField(max_length=LONGEST_ENTRY)
+    return ArrayField(one, null=True, blank=True, help_text=help_text)
+
+
 class ResourcePolicy(models.Model):
     """Limits under one name, for any number of domains, projects, users and keypairs. Null, or a slot that is not named:
-    unlimited. Zero forbids. One of a domain is for what belongs to that domain, and its administrators write it."""
+    unlimited. Zero forbids, and so does an empty list of what is allowed. One of a domain is for what belongs to that domain, and its administrators write it."""
 
     name = models.CharField(max_length=64)
     domain = models.ForeignKey(
@@ -53,6 +61,9 @@ class ResourcePolicy(models.Model):
             MinValueValidator(1, gettext_lazy("Allow at least one browser, or close the account instead."))
         ],
     )
+    allowed_registries = _names("Places that images may come from.")
+    allowed_images = _names("Names of images that may be used; * stands for any characters.")
+    allowed_storage_hosts = _names("Where new folders may be.")
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
@@ -88,6 +99,12 @@ class ResourcePolicy(models.Model):
         for column in ("max_slots", "max_pending_slots"):
             if not all(map(_is_amount, getattr(self, column).items())):
                 raise ValidationError({column: _("Give an amount for each slot.")})
+        for kind, column in ALLOW_COLUMNS.items():
+            if (entries := getattr(self, column)) is not None:
+                try:
+                    setattr(self, column, check_entries(kind, entries))
+                except ValueError as error:
+                    raise ValidationError({column: str(error)}) from error
 
 
 class LimitUse(models.Model):
@@ -118,6 +135,7 @@ COLUMNS = {
     Limit.REQUESTS: "max_requests",
     Limit.BROWSERS: "max_browsers",
 }
+ALLOW_COLUMNS = {kind: f"allowed_{kind.value}" for kind in AllowList}
 SLOT_COLUMNS = {Limit.SLOTS: "max_slots", Limit.PENDING_SLOTS: "max_pending_slots"}
 
 
@@ -125,6 +143,13 @@ def limits_of(row: dict[str, Any]) -> dict[str, int]:
     """The limits that a row of ResourcePolicy sets, by their names in accounts.quota."""
     numbers = {limit.value: row[column] for limit, column in COLUMNS.items() if row[column] is not None}
     return {**numbers, **dict(_slot_limits(row))}
+
+
+def allowed_of(row: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The allow-lists that a row of ResourcePolicy has, by their names in accounts.allow_lists."""
+    return {
+        kind.value: tuple(row[column]) for kind, column in ALLOW_COLUMNS.items() if row[column] is not None
+    }
 
 
 def column_of(limit: str) -> str:

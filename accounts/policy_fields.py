@@ -1,24 +1,27 @@
 """Fields in which limits are written in the words of people; what they give is in base units. An empty one is unlimited."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, check_entries
 from common.slots import CPU, MEM, MILLI, is_slot_name, parse_bytes, parse_milli
 from common.texts import quoted
 from common.words import parse_duration, typed_duration
 
 MOST_COUNT = 2**31 - 1
+NONE = "none"
 UNITS = ((2**40, "t"), (2**30, "g"), (2**20, "m"))
 EXAMPLE = gettext_lazy("Like “cpu=16, mem=64g, cuda=2”. What is not named is unlimited; cuda=0 forbids it.")
 
 BROWSERS = gettext_lazy(
     "In which one person is signed in at once. One more sign-in ends the oldest; a lower number ends none before that."
 )
+ENTRIES_EXAMPLE = gettext_lazy("One a line; an empty field allows all, “none” alone allows nothing.")
 
 
 class SlotsField(forms.CharField):
@@ -76,6 +79,35 @@ class ParsedField(forms.CharField):
             return self._parse(text) if text else None
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
+
+
+class EntriesField(forms.CharField):
+    """An allow-list, one entry a line or with commas between. Empty: no list, which allows all; NONE alone: an empty one."""
+
+    def __init__(self, kind: AllowList, **options: Any) -> None:
+        widget = forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"})
+        super().__init__(required=False, max_length=MOST_ENTRIES * LONGEST_ENTRY, widget=widget, **options)
+        self._kind = kind
+
+    def prepare_value(self, value: Any) -> Any:
+        return typed_entries(value) if isinstance(value, (list, tuple)) else value
+
+    def clean(self, value: Any) -> list[str] | None:
+        entries = [text.strip() for text in re.split(r"[,\n]", super().clean(value)) if text.strip()]
+        if not entries:
+            return None
+        try:
+            return check_entries(self._kind, [] if entries == [NONE] else entries)
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return bool((self.prepare_value(initial) or "") != (data or ""))
+
+
+def typed_entries(entries: Sequence[str]) -> str:
+    """As a list is typed."""
+    return "\n".join(entries) or NONE
 
 
 def count_field(**options: Any) -> ParsedField:

@@ -4,7 +4,7 @@ A limit has a name: `sessions`, `folders`, or of one slot, `slots.cpu`. Amounts 
 not have is unlimited there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -115,7 +115,8 @@ REFUSALS = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A domain, project, user or keypair: the limits of its policy, and what is used of them now."""
+    """A domain, project, user or keypair: the limits of its policy, and what is used of them now. `allowed` are its
+    allow-lists by their names (`allow_lists`); `is_central`: superadmins change the policy."""
 
     level: Level
     id: int
@@ -123,6 +124,8 @@ class Scope:
     policy: str
     limits: Mapping[str, int] = field(default_factory=dict)
     used: Mapping[str, int] = field(default_factory=dict)
+    allowed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_central: bool = True
 
     def left(self, limit: str) -> int:
         """Never below zero: a limit may be set below what is used. Only for limits that the scope has."""
@@ -151,11 +154,11 @@ class LimitState:
     @property
     def scope_name(self) -> str:
         """As administrators read it, where `scope_title` speaks to the person."""
-        return self.scope if self.level is Level.USER else self.scope_title
+        return scope_name(self.level, self.scope)
 
     @property
     def scope_title(self) -> str:
-        return _(SCOPES[self.level]).format(name=self.scope)
+        return scope_title(self.level, self.scope)
 
     @property
     def refusal(self) -> str:
@@ -164,6 +167,16 @@ class LimitState:
             name: format_limit(self.limit, getattr(self, name)) for name in ("value", "used", "left", "asked")
         }
         return _(REFUSALS[kind_of(self.limit)]).format(scope=self.scope_title, **amounts)
+
+
+def scope_title(level: Level, name: str) -> str:
+    """ "The project “vision”", "Your account"."""
+    return _(SCOPES[level]).format(name=name)
+
+
+def scope_name(level: Level, name: str) -> str:
+    """The same as administrators read it: of a person the address."""
+    return name if level is Level.USER else scope_title(level, name)
 
 
 def kind_of(limit: str) -> Limit:

@@ -44,6 +44,11 @@ def asked_once(request: Any, name: str) -> str:
     return str(values[0]) if values else ""
 
 
+def asked_name(request: Any, name: str) -> str:
+    """The same for a name of something. Nothing is called by a NUL, and the database does not even compare with one."""
+    return asked_once(request, name).replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 USUAL_SIZE, MOST_A_PAGE = 50, 200
 
 
@@ -159,10 +164,26 @@ class LimitHitOut(LimitOut):
     message = serializers.CharField(help_text="The sentence about this one.")
 
 
+class AllowListOut(serializers.Serializer[Any]):
+    """A list of what is allowed; an empty one allows nothing."""
+
+    list = serializers.CharField(help_text="registries, images or storage_hosts.")
+    level = serializers.CharField(help_text="Where it stands: domain, project, user or keypair.")
+    scope = serializers.CharField(help_text="Name of that domain or project, e-mail, or name of the token.")
+    policy = serializers.CharField(help_text="The resource policy that says so.")
+    entries = serializers.ListField(child=serializers.CharField())
+
+
+class AllowListHitOut(AllowListOut):
+    asked = serializers.CharField(help_text="What is not in it.")
+    message = serializers.CharField(help_text="The sentence about this one.")
+
+
 class LimitErrorOut(ErrorOut):
     """A refusal for limits names all that are hit."""
 
     limits = LimitHitOut(many=True, required=False)
+    allow_lists = AllowListHitOut(many=True, required=False)
     budgets = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="A sentence for each that is used up."
     )

@@ -81,7 +81,7 @@ class TooLarge(BerthError):
 
 class LimitExceeded(BerthError):
     """Limits or the size of the machines forbid it; the message names limit, use and request, `limits` has their numbers.
-    `budgets` are sentences of budgets that are used up."""
+    `allow_lists` do not have what is asked for, `budgets` are sentences of budgets that are used up."""
 
     default_code = "limit_exceeded"
     http_status = 422
@@ -93,19 +93,26 @@ class LimitExceeded(BerthError):
         hint: str = "",
         fields: dict[str, list[str]] | None = None,
         limits: Sequence[Mapping[str, object]] = (),
+        allow_lists: Sequence[Mapping[str, object]] = (),
         budgets: Sequence[str] = (),
     ) -> None:
         super().__init__(message, hint=hint, fields=fields)
         self.limits = limits
+        self.allow_lists = allow_lists
         self.budgets = budgets
 
     @property
     def sentences(self) -> list[str]:
-        """One for each limit and budget; none where the machines are too small."""
-        return [*(str(limit["message"]) for limit in self.limits), *self.budgets]
+        """One for each limit, allow-list and budget; none where the machines are too small."""
+        return [*(str(each["message"]) for each in (*self.limits, *self.allow_lists)), *self.budgets]
 
     def to_json(self) -> dict[str, object]:
-        return {**super().to_json(), "limits": list(self.limits), "budgets": list(self.budgets)}
+        return {
+            **super().to_json(),
+            "limits": list(self.limits),
+            "allow_lists": list(self.allow_lists),
+            "budgets": list(self.budgets),
+        }
 
 
 class TooManyRequests(BerthError):

@@ -7,6 +7,7 @@ from common.languages import gettext as _
 from common.texts import quoted
 
 MAX_REFERENCE = 255
+LOCAL = "local"  # where images come from that machines built, and that no registry has
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _HOST_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -62,6 +63,13 @@ def parse_reference(text: str) -> ImageReference:
     if not colon and not at:
         tag = "latest"
     return ImageReference(repository=repository, tag=tag, digest=digest, host=host)
+
+
+def place_of(reference: str) -> str:
+    """Where an image comes from, without tag and digest: "ghcr.io/acme/tool", or "local/berth/python" of one without a
+    registry."""
+    parsed = parse_reference(reference)
+    return f"{parsed.host or LOCAL}/{parsed.repository}"
 
 
 def _looks_like_host(first: str) -> bool:

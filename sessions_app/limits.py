@@ -3,25 +3,36 @@ end. The last is the scheduler's to say."""
 
 from collections.abc import Collection, Mapping, Sequence
 
-from accounts import budget_selectors
+from accounts import allow_lists, budget_selectors
 from accounts.limits import demand_room, scope_ids, scopes_of
 from accounts.models import Project
 from accounts.quota import Level, Limit, LimitState, Scope, ceiling, hits, never
 from common.actors import Actor
 from common.slots import ResourceSlots
+from images.allowed import lists_asked
+from images.models import ContainerImage
 from sessions_app.requests import SessionRequest
 
 
-def demand_within_limits(actor: Actor, project: Project, request: SessionRequest) -> list[Scope]:
+def demand_within_limits(
+    actor: Actor, project: Project, image: ContainerImage, request: SessionRequest
+) -> list[Scope]:
     """The scopes that limit this request, with what they use. Two queries, 5 more where there are budgets. Raises LimitExceeded, which names
-    every limit and every budget."""
+    every limit, every allow-list and every budget."""
     ids = scope_ids(actor, project)
     scopes = scopes_of(ids.keys())
     demand_room(
         refusals(scopes, request),
         budget_selectors.refusals(budget_selectors.budget_states(owners_of(ids.keys()))),
+        allow_lists.refusals(scopes, lists_asked(image)),
     )
     return scopes
+
+
+def demand_still_allowed(actor: Actor, project: Project, image: ContainerImage) -> None:
+    """Asked again in the transaction that writes the session, after all that it waits for. One query. Raises LimitExceeded."""
+    scopes = scopes_of(scope_ids(actor, project).keys())
+    demand_room((), lists=allow_lists.refusals(scopes, lists_asked(image)))
 
 
 def owners_of(keys: Collection[tuple[Level, int]]) -> list[budget_selectors.Owner]:

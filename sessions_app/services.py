@@ -35,7 +35,7 @@ from images.models import ContainerImage
 from images.selectors import access_image
 from sessions_app import lifecycle
 from sessions_app.events import SessionEnqueued
-from sessions_app.limits import demand_within_limits, longest_lifetime_s
+from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition
 from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
@@ -72,10 +72,11 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
     check_fits_somewhere(actor, resolved)
 
     def check() -> list[Scope]:
-        return demand_within_limits(actor, resolved.project, request)
+        return demand_within_limits(actor, resolved.project, resolved.image, request)
 
     def write(scopes: list[Scope]) -> ComputeSession:
         session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes))
+        demand_still_allowed(actor, resolved.project, resolved.image)
         audit.record(actor=actor, action="sessions.enqueue_session", target=session)
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
         lifecycle.push_session_change(session)

@@ -7,7 +7,9 @@ from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from accounts.allow_lists import Allowance, AllowList, refusals
 from accounts.models import Membership
+from accounts.quota import Scope
 from accounts.roles import ProjectRole
 from accounts.selectors import overseen_domain_id, sees_everything
 from common.actors import Actor
@@ -141,6 +143,20 @@ def access_storage_host(name: str) -> StorageHost:
         )
         raise NotFound(sentence, hint=_("Ask an administrator."), fields={"host": [sentence]})
     return host
+
+
+def usual_storage_host(scopes: Sequence[Scope]) -> StorageHost:
+    """The default host, or the first active one where these scopes allow only others. Raises NotFound. One query, or 2."""
+    if not any(AllowList.STORAGE_HOSTS.value in scope.allowed for scope in scopes):
+        return access_storage_host("")
+    hosts = StorageHost.objects.filter(is_active=True).order_by("-is_default", "name")
+    allowed = (host for host in hosts if not host_refusals(scopes, host))
+    return next(allowed, None) or access_storage_host("")
+
+
+def host_refusals(scopes: Sequence[Scope], host: StorageHost) -> tuple[Allowance, ...]:
+    """The allow-lists that do not let these scopes make folders on `host`."""
+    return refusals(scopes, {AllowList.STORAGE_HOSTS: host.name})
 
 
 def _relations(actor: Actor, folder: VFolder) -> Iterator[Relation]:

@@ -8,7 +8,7 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
-from accounts.limits import ScopeIds, demand_room, scopes_of, write_within_limits
+from accounts.limits import ScopeIds, demand_room, scope_ids, scopes_of, write_within_limits
 from accounts.models import Project
 from accounts.quota import Limit, hits
 from accounts.selectors import access_usable_project, user_of
@@ -21,7 +21,13 @@ from vfolders.guards import objection_to_deletion
 from vfolders.models import StorageHost, VFolder
 from vfolders.paths import UnsafePath, parse_folder_name
 from vfolders.roles import Action
-from vfolders.selectors import access_folder, access_storage_host, storage_of
+from vfolders.selectors import (
+    access_folder,
+    access_storage_host,
+    host_refusals,
+    storage_of,
+    usual_storage_host,
+)
 from vfolders.states import FolderState
 from vfolders.storage.registry import open_storage
 
@@ -40,18 +46,23 @@ def ensure_default_host() -> StorageHost:
 def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "") -> VFolder:
     """An empty folder of the actor, or of one of the actor's projects if `project` names it.
 
-    Raises InvalidInput, NotFound, PermissionDenied, LimitExceeded, Conflict (the name is taken), StorageUnavailable.
+    Without a host it is on the usual one that policies allow. Raises InvalidInput, NotFound, PermissionDenied, LimitExceeded,
+    Conflict (the name is taken), StorageUnavailable.
     """
     found_project = access_usable_project(actor, project) if project else None
-    found_host = access_storage_host(host)
+    asking = scope_ids(actor, found_project).keys()
+    found_host = access_storage_host(host) if host else usual_storage_host(scopes_of(asking))
     folder = _new_folder(actor, _checked_name(name), found_project, found_host)
+    whose = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
 
     def check() -> None:
-        whose = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id)
-        demand_room(hits(scopes_of(whose.keys()), {Limit.FOLDERS.value: 1}))
+        scopes = scopes_of({*whose, *asking})
+        theirs = [scope for scope in scopes if (scope.level, scope.id) in whose]
+        demand_room(hits(theirs, {Limit.FOLDERS.value: 1}), lists=host_refusals(scopes, found_host))
 
     def write(_nothing: None) -> None:
         folder.save(force_insert=True)
+        demand_room((), lists=host_refusals(scopes_of(asking), found_host))
         audit.record(actor=actor, action="vfolders.create_folder", target=folder)
         lifecycle.push_folder_change(folder)
 

@@ -9,11 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts.limits import scope_ids, scopes_of, scopes_of_person
+from accounts import allow_lists
+from accounts.limits import list_as_json, scope_ids, scopes_of, scopes_of_person
 from accounts.quota import Scope, effective, every
 from accounts.selectors import access_usable_project, person_with_address, project_in_common
 from common.actors import Actor
-from common.api import ErrorOut, LimitOut, actor_of, asked_once
+from common.api import AllowListOut, ErrorOut, LimitOut, actor_of, asked_name
 from common.scopes import EVERY_TOKEN
 
 
@@ -22,6 +23,7 @@ class EffectiveLimitsOut(serializers.Serializer[Any]):
     project = serializers.CharField(allow_blank=True)
     limits = LimitOut(many=True, help_text="Of each limit the one that leaves least.")
     levels = LimitOut(many=True, help_text="Each limit at each level.")
+    allow_lists = AllowListOut(many=True, help_text="Each list at each level; all hold at once.")
 
 
 class LimitListView(APIView):
@@ -45,14 +47,13 @@ class LimitListView(APIView):
     )
     def get(self, request: Request) -> Response:
         """What you, or somebody whom you look after, may use: for each limit the one that leaves least, who sets it, and
-        what is used and left of it; then each limit at each level. What is not in the list is unlimited."""
-        # Nothing is called by a NUL, and the database does not even compare with one.
-        email, name = (
-            asked_once(request, asked).replace("\0", "\N{REPLACEMENT CHARACTER}")
-            for asked in ("user", "project")
-        )
+        what is used and left of it; then each limit at each level, and each list of what may be used. What is not in them is
+        unlimited."""
+        email, name = asked_name(request, "user"), asked_name(request, "project")
         scopes = _scopes(actor_of(request), email, name)
+        lists = [list_as_json(each) for each in allow_lists.every(scopes)]
         body = {"user": email, "project": name, "limits": effective(scopes), "levels": every(scopes)}
+        body["allow_lists"] = lists
         return Response(EffectiveLimitsOut(body).data)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, check_entries
 from accounts.policy_fields import MOST_COUNT, parse_amount
 from accounts.quota import Level
 from common.api import InputSerializer, LimitOut, TextField
@@ -28,6 +29,21 @@ class AmountsField(serializers.DictField):
             raise serializers.ValidationError(str(error)) from error
 
 
+class EntriesField(serializers.ListField):
+    """An allow-list; null is none, which allows everything."""
+
+    def __init__(self, kind: AllowList, **options: Any) -> None:
+        one = TextField(max_length=LONGEST_ENTRY)
+        super().__init__(child=one, required=False, allow_null=True, max_length=MOST_ENTRIES, **options)
+        self._kind = kind
+
+    def to_internal_value(self, data: Any) -> list[str]:
+        try:
+            return check_entries(self._kind, super().to_internal_value(data))
+        except ValueError as error:
+            raise serializers.ValidationError(str(error)) from error
+
+
 def _count(help_text: str, most: int = MOST_COUNT, least: int = 0) -> serializers.IntegerField:
     return serializers.IntegerField(
         required=False, allow_null=True, min_value=least, max_value=most, help_text=help_text
@@ -35,7 +51,7 @@ def _count(help_text: str, most: int = MOST_COUNT, least: int = 0) -> serializer
 
 
 class LimitsInput(InputSerializer):
-    """Limits; null is unlimited, zero forbids."""
+    """Limits; null is unlimited, zero forbids. Of what is allowed null is everything, an empty list nothing."""
 
     max_sessions = _count("Live sessions.")
     max_pending_sessions = _count("Sessions that wait.")
@@ -50,6 +66,17 @@ class LimitsInput(InputSerializer):
     max_requests = _count("Requests of one API token in a minute; null at every level: as the settings say.")
     max_browsers = _count(
         "Browsers in which one person is signed in at once; one more sign-in ends the oldest.", least=1
+    )
+    allowed_registries = EntriesField(
+        AllowList.REGISTRIES,
+        help_text="Like ghcr.io or ghcr.io/group; “local” is what machines built. null: all.",
+    )
+    allowed_images = EntriesField(
+        AllowList.IMAGES,
+        help_text="Like python:3.12 or ghcr.io/group/*; without a tag, any of it. null: all.",
+    )
+    allowed_storage_hosts = EntriesField(
+        AllowList.STORAGE_HOSTS, help_text="Of new folders, by name. null: all."
     )
 
 
@@ -88,6 +115,9 @@ class PolicyOut(serializers.Serializer[Any]):
     max_keypairs = serializers.IntegerField(allow_null=True)
     max_requests = serializers.IntegerField(allow_null=True)
     max_browsers = serializers.IntegerField(allow_null=True)
+    allowed_registries = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    allowed_images = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    allowed_storage_hosts = serializers.ListField(child=serializers.CharField(), allow_null=True)
     created_at = serializers.DateTimeField()
 
 

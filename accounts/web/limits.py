@@ -1,10 +1,12 @@
 """Limits as pages show them: one's own in the profile, those of others to who looks after them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from accounts import allow_lists
+from accounts.allow_lists import AllowList
 from accounts.budget_selectors import budget_states
-from accounts.limits import limits_in
+from accounts.limits import scope_ids, scopes_of
 from accounts.quota import CEILINGS, Level, LimitState, Scope, effective, every, format_limit, kind_of
 from accounts.selectors import usable_projects
 from accounts.web.budgets import budget_rows
@@ -15,14 +17,16 @@ FULL, NEARLY_FULL = 100, 85
 
 
 def limits_card(actor: Actor, chosen: str) -> dict[str, Any]:
-    """{"project", "rows", "budgets"} in the project called `chosen`, or else the first one of theirs; without any, in none. 3
+    """{"project", "rows", "lists", "budgets"} in the project called `chosen`, or else the first one of theirs; without any, in none. 3
     queries, 4 more where there are budgets."""
     projects = list(usable_projects(actor).order_by("name"))
     project = next((each for each in projects if each.name == chosen), projects[0] if projects else None)
     owners = [(Level.USER, actor.user_id or 0), *([(Level.PROJECT, project.pk)] if project else [])]
+    scopes = scopes_of(scope_ids(actor, project).keys())
     return {
         "project": project,
-        "rows": [_row(state) for state in limits_in(actor, project)],
+        "rows": [_row(state) for state in effective(scopes)],
+        "lists": list_rows(scopes),
         "budgets": budget_rows(budget_states(owners)),
     }
 
@@ -38,6 +42,17 @@ def limit_rows(scopes: Sequence[Scope]) -> list[dict[str, Any]]:
         }
         for state in every(scopes)
     ]
+
+
+def list_rows(scopes: Sequence[Scope], kinds: Iterable[AllowList] = AllowList) -> list[dict[str, Any]]:
+    """Each allow-list of these kinds, of each of these scopes; all of them hold at once."""
+    return [
+        {
+            "title": each.title, "who": each.scope_name, "set_by": each.scope_title, "policy": each.policy,
+            "entries": each.entries, "words": each.words,
+        }
+        for each in allow_lists.every(scopes, kinds)
+    ]  # fmt: skip
 
 
 def _row(state: LimitState) -> dict[str, Any]:

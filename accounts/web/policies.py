@@ -1,5 +1,6 @@
 """The pages of resource policies: which there are, whom they limit, and changing one with its consequences in view."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import messages
@@ -13,9 +14,10 @@ from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts import authority, limiting
+from accounts.allow_lists import TITLES, AllowList, entry_words
 from accounts.authority import Action
 from accounts.models import Domain
-from accounts.policies import ResourcePolicy, limits_of
+from accounts.policies import ALLOW_COLUMNS, ResourcePolicy, limits_of
 from accounts.policy_selectors import (
     Impact,
     access_policy,
@@ -128,7 +130,7 @@ def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
     impact = impact_of(actor, policy, limits_of({**vars(policy), **limits}))
     is_same = all(getattr(policy, column) == value for column, value in limits.items())
     if impact.scope_count and not is_same and request.POST.get("sure") != digest(limits):
-        context: dict[str, Any] = {"impact": _impact_words(impact), "sure": digest(limits)}
+        context: dict[str, Any] = {"impact": _impact_words(impact, policy, limits), "sure": digest(limits)}
         return _policy_page(request, actor, policy, form, **context)
     try:
         limiting.update_policy(
@@ -209,12 +211,22 @@ def policy_card(actor: Actor, target: limiting.Limited, *, may_limit: bool) -> d
 
 def limit_words(policy: ResourcePolicy, most: int = SHOWN_LIMITS) -> str:
     """ "Live sessions: 10, CPU in sessions: 16 cores"; what is not in it is unlimited."""
-    limits = limits_of(vars(policy))
-    words = [
-        _("{title}: {value}").format(title=title_of(limit), value=format_limit(limit, value))
-        for limit, value in limits.items()
+    pairs = [
+        *((title_of(limit), format_limit(limit, value)) for limit, value in limits_of(vars(policy)).items()),
+        *((_(TITLES[kind]), _entries(vars(policy)[column])) for kind, column in _lists(policy)),
     ]
+    words = [_("{title}: {value}").format(title=title, value=value) for title, value in pairs]
     return _(", ").join(words[:most]) + (" …" if len(words) > most else "")
+
+
+def _lists(policy: ResourcePolicy) -> list[tuple[AllowList, str]]:
+    """The allow-lists that it has, with their columns."""
+    return [(kind, column) for kind, column in ALLOW_COLUMNS.items() if getattr(policy, column) is not None]
+
+
+def _entries(entries: Sequence[str] | None) -> str:
+    """An allow-list in words."""
+    return _("all") if entries is None else entry_words(entries) or _("none")
 
 
 def count_words(counts: dict[Level, int]) -> str:
@@ -228,7 +240,14 @@ def count_words(counts: dict[Level, int]) -> str:
     return _(", ").join(words[level].format(count=count) for level, count in counts.items() if count)
 
 
-def _impact_words(impact: Impact) -> dict[str, Any]:
+def _impact_words(impact: Impact, policy: ResourcePolicy, limits: Mapping[str, Any]) -> dict[str, Any]:
+    lists = [
+        _("{title}: {before} → {after}").format(
+            title=_(TITLES[kind]), before=_entries(getattr(policy, column)), after=_entries(limits[column])
+        )
+        for kind, column in ALLOW_COLUMNS.items()
+        if getattr(policy, column) != limits[column]
+    ]
     above = [
         _("{who} — {limit}: {used} in use, {value} allowed.").format(
             who=state.scope_name, limit=state.title,
@@ -239,6 +258,7 @@ def _impact_words(impact: Impact) -> dict[str, Any]:
     return {
         "whom": count_words(dict(impact.counts)),
         "above": above,
+        "lists": lists,
         "more": max(0, impact.above_count - len(above)),
     }
 

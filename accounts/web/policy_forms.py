@@ -7,8 +7,17 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
-from accounts.policies import ResourcePolicy
-from accounts.policy_fields import BROWSERS, SlotsField, bytes_field, cores_field, count_field, duration_field
+from accounts.allow_lists import AllowList
+from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
+from accounts.policy_fields import (
+    BROWSERS,
+    EntriesField,
+    SlotsField,
+    bytes_field,
+    cores_field,
+    count_field,
+    duration_field,
+)
 from common.slots import CPU, MEM
 
 # The fields of the page by heading, and what stands under it.
@@ -37,6 +46,13 @@ SECTIONS = (
         ),
         ("max_folders", "max_keypairs", "max_requests", "max_browsers"),
     ),
+)
+ALLOWED = (
+    gettext_noop("What may be used"),
+    gettext_noop(
+        "An empty field allows all; “none” alone allows nothing. What runs goes on, and folders that are there stay."
+    ),
+    tuple(ALLOW_COLUMNS.values()),
 )
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
 NUMBER_FIELDS = (
@@ -89,6 +105,24 @@ class PolicyForm(forms.Form):
     )
     max_browsers = count_field(label=gettext_lazy("Browsers signed in at once"), help_text=BROWSERS)
 
+    allowed_registries = EntriesField(
+        AllowList.REGISTRIES,
+        label=gettext_lazy("Registries of images"),
+        help_text=gettext_lazy("One a line, like ghcr.io or ghcr.io/group; “local” is what machines built."),
+    )
+    allowed_images = EntriesField(
+        AllowList.IMAGES,
+        label=gettext_lazy("Images"),
+        help_text=gettext_lazy(
+            "One a line, like python:3.12 or ghcr.io/group/*; without a tag, any tag of it."
+        ),
+    )
+    allowed_storage_hosts = EntriesField(
+        AllowList.STORAGE_HOSTS,
+        label=gettext_lazy("Storage hosts of new folders"),
+        help_text=gettext_lazy("One a line, by name."),
+    )
+
     def __init__(
         self, data: object = None, *, domains: Sequence[str], initial: Mapping[str, Any] | None = None
     ) -> None:
@@ -102,7 +136,7 @@ class PolicyForm(forms.Form):
     def limits(self) -> dict[str, Any]:
         """What is typed, as columns of ResourcePolicy. Only where the form is valid."""
         typed = self.cleaned_data
-        found: dict[str, Any] = {name: typed[name] for name in NUMBER_FIELDS}
+        found: dict[str, Any] = {name: typed[name] for name in (*NUMBER_FIELDS, *ALLOW_COLUMNS.values())}
         for column in SLOT_FIELDS:
             single = {CPU: typed[f"{column}_cpu"], MEM: typed[f"{column}_mem"]}
             given = {slot: amount for slot, amount in single.items() if amount is not None}
@@ -115,10 +149,15 @@ class PolicyForm(forms.Form):
             for title, text, names in SECTIONS
         ]
 
+    def allowed(self) -> dict[str, Any]:
+        """The section of allow-lists."""
+        title, text, names = ALLOWED
+        return {"title": _(title), "text": _(text), "fields": [self[name] for name in names]}
+
 
 def typed_limits(policy: ResourcePolicy) -> dict[str, Any]:
     """What the form shows of a policy."""
-    shown = {name: getattr(policy, name) for name in NUMBER_FIELDS}
+    shown = {name: getattr(policy, name) for name in (*NUMBER_FIELDS, *ALLOW_COLUMNS.values())}
     for column in SLOT_FIELDS:
         amounts = dict(getattr(policy, column))
         shown |= {f"{column}_cpu": amounts.pop(CPU, None), f"{column}_mem": amounts.pop(MEM, None)}

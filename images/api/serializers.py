@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from common.slots import MEM, MILLI
+from images.allowed import objections
 from images.models import ContainerImage
 
 
@@ -21,14 +22,25 @@ class ImageOut(serializers.ModelSerializer[ContainerImage]):
     apps = ImageAppOut(many=True)
     minimum = serializers.SerializerMethodField()
     registry = serializers.SlugRelatedField[Any](slug_field="name", read_only=True, allow_null=True)
+    is_allowed = serializers.SerializerMethodField(
+        help_text="Policies let you start it, in the project that was asked for."
+    )
+    objections = serializers.SerializerMethodField(help_text="Why they do not, a sentence for each list.")
 
     class Meta:
         model = ContainerImage
         fields = (
             "id", "reference", "title", "description", "icon", "apps", "minimum", "architecture", "digest",
-            "size_bytes", "registry", "built_at", "created_at",
+            "size_bytes", "registry", "is_allowed", "objections", "built_at", "created_at",
         )  # fmt: skip
         read_only_fields = fields
+
+    def get_is_allowed(self, image: ContainerImage) -> bool:
+        return not self.get_objections(image)
+
+    def get_objections(self, image: ContainerImage) -> list[str]:
+        hit = objections(self.context.get("scopes", ()), [image]).get(image.reference, ())
+        return [each.refusal for each in hit]
 
     @extend_schema_field({"type": "object", "additionalProperties": {"type": "number"}})
     def get_minimum(self, image: ContainerImage) -> dict[str, float]:

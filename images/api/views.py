@@ -1,9 +1,15 @@
 """REST about images."""
 
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from collections.abc import Mapping
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.generics import ListAPIView
 
-from common.api import ErrorOut, actor_of
+from accounts.limits import scope_ids, scopes_of
+from accounts.selectors import access_usable_project
+from common.api import ErrorOut, actor_of, asked_name
 from common.scopes import EVERY_TOKEN
 from images.api.serializers import ImageOut
 from images.models import ContainerImage, ImageQuerySet
@@ -11,10 +17,21 @@ from images.selectors import visible_images
 
 
 @extend_schema_view(
-    get=extend_schema(operation_id="list_images", responses={200: ImageOut, 401: ErrorOut}, tags=["images"])
+    get=extend_schema(
+        operation_id="list_images",
+        parameters=[
+            OpenApiParameter(
+                "project",
+                OpenApiTypes.STR,
+                description="Whether you may start them in this project of yours; without it, in any.",
+            )
+        ],
+        responses={200: ImageOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},
+        tags=["images"],
+    )
 )
 class ImageListView(ListAPIView[ContainerImage]):
-    """Images that sessions can be started from."""
+    """Images that sessions can be started from, and whether policies let you."""
 
     token_scopes = EVERY_TOKEN
     serializer_class = ImageOut
@@ -22,3 +39,13 @@ class ImageListView(ListAPIView[ContainerImage]):
 
     def get_queryset(self) -> ImageQuerySet:
         return visible_images(actor_of(self.request))
+
+    def get_serializer_context(self) -> Mapping[str, Any]:
+        """With the scopes whose allow-lists hold; the document is made without anybody who asks."""
+        context = super().get_serializer_context()
+        if not self.request.user.is_authenticated:
+            return context
+        actor = actor_of(self.request)
+        name = asked_name(self.request, "project")
+        project = access_usable_project(actor, name) if name else None
+        return {**context, "scopes": scopes_of(scope_ids(actor, project).keys())}

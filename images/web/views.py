@@ -1,20 +1,25 @@
 """The page Images: what people can start; administrators also see where it comes from and where it is."""
 
+from collections.abc import Iterable
+
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_GET
 
+from accounts.chosen_project import chosen_project
+from accounts.limits import scope_ids, scopes_of
+from accounts.models import Project
 from accounts.preferences import column_choice
-from accounts.selectors import sees_everything
+from accounts.selectors import projects_of, sees_everything
 from common.api import actor_of
 from common.pages import is_fragment, render_page_or_fragment
 from common.slots import format_slots
 from common.tables import Choices, Column, Filter, Listing, Table, declare
+from images.allowed import objection_words
 from images.holders import holder_counts
-from images.models import ContainerImage
 from images.selectors import visible_images
 
 TABLE = declare(
@@ -56,11 +61,11 @@ def image_list(request: HttpRequest) -> HttpResponse:
     listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name), without=without)
     images = visible_images(actor)
     if not is_fragment(request):
-        listing.choices = {
-            "registry": _choices(images.exclude(registry=None), "registry__name"),
-            "architecture": _choices(images.exclude(architecture=""), "architecture"),
-        }
+        pairs = images.order_by().values_list("registry__name", "architecture").distinct()
+        registries, architectures = zip(*pairs, strict=True) if pairs else ((), ())
+        listing.choices = {"registry": _choices(registries), "architecture": _choices(architectures)}
     page = listing.page(images, lambda rows: rows)
+    objections = objection_words(scopes_of(scope_ids(actor, _project(request)).keys()), page)
     counts = holder_counts(actor, [image.reference for image in page]) if is_admin else {}
     context = {
         "listing": listing,
@@ -71,6 +76,7 @@ def image_list(request: HttpRequest) -> HttpResponse:
                 "image": image,
                 "apps": ", ".join(app.title for app in image.app_hints) or _("Terminal"),
                 "minimum": format_slots(image.min_slots) if image.min_slots else "",
+                "objection": objections.get(image.reference, ""),
                 "machine_count": counts.get(image.reference, 0),
             }
             for image in page
@@ -79,6 +85,15 @@ def image_list(request: HttpRequest) -> HttpResponse:
     return render_page_or_fragment(request, "images/list.html", "images/_list.html", context)
 
 
-def _choices(images: QuerySet[ContainerImage], field: str) -> Choices:
-    """The values that there are, as choices. One query."""
-    return [(value, value) for value in images.order_by(field).values_list(field, flat=True).distinct()]
+def _project(request: HttpRequest) -> Project | None:
+    """The one of the bar, else the only one that there is."""
+    projects = projects_of(request.user)  # type: ignore[arg-type]
+    chosen = chosen_project(request)
+    return next(
+        (each for each in projects if each.name == chosen), projects[0] if len(projects) == 1 else None
+    )
+
+
+def _choices(values: Iterable[str | None]) -> Choices:
+    """The values that there are, as choices."""
+    return [(value, value) for value in sorted({value for value in values if value})]

@@ -1,6 +1,6 @@
 """The Start page, the styleguide and the API reference."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -11,12 +11,15 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from accounts.selectors import may_do_everything, sees_everything, usable_projects
+from accounts.limits import scope_ids, scopes_of
+from accounts.quota import Scope
+from accounts.selectors import may_do_everything, projects_of, sees_everything
 from common.api import actor_of
 from common.errors import NotFound
 from common.pages import render_page_or_fragment
 from common.slots import format_slots
 from common.toasts import offer_undo
+from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from portal.web.api_reference import operation_groups
@@ -37,27 +40,33 @@ def start(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     live = own_sessions(actor).live().with_parts()[:SHOWN_SESSIONS]
     ended = list(own_sessions(actor).ended().with_parts()[:SHOWN_ENDED])
+    projects = projects_of(request.user)  # type: ignore[arg-type]
+    scopes = scopes_of(scope_ids(actor, projects[0] if projects else None).keys())
     context = {
         "rows": [presenters.row(actor, session) for session in live],
         "recent": [presenters.row(actor, session) for session in ended],
         "last": presenters.row(actor, ended[0]) if ended else None,
         "columns": presenters.columns(),
-        "quick_starts": quick_starts(visible_images(actor).filter(is_enabled=True)),
-        "projects": usable_projects(actor),
+        "quick_starts": quick_starts(visible_images(actor), scopes),
+        "projects": projects,
     }
     return render_page_or_fragment(request, "portal/start.html", "portal/_start_sessions.html", context)
 
 
-def quick_starts(images: Iterable[ContainerImage]) -> list[dict[str, Any]]:
-    """What one click would start: [{"image", "slots", "app" ("" if it has none), "folder"}]."""
+def quick_starts(images: Iterable[ContainerImage], scopes: Sequence[Scope]) -> list[dict[str, Any]]:
+    """What one click would start: [{"image", "slots", "app" ("" if it has none), "folder", "objection"}]; what policies do
+    not allow stands at the end."""
+    images = list(images)
+    found = objection_words(scopes, images)
     return [
         {
             "image": image,
             "slots": format_slots(quick_slots(image)),
             "app": image.app_hints[0].title if image.app_hints else "",
             "folder": OWN_FOLDER,
+            "objection": found.get(image.reference, ""),
         }
-        for image in images
+        for image in sorted(images, key=lambda image: image.reference in found)
     ]
 
 

@@ -7,12 +7,15 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.limits import scope_ids, scopes_of
+from accounts.models import Project
 from accounts.selectors import usable_projects
 from agents.selectors import SlotRoom, rooms_by_group, visible_resource_groups
 from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
-from common.forms import TypedChoice, TypedChoices, TypedField
+from common.forms import OpenChoices, TypedChoice, TypedChoices, TypedField
 from common.slots import CPU, MEM
+from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.models import SessionType
@@ -26,7 +29,8 @@ WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
 
 
 class LauncherForm(forms.Form):
-    """Fields carry the names of the REST body, so that refusals find their place. 6 queries, all when it is made."""
+    """Fields carry the names of the REST body, so that refusals find their place. 7 queries, all when it is made.
+    `image_objections` says by reference which images may not be used in the chosen project."""
 
     type = TypedChoice(
         choices=SessionType.choices, initial="interactive", required=False, label=gettext_lazy("Type")
@@ -37,7 +41,7 @@ class LauncherForm(forms.Form):
         help_text=gettext_lazy("Letters, digits, dots, dashes and underscores."),
     )
     project = TypedChoice(label=gettext_lazy("Project"))
-    image = TypedChoice(label=gettext_lazy("Environment"))
+    image = TypedChoice(label=gettext_lazy("Environment"), widget=OpenChoices)
     resource_group = TypedChoice(
         required=False, label=gettext_lazy("Resource group"), help_text=gettext_lazy("Whose machines to use.")
     )
@@ -97,6 +101,9 @@ class LauncherForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
         self.images = list(visible_images(actor))
+        self._projects = list(usable_projects(actor))
+        self.scopes = scopes_of(scope_ids(actor, self.chosen_project).keys())
+        self.image_objections = objection_words(self.scopes, self.images)
         self.groups = sorted(
             visible_resource_groups(actor).filter(is_active=True), key=lambda group: not group.is_default
         )
@@ -105,8 +112,9 @@ class LauncherForm(forms.Form):
             actor, architecture=self.chosen_image.architecture if self.chosen_image else ""
         )
         folder_choices = [(str(folder.pk), folder.name) for folder in self.mountable]
-        self._choose("project", [(project.name, str(project)) for project in usable_projects(actor)])
+        self._choose("project", [(project.name, str(project)) for project in self._projects])
         self._choose("image", [(image.reference, str(image)) for image in self.images])
+        self.fields["image"].widget.closed = self.image_objections  # type: ignore[attr-defined]
         self._choose("resource_group", [(group.name, group.name) for group in self.groups])
         self._choose("folders", folder_choices)
         self._choose("readonly", folder_choices)
@@ -132,12 +140,18 @@ class LauncherForm(forms.Form):
 
     @property
     def chosen_image(self) -> ContainerImage | None:
-        """The chosen environment; the first where none is chosen."""
+        """The chosen environment; the first that may be used where none is chosen."""
         chosen = self.said("image")
-        return next(
-            (image for image in self.images if image.reference == chosen),
-            self.images[0] if self.images and not chosen else None,
-        )
+        if chosen:
+            return next((image for image in self.images if image.reference == chosen), None)
+        usable = (image for image in self.images if image.reference not in self.image_objections)
+        return next(usable, self.images[0] if self.images else None)
+
+    @property
+    def chosen_project(self) -> Project | None:
+        """The chosen project; the first where none of theirs is."""
+        named = (project for project in self._projects if project.name == self.said("project"))
+        return next(named, self._projects[0] if self._projects else None)
 
     @property
     def room(self) -> dict[str, SlotRoom]:

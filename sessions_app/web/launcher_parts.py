@@ -7,7 +7,9 @@ from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from accounts.allow_lists import AllowList
 from accounts.web.budgets import budget_rows
+from accounts.web.limits import list_rows
 from common.actors import Actor
 from common.errors import BerthError
 from common.languages import paragraph
@@ -72,11 +74,12 @@ def type_cards(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def image_cards(form: LauncherForm) -> list[dict[str, Any]]:
-    """[{"image", "apps", "is_chosen"}]."""
+    """[{"image", "apps", "objection", "is_chosen"}]."""
     return [
         {
             "image": image,
             "apps": ", ".join(app.title for app in image.app_hints),
+            "objection": form.image_objections.get(image.reference, ""),
             "is_chosen": image == form.chosen_image,
         }
         for image in form.images
@@ -118,7 +121,8 @@ def device_row(form: LauncherForm, name: str) -> dict[str, Any]:
 
 
 def room_facts(form: LauncherForm) -> dict[str, Any]:
-    """For the script, base units: {"slots": {name: {"min", "left", "most", "step"}}, "sizes": {key: objection}}."""
+    """For the script, base units: {"slots": {name: {"min", "left", "most", "step"}}, "sizes": {key: objection}, "images":
+    {reference: objection}}."""
     minimum = ResourceSlots(form.chosen_image.min_slots if form.chosen_image else {})
     slots = {
         name: {
@@ -131,7 +135,8 @@ def room_facts(form: LauncherForm) -> dict[str, Any]:
         for name, room in form.room.items()
         if name in STEPS
     }
-    return {"slots": slots, "sizes": {size.key: form.objection_to(size.slots) for size in SIZES}}
+    sizes = {size.key: form.objection_to(size.slots) for size in SIZES}
+    return {"slots": slots, "sizes": sizes, "images": form.image_objections}
 
 
 def _room_words(name: str, minimum: int, most_free: int, largest: int) -> dict[str, str]:
@@ -208,6 +213,7 @@ def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
         "typed": form.cleaned_data,
         "folder_count": len(form.cleaned_data.get("folders", ())),
         "meters": _meters(form),
+        "lists": list_rows(form.scopes, (AllowList.REGISTRIES, AllowList.IMAGES)),
         "room": room_facts(form),
         "ways": ways_to_ask(with_names(request, form), settings.BERTH_URL) if request else (),
         **(_of_forecast(forecast) if forecast else {"verdict": "no", "problems": _problems(form)}),

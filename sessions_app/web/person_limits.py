@@ -19,7 +19,7 @@ from accounts.models import Project, User
 from accounts.quota import Level
 from accounts.selectors import access_user, projects_in_common
 from accounts.web.budgets import budget_rows
-from accounts.web.limits import limit_rows
+from accounts.web.limits import limit_rows, list_rows
 from agents.selectors import visible_resource_groups
 from common.actors import Actor, ActorKind
 from common.api import actor_of
@@ -83,14 +83,15 @@ def person_limits(request: HttpRequest, user_id: int) -> HttpResponse:
     projects = list(projects_in_common(actor, person))
     wanted = request.GET.get("project", "")
     project = next((each for each in projects if each.name == wanted), projects[0] if projects else None)
-    themselves = _as(person)
+    themselves, scopes = _as(person), scopes_of_person(person, project)
     form = CouldStartForm(request.GET if "image" in request.GET else None, actor=themselves)
     context = {
         "person": person,
         "is_oneself": person.pk == actor.user_id,
         "projects": projects,
         "project": project,
-        "rows": limit_rows(scopes_of_person(person, project)),
+        "rows": limit_rows(scopes),
+        "lists": list_rows(scopes),
         "budgets": budget_rows(budget_states(_owners(person, project))),
         "form": form,
         "verdict": _verdict(themselves, project, form) if form.is_bound and project else None,

@@ -2,6 +2,8 @@
 // server last said of the room, asks for the summary while one types, and keeps the form in the address, so that it can
 // be sent to somebody or kept as a bookmark.
 
+import { format, gettext } from "./words.js";
+
 const NOT_IN_ADDRESS = new Set(["csrfmiddlewaretoken", "once", "environment"]); // variables may hold secrets
 const LONGEST_IN_ADDRESS = 2000;
 const PAUSE_MS = 250;
@@ -31,6 +33,7 @@ function start(form) {
   const heed = (facts) => {
     for (const slider of sliders) slider.heed(facts.slots[slider.slot]);
     markSizes(form, facts.sizes);
+    markImages(form, facts.images);
   };
   form.addEventListener("input", ({ target }) => {
     if (target.matches(".slider-input")) return;
@@ -103,6 +106,22 @@ function markSizes(form, objections) {
     const radio = form.querySelector(`[name="size"][value="${key}"]`);
     radio.disabled = Boolean(objection) && !radio.checked;
     form.querySelector(`[data-objection="${key}"]`).textContent = objection;
+  }
+}
+
+/** The same for images that policies do not allow in the chosen project: cards, or choices of a select. */
+function markImages(form, objections) {
+  for (const radio of form.querySelectorAll('input[name="image"]')) {
+    const objection = objections[radio.value] ?? "";
+    radio.disabled = Boolean(objection) && !radio.checked;
+    radio.closest("label").querySelector("[data-image-objection]").textContent = objection;
+  }
+  for (const option of form.querySelectorAll('select[name="image"] option')) {
+    const isClosed = option.value in objections;
+    option.disabled = isClosed && !option.selected;
+    option.textContent = isClosed
+      ? format(gettext("{choice} — not allowed here"), { choice: option.dataset.label })
+      : option.dataset.label;
   }
 }
 

@@ -32,7 +32,7 @@ class FolderCreateInput(InputSerializer):
         required=False,
         allow_blank=True,
         default="",
-        help_text="Storage host; else the default one.",
+        help_text="Storage host; else the default one, or another that policies allow.",
     )
 
 

@@ -81,9 +81,9 @@ class Client:
     def projects(self) -> Iterator[Project]:
         return iterate(self.transport, "projects/", Project)
 
-    def images(self, *, reference: str = "") -> Iterator[Image]:
-        """Images that sessions can be started from."""
-        return iterate(self.transport, "images/", Image, reference=reference or None)
+    def images(self, *, reference: str = "", project: str = "") -> Iterator[Image]:
+        """Images that sessions can be started from, and whether policies let you, in `project` or in any."""
+        return iterate(self.transport, "images/", Image, reference=reference or None, project=project or None)
 
     def find_image(self, text: str) -> Image:
         """By reference or id, or by a beginning that one image alone has: "berth/python", "python".

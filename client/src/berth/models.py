@@ -55,6 +55,8 @@ class Image(Record):
     digest: str = ""
     size_bytes: int = 0
     registry: str | None = None
+    is_allowed: bool = True
+    objections: tuple[str, ...] = ()
     minimum: Mapping[str, float] = field(default_factory=dict)
     apps: tuple[ImageApp, ...] = ()
     built_at: datetime | None = None
@@ -134,18 +136,30 @@ class Limit(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AllowList(Record):
+    """What one level lets be used; an empty list allows nothing."""
+
+    list: str
+    level: str
+    scope: str = ""
+    policy: str = ""
+    entries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(Record):
-    """What is not named is unlimited. `limits` are the tightest of all `levels`."""
+    """What is not named is unlimited. `limits` are the tightest of all `levels`; all `allow_lists` hold at once."""
 
     project: str = ""
     user: str = ""
     limits: tuple[Limit, ...] = ()
     levels: tuple[Limit, ...] = ()
+    allow_lists: tuple[AllowList, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Record):
-    """A resource policy, in base units; None is unlimited."""
+    """A resource policy, in base units; None is unlimited. Of what is allowed None is everything, () nothing."""
 
     id: int
     name: str
@@ -161,6 +175,9 @@ class Policy(Record):
     max_keypairs: int | None = None
     max_requests: int | None = None
     max_browsers: int | None = None
+    allowed_registries: tuple[str, ...] | None = None
+    allowed_images: tuple[str, ...] | None = None
+    allowed_storage_hosts: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

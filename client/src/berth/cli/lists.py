@@ -17,10 +17,14 @@ group_app = typer.Typer(no_args_is_help=True, help="Resource groups: sets of age
 def list_images(
     context: typer.Context,
     reference: Annotated[str, typer.Option("--reference", help="This reference alone.")] = "",
+    project: Annotated[
+        str,
+        typer.Option("--project", help="Whether you may use them in this project.", envvar="BERTH_PROJECT"),
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """List the images."""
-    images = list(client_of(context).images(reference=reference))
+    """List the images, and whether policies let you use them."""
+    images = list(client_of(context).images(reference=reference, project=project))
     if as_json:
         show_json(images)
         return
@@ -31,10 +35,11 @@ def list_images(
             one.title,
             ", ".join(app.name for app in one.apps),
             format_bytes(one.size_bytes),
+            "yes" if one.is_allowed else "no",
         )
         for one in images
     ]
-    show_table(("id", "reference", "title", "apps", "size"), rows, empty="No image is there.")
+    show_table(("id", "reference", "title", "apps", "size", "allowed"), rows, empty="No image is there.")
 
 
 @agent_app.command("ls")
@@ -106,7 +111,14 @@ def limits(
         )
         for one in (found.levels if with_all else found.limits)
     ]
-    show_table(("limit", "most", "used", "left", "set by", "policy"), rows, empty="Nothing is limited.")
+    lists = [
+        (one.list, ", ".join(one.entries) or "none", f"{one.level} {one.scope}", one.policy)
+        for one in found.allow_lists
+    ]
+    if rows or not lists:
+        show_table(("limit", "most", "used", "left", "set by", "policy"), rows, empty="Nothing is limited.")
+    if lists:
+        show_table(("list", "allowed", "set by", "policy"), lists)
 
 
 def events(context: typer.Context, as_json: AsJson = False) -> None:

@@ -25,6 +25,11 @@ NUMBERS = {
     "requests": "max_requests",
     "browsers": "max_browsers",
 }
+LISTS = {
+    "registries": "allowed_registries",
+    "images": "allowed_images",
+    "hosts": "allowed_storage_hosts",
+}
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 NONE = "none"
@@ -34,8 +39,9 @@ Limits = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="LIMIT=AMOUNT…",
-        help="sessions=10 waiting=5 containers=4 lifetime=12h folders=20 tokens=5 requests=600 browsers=3 cpu=16 mem=64g "
-        "cuda=2 waiting.cpu=32 …; without an amount, like sessions=, it is unlimited.",
+        help="sessions=10 waiting=5 containers=4 lifetime=12h folders=20 tokens=5 requests=600 browsers=3 cpu=16 "
+        "mem=64g cuda=2 waiting.cpu=32 …; without an amount, like sessions=, it is unlimited. What may be used: "
+        "registries=ghcr.io,local images='berth/*' hosts=local; none allows nothing, images= everything.",
         show_default=False,
     ),
 ]
@@ -143,6 +149,9 @@ def _changes(typed: list[str], policy: Policy | None) -> dict[str, Any]:
         if word in NUMBERS:
             changes[NUMBERS[word]] = _number(word, amount)
             continue
+        if word in LISTS:
+            changes[LISTS[word]] = _entries(amount)
+            continue
         column = "max_pending_slots" if word.startswith(WAITING) else "max_slots"
         slots = changes.setdefault(column, _typed_slots(getattr(policy, column) if policy else {}))
         slot = word.removeprefix(WAITING)
@@ -169,6 +178,12 @@ def _number(word: str, amount: str) -> int | None:
     return int(digits) * (factor or 1)
 
 
+def _entries(text: str) -> list[str] | None:
+    if text == NONE:
+        return []
+    return [entry.strip() for entry in text.split(",")] if text else None
+
+
 def _limits_words(policy: Policy) -> str:
     words = [
         f"{word} {format_limit(column.removeprefix('max_'), value)}"
@@ -179,6 +194,9 @@ def _limits_words(policy: Policy) -> str:
         words.append(format_slots(policy.max_slots))
     if policy.max_pending_slots:
         words.append(f"waiting: {format_slots(policy.max_pending_slots)}")
+    for word, column in LISTS.items():
+        if (entries := getattr(policy, column)) is not None:
+            words.append(f"{word} {' '.join(entries) or NONE}")
     return ", ".join(words) or "nothing"
 
 

@@ -1,0 +1,34 @@
+"""Which images policies let somebody start (`accounts.allow_lists`)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from django.utils.translation import ngettext
+
+from accounts.allow_lists import Allowance, AllowList, refusals
+from accounts.quota import Scope
+from common.languages import paragraph
+from images.models import ContainerImage
+from images.references import place_of
+
+
+def lists_asked(image: ContainerImage) -> Mapping[AllowList, str]:
+    """What allow-lists are asked about a session of `image`."""
+    return {AllowList.REGISTRIES: place_of(image.reference), AllowList.IMAGES: image.reference}
+
+
+def objections(scopes: Iterable[Scope], images: Iterable[ContainerImage]) -> dict[str, Sequence[Allowance]]:
+    """By reference the allow-lists because of which an image may not be started; those that may are absent. No query."""
+    held = [scope for scope in scopes if scope.allowed]
+    found = {image.reference: refusals(held, lists_asked(image)) for image in images}
+    return {reference: hit for reference, hit in found.items() if hit}
+
+
+def objection_words(scopes: Iterable[Scope], images: Iterable[ContainerImage]) -> dict[str, str]:
+    """The same for cards and rows: the first reason, and how many more there are."""
+    return {reference: _in_short(hit) for reference, hit in objections(scopes, images).items()}
+
+
+def _in_short(hit: Sequence[Allowance]) -> str:
+    first, *others = hit
+    more = ngettext("And {count} more.", "And {count} more.", len(others)).format(count=len(others))
+    return paragraph((first.reason, more)) if others else first.reason
