@@ -12,6 +12,7 @@ from guardian.models import UserObjectPermission
 
 from accounts import authority
 from accounts.authority import Action
+from accounts.limiting import demand_fits, hold_policies
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
 from accounts.policies import ResourcePolicy
@@ -26,13 +27,15 @@ from common.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """An account that is to be made, without a password, and its projects, which are of its domain."""
+    """An account that is to be made, without a password, its projects, which are of its domain, and its policy: without one
+    that of all new people."""
 
     email: str
     name: str
     role: Role
     domain: Domain
     projects: tuple[Project, ...] = ()
+    policy: ResourcePolicy | None = None
 
 
 @transaction.atomic
@@ -45,6 +48,12 @@ def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
     _demand_may_make(actor, wanted)
     usual = default_policy()
     people = [_account_of(each, usual) for each in wanted]
+    hold_policies([each.policy for each in wanted if each.policy is not None])
+    limited = [
+        person for person, each in zip(people, wanted, strict=True) if each.policy not in (None, usual)
+    ]
+    for person in limited:
+        demand_fits(actor, person, usual, person.policy)
 
     User.objects.bulk_create(people)
     for person in people:
@@ -53,6 +62,10 @@ def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
     _join(people, wanted)
     made = ((person, {"role": person.role}) for person in people)
     audit.record_each(actor=actor, action="accounts.create_user", done=made)
+    limits = (
+        (each, {"policy": [usual and usual.name, each.policy and each.policy.name]}) for each in limited
+    )
+    audit.record_each(actor=actor, action="accounts.assign_policy", done=limits)
     joined = (
         (project, {"user": each.email, "role": ProjectRole.MEMBER.value})
         for each in wanted
@@ -66,19 +79,20 @@ def create_users(*, actor: Actor, wanted: Sequence[Newcomer]) -> list[User]:
 def _demand_may_make(actor: Actor, wanted: Collection[Newcomer]) -> None:
     standing = standing_of(actor)
     for role, domain in {(each.role, each.domain) for each in wanted}:
-        if Action.CREATE not in authority.on_person(standing, user_id=0, role=role, domain_id=domain.pk):
+        allowed = authority.on_person(standing, user_id=0, role=role, domain_id=domain.pk)
+        if not {Action.CREATE, Action.LIMIT} <= allowed:
             raise refused_person(standing, role, domain)
     for project_id in {project.pk for each in wanted for project in each.projects}:
         access_project(actor, project_id, Action.MANAGE_MEMBERS)
 
 
-def _account_of(newcomer: Newcomer, policy: ResourcePolicy | None) -> User:
+def _account_of(newcomer: Newcomer, usual: ResourcePolicy | None) -> User:
     user = User(
         email=newcomer.email.lower(),
         name=newcomer.name,
         domain=newcomer.domain,
         role=newcomer.role.value,
-        policy=policy,
+        policy=newcomer.policy or usual,
     )
     user.set_unusable_password()
     try:

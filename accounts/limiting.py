@@ -1,6 +1,6 @@
 """Writes of resource policies, and of whom they limit. Whatever runs goes on, even above a limit (ADR 0024)."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -122,19 +122,27 @@ def delete_policy(*, actor: Actor, policy_id: int) -> None:
 def assign_policy(*, actor: Actor, target: Limited, policy: ResourcePolicy | None) -> None:
     """From now on `policy` limits `target`; None: nothing does. Raises NotFound, PermissionDenied, InvalidInput."""
     _demand_may_limit(actor, target)
-    if policy is not None and not ResourcePolicy.objects.select_for_update(no_key=True).filter(pk=policy.pk):
-        raise NotFound(_("The policy “{name}” was deleted meanwhile.").format(name=policy.name))
+    hold_policies([policy] if policy is not None else [])
     model = type(target)
     before = model._default_manager.select_for_update(of=("self",), no_key=True).select_related("policy")
     was = before.get(pk=target.pk).policy
     if was == policy:
         return
-    _demand_fits(actor, target, was, policy)
+    demand_fits(actor, target, was, policy)
 
     target.policy = policy
     target.save(update_fields=["policy"])
     changes = {"policy": [was and was.name, policy and policy.name]}
     audit.record(actor=actor, action="accounts.assign_policy", target=target, changes=changes)
+
+
+def hold_policies(policies: Collection[ResourcePolicy]) -> None:
+    """Nobody deletes them while this transaction lasts. One query, or none for none. Raises NotFound."""
+    named = {policy.pk: policy for policy in policies}
+    held = ResourcePolicy.objects.select_for_update(no_key=True).filter(pk__in=named).order_by("pk")
+    gone = named.keys() - set(held.values_list("pk", flat=True)) if named else ()
+    for key in gone:
+        raise NotFound(_("The policy “{name}” was deleted meanwhile.").format(name=named[key].name))
 
 
 def access_limited(actor: Actor, level: Level, scope_id: int) -> Limited:
@@ -167,10 +175,11 @@ def _demand_may_limit(actor: Actor, target: Limited) -> None:
         access_limited(actor, level_of(target), target.pk)
 
 
-def _demand_fits(
+def demand_fits(
     actor: Actor, target: Limited, was: ResourcePolicy | None, policy: ResourcePolicy | None
 ) -> None:
-    """What is of a domain limits what belongs to it alone; and what a superadmin gave, a superadmin takes."""
+    """What is of a domain limits what belongs to it alone; and what a superadmin gave, a superadmin takes. Raises
+    InvalidInput, PermissionDenied."""
     home = domain_id_of(target)
     is_foreign = policy is not None and policy.domain_id not in (None, home)
     is_of_it = policy is not None and policy.domain_id is not None and isinstance(target, Domain)

@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
-from accounts.models import SignInLink, User
+from accounts.models import PeopleImport, SignInLink, User
 from accounts.roles import Role
 from tests import factories
 from tests.client.conftest import Command, Done
 from tests.client.wires import client_on, page
 
+STARTED = "2026-01-01T00:00:00Z"
 FILE = "email,name\nnew@berth.example,Ada\nno address,\n"
 
 
@@ -57,6 +59,10 @@ def test_a_dry_run_changes_nobody_and_the_import_takes_the_good_rows_in(
     assert kept.stat().st_mode & 0o777 == 0o600
     assert "new@berth.example,http" in kept.read_text()
     assert SignInLink.objects.count() == 1
+    again = tmp_path / "again.csv"
+    number = PeopleImport.objects.get(started_at__isnull=False).pk
+    assert berth("user", "import-status", str(number), "--links", str(again)).code == 1
+    assert "new@berth.example,http" in again.read_text()
 
     people.write_text("email,name\nnew@berth.example,Ada\n")
     again = berth("user", "import", str(people), "--json")
@@ -77,6 +83,31 @@ def test_what_cannot_be_read_is_said_before_anything_is_sent(
     assert "Line 2 is not UTF-8 (byte 0xeb)." in done.err
     assert command("user", "import", str(tmp_path / "absent.csv")).code == 1
     assert command("user", "import", str(file), "--dry-run", "--links", "x").code == 2
+
+
+def test_waiting_ends_and_says_how_to_look_again(
+    command: Command, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def state(done: int, finished_at: str | None = None) -> httpx.Response:
+        told = {"id": 4, "started_at": STARTED, "finished_at": finished_at, "done": done, "to_do": 3}
+        return httpx.Response(200, json={**told, "counts": {"new": 3}})
+
+    seconds = iter(range(0, 600, 40))
+    monkeypatch.setattr(
+        "berth.people_imports.time", SimpleNamespace(sleep=lambda _: None, monotonic=lambda: next(seconds))
+    )
+    clients = [
+        client_on(state(0), state(0), state(1), state(1))[0],
+        client_on(state(1), page())[0],
+        client_on(state(3, STARTED), page())[0],
+    ]
+    monkeypatch.setattr("berth.cli.context.Client", lambda profile: clients.pop(0))
+    late = command("user", "import", str(people), "--timeout", "60")
+    assert late.code == 7
+    assert "The import 4 goes on: 1 of 3 rows are done after 60 s." in late.err
+    assert "berth user import-status 4" in late.err
+    assert "1 of 3 rows are done, and it goes on." in command("user", "import-status", "4").err
+    assert "Done: 3 new." in command("user", "import-status", "4").err
 
 
 def test_how_far_it_is_is_said_as_it_goes(

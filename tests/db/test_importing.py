@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from guardian.models import UserObjectPermission
 
 from accounts import importing
+from accounts.crowds import Newcomer
 from accounts.importing import (
     KEPT_CHECKS,
     Outcome,
@@ -17,6 +18,7 @@ from accounts.importing import (
     create_links,
     start_import,
 )
+from accounts.limiting import assign_policy, create_policy
 from accounts.models import Membership, PeopleImport, SignInLink, User
 from accounts.policies import ResourcePolicy
 from accounts.roles import Role
@@ -119,16 +121,40 @@ def test_many_new_people_are_what_one_would_be_and_cost_few_queries(people: Peop
         actor=actor, email="alone@berth.example", password=None, domain=people.domain, role=Role.USER
     )
     add_member(actor=actor, project=people.project, user=alone)
-    rows = "".join(f"{number}@many.example,{people.project.name}\n" for number in range(20))
-    found = check(actor, f"email,projects\n{rows}")
+    policy = create_policy(actor=actor, name="small", domain=people.domain)
+    assign_policy(actor=actor, target=alone, policy=policy)
+    rows = "".join(f"{number}@many.example,{people.project.name},small\n" for number in range(20))
+    found = check(actor, f"email,projects,policy\n{rows}")
     with CaptureQueriesContext(connection) as queries:
         start_import(actor=actor, import_id=found.pk)
-    assert len(queries) < 60
+    assert len(queries) < 45
 
     assert set(outcomes(found).values()) == {Outcome.NEW}
     for number in range(20):
         user = User.objects.get(email=f"{number}@many.example")
         assert traces_of(user) == traces_of(alone)
+
+
+def test_nobody_is_made_with_a_policy_that_went_meanwhile(people: People) -> None:
+    actor = actor_for(people.domain_admin)
+    policy = create_policy(actor=actor, name="small", domain=people.domain)
+    ResourcePolicy.objects.filter(pk=policy.pk).delete()
+    wanted = [
+        Newcomer(email=f"{name}@new.example", name="", role=Role.USER, domain=people.domain, policy=each)
+        for name, each in (("a", policy), ("b", None))
+    ]
+    with pytest.raises(NotFound, match="“small” was deleted meanwhile"):
+        importing.create_users(actor=actor, wanted=wanted)
+    assert not User.objects.filter(email__endswith="@new.example").exists()
+
+
+def test_a_policy_of_all_is_given_by_superadmins_to_new_people_too(people: People) -> None:
+    policy = create_policy(actor=actor_for(people.superadmin), name="large")
+    line = Newcomer(email="a@new.example", name="", role=Role.USER, domain=people.domain, policy=policy)
+    with pytest.raises(PermissionDenied):
+        importing.create_users(actor=actor_for(people.domain_admin), wanted=[line])
+    [made] = importing.create_users(actor=actor_for(people.superadmin), wanted=[line])
+    assert made.policy == policy
 
 
 def traces_of(user: User) -> object:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from berth.decoding import Record, decode
-from berth.errors import InvalidInput
+from berth.errors import InvalidInput, WaitedTooLong
 from berth.paging import iterate
 from berth.transport import Transport, json_of
 
@@ -81,13 +81,23 @@ class UserImports:
         return [decode(SignInLink, row) for row in told]
 
     def wait_finished(
-        self, started: UserImport, *, watcher: Callable[[UserImport], None] | None = None
+        self,
+        started: UserImport,
+        *,
+        timeout_s: float | None = None,
+        watcher: Callable[[UserImport], None] | None = None,
     ) -> UserImport:
-        """What came of it, once all rows are done. `watcher` is told how far it is."""
+        """What came of it, once all rows are done. `watcher` is told how far it is. Raises WaitedTooLong; the import goes on."""
         found = started
+        end = time.monotonic() + timeout_s if timeout_s is not None else None
         while found.finished_at is None:
             if watcher:
                 watcher(found)
+            if end is not None and time.monotonic() >= end:
+                raise WaitedTooLong(
+                    f"The import {found.id} goes on: {found.done} of {found.to_do} rows are done after {timeout_s:g} s.",
+                    hint=f"Look at it with: berth user import-status {found.id}",
+                )
             time.sleep(ASKED_EVERY_S)
             found = self.get(found.id)
         return found

@@ -13,9 +13,20 @@ from berth.cli.context import AsJson, client_of
 from berth.cli.exits import FAILED
 from berth.cli.output import note, show_json, show_table
 from berth.errors import InvalidInput
-from berth.people_imports import SignInLink, UserImport, UserImportRow
+from berth.people_imports import SignInLink, UserImport, UserImportRow, UserImports
 
 OUTCOMES = ("new", "changed", "unchanged", "refused")
+
+
+Links = Annotated[
+    Path | None,
+    typer.Option(
+        "--links",
+        metavar="FILE",
+        help="Write first sign-in links of new people here, as CSV that you alone can read.",
+        show_default=False,
+    ),
+]
 
 
 def import_users(
@@ -29,15 +40,13 @@ def import_users(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what each row would do; nobody is changed.")
     ] = False,
-    links: Annotated[
-        Path | None,
+    links: Links = None,
+    patience_s: Annotated[
+        int,
         typer.Option(
-            "--links",
-            metavar="FILE",
-            help="Write first sign-in links of new people here, as CSV that you alone can read.",
-            show_default=False,
+            "--timeout", help="Seconds to wait until all rows are done; it goes on after them.", min=1
         ),
-    ] = None,
+    ] = 3600,
     as_json: AsJson = False,
 ) -> None:
     """Add and change many people: the good rows are taken in, each by itself, and the others are listed with what is wrong.
@@ -52,16 +61,32 @@ def import_users(
     found = imports.check(_read(file), name=Path(file).name if file != "-" else "people.csv")
     if not dry_run:
         started = imports.start(found.id)
-        found = imports.wait_finished(started, watcher=_Progress())
-    rows = list(imports.rows(found.id, outcome="" if as_json or dry_run else "refused"))
+        found = imports.wait_finished(started, timeout_s=patience_s, watcher=_Progress())
     if kept:
-        sign_in_links = imports.links(found.id)
-        _write_links(kept, sign_in_links)
-        note(f"{len(sign_in_links)} links in {links}")
+        _write_links(kept, imports.links(found.id))
+    _report(imports, found, is_dry_run=dry_run, as_json=as_json)
+
+
+def show_import(
+    context: typer.Context,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Of the import.", show_default=False)],
+    links: Links = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far an import of people is, and which rows were refused. Ends with 1 where one was."""
+    imports = client_of(context).user_imports
+    found = imports.get(number)
+    if links:
+        _write_links(_private_file(links), imports.links(number))
+    _report(imports, found, is_dry_run=found.started_at is None, as_json=as_json)
+
+
+def _report(imports: UserImports, found: UserImport, *, is_dry_run: bool, as_json: bool) -> None:
+    rows = list(imports.rows(found.id, outcome="" if as_json or is_dry_run else "refused"))
     if as_json:
         show_json({**found.raw, "rows": [row.raw for row in rows]})
     else:
-        _show(found, rows, is_dry_run=dry_run)
+        _show(found, rows, is_dry_run=is_dry_run)
     if found.counts.get("refused"):
         raise typer.Exit(FAILED)
 
@@ -90,7 +115,12 @@ def _show(found: UserImport, rows: Sequence[UserImportRow], *, is_dry_run: bool)
     ]
     show_table(("row", "e-mail", "outcome", "changes", "why not"), table)
     counts = ", ".join(f"{found.counts[name]} {name}" for name in OUTCOMES if found.counts.get(name))
-    note(f"Nobody was changed. It would be: {counts}." if is_dry_run else f"Done: {counts}.")
+    if is_dry_run:
+        note(f"Nobody was changed. It would be: {counts}.")
+    elif found.finished_at is None:
+        note(f"{found.done} of {found.to_do} rows are done, and it goes on.")
+    else:
+        note(f"Done: {counts}.")
 
 
 def _faults(row: UserImportRow) -> str:
@@ -111,6 +141,7 @@ def _write_links(file: TextIO, links: Sequence[SignInLink]) -> None:
         writer = csv.writer(file)
         writer.writerow(("email", "link"))
         writer.writerows((_cell(one.email), one.sign_in_url) for one in links)
+    note(f"{len(links)} links in {file.name}")
 
 
 def _cell(text: str) -> str:

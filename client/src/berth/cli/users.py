@@ -8,12 +8,13 @@ from berth.amounts import format_age
 from berth.cli.confirming import Confirm, demand_typed
 from berth.cli.context import AsJson, client_of
 from berth.cli.output import note, say, show_facts, show_json, show_table
-from berth.cli.user_import import import_users
+from berth.cli.user_import import import_users, show_import
 from berth.errors import InvalidInput
 from berth.people import Account, Closing
 
 app = typer.Typer(no_args_is_help=True, help="People: accounts that you may see or look after.")
 app.command("import")(import_users)
+app.command("import-status")(show_import)
 
 UserName = Annotated[
     str, typer.Argument(metavar="USER", help="E-mail address or number.", show_default=False)
