@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from accounts.attempt_rates import Purpose
 from accounts.attempts import count_attempt
@@ -19,8 +20,23 @@ from accounts.sign_in_rules import Demand, is_allowed_from
 from accounts.sign_ins import record_refused_sign_in
 from common.error_pages import error_page
 
+OTHER_WAYS = {
+    "reauthenticate": gettext_noop("By your password"),
+    "mfa_reauthenticate": gettext_noop("By a code of your authenticator app, or a recovery code"),
+    "mfa_reauthenticate:webauthn": gettext_noop("By a passkey"),
+}
+
 
 class ClosedSignUpAdapter(DefaultAccountAdapter):
+    error_messages = {  # noqa: RUF012  the form that allauth wants
+        **DefaultAccountAdapter.error_messages,
+        "account_inactive": gettext_lazy("This account is closed."),
+        "email_password_mismatch": gettext_lazy("E-mail address or password is not right."),
+        "enter_current_password": gettext_lazy("This is not your present password."),
+        "incorrect_password": gettext_lazy("This is not your password."),
+        "invalid_password_reset": gettext_lazy("This link opens nothing any more."),
+    }
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         return False
 
@@ -45,6 +61,10 @@ class ClosedSignUpAdapter(DefaultAccountAdapter):
 
     def format_email_subject(self, subject: str) -> str:
         return subject
+
+    def get_reauthentication_methods(self, user: Any) -> list[dict[str, str]]:
+        ways: list[dict[str, str]] = super().get_reauthentication_methods(user)
+        return [{**way, "description": _(OTHER_WAYS[way["id"]])} for way in ways]
 
     def clean_password(self, password: str, user: User | None = None) -> str:
         """Who has to choose another password chooses another; who comes by a provider or a directory chooses none here, where

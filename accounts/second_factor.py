@@ -39,6 +39,7 @@ class SecondFactorAdapter(DefaultMFAAdapter):
         "incorrect_code": gettext_lazy(
             "This code is not right. Codes change every half minute and work once."
         ),
+        "cannot_generate_recovery_codes": gettext_lazy("Set up an authenticator app or a passkey first."),
     }
 
     def encrypt(self, text: str) -> str:

@@ -168,8 +168,12 @@ ACCOUNT_RATE_LIMITS = dict.fromkeys(
     ("login", "login_failed", "reset_password", "change_password", "reauthenticate", "signup")
 )
 ACCOUNT_FORMS = {
+    "login": "accounts.web.entrance_forms.SignInForm",
+    "reauthenticate": "accounts.web.entrance_forms.ProvePasswordForm",
     "reset_password": "accounts.web.entrance_forms.AskResetForm",
+    "reset_password_from_key": "accounts.web.entrance_forms.ForgottenPasswordForm",
     "change_password": "accounts.web.entrance_forms.NewPasswordForm",
+    "set_password": "accounts.web.entrance_forms.FirstPasswordForm",
 }
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_PREVENT_ENUMERATION = True
@@ -178,6 +182,8 @@ ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "django.contrib.auth.tokens.PasswordRes
 MFA_ADAPTER = "accounts.second_factor.SecondFactorAdapter"
 MFA_FORMS = {
     "add_webauthn": "accounts.web.factor_forms.AddPasskeyForm",
+    "edit_webauthn": "accounts.web.factor_forms.RenamePasskeyForm",
+    "activate_totp": "accounts.web.factor_forms.ActivateAppForm",
     "authenticate": "accounts.web.factor_forms.CodeForm",
     "reauthenticate": "accounts.web.factor_forms.ReauthenticationCodeForm",
 }

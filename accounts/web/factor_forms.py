@@ -2,12 +2,14 @@
 
 from allauth.core import context
 from allauth.mfa.base.forms import AuthenticateForm, BaseAuthenticateForm, ReauthenticateForm
-from allauth.mfa.webauthn.forms import AddWebAuthnForm
+from allauth.mfa.totp.forms import ActivateTOTPForm
+from allauth.mfa.webauthn.forms import AddWebAuthnForm, EditWebAuthnForm
 from django import forms
 from django.utils.translation import gettext_lazy
 
 from accounts.attempt_rates import Purpose
 from accounts.attempts import count_attempt
+from accounts.web.entrance_forms import InOurWords
 
 
 class CountedCode(BaseAuthenticateForm):
@@ -20,11 +22,19 @@ class CountedCode(BaseAuthenticateForm):
         return code
 
 
-class CodeForm(CountedCode, AuthenticateForm):
+class CodeForm(InOurWords, CountedCode, AuthenticateForm):
     pass
 
 
-class ReauthenticationCodeForm(CountedCode, ReauthenticateForm):
+class ReauthenticationCodeForm(InOurWords, CountedCode, ReauthenticateForm):
+    pass
+
+
+class ActivateAppForm(InOurWords, ActivateTOTPForm):
+    pass
+
+
+class RenamePasskeyForm(InOurWords, EditWebAuthnForm):
     pass
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
+from tests.doubles.identity_provider import CLIENT_ID, SECRET, IdentityProvider
 from tests.e2e.pages import sign_in
 from tests.e2e.person import Person
 from tests.e2e.portal import ON_ALL_ADDRESSES, RunningPortal, own_address
@@ -36,10 +37,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPortal]:
+def identity_provider() -> Iterator[IdentityProvider]:
+    """By which people may sign in to the portal; nobody does unless a test says who."""
+    provider = IdentityProvider()
+    yield provider
+    provider.close()
+
+
+@pytest.fixture(scope="session")
+def portal(
+    tmp_path_factory: pytest.TempPathFactory, identity_provider: IdentityProvider
+) -> Iterator[RunningPortal]:
     """A portal that has just come up for the first time."""
     data = tmp_path_factory.mktemp("portal") / "data"
-    one = RunningPortal(data, options=ON_ALL_ADDRESSES, environment={"BERTH_HOSTS": own_address()})
+    secret = tmp_path_factory.mktemp("provider") / "secret"
+    secret.write_text(SECRET)
+    environment = {
+        "BERTH_HOSTS": own_address(),
+        "BERTH_OIDC": "harbour",
+        "BERTH_OIDC_HARBOUR_NAME": "Harbour ID",
+        "BERTH_OIDC_HARBOUR_ISSUER": identity_provider.issuer,
+        "BERTH_OIDC_HARBOUR_CLIENT_ID": CLIENT_ID,
+        "BERTH_OIDC_HARBOUR_SECRET_FILE": str(secret),
+        "BERTH_OIDC_HARBOUR_TRUSTS": "harbour.example",
+        "BERTH_OIDC_HARBOUR_UNKNOWN": "create",
+        "BERTH_OIDC_HARBOUR_DOMAIN": "default",
+        "BERTH_OIDC_HARBOUR_PROJECTS": "demo",
+    }
+    one = RunningPortal(data, options=ON_ALL_ADDRESSES, environment=environment)
     try:
         one.start()
         yield one

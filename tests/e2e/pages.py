@@ -12,7 +12,7 @@ LAB_DEADLINE_MS = 120_000
 
 def sign_in(page: Page, person: Person) -> None:
     """From the sign-in page, which must be shown, to wherever it leads."""
-    page.get_by_label("Email").fill(person.email)
+    page.get_by_label("E-mail").fill(person.email)
     page.get_by_label("Password").fill(person.password)
     page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("heading", name="Sign in")).to_have_count(0)
