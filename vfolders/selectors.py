@@ -145,6 +145,12 @@ def access_storage_host(name: str) -> StorageHost:
     return host
 
 
+def storage_host_names() -> list[str]:
+    """Of those on which folders may be made, the default one first. One query."""
+    hosts = StorageHost.objects.filter(is_active=True).order_by("-is_default", "name")
+    return list(hosts.values_list("name", flat=True))
+
+
 def usual_storage_host(scopes: Sequence[Scope]) -> StorageHost:
     """The default host, or the first active one where these scopes allow only others. Raises NotFound. One query, or 2."""
     if not any(AllowList.STORAGE_HOSTS.value in scope.allowed for scope in scopes):

@@ -237,7 +237,9 @@ def value_for_people(value: object) -> str:
     """What stood in a field, in one line."""
     if value == CHANGED:
         return _("changed, not shown")
-    if value is None or value in ("", [], {}):
+    if value == []:
+        return _("empty")  # not the same as nothing: an empty allow-list allows nothing
+    if value is None or value in ("", {}):
         return "—"
     if isinstance(value, bool):
         return _("yes") if value else _("no")

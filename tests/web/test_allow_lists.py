@@ -1,6 +1,7 @@
 """What policies let be used, on pages and over REST: written, shown with who says it, and kept from being chosen."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from images.models import ContainerImage
 from tests.factories import api_client, make_project, make_user
+from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
+from vfolders.models import StorageHost, VFolder
 
 pytestmark = pytest.mark.django_db
 Browser = Callable[[User], Client]
@@ -153,3 +156,22 @@ def test_images_say_whether_one_may_use_them(place: Place, browser_of: Browser) 
     browser = browser_of(place.owner)
     for page in ("/images/", "/"):
         assert browser.get(page).content.decode().count(sentence) == 1
+
+
+def test_a_new_folder_chooses_among_hosts_where_there_are_several(
+    place: Place, browser_of: Browser, tmp_path: Path
+) -> None:
+    make_storage_host(tmp_path)
+    browser = browser_of(place.owner)
+    assert 'name="host"' not in browser.get("/data/").content.decode()
+    (tmp_path / "fast").mkdir()
+    StorageHost.objects.create(name="fast", config={"root": str(tmp_path / "fast")})
+    assert '<option value="fast">' in browser.get("/data/").content.decode()
+    limit(place.project, allowed_storage_hosts=["fast"])
+    typed = {"name": "data", "project": place.project.name, "host": "local"}
+    refused = browser.post("/data/", typed)
+    assert (refused.status_code, list(refused.context["form"].errors)) == (422, ["host"])
+    assert "may make folders on fast alone, not on “local”" in refused.content.decode()
+    for number, host in enumerate(("", "fast")):
+        assert browser.post("/data/", {**typed, "name": f"data-{number}", "host": host}).status_code == 302
+    assert set(VFolder.objects.values_list("host__name", flat=True)) == {"fast"}

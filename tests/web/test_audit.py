@@ -167,7 +167,7 @@ def test_empty_lists_say_so(people: People, browser_of: BrowserOf) -> None:
 def test_values_read_as_words() -> None:
     values = (None, True, False, "***", [], ["a", 1], {"cpu": 1}, "text")
     shown = [words.value_for_people(value) for value in values]
-    assert shown == ["—", "yes", "no", "changed, not shown", "—", "a, 1", "cpu: 1", "text"]
+    assert shown == ["—", "yes", "no", "changed, not shown", "empty", "a, 1", "cpu: 1", "text"]
     assert words.word(words.ACTIONS, "of.another_time") == "of.another_time"
 
 

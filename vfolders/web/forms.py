@@ -21,14 +21,21 @@ class FolderForm(forms.Form):
         ),
     )
     project = TypedChoice(label=gettext_lazy("Whose"))
+    host = TypedChoice(required=False, label=gettext_lazy("Storage host"))
 
-    def __init__(self, *arguments: Any, projects: list[str], **options: Any) -> None:
-        """`projects` are names of projects in which the person may make shared folders."""
+    def __init__(self, *arguments: Any, projects: list[str], hosts: list[str], **options: Any) -> None:
+        """`projects` are names of projects in which the person may make shared folders, `hosts` those that there are to
+        make them on; with one there is no choice."""
         super().__init__(*arguments, **options)
         shared = [(name, _("Everybody’s in {project}").format(project=name)) for name in projects]
         field = self.fields["project"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(_OWN, _("My own")), *shared]
+        host = self.fields["host"]
+        assert isinstance(host, forms.ChoiceField)
+        host.choices = [("", _("The usual one")), *((name, name) for name in hosts)]
+        if len(hosts) < 2:
+            del self.fields["host"]
 
     def clean_project(self) -> str:
         """ "" for an own folder."""

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from accounts.selectors import usable_projects
+from accounts.selectors import projects_of
 from common.api import actor_of
 from common.errors import BerthError, InvalidInput
 from common.idempotency import once_a_form
@@ -24,7 +24,7 @@ from vfolders.downloads import download
 from vfolders.models import VFolder
 from vfolders.paths import EntryPath, UnsafePath, parse_directory, parse_path
 from vfolders.roles import Action
-from vfolders.selectors import access_folder, actions_on
+from vfolders.selectors import access_folder, actions_on, storage_host_names
 from vfolders.web import lists
 from vfolders.web.forms import DirectoryForm, FolderForm, UploadForm
 from vfolders.web.rows import crumbs, entry_row, page_url
@@ -173,8 +173,9 @@ def _data_page(request: HttpRequest, form: FolderForm, status: int = 200) -> Htt
 
 
 def _folder_form(request: HttpRequest) -> FolderForm:
-    projects = list(usable_projects(actor_of(request)).values_list("name", flat=True))
-    return FolderForm(request.POST if request.method == "POST" else None, projects=projects)
+    projects = [project.name for project in projects_of(request.user)]  # type: ignore[arg-type]
+    typed = request.POST if request.method == "POST" else None
+    return FolderForm(typed, projects=projects, hosts=storage_host_names())
 
 
 def _mark(form: FolderForm, refusal: BerthError) -> None:
