@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from portal.ops.layout import CHECKOUT
-from scheduler.engine import Policy
+from scheduler.engine import Policy, Strategy
 from tests.bench.frame import (
     Measure,
     Options,
@@ -40,12 +40,13 @@ PEER_WHOLE_PASS = 1000
 """Up to so many nodes their pass is measured whole. Beyond, it would take minutes: a stretch of this many seconds from the
 middle of the pass tells the rate, which changes by a tenth or two from its begin to its end."""
 PEER_STRETCH_S, PEER_GIVES_UP_S = 15.0, 300.0
+PEER_ROUNDS = 3  # of those that take long
 FAIR_POLICIES = frozenset({"drf", "fair_share"})
 EVEN = 0.99
-NEED_DATABASE = COMMIT, LATENCY = (
-    "commit of 1,000 beside a bare one",
-    "submit to committed, 10,000 wait for 5,000 agents",
-)
+COMMIT = "commit of 1,000 beside a bare one"
+COMMIT_WITH_TRIGGERS = f"{COMMIT} with the same triggers"
+LATENCY = "submit to committed, 10,000 wait for 5,000 agents"
+NEED_DATABASE = (COMMIT, COMMIT_WITH_TRIGGERS, LATENCY)
 
 
 def bench(options: Options) -> list[Row]:
@@ -54,6 +55,7 @@ def bench(options: Options) -> list[Row]:
     for policy in Policy:
         beside = peer if policy in PEER_POLICIES else None
         measures += [*speed(policy, beside), *fairness(policy, beside)]
+    measures.append(emptiest_first(peer))
     return [*measure_in_turns(measures, options), *commits(options)]
 
 
@@ -72,20 +74,20 @@ class Peer:
 
     python: Path
 
-    def rate(self, policy: Policy, nodes: int) -> float:
+    def rate(self, scheduler: str, nodes: int) -> float:
         """Decisions per second of processor time."""
         is_whole = nodes <= PEER_WHOLE_PASS
-        told = self._one_pass(policy, "mixed", nodes, nodes, first=0 if is_whole else nodes // 2)
+        told = self._one_pass(scheduler, "mixed", nodes, nodes, first=0 if is_whole else nodes // 2)
         if not is_whole:
             say(f"Backend.AI at {nodes:,} nodes: by {told['decided']} decisions in the middle of its pass")
         return float(told["decided"] / told["took_s"])
 
-    def gpus_by_user(self, policy: Policy, workload: str) -> Mapping[Any, float]:
-        gpus: Mapping[Any, float] = self._one_pass(policy, workload)["gpus"]
+    def gpus_by_user(self, scheduler: str, workload: str) -> Mapping[Any, float]:
+        gpus: Mapping[Any, float] = self._one_pass(scheduler, workload)["gpus"]
         return gpus
 
-    def _one_pass(self, policy: Policy, workload: str, *sizes: int, first: int = 0) -> dict[str, Any]:
-        asked = {"policy": policy, "workload": workload, "sizes": sizes, "first": first}
+    def _one_pass(self, scheduler: str, workload: str, *sizes: int, first: int = 0) -> dict[str, Any]:
+        asked = {"scheduler": scheduler, "workload": workload, "sizes": sizes, "first": first}
         asked["deadline_s"] = PEER_STRETCH_S if first else PEER_GIVES_UP_S
         argv = [str(self.python), "-m", "tests.bench.scheduler_peer", json.dumps(asked)]
         environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}  # theirs asks a set who is next
@@ -107,7 +109,7 @@ def speed(policy: Policy, peer: Peer | None) -> Iterator[Measure]:
                 rates[nodes],
                 partial(beside.rate, policy, nodes) if beside else None,
                 at_least(FASTER_THAN_PEER[nodes]) if beside else None,
-                most_rounds=3 if beside and nodes > NODES[0] else 100,
+                most_rounds=PEER_ROUNDS if beside and nodes > NODES[0] else 100,
             )
         yield Measure(f"{name}, flatness", "1/s", rates[NODES[-1]], rates[NODES[0]], at_least(FLATNESS))
         yield Measure(
@@ -116,6 +118,23 @@ def speed(policy: Policy, peer: Peer | None) -> Iterator[Measure]:
             partial(many_s, policy, is_fractional=is_fractional),
             target=never_above(MANY_LIMIT_S),
         )
+
+
+def emptiest_first(peer: Peer | None, nodes: int = 1000) -> Measure:
+    """The peer's third scheduler takes the oldest session and the emptiest node."""
+
+    def ours() -> float:
+        snapshot = mixed_snapshot(nodes, nodes, Policy.FIFO, strategy=Strategy.DISPERSED)
+        return nodes / pass_s(snapshot)
+
+    return Measure(
+        f"{Policy.FIFO}, emptiest node first, {nodes:,} nodes",
+        "1/s",
+        ours,
+        partial(peer.rate, "mof", nodes) if peer else None,
+        at_least(FASTER_THAN_PEER[nodes]) if peer else None,
+        most_rounds=PEER_ROUNDS,
+    )
 
 
 def rate(policy: Policy, nodes: int, *, is_fractional: bool) -> float:

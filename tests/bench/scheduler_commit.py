@@ -1,8 +1,8 @@
 """What becomes of plans: batches of 1,000 placements written down, beside a bare bulk commit of the same rows, in turns; and
 how long it takes from a request until it has its place, where 10,000 wait that have no room.
 
-Production's settings and a database of this run. The bare commit writes the same rows of sessions, kernels, allocations
-and history by one statement each; the database's own triggers and constraints work in both.
+Production's settings and a database of this run. The bare commit counts what agents and tenants hold by itself, with the
+triggers that do so switched off; another one leaves that to them, as ours does.
 """
 
 import logging
@@ -11,22 +11,21 @@ import statistics
 import time
 from collections.abc import Callable
 
-from django.db import connection, transaction
-
 from agents.models import ResourceGroup
 from common import clock
 from scheduler.commit import commit_plan
 from scheduler.engine import Placement, Plan, plan
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
-from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
+from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
 from sessions_app.states import Status
 from tests import factories
 from tests.bench.frame import Measure, Options, Row, at_least, measure_in_turns, never_above, row_of, say
 from tests.bench.own_django import own_database
-from tests.bench.scheduler import COMMIT, LATENCY
+from tests.bench.scheduler import COMMIT, COMMIT_WITH_TRIGGERS, LATENCY
+from tests.bench.scheduler_bare import Bare, without_triggers
 from tests.bench.scheduler_rows import Tenants, add_sessions, fill_group, make_tenants
 from tests.bench.scheduler_workload import NODE, Workload, mixed
 
@@ -36,7 +35,6 @@ P50_LIMIT_MS, P99_LIMIT_MS = 5.0, 25.0
 AT_ONCE = 2000
 SUBMITS, SUBMITS_FOR_S = 150, 60.0
 """So many, or as many as there are in this time."""
-_PLACED = '{"text": "A machine with room was found."}'
 
 
 def bench(options: Options) -> list[Row]:
@@ -44,7 +42,7 @@ def bench(options: Options) -> list[Row]:
     rows: list[Row] = []
     with own_database():
         tenants = make_tenants()
-        if options.only in COMMIT:
+        if options.only in COMMIT or options.only in COMMIT_WITH_TRIGGERS:
             rows += commits(options, tenants)
         if options.only in LATENCY:
             rows += latency(tenants)
@@ -53,17 +51,26 @@ def bench(options: Options) -> list[Row]:
 
 def commits(options: Options, tenants: Tenants) -> list[Row]:
     rounds = min(options.rounds, MOST_ROUNDS)
-    group = fill_group("commit", mixed(AGENTS, (2 * rounds + 1) * BATCH), tenants)
-    batches = Batches(group)
-    measure = Measure(
-        COMMIT,
-        "sessions/s",
-        lambda: batches.rate(commit_plan),
-        lambda: batches.rate(bare_commit),
-        at_least(COMMIT_FLOOR),
-        most_rounds=MOST_ROUNDS,
-    )
-    return measure_in_turns([measure], options)
+    pending = (4 * rounds + 1) * BATCH
+    group = fill_group("commit", mixed(pending // 2, pending), tenants)
+    batches, bare = Batches(group), Bare(group.pk)
+
+    def ours() -> float:
+        return batches.rate(commit_plan)
+
+    def counting_itself() -> float:
+        with without_triggers():
+            return batches.rate(bare.commit_and_count)
+
+    beside = [
+        (COMMIT, counting_itself, at_least(COMMIT_FLOOR)),
+        (COMMIT_WITH_TRIGGERS, lambda: batches.rate(bare.commit), None),
+    ]
+    measures = [
+        Measure(name, "sessions/s", ours, peer, target, most_rounds=MOST_ROUNDS)
+        for name, peer, target in beside
+    ]
+    return measure_in_turns(measures, options)
 
 
 class Batches:
@@ -90,50 +97,6 @@ def demand_scheduled(batch: list[Placement]) -> None:
     count = ComputeSession.objects.filter(pk__in=ids, status=Status.SCHEDULED.value).count()
     if count != BATCH:
         raise SystemExit(f"{count} of {BATCH} sessions were written down.")
-
-
-def bare_commit(decided: Plan) -> None:
-    """The same rows in four statements, without a lock, a check, or a word to anybody."""
-    sessions = [placement.session_id for placement in decided.placements]
-    kernels = [kernel for placement in decided.placements for kernel in placement.kernels]
-    held = [(kernel, name, amount) for kernel in kernels for name, amount in kernel.slots.items()]
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            UPDATE {ComputeSession._meta.db_table} AS session
-            SET status = 'SCHEDULED', status_reason = 'placed', status_message = %s, status_changed_at = now(),
-                deadline_at = now() + interval '2 minutes', queue_position = NULL
-            FROM unnest(%s::uuid[]) AS placed (id) WHERE session.id = placed.id
-            """,
-            [_PLACED, sessions],
-        )
-        cursor.execute(
-            f"""
-            UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id
-            FROM unnest(%s::uuid[], %s::bigint[]) AS placed (id, agent_id) WHERE kernel.id = placed.id
-            """,
-            [[kernel.kernel_id for kernel in kernels], [kernel.agent_id for kernel in kernels]],
-        )
-        cursor.execute(
-            f"""
-            INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount)
-            SELECT * FROM unnest(%s::uuid[], %s::bigint[], %s::text[], %s::bigint[])
-            """,
-            [
-                [kernel.kernel_id for kernel, _, _ in held],
-                [kernel.agent_id for kernel, _, _ in held],
-                [name for _, name, _ in held],
-                [amount for _, _, amount in held],
-            ],
-        )
-        cursor.execute(
-            f"""
-            INSERT INTO {SessionTransition._meta.db_table}
-                (session_id, from_status, to_status, reason, message, actor_label, happened_at)
-            SELECT id, 'PENDING', 'SCHEDULED', 'placed', %s, 'system', now() FROM unnest(%s::uuid[]) AS placed (id)
-            """,
-            [_PLACED, sessions],
-        )
 
 
 def latency(tenants: Tenants) -> list[Row]:

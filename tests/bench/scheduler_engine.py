@@ -14,6 +14,7 @@ from scheduler.engine import (
     PendingSession,
     Policy,
     Snapshot,
+    Strategy,
     plan,
 )
 from tests.bench.scheduler_workload import GIB, NODE, WORKLOADS, Session, Size, Workload, mixed
@@ -24,7 +25,7 @@ MEASURED_S = 0.3
 """A pass that is shorter is repeated until this has gone by."""
 
 
-def snapshot_of(workload: Workload, policy: Policy) -> Snapshot:
+def snapshot_of(workload: Workload, policy: Policy, strategy: Strategy = Strategy.CONCENTRATED) -> Snapshot:
     """What our engine reads of a workload, with a limit for each domain, project and user that nobody reaches: it is
     checked for every session nevertheless. The youngest session came this instant, each other a millisecond before
     the next."""
@@ -39,6 +40,7 @@ def snapshot_of(workload: Workload, policy: Policy) -> Snapshot:
         epoch=1,
         agents=tuple(AgentView(number, "x86_64", size, free) for number in range(workload.nodes)),
         pending=tuple(_pending(session, oldest) for session in workload.sessions),
+        strategy=strategy,
         policy=policy,
         allowances=tuple(Allowance(key, key.partition(":")[0], key, limit, {}) for key in sorted(scopes)),
     )
@@ -67,8 +69,15 @@ def _scopes(session: Session) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=2)
-def mixed_snapshot(nodes: int, pending: int, policy: Policy, *, is_fractional: bool) -> Snapshot:
-    return snapshot_of(mixed(nodes, pending, is_fractional=is_fractional), policy)
+def mixed_snapshot(
+    nodes: int,
+    pending: int,
+    policy: Policy,
+    *,
+    is_fractional: bool = False,
+    strategy: Strategy = Strategy.CONCENTRATED,
+) -> Snapshot:
+    return snapshot_of(mixed(nodes, pending, is_fractional=is_fractional), policy, strategy)
 
 
 def pass_s(snapshot: Snapshot) -> float:

@@ -1,7 +1,7 @@
 r"""Backend.AI's own scheduler classes on the same workloads. Runs in a virtual environment of theirs:
 
     python -m tests.bench.scheduler_peer \
-        '{"policy": "drf", "workload": "mixed", "sizes": [100, 100], "first": 0, "deadline_s": 15}'
+        '{"scheduler": "drf", "workload": "mixed", "sizes": [100, 100], "first": 0, "deadline_s": 15}'
 
 It goes through the pending sessions as their dispatcher does, and leaves out what the dispatcher does besides: reading the
 agents and their total again for each session, the checks of limits, and all that it writes to the database.
@@ -18,10 +18,16 @@ from ai.backend.manager.models import AgentRow, KernelRow, SessionRow
 from ai.backend.manager.models.scaling_group import ScalingGroupOpts
 from ai.backend.manager.scheduler.drf import DRFScheduler
 from ai.backend.manager.scheduler.fifo import FIFOSlotScheduler, LIFOSlotScheduler
+from ai.backend.manager.scheduler.mof import MOFScheduler
 
 from tests.bench.scheduler_workload import GIB, NODE, WORKLOADS, Session, Size, Workload, held_after
 
-SCHEDULERS = {"fifo": FIFOSlotScheduler, "lifo": LIFOSlotScheduler, "drf": DRFScheduler}
+SCHEDULERS = {
+    "fifo": FIFOSlotScheduler,
+    "lifo": LIFOSlotScheduler,
+    "drf": DRFScheduler,
+    "mof": MOFScheduler,
+}
 ARCHITECTURE = "x86_64"
 SCARCEST_FIRST = ["cuda", "rocm", "tpu", "cpu", "mem"]  # their default
 GPU = "cuda.device"
@@ -30,7 +36,7 @@ GPU = "cuda.device"
 def main() -> None:
     asked = json.loads(sys.argv[1])
     workload = WORKLOADS[asked["workload"]](*asked["sizes"])
-    scheduler = SCHEDULERS[asked["policy"]](ScalingGroupOpts(), {})
+    scheduler = SCHEDULERS[asked["scheduler"]](ScalingGroupOpts(), {})
     one_pass = OnePass(workload, scheduler, asked["first"])
     print(json.dumps(one_pass.run(asked["deadline_s"])))
 

@@ -8,7 +8,16 @@ from portal.ops.layout import layout_of
 from scheduler.engine import Policy
 from tests.bench import scheduler, scheduler_engine
 from tests.bench.frame import Options, measure_in_turns
-from tests.bench.scheduler_workload import KINDS, NODE, Session, behind_a_gang, jain, mixed, user_by_user
+from tests.bench.scheduler_workload import (
+    KINDS,
+    NODE,
+    Session,
+    behind_a_gang,
+    held_after,
+    jain,
+    mixed,
+    user_by_user,
+)
 
 
 def kind_of(session: Session) -> str:
@@ -53,6 +62,14 @@ def test_all_that_waits_behind_the_gang_has_room() -> None:
     assert sum(session.size.milli_gpus for session in others) / 1000 == behind_a_gang(20).free_gpus == 80
 
 
+def test_nodes_hold_what_runs_on_them_and_no_more_than_they_have() -> None:
+    workload = mixed(20, 20)
+    held = held_after(workload, 15)
+    asked = sum(session.containers * session.size.milli_gpus for session in workload.sessions[:15])
+    assert sum(size.milli_gpus for size in held) == asked
+    assert all(size.milli_gpus <= NODE.milli_gpus and size.cores <= NODE.cores for size in held)
+
+
 @pytest.mark.parametrize(
     ("amounts", "index"), [([5, 5, 5, 5], 1), ([8, 0, 0, 0], 0.25), ([2, 1], 0.9), ([0, 0], 0)]
 )
@@ -66,6 +83,7 @@ def test_harness_measures_each_policy_on_20_nodes(policy: Policy, monkeypatch: p
     monkeypatch.setattr(scheduler, "MANY_PENDING", 40)
     monkeypatch.setattr(scheduler_engine, "MEASURED_S", 0)
     measures = [*scheduler.speed(policy, None), *scheduler.fairness(policy, None)]
+    measures.append(scheduler.emptiest_first(None, nodes=20))
 
     rows = {row.measure: row for row in measure_in_turns(measures, Options(layout_of(None), False, rounds=1))}
 
