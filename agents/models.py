@@ -2,6 +2,7 @@
 
 from typing import ClassVar, Self
 
+from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy
@@ -24,6 +25,8 @@ class Scheduler(models.TextChoices):
     """Who is next."""
 
     FIFO = "fifo", gettext_lazy("First in, first out")
+    LIFO = "lifo", gettext_lazy("Last in, first out")
+    DRF = "drf", gettext_lazy("Who holds least (dominant resource fairness)")
 
 
 class ResourceGroup(models.Model):
@@ -34,6 +37,19 @@ class ResourceGroup(models.Model):
     is_active = models.BooleanField(default=True)
     strategy = models.CharField(max_length=20, choices=Strategy.choices, default=Strategy.CONCENTRATED)
     scheduler = models.CharField(max_length=20, choices=Scheduler.choices, default=Scheduler.FIFO)
+    ageing_s = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=gettext_lazy("Seconds of waiting that raise a session by one priority. Empty: none do."),
+    )
+    patience_s = models.PositiveIntegerField(
+        default=600,
+        help_text=gettext_lazy(
+            "Seconds after which room is kept for the first session that finds none, where nobody knows when there"
+            " will be. Where that is known, it is kept at once."
+        ),
+    )
     epoch = models.BigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
@@ -51,6 +67,10 @@ class ResourceGroup(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(scheduler__in=Scheduler.values), name="resource_group_scheduler_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(ageing_s__isnull=True) | Q(ageing_s__gt=0),
+                name="resource_group_ageing_takes_time",
             ),
         )
 

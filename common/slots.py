@@ -5,7 +5,7 @@ People and the API say cores, "4g" and devices; this module is the only translat
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from decimal import Decimal
 
 from common.languages import gettext as _
@@ -45,6 +45,9 @@ class ResourceSlots(Mapping[str, int]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._amounts
+
+    def items(self) -> ItemsView[str, int]:
+        return self._amounts.items()  # what Mapping would make of it is ten times slower, and ticks read many
 
     def __hash__(self) -> int:
         return hash(tuple(self._amounts.items()))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import timedelta
 from uuid import uuid4
 
 from accounts.quota import Level
@@ -10,33 +11,41 @@ from common import clock
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from common.slots import ResourceSlots
-from scheduler.engine import KernelRequest, PendingSession, plan
+from scheduler.engine import Needs, PendingSession, plan
 from scheduler.reasons import sentence_for
-from scheduler.snapshot import read_snapshot, scope_key
+from scheduler.snapshot import OWNERS, read_snapshot, scope_key
 from sessions_app.forecast import STARTS_NOW, Outlook
 
 STARTS = gettext_noop("Starts now on {agent}.")
 
 
 def foresee(
-    group_id: int, architecture: str, slots: ResourceSlots, scopes: Collection[tuple[Level, int]]
+    group_id: int,
+    architecture: str,
+    slots: ResourceSlots,
+    scopes: Collection[tuple[Level, int]],
+    lasts_s: int | None,
 ) -> Outlook:
     """The outlook of a session of these scopes that would be enqueued now, behind all that wait. At most 6 queries.
     Nothing is kept free for it: whoever asks first gets the room."""
     snapshot, now = read_snapshot(group_id, also=scopes), clock.now()
+    named = tuple(scope_key(*key) for key in scopes)
     asked = PendingSession(
         id=uuid4(),
         enqueued_at=now,
-        architecture=architecture,
-        kernels=(KernelRequest(uuid4(), slots),),
-        scopes=tuple(scope_key(*key) for key in scopes),
+        needs=Needs(architecture, (slots,)),
+        kernel_ids=(uuid4(),),
+        scopes=named,
+        tenants=named[:OWNERS],
+        lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
     )
     planned = plan(replace(snapshot, pending=(*snapshot.pending, asked)), now)
     for placement in planned.placements:
-        if placement.session_id == asked.id:
-            agent = Agent.objects.only("name").get(pk=placement.kernels[0].agent_id).name
+        if placement.session is asked:
+            agent = Agent.objects.only("name").get(pk=placement.agent_ids[0]).name
             return Outlook(agent, STARTS_NOW, KeptSentence(STARTS, {"agent": agent}))
     (deferral,) = (each for each in planned.deferrals if each.session_id == asked.id)
-    sentence = sentence_for(deferral, snapshot.group_name)
-    room = ResourceSlots() if deferral.excess else deferral.best_agent
+    why = deferral.why
+    sentence = sentence_for(why, snapshot.group_name)
+    room = ResourceSlots() if why.excess else why.best_agent
     return Outlook("", deferral.reason.value, sentence, deferral.position, room)

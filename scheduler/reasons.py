@@ -5,80 +5,88 @@ from collections.abc import Callable
 from common.kept_sentences import Argument, KeptSentence
 from common.languages import gettext_noop
 from common.slots import ResourceSlots
-from scheduler.engine import Deferral, Excess, ReasonCode
+from scheduler.engine import Excess, Explanation, ReasonCode
 
 
-def sentence_for(deferral: Deferral, group_name: str) -> KeptSentence:
+def sentence_for(why: Explanation, group_name: str) -> KeptSentence:
     """Why the session waits and what would let it start: «Waits for 2 cuda: the agent of resource group “lab”
     with the most room has 1 cuda free.»"""
-    text, arguments = SENTENCES[deferral.reason](deferral)
+    text, arguments = SENTENCES[why.reason](why)
     return KeptSentence(text, {"group": group_name, **arguments})
 
 
 _Said = tuple[str, dict[str, Argument]]
 
 
-def _no_agents(deferral: Deferral) -> _Said:
+def _no_agents(why: Explanation) -> _Said:
     text = gettext_noop(
         "No agent of resource group “{group}” takes {architecture} sessions now. It starts when one does."
     )
-    return text, {"architecture": deferral.architecture}
+    return text, {"architecture": why.architecture}
 
 
-def _agent_unavailable(deferral: Deferral) -> _Said:
+def _agent_unavailable(why: Explanation) -> _Said:
     text = gettext_noop(
         "The agent that this session must run on takes no sessions now. It starts when that agent does."
     )
     return text, {}
 
 
-def _never_fits(deferral: Deferral) -> _Said:
-    if short := _short(deferral.asked_by_kernel, deferral.best_agent):
+def _never_fits(why: Explanation) -> _Said:
+    if short := _short(why.asked_by_kernel, why.best_agent):
         text = gettext_noop(
             "Asks for {short} on one agent, but the largest of resource group “{group}” has only {room}."
             " It can never start: cancel it and ask for less."
         )
-        return text, {"short": short, "room": _same_slots(deferral.best_agent, short)}
-    short = _short(deferral.asked, deferral.group)
+        return text, {"short": short, "room": _same_slots(why.best_agent, short)}
+    short = _short(why.asked, why.group)
     text = gettext_noop(
         "Asks for {short} in {count} containers, but all agents of resource group “{group}” have only {room}"
         " together. It can never start: cancel it and ask for less."
     )
-    room = _same_slots(deferral.group, short)
-    return text, {"short": short, "room": room, "count": deferral.kernel_count}
+    room = _same_slots(why.group, short)
+    return text, {"short": short, "room": room, "count": why.kernel_count}
 
 
-def _no_capacity(deferral: Deferral) -> _Said:
-    if deferral.kernel_count == 1:
-        short = _short(deferral.asked, deferral.best_agent)
+def _no_capacity(why: Explanation) -> _Said:
+    if why.kernel_count == 1:
+        short = _short(why.asked, why.best_agent)
         text = gettext_noop(
             "Waits for {short}: the agent of resource group “{group}” with the most room has {room} free."
         )
-        return text, {"short": short, "room": _same_slots(deferral.best_agent, short)}
-    short = _short(deferral.asked, deferral.group)
+        return text, {"short": short, "room": _same_slots(why.best_agent, short)}
+    short = _short(why.asked, why.group)
     text = gettext_noop(
         "Waits for {short} for its {count} containers together: resource group “{group}” has {room} free."
     )
-    room = _same_slots(deferral.group, short)
-    return text, {"short": short, "room": room, "count": deferral.kernel_count}
+    room = _same_slots(why.group, short)
+    return text, {"short": short, "room": room, "count": why.kernel_count}
 
 
-def _fragmented(deferral: Deferral) -> _Said:
-    if deferral.kernel_count == 1:
-        short = _short(deferral.asked, deferral.best_agent)
+def _fragmented(why: Explanation) -> _Said:
+    if why.kernel_count == 1:
+        short = _short(why.asked, why.best_agent)
         text = gettext_noop(
             "Waits for {short} on one agent: resource group “{group}” has {in_all} free in all, but the agent with"
             " the most room only {room}."
         )
-        in_all, room = _same_slots(deferral.group, short), _same_slots(deferral.best_agent, short)
+        in_all, room = _same_slots(why.group, short), _same_slots(why.best_agent, short)
         return text, {"short": short, "in_all": in_all, "room": room}
-    each = deferral.asked_by_kernel
+    each = why.asked_by_kernel
     text = gettext_noop(
         "Waits for room for all {count} containers at once, up to {each} on one agent: resource group “{group}”"
         " has {in_all} free, but on too many agents."
     )
-    in_all = _same_slots(deferral.group, each)
-    return text, {"count": deferral.kernel_count, "each": each.to_json(), "in_all": in_all}
+    in_all = _same_slots(why.group, each)
+    return text, {"count": why.kernel_count, "each": each.to_json(), "in_all": in_all}
+
+
+def _kept_free(why: Explanation) -> _Said:
+    text = gettext_noop(
+        "There would be room now, but it is kept for a session that is ahead and needs more of it. It starts after"
+        " that one, or at once with a time limit short enough to end before."
+    )
+    return text, {}
 
 
 # By level: what its sessions hold of what they may, and that one session asks for more than all may hold.
@@ -125,23 +133,23 @@ _SPENT = {
 }
 
 
-def _budget_spent(deferral: Deferral) -> _Said:
-    allowance = _excess_of(deferral).allowance
+def _budget_spent(why: Explanation) -> _Said:
+    allowance = _excess_of(why).allowance
     return _SPENT[allowance.level], {"name": allowance.name}
 
 
-def _limit_reached(deferral: Deferral) -> _Said:
-    excess = _excess_of(deferral)
+def _limit_reached(why: Explanation) -> _Said:
+    excess = _excess_of(why)
     can_start = all(amount <= excess.limit[name] for name, amount in excess.asked.items())
     text = (_HELD if can_start else _NEVER)[excess.allowance.level]
     amounts = {"short": excess.asked, "held": excess.held, "most": excess.limit}
     return text, {"name": excess.allowance.name, **amounts}
 
 
-def _excess_of(deferral: Deferral) -> Excess:
-    if deferral.excess is None:
-        raise ValueError(f"The deferral of {deferral.session_id} names no limit.")
-    return deferral.excess
+def _excess_of(why: Explanation) -> Excess:
+    if why.excess is None:
+        raise ValueError(f"{why} names no limit.")
+    return why.excess
 
 
 def _short(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
@@ -153,7 +161,7 @@ def _same_slots(room: ResourceSlots, asked: ResourceSlots | dict[str, int]) -> d
     return {name: room[name] for name in asked}
 
 
-SENTENCES: dict[ReasonCode, Callable[[Deferral], _Said]] = {
+SENTENCES: dict[ReasonCode, Callable[[Explanation], _Said]] = {
     ReasonCode.NO_AGENTS: _no_agents,
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
     ReasonCode.NEVER_FITS: _never_fits,
@@ -161,4 +169,5 @@ SENTENCES: dict[ReasonCode, Callable[[Deferral], _Said]] = {
     ReasonCode.BUDGET_SPENT: _budget_spent,
     ReasonCode.LIMIT_REACHED: _limit_reached,
     ReasonCode.FRAGMENTED: _fragmented,
+    ReasonCode.KEPT_FREE: _kept_free,
 }

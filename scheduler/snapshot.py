@@ -1,42 +1,59 @@
 """Reads one resource group into the engine's picture of it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
+
+from django.contrib.postgres.aggregates import JSONBAgg
+from django.db.models import Q, Sum
+from django.db.models.functions import Coalesce, JSONObject
 
 from accounts.budget_selectors import budget_states
 from accounts.limits import ScopeIds, scopes_of
 from accounts.quota import Level, Limit, kind_of, slot_of
-from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.models import Agent, ResourceGroup
 from agents.states import AgentState
 from common.slots import ResourceSlots
-from scheduler.engine import AgentView, Allowance, KernelRequest, PendingSession, Policy, Snapshot, Strategy
+from scheduler.engine import (
+    AgentView,
+    Allowance,
+    Needs,
+    PendingSession,
+    Policy,
+    Rules,
+    Running,
+    Snapshot,
+    Strategy,
+    Tenant,
+)
 from sessions_app.limits import owners_of
-from sessions_app.models import ComputeSession, Kernel
+from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.states import Status
 
 ScopeKey = tuple[Level, int]
+OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 
 
 def read_snapshot(group_id: int, also: Collection[ScopeKey] = ()) -> Snapshot:
     """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold. 6 queries, any
-    number of rows, and 5 more where there are budgets; 4 where nothing waits.
+    number of rows, one more for DRF and 5 where there are budgets; 3 where nothing waits.
 
     The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
     commit finds that out. Raises ResourceGroup.DoesNotExist.
     """
-    group = ResourceGroup.objects.only("name", "epoch", "strategy", "scheduler").get(pk=group_id)
+    group = ResourceGroup.objects.get(pk=group_id)
     scopes: set[ScopeKey] = set(also)
-    agents, pending = tuple(_agents(group_id)), tuple(_pending(group_id, scopes))
+    pending = tuple(_pending(group_id, scopes))
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
         epoch=group.epoch,
-        agents=agents,
+        agents=tuple(_agents(group_id, _running(group_id) if scopes else {})),
         pending=pending,
-        strategy=Strategy(group.strategy),
-        policy=Policy(group.scheduler),
+        rules=_rules(group),
         allowances=tuple(_allowances(scopes)) if scopes else (),
+        tenants=_tenants(group_id) if scopes and group.scheduler == Policy.DRF else {},
     )
 
 
@@ -46,23 +63,65 @@ def groups_with_pending_sessions() -> list[int]:
     return list(pending.values_list("resource_group_id", flat=True).distinct())
 
 
-def _agents(group_id: int) -> Iterator[AgentView]:
-    capacity: dict[int, dict[str, int]] = {}
-    free: dict[int, dict[str, int]] = {}
-    slots = AgentSlot.objects.filter(agent__resource_group_id=group_id)
-    for agent_id, name, amount, occupied in slots.values_list(
-        "agent_id", "slot_name", "capacity", "occupied"
-    ):
-        capacity.setdefault(agent_id, {})[name] = amount
-        free.setdefault(agent_id, {})[name] = amount - occupied
-    agents = Agent.objects.filter(resource_group_id=group_id).in_use()
-    for agent_id, architecture, state in agents.values_list("pk", "architecture", "state"):
+def _rules(group: ResourceGroup) -> Rules:
+    return Rules(
+        strategy=Strategy(group.strategy),
+        policy=Policy(group.scheduler),
+        ageing=timedelta(seconds=group.ageing_s) if group.ageing_s else None,
+        patience=timedelta(seconds=group.patience_s),
+    )
+
+
+def _running(group_id: int) -> dict[int, list[Running]]:
+    """By agent, what kernels hold that will have ended at a known time. 1 query."""
+    session = "kernel__session__"
+    lasts_s = Coalesce(f"{session}timeout_s", f"{session}lifetime_s")
+    known = Q(**{f"{session}status": Status.TERMINATING.value}) | Q(lasts_s__isnull=False)
+    kernels = (
+        KernelAllocation.objects.filter(agent__resource_group_id=group_id)
+        .annotate(lasts_s=lasts_s)
+        .filter(known)
+        .values_list("kernel_id", "agent_id", f"{session}status", f"{session}deadline_at", "lasts_s")
+        .annotate(slots=JSONBAgg(JSONObject(name="slot_name", amount="amount")))
+    )
+    running: dict[int, list[Running]] = {}
+    for _, agent_id, status, deadline_at, runs_s, amounts in kernels.order_by():
+        slots = ResourceSlots({each["name"]: each["amount"] for each in amounts})
+        # Whoever has not begun yet has the whole of its time before it.
+        is_counting = status in (Status.RUNNING, Status.TERMINATING)
+        ends_at = deadline_at if is_counting else deadline_at + timedelta(seconds=runs_s)
+        running.setdefault(agent_id, []).append(Running(slots, ends_at))
+    return running
+
+
+def _tenants(group_id: int) -> dict[str, Tenant]:
+    """What each owner holds in this group. 1 query."""
+    amounts: dict[int, dict[str, int]] = {}
+    held = KernelAllocation.objects.filter(agent__resource_group_id=group_id).order_by()
+    by_owner = held.values_list("kernel__session__owner_id", "slot_name").annotate(Sum("amount"))
+    for owner_id, name, amount in by_owner:
+        amounts.setdefault(owner_id, {})[name] = amount
+    return {
+        scope_key(Level.USER, owner_id): Tenant(held=ResourceSlots(each))
+        for owner_id, each in amounts.items()
+    }
+
+
+def _agents(group_id: int, running: Mapping[int, list[Running]]) -> Iterator[AgentView]:
+    """1 query."""
+    slots = ("slots__slot_name", "slots__capacity", "slots__occupied")
+    agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
+    rows = agents.values_list("pk", "architecture", "state", *slots)
+    for (agent_id, architecture, state), same in groupby(rows.iterator(), key=itemgetter(0, 1, 2)):
+        # An agent of which nothing is known yet has one row, without a slot.
+        amounts = [(name, capacity, occupied) for *_, name, capacity, occupied in same if name]
         yield AgentView(
             id=agent_id,
             architecture=architecture,
-            capacity=ResourceSlots(capacity.get(agent_id)),
-            free=ResourceSlots(free.get(agent_id)),
+            capacity=ResourceSlots({name: capacity for name, capacity, _ in amounts}),
+            free=ResourceSlots({name: capacity - occupied for name, capacity, occupied in amounts}),
             is_schedulable=state == AgentState.CONNECTED,
+            running=tuple(running.get(agent_id, ())),
         )
 
 
@@ -104,12 +163,16 @@ def _pending(group_id: int, scopes: set[ScopeKey]) -> Iterator[PendingSession]:
             "session__project_id",
             "session__owner_id",
             "session__keypair_id",
+            "session__timeout_s",
+            "session__lifetime_s",
         )
     )
+    known: dict[Needs, Needs] = {}  # one object for equal needs
     for session_id, rows in groupby(kernels.iterator(), key=itemgetter("session_id")):
         same_session = list(rows)  # each row repeats the columns of its session
         session = same_session[0]
         slots = ResourceSlots(session["session__requested_slots"])
+        needs = Needs(session["session__image__architecture"], (slots,) * len(same_session))
         keys = ScopeIds(
             session["session__domain_id"],
             session["session__project_id"],
@@ -117,11 +180,15 @@ def _pending(group_id: int, scopes: set[ScopeKey]) -> Iterator[PendingSession]:
             session["session__keypair_id"],
         ).keys()
         scopes.update(keys)
+        named = tuple(scope_key(*key) for key in keys)
+        lasts_s = session["session__timeout_s"] or session["session__lifetime_s"]
         yield PendingSession(
             id=session_id,
             enqueued_at=session["session__created_at"],
-            architecture=session["session__image__architecture"],
-            kernels=tuple(KernelRequest(row["pk"], slots) for row in same_session),
+            needs=known.setdefault(needs, needs),
+            kernel_ids=tuple(row["pk"] for row in same_session),
             priority=session["session__priority"],
-            scopes=tuple(scope_key(*key) for key in keys),
+            scopes=named,
+            tenants=named[:OWNERS],
+            lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
         )

@@ -16,7 +16,7 @@ from agents.selectors import SlotRoom, rooms
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
-from sessions_app.limits import demand_within_limits, own_session_limit, owners_of
+from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
 from sessions_app.services import ResolvedRequest, check_fits_somewhere, name_is_used, resolve_request
@@ -40,8 +40,8 @@ class Outlook:
         return bool(self.agent)
 
 
-# (id of the resource group, architecture, slots of the one kernel, scopes whose limits hold)
-Foreseer = Callable[[int, str, ResourceSlots, Collection[tuple[Level, int]]], Outlook]
+# (id of the resource group, architecture, slots of the one kernel, scopes whose limits hold, how long it may run in seconds)
+Foreseer = Callable[[int, str, ResourceSlots, Collection[tuple[Level, int]], int | None], Outlook]
 
 _foreseers: list[Foreseer] = []
 
@@ -81,6 +81,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
             resolved.image.architecture,
             request.slots,
             scope_ids(actor, resolved.project).keys(),
+            request.timeout_s or longest_lifetime_s(scopes),
         ),
         live_sessions=len(live_names),
         live_limit=own_session_limit(scopes),

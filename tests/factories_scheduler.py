@@ -43,14 +43,22 @@ class Cluster:
         return agents_lifecycle.transition(agent.pk, to=state, actor=SYSTEM)
 
     def add_pending(
-        self, slots: Mapping[str, int], *, kernels: int = 1, age_s: int = 0, priority: int = 0
+        self,
+        slots: Mapping[str, int],
+        *,
+        kernels: int = 1,
+        age_s: int = 0,
+        priority: int = 0,
+        owner: User | None = None,
+        timeout_s: int | None = None,
     ) -> ComputeSession:
         """A session that has waited for `age_s` seconds, with this much for each of its kernels."""
         now = clock.now()
         session = ComputeSession.objects.create(
             name=f"session-{next(_numbers)}",
             type="interactive",
-            owner=self.owner,
+            owner=owner or self.owner,
+            timeout_s=timeout_s,
             project=self.project,
             domain=self.project.domain,
             resource_group=self.group,

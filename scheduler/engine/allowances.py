@@ -1,39 +1,68 @@
 """What domains, projects, people and tokens may hold, and what they have left while a pass places sessions of theirs."""
 
-from collections.abc import Mapping
-
 from scheduler.engine.model import Allowance, Excess, PendingSession
+from scheduler.engine.shapes import Shape
+from scheduler.engine.vectors import GUARD, Layout
+
+
+class Account:
+    """What one scope has left, as a vector of the slots that it limits."""
+
+    __slots__ = ("allowance", "fields", "guards", "left")
+
+    def __init__(self, allowance: Allowance, layout: Layout) -> None:
+        self.allowance = allowance
+        shifts = [layout.shift_of(name) for name in allowance.limit if name in layout]
+        self.fields = sum(GUARD - 1 << shift for shift in shifts)
+        self.guards = sum(GUARD << shift for shift in shifts)
+        held = allowance.held
+        left = {name: most - held.get(name, 0) for name, most in allowance.limit.items()}
+        self.left = layout.pack_room(left) | self.guards
+        if allowance.is_spent:
+            self.left, self.guards = 0, GUARD  # not enough for anything
 
 
 class Allowances:
     """Counts down as sessions are placed; within a pass what is left only shrinks."""
 
-    def __init__(self, allowances: tuple[Allowance, ...]) -> None:
-        self._by_key = {allowance.key: allowance for allowance in allowances}
-        self._held = {allowance.key: dict(allowance.held) for allowance in allowances}
+    def __init__(self, allowances: tuple[Allowance, ...], layout: Layout) -> None:
+        self._accounts = {allowance.key: Account(allowance, layout) for allowance in allowances}
+        self._layout = layout
+        self._by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}
 
-    def excess(self, session: PendingSession) -> Excess | None:
-        """The first limit that `session` would exceed now, in the order of its scopes; None: it may be placed."""
-        scopes = [key for key in session.scopes if key in self._by_key]
-        if not scopes:
+    def of(self, scopes: tuple[str, ...]) -> tuple[Account, ...]:
+        """Those of the scopes that have any, in their order."""
+        accounts = self._by_scopes.get(scopes)
+        if accounts is None:
+            found = (self._accounts.get(key) for key in scopes)
+            accounts = self._by_scopes[scopes] = tuple(account for account in found if account is not None)
+        return accounts
+
+    def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
+        """The first limit that `session` would exceed now, in the order of its scopes."""
+        account = exceeded(self.of(session.scopes), shape)
+        if account is None:
             return None
-        asked = session.asked
-        for key in scopes:
-            if self._by_key[key].is_spent:
-                return Excess(self._by_key[key], {}, {}, {})
-            limit, held = self._by_key[key].limit, self._held[key]
-            over = [name for name in limit if asked[name] > max(0, limit[name] - held.get(name, 0))]
-            if over:
-                return Excess(self._by_key[key], _only(over, asked), _only(over, held), _only(over, limit))
-        return None
-
-    def take(self, session: PendingSession) -> None:
-        for key in session.scopes:
-            if key in self._by_key:
-                held = self._held[key]
-                for name, amount in session.asked.items():
-                    held[name] = held.get(name, 0) + amount
+        allowance = account.allowance
+        if allowance.is_spent:
+            return Excess(allowance, {}, {}, {})
+        asked, left = shape.needs.total, self._layout.unpack(account.left ^ account.guards)
+        over = sorted(name for name in allowance.limit if asked[name] > left[name])
+        limit = {name: allowance.limit[name] for name in over}
+        held = {name: max(limit[name] - left[name], allowance.held.get(name, 0)) for name in over}
+        return Excess(allowance, {name: asked[name] for name in over}, held, limit)
 
 
-def _only(names: list[str], amounts: Mapping[str, int]) -> dict[str, int]:
-    return {name: amounts.get(name, 0) for name in sorted(names)}
+def exceeded(accounts: tuple[Account, ...], shape: Shape) -> Account | None:
+    """The first that has not enough left for `shape`."""
+    total = shape.total
+    for account in accounts:
+        guards = account.guards
+        if (account.left - (total & account.fields)) & guards != guards:
+            return account
+    return None
+
+
+def charge(accounts: tuple[Account, ...], shape: Shape) -> None:
+    for account in accounts:
+        account.left -= shape.total & account.fields

@@ -1,75 +1,239 @@
 """The agents of one pass and what they still have free while the pass places kernels on them."""
 
-from bisect import bisect_left, insort
+from dataclasses import dataclass
+from datetime import datetime
 
-from scheduler.engine.model import PendingSession, Snapshot, Strategy
-from scheduler.engine.vectors import Layout, ordinal_of
+from common.slots import CPU, MEM, ResourceSlots
+from scheduler.engine.grid import EmptiestFirst, Grid
+from scheduler.engine.model import AgentView, Needs, Snapshot, Strategy
+from scheduler.engine.shapes import Search, Shape
+from scheduler.engine.shares import Shares
+from scheduler.engine.vectors import Layout
 
-Pool = list[int]  # vectors of free slots, ascending
+Until = datetime | None  # at the latest; None: nobody knows
+Release = tuple[Until, int]  # when, and how much
+Taken = tuple[
+    int, int, Until, bool
+]  # on which agent (ordinal), how much, until when, whether of what is open to all
+
+
+@dataclass(slots=True)
+class Kept:
+    """An agent of which part is kept: what is free at all, what will be free beside the session for which it is kept, and
+    when that will start. Open to all is the lesser of the two."""
+
+    free: int
+    beside: int
+    until: Until
 
 
 class Machines:
-    """Schedulable agents, pooled by architecture and kinds of slot, each pool ordered by what is free.
+    """Schedulable agents, pooled by architecture and kinds of slot, with a grid for each pool.
 
-    An agent with room for a request has a vector at least as large as a number, so a search begins at the
-    request's place in the pool: upwards the first that fits is the fullest, downwards the emptiest.
+    Room can be kept: then only part of what an agent has free is open to all, and the rest to what ends in time.
     """
 
-    def __init__(self, snapshot: Snapshot, layout: Layout) -> None:
-        self._agents = sorted((a for a in snapshot.agents if a.is_schedulable), key=lambda agent: agent.id)
+    def __init__(self, snapshot: Snapshot, layout: Layout, shares: Shares) -> None:
+        schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
+        # A grid takes the highest ordinal first; so that is the smallest id.
+        self._agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
+        self._ids = [agent.id for agent in self._agents]
         self._ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self._agents)}
-        self._free = [layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self._agents)]
-        self._fits = layout.fits
-        self._is_concentrated = snapshot.strategy is Strategy.CONCENTRATED
-        self._pool_of: dict[int, Pool] = {}
-        self._pools_by_architecture: dict[str, list[Pool]] = {}
-        self._fill_pools()
+        self._open = [layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self._agents)]
+        self._kept: dict[int, Kept] = {}  # by ordinal
+        self._keeping: set[Grid] = set()  # where room is kept for one that may run anywhere
+        self._taken: list[Taken] = []  # in this pass
+        self._layout = layout
+        self._shares = shares
+        self._grid_of: list[Grid] = []
+        self._pools = self._filled_pools(snapshot.rules.strategy)
+        self._shapes: dict[Needs, Shape] = {}
+        self._shape_by_object: dict[int, Shape] = {}
 
-    def place(self, session: PendingSession, requests: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Take room for every request, in this order, and say on which agents (their ids); or take none."""
-        taken: list[tuple[int, int]] = []
-        for request in requests:
-            ordinal = self._find(session, request)
-            if ordinal is None:
-                for held_by, held in reversed(taken):
-                    self._set_free(held_by, self._free[held_by] + held)
-                return None
-            self._set_free(ordinal, self._free[ordinal] - request)
-            taken.append((ordinal, request))
-        return tuple(self._agents[ordinal].id for ordinal, _ in taken)
+    def shape_of(self, needs: Needs) -> Shape:
+        shape = self._shape_by_object.get(id(needs))
+        if shape is None:
+            shape = self._shapes.get(needs) or self._compile(needs)
+            self._shape_by_object[id(needs)] = self._shapes[needs] = shape
+        return shape
 
-    def free_vectors(self, session: PendingSession) -> list[int]:
-        """What each schedulable agent that could host `session` has free now, by agent id."""
-        pairs = zip(self._agents, self._free, strict=True)
-        return [free for agent, free in pairs if session.may_run_on(agent)]
+    def place(self, shape: Shape, until: Until) -> tuple[int, ...] | None:
+        """Take room for every kernel of `shape`, and say on which agents (their ids); or take none."""
+        start = len(self._taken)
+        if not self._take_all(shape, until):
+            return None
+        if start + 1 == len(self._taken):
+            return (self._ids[self._taken[start][0]],)
+        ids = [self._ids[ordinal] for ordinal, _, _, _ in self._taken[start:]]
+        return tuple(agent_id for _, agent_id in sorted(zip(shape.order, ids, strict=True)))
 
-    def _find(self, session: PendingSession, request: int) -> int | None:
-        if session.designated_agent_id is not None:
-            ordinal = self._ordinals.get(session.designated_agent_id)
-            if ordinal is None or not session.may_run_on(self._agents[ordinal]):
-                return None
-            return ordinal if self._fits(request, self._free[ordinal]) else None
-        for pool in self._pools_by_architecture.get(session.architecture, ()):
-            span = range(bisect_left(pool, request), len(pool))
-            for index in span if self._is_concentrated else reversed(span):
-                if self._fits(request, pool[index]):
-                    return ordinal_of(pool[index])
-        return None
+    def has_room(self, shape: Shape) -> bool:
+        """Whether `shape` could be placed now on what is open to all."""
+        start = len(self._taken)
+        has_room = self._take_all(shape, None)
+        self._give_back(start)
+        return has_room
 
-    def _set_free(self, ordinal: int, vector: int) -> None:
-        pool = self._pool_of[ordinal]
-        del pool[bisect_left(pool, self._free[ordinal])]
-        insort(pool, vector)
-        self._free[ordinal] = vector
+    def keep(self, shape: Shape, ordinals: list[int], until: Until) -> tuple[int, ...]:
+        """Keep room for `shape` on these agents, one for each request: from now on only what will be free beside it
+        is open to all, and all that is free now to what ends before `until`. The ids of the agents."""
+        wanted: dict[int, int] = {}
+        for ordinal, (request, _) in zip(ordinals, shape.searches, strict=True):
+            wanted[ordinal] = wanted.get(ordinal, 0) + request
+        for ordinal, request in wanted.items():
+            room = free = self._open[ordinal]
+            for ends_at, released in self.releases(ordinal):
+                if until is None or (ends_at is not None and ends_at <= until):
+                    room = self.grown(ordinal, room, released)
+            self._kept[ordinal] = Kept(free, self._layout.less(room, request), until)
+            self._open_up(ordinal)
+        if shape.designated is None:
+            self._keeping |= shape.grids
+        return tuple(self._agents[ordinal].id for ordinal in ordinals)
 
-    def _fill_pools(self) -> None:
-        """One pool per architecture and kinds of slot; those with the fewest kinds come first, because a
-        session without devices must not spend the CPU of a machine with them while a plain one has room."""
-        kinds = [tuple(agent.capacity) for agent in self._agents]
-        pools: dict[str, dict[tuple[str, ...], Pool]] = {}
-        for ordinal in sorted(range(len(kinds)), key=lambda o: (len(kinds[o]), kinds[o], self._free[o])):
-            siblings = pools.setdefault(self._agents[ordinal].architecture, {})
-            pool = siblings.setdefault(kinds[ordinal], [])
-            pool.append(self._free[ordinal])
-            self._pool_of[ordinal] = pool
-        self._pools_by_architecture = {name: list(siblings.values()) for name, siblings in pools.items()}
+    def open_all(self) -> None:
+        """Keep nothing any more."""
+        for ordinal, kept in self._kept.items():
+            self._set_open(ordinal, kept.free)
+        self._kept.clear()
+
+    def hosts(self, shape: Shape) -> list[int]:
+        """The ordinals of the agents on which room could be kept for `shape`: an agent keeps room for one session, and a
+        pool for one that may run anywhere in it."""
+        if shape.designated is not None:
+            return [shape.designated] if shape.designated >= 0 and shape.designated not in self._kept else []
+        grids = shape.grids
+        if grids & self._keeping:
+            return []
+        hosts = (ordinal for ordinal, grid in enumerate(self._grid_of) if grid in grids)
+        return [ordinal for ordinal in hosts if ordinal not in self._kept]
+
+    def room(self, ordinal: int) -> int:
+        """What is free there, kept or not."""
+        return self._kept[ordinal].free if ordinal in self._kept else self._open[ordinal]
+
+    def grown(self, ordinal: int, room: int, released: int) -> int:
+        """`room` after a release, never beyond the capacity of the agent."""
+        capacity = self._layout.pack_room(self._agents[ordinal].capacity, ordinal)
+        return room + self._layout.lesser(released, self._layout.less(capacity, room - ordinal) - ordinal)
+
+    def releases(self, ordinal: int) -> list[Release]:
+        """What will be given back there, the soonest first; last, all of which nobody knows when."""
+        agent, pack = self._agents[ordinal], self._layout.pack_room
+        known = [(running.ends_at, pack(running.slots)) for running in agent.running]
+        known += [(until, request) for where, request, until, _ in self._taken if until and where == ordinal]
+        return [*sorted(known), (None, pack(agent.capacity))]
+
+    def free_vectors(self, needs: Needs) -> list[int]:
+        """What each schedulable agent that could host `needs` has free now, kept or not, by agent id."""
+        numbered = reversed(list(enumerate(self._agents)))
+        return [self.room(ordinal) for ordinal, agent in numbered if needs.may_run_on(agent)]
+
+    def _take_all(self, shape: Shape, until: Until) -> bool:
+        """Whether there was room for all; it is taken then, and nothing else."""
+        start = len(self._taken)
+        for request, search in shape.searches:
+            for grid, query in search:
+                ordinal = grid.take(query)
+                if ordinal is not None:
+                    break
+            else:
+                ordinal = self._take_designated(shape, request)
+                if ordinal is None:
+                    if self._take_kept(shape, request, until):
+                        continue
+                    self._give_back(start)
+                    return False
+            self._taken.append((ordinal, request, until, True))
+            if ordinal in self._kept:
+                self._kept[ordinal].free -= request
+                self._kept[ordinal].beside -= request
+        return True
+
+    def _take_designated(self, shape: Shape, request: int) -> int | None:
+        ordinal = shape.designated
+        if ordinal is None or ordinal < 0 or not self._layout.fits(request, self._open[ordinal]):
+            return None
+        self._set_open(ordinal, self._open[ordinal] - request)
+        return ordinal
+
+    def _take_kept(self, shape: Shape, request: int, until: Until) -> bool:
+        """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
+        if until is None:
+            return False
+        for ordinal, kept in self._kept.items():
+            in_time = kept.until is not None and until <= kept.until
+            may_run = shape.needs.may_run_on(self._agents[ordinal])
+            if in_time and may_run and self._layout.fits(request, kept.free):
+                kept.free -= request
+                self._taken.append((ordinal, request, until, False))
+                self._open_up(ordinal)
+                return True
+        return False
+
+    def _give_back(self, start: int) -> None:
+        """Whatever was taken since."""
+        while len(self._taken) > start:
+            ordinal, request, _, was_open = self._taken.pop()
+            kept = self._kept.get(ordinal)
+            if kept is None:
+                self._set_open(ordinal, self._open[ordinal] + request)
+                continue
+            kept.free += request
+            if was_open:
+                kept.beside += request
+            self._open_up(ordinal)
+
+    def _open_up(self, ordinal: int) -> None:
+        """Open to all what is free there and not kept."""
+        kept = self._kept[ordinal]
+        self._set_open(ordinal, self._layout.lesser(kept.free, kept.beside))
+
+    def _set_open(self, ordinal: int, vector: int) -> None:
+        self._grid_of[ordinal].set_free(ordinal, vector)
+
+    def _compile(self, needs: Needs) -> Shape:
+        packed = [self._layout.pack_request(slots) for slots in needs.kernels]
+        order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
+        designated = None
+        if needs.designated_agent_id is not None:
+            designated = self._ordinals.get(needs.designated_agent_id, -1)
+            if designated >= 0 and not needs.may_run_on(self._agents[designated]):
+                designated = -1
+        return Shape(
+            needs=needs,
+            order=order,
+            searches=tuple(
+                (packed[index], self._search(needs, needs.kernels[index], packed[index])) for index in order
+            ),
+            designated=designated,
+            total=self._layout.pack_request(needs.total),
+            fractions=self._shares.fractions(needs.total),
+        )
+
+    def _search(self, needs: Needs, slots: ResourceSlots, request: int) -> Search:
+        if needs.designated_agent_id is not None:
+            return ()
+        return tuple(
+            (grid, grid.query(request))
+            for (architecture, kinds), grid in self._pools.items()
+            if architecture == needs.architecture and all(name in kinds for name in slots)
+        )
+
+    def _filled_pools(self, strategy: Strategy) -> dict[tuple[str, tuple[str, ...]], Grid]:
+        """A grid for each architecture and kinds of slot; those with the fewest kinds come first, because a session
+        without devices must not spend the CPU of a machine with them while a plain one has room."""
+        keys = [(agent.architecture, _kinds_of(agent)) for agent in self._agents]
+        pools: dict[tuple[str, tuple[str, ...]], Grid] = {}
+        kind = Grid if strategy is Strategy.CONCENTRATED else EmptiestFirst
+        for key in sorted(set(keys), key=lambda key: (len(key[1]), key)):
+            devices = [name for name in key[1] if name not in (CPU, MEM)]
+            pools[key] = kind(self._open, self._layout, devices[0] if devices else None)
+        self._grid_of = [pools[key] for key in keys]
+        for grid in pools.values():
+            grid.fill(vector for vector, own in zip(self._open, self._grid_of, strict=True) if own is grid)
+        return pools
+
+
+def _kinds_of(agent: AgentView) -> tuple[str, ...]:
+    return tuple([name for name, _ in agent.capacity.items()])

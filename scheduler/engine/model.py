@@ -1,12 +1,15 @@
-"""What the engine reads (Snapshot) and what it answers (Plan): frozen values, all amounts in base units."""
+"""What the engine reads (Snapshot) and what it answers (Plan): immutable values, all amounts in base units."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from common.slots import ResourceSlots
+
+NO_SLOTS = ResourceSlots()
 
 
 class Strategy(StrEnum):
@@ -19,7 +22,10 @@ class Strategy(StrEnum):
 class Policy(StrEnum):
     """In which order waiting sessions are tried, inside one priority."""
 
-    FIFO = "fifo"
+    FIFO = "fifo"  # the oldest first
+    LIFO = "lifo"  # the newest first
+    DRF = "drf"  # of the owner who holds least of what he holds most of (dominant resource fairness)
+    FAIR_SHARE = "fair_share"  # of the domain, in it the project, in it the owner that held least lately
 
 
 class ReasonCode(StrEnum):
@@ -32,6 +38,14 @@ class ReasonCode(StrEnum):
     BUDGET_SPENT = "budget_spent"  # of its project or owner; it starts when a new period begins
     LIMIT_REACHED = "limit_reached"  # what its domain, project, owner or token may hold is in use
     FRAGMENTED = "fragmented"  # the group has that much free, but not where one kernel could have it
+    KEPT_FREE = "kept_free"  # there is room, but it is kept for a session ahead that needs more of it
+
+
+class Running(NamedTuple):
+    """What one kernel holds on an agent, and until when at the latest."""
+
+    slots: ResourceSlots
+    ends_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +57,33 @@ class AgentView:
     capacity: ResourceSlots
     free: ResourceSlots
     is_schedulable: bool = True
+    running: tuple[Running, ...] = ()  # of what is occupied, that whose end is known
 
 
 @dataclass(frozen=True, slots=True)
-class KernelRequest:
-    id: UUID
-    slots: ResourceSlots
+class Needs:
+    """What a session asks for, whoever asks. Sessions with equal needs should share one object: what the engine finds out
+    about it, it finds out once a pass."""
+
+    architecture: str
+    kernels: tuple[ResourceSlots, ...]
+    designated_agent_id: int | None = None
 
     def __post_init__(self) -> None:
-        if any(amount < 0 for amount in self.slots.values()):
-            raise ValueError(f"Kernel {self.id} asks for a negative amount: {self.slots}.")
+        if not self.kernels:
+            raise ValueError("A session needs at least one kernel.")
+        for slots in self.kernels:
+            if any(amount < 0 for amount in slots.values()):
+                raise ValueError(f"A kernel asks for a negative amount: {slots}.")
+
+    @property
+    def total(self) -> ResourceSlots:
+        """Of all kernels together."""
+        return sum(self.kernels, NO_SLOTS)
+
+    def may_run_on(self, agent: AgentView) -> bool:
+        """Whether `agent` is one that could host a kernel, were there room."""
+        return agent.architecture == self.architecture and self.designated_agent_id in (None, agent.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +92,18 @@ class PendingSession:
 
     id: UUID
     enqueued_at: datetime
-    architecture: str
-    kernels: tuple[KernelRequest, ...]
+    needs: Needs
+    kernel_ids: tuple[UUID, ...]  # one for each of `needs.kernels`
     priority: int = 0  # higher goes first
-    designated_agent_id: int | None = None
     scopes: tuple[str, ...] = ()  # keys of the allowances that it counts against, the widest first
+    tenants: tuple[str, ...] = ()  # keys of whose share it counts in: domain, project, owner
+    lasts: timedelta | None = None  # at most, once it runs; None: nobody knows
 
     def __post_init__(self) -> None:
-        if not self.kernels:
-            raise ValueError(f"Session {self.id} has no kernel to place.")
-
-    @property
-    def asked(self) -> ResourceSlots:
-        """By all kernels together."""
-        return sum((kernel.slots for kernel in self.kernels), ResourceSlots())
-
-    def may_run_on(self, agent: AgentView) -> bool:
-        """Whether `agent` is one that could host this session, were there room."""
-        return agent.architecture == self.architecture and self.designated_agent_id in (None, agent.id)
+        if len(self.kernel_ids) != len(self.needs.kernels):
+            raise ValueError(
+                f"Session {self.id} names {len(self.kernel_ids)} kernels and needs {len(self.needs.kernels)}."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +129,30 @@ class Excess:
 
 
 @dataclass(frozen=True, slots=True)
+class Tenant:
+    """A domain, project or owner among those that share a group."""
+
+    weight: float = 1.0  # twice the weight, twice the share
+    held: ResourceSlots = NO_SLOTS  # in this group now
+    lately: float = 0.0  # the dominant share of the group that it held on average lately, 0 to 1
+
+    def __post_init__(self) -> None:
+        if not self.weight > 0:
+            raise ValueError(f"A weight must be above 0, not {self.weight}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a resource group decides."""
+
+    strategy: Strategy = Strategy.CONCENTRATED
+    policy: Policy = Policy.FIFO
+    ageing: timedelta | None = None  # waiting this long is worth one priority
+    # Room is kept for the first session that finds none: at once where it is known when there will be, else after this.
+    patience: timedelta = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One resource group at one instant. `epoch` grows with each committed plan: it names this instant."""
 
@@ -112,32 +161,22 @@ class Snapshot:
     epoch: int
     agents: tuple[AgentView, ...]
     pending: tuple[PendingSession, ...]
-    strategy: Strategy = Strategy.CONCENTRATED
-    policy: Policy = Policy.FIFO
+    rules: Rules = Rules()
     allowances: tuple[Allowance, ...] = ()  # of scopes that limit what their sessions hold
+    tenants: Mapping[str, Tenant] = field(default_factory=dict)  # absent: weight 1, holds nothing
 
 
-@dataclass(frozen=True, slots=True)
-class KernelPlacement:
-    kernel_id: UUID
-    agent_id: int
-    slots: ResourceSlots
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """An agent for every kernel of one session."""
 
-    session_id: UUID
-    kernels: tuple[KernelPlacement, ...]
+    session: PendingSession
+    agent_ids: tuple[int, ...]  # for each of its `kernel_ids`
 
 
 @dataclass(frozen=True, slots=True)
-class Deferral:
-    """Why one session goes on waiting, with the numbers that show it."""
+class Explanation:
+    """Why sessions with equal needs go on waiting, with the numbers that show it."""
 
-    session_id: UUID
-    position: int  # 1 = first of those that wait in this group
     reason: ReasonCode
     architecture: str
     kernel_count: int
@@ -150,6 +189,27 @@ class Deferral:
     excess: Excess | None = None  # limit_reached: of what
 
 
+class Deferral(NamedTuple):
+    """One session that goes on waiting, and why."""
+
+    session_id: UUID
+    position: int  # 1 = first of those that wait in this group
+    why: Explanation
+
+    @property
+    def reason(self) -> ReasonCode:
+        return self.why.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room that is kept for the first session that found none."""
+
+    session_id: UUID
+    agent_ids: tuple[int, ...]  # where its kernels will run, should nothing end earlier than expected
+    starts_at: datetime | None  # at the latest; None: nobody knows when the room will be free
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A placement or a deferral for each pending session of the snapshot, in the order they were tried."""
@@ -160,3 +220,4 @@ class Plan:
     planned_at: datetime
     placements: tuple[Placement, ...] = ()
     deferrals: tuple[Deferral, ...] = ()
+    reservations: tuple[Reservation, ...] = ()

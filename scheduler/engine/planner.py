@@ -1,65 +1,105 @@
 """One pass over the sessions that wait: who runs where, and why the others wait on."""
 
-from collections.abc import Iterator
 from datetime import datetime
 
-from common.slots import ResourceSlots
-from scheduler.engine.allowances import Allowances
+from scheduler.engine.allowances import Allowances, charge, exceeded
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.machines import Machines
-from scheduler.engine.model import KernelPlacement, PendingSession, Placement, Plan, Snapshot
+from scheduler.engine.model import (
+    PendingSession,
+    Placement,
+    Plan,
+    Reservation,
+    Snapshot,
+)
+from scheduler.engine.ordering import in_order
+from scheduler.engine.reservations import soonest
+from scheduler.engine.shapes import Shape
+from scheduler.engine.shares import Shares
 from scheduler.engine.vectors import Layout
-
-Shape = tuple[str, int | None, tuple[int, ...]]
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
     """Decide for each pending session of the snapshot: a placement, or a deferral with its reason.
 
     Promises: no agent gets more than it has free, no scope more than it may hold; a session gets an agent for each
-    kernel or for none; equal snapshots give equal plans; of two sessions with equal needs, scopes and priority the
-    older never waits while the younger runs. A session without room does not stop the pass: those behind it may start before it, and
-    nothing yet keeps room for it, so small sessions can hold up a large one for as long as they keep coming.
+    kernel or for none; equal snapshots give equal plans. A session without room does not stop the pass: those behind it
+    may start before it, but for the first that finds none room is kept, so that none of them delays it.
     """
-    layout = Layout({name for slots in _all_slots(snapshot) for name in slots})
-    machines = Machines(snapshot, layout)
-    allowances = Allowances(snapshot.allowances)
-    placements: list[Placement] = []
-    waiting: list[PendingSession] = []
-    without_room: set[Shape] = set()  # within a pass room only shrinks: what failed once fails again
-
-    for session in in_order(snapshot):
-        if allowances.excess(session):
-            waiting.append(session)
-            continue
-        kernels = [(layout.pack_request(kernel.slots), kernel) for kernel in session.kernels]
-        kernels.sort(key=lambda pair: pair[0], reverse=True)
-        requests = tuple(request for request, _ in kernels)
-        shape = (session.architecture, session.designated_agent_id, requests)
-        agent_ids = None if shape in without_room else machines.place(session, requests)
-        if agent_ids is None:
-            without_room.add(shape)
-            waiting.append(session)
-            continue
-        pairs = zip(kernels, agent_ids, strict=True)
-        placed = tuple(KernelPlacement(kernel.id, agent_id, kernel.slots) for (_, kernel), agent_id in pairs)
-        placements.append(Placement(session.id, placed))
-        allowances.take(session)
-
-    diagnosis = Diagnosis(snapshot, machines, layout, allowances)
-    deferrals = tuple(diagnosis.of(session, position) for position, session in enumerate(waiting, start=1))
-    return Plan(snapshot.group_id, snapshot.group_name, snapshot.epoch, now, tuple(placements), deferrals)
+    return _Pass(snapshot, now).run()
 
 
-def in_order(snapshot: Snapshot) -> list[PendingSession]:
-    """Pending sessions in the order they are tried: higher priority, then older, then smaller id."""
-    return sorted(snapshot.pending, key=lambda session: (-session.priority, session.enqueued_at, session.id))
+class _Pass:
+    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+        self._snapshot = snapshot
+        self._now = now
+        self._layout = Layout(_slot_names(snapshot))
+        self._shares = Shares(snapshot)
+        self._machines = Machines(snapshot, self._layout, self._shares)
+        self._allowances = Allowances(snapshot.allowances, self._layout)
+        self._reservations: list[Reservation] = []
+
+    def run(self) -> Plan:
+        placements: list[Placement] = []
+        waiting: list[tuple[PendingSession, Shape]] = []
+        machines, allowances, shares = self._machines, self._allowances, self._shares
+        for session in in_order(self._snapshot, self._now, shares):
+            shape = machines.shape_of(session.needs)
+            accounts = allowances.of(session.scopes)
+            if accounts and exceeded(accounts, shape):
+                waiting.append((session, shape))
+                continue
+            until = None if session.lasts is None else self._now + session.lasts
+            # What ends in time may find room that is kept, though nobody else of its shape did.
+            agent_ids = None if shape.has_no_room and until is None else machines.place(shape, until)
+            if agent_ids is None:
+                self._keep_room(session, shape)
+                shape.has_no_room = True
+                waiting.append((session, shape))
+                continue
+            placements.append(Placement(session, agent_ids))
+            charge(accounts, shape)
+            shares.charge(session, shape.fractions)
+        return self._answer(placements, waiting)
+
+    def _keep_room(self, session: PendingSession, shape: Shape) -> None:
+        """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
+        once it has waited long."""
+        if not shape.may_keep:
+            return
+        has_waited = self._now - session.enqueued_at >= self._snapshot.rules.patience
+        if shape.has_no_room and not has_waited:
+            return
+        found = soonest(self._machines, self._layout, shape, self._now)
+        shape.may_keep = found is not None
+        if found is None or (found[1] is None and not has_waited):
+            return
+        ordinals, until = found
+        agent_ids = self._machines.keep(shape, ordinals, until)
+        self._reservations.append(Reservation(session.id, agent_ids, until))
+        shape.may_keep = False
+
+    def _answer(self, placements: list[Placement], waiting: list[tuple[PendingSession, Shape]]) -> Plan:
+        snapshot = self._snapshot
+        diagnosis = Diagnosis(snapshot, self._machines, self._layout, self._allowances)
+        return Plan(
+            group_id=snapshot.group_id,
+            group_name=snapshot.group_name,
+            epoch=snapshot.epoch,
+            planned_at=self._now,
+            placements=tuple(placements),
+            deferrals=tuple(
+                diagnosis.of(session, shape, position)
+                for position, (session, shape) in enumerate(waiting, start=1)
+            ),
+            reservations=tuple(self._reservations),
+        )
 
 
-def _all_slots(snapshot: Snapshot) -> Iterator[ResourceSlots]:
-    for agent in snapshot.agents:
-        yield agent.capacity
-        yield agent.free
-    for session in snapshot.pending:
-        for kernel in session.kernels:
-            yield kernel.slots
+def _slot_names(snapshot: Snapshot) -> set[str]:
+    names: set[str] = set()
+    for capacity in {id(agent.capacity): agent.capacity for agent in snapshot.agents}.values():
+        names.update(capacity)
+    for needs in {id(session.needs): session.needs for session in snapshot.pending}.values():
+        names.update(needs.total)
+    return names

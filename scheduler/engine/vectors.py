@@ -3,9 +3,8 @@
     … | cuda | cpu | mem | ordinal        high bits … low bits
 
 A subtraction shows in the guard bits, all at once, whether each field had enough: "fits" is one subtraction
-and one mask, exact for any number of slots. Devices stand above CPU, and CPU above memory, so that comparing
-two vectors as plain numbers compares the scarcest resource first. The lowest field is no resource: it numbers
-the agent, which makes each agent's vector distinct and lets a sorted list of them say whose is whose.
+and one mask, exact for any number of slots. The lowest field is no resource: it numbers the agent, so that a
+vector says whose it is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,35 +14,65 @@ from common.slots import CPU, MAX_AMOUNT, MEM, ResourceSlots
 FIELD_BITS = 48
 FIELD_MASK = (1 << FIELD_BITS) - 1
 GUARD = 1 << (FIELD_BITS - 1)
+CPU_SHIFT = 2 * FIELD_BITS
+FIRST_DEVICE_SHIFT = 3 * FIELD_BITS
 
 
 class Layout:
     """Which slot has which field, for all vectors of one pass."""
 
     def __init__(self, slot_names: Iterable[str]) -> None:
-        devices = sorted(set(slot_names) - {CPU, MEM}, reverse=True)
-        self._shift_of = {name: FIELD_BITS * (index + 1) for index, name in enumerate((MEM, CPU, *devices))}
-        self._guards = sum(GUARD << shift for shift in (0, *self._shift_of.values()))
+        self.devices = sorted(set(slot_names) - {CPU, MEM})
+        self._shift_of = {
+            name: FIELD_BITS * (index + 1) for index, name in enumerate((MEM, CPU, *self.devices))
+        }
+        self.guards = sum(GUARD << shift for shift in (0, *self._shift_of.values()))
 
     def pack_request(self, slots: Mapping[str, int]) -> int:
         """`slots` as a vector with ordinal 0. An amount beyond MAX_AMOUNT becomes that: it fits nowhere."""
         return sum(min(amount, MAX_AMOUNT) << self._shift_of[name] for name, amount in slots.items())
 
-    def pack_room(self, slots: Mapping[str, int], ordinal: int) -> int:
-        """What agent number `ordinal` has. Negative amounts count as zero, huge ones as MAX_AMOUNT − 1."""
-        return ordinal + sum(
-            max(0, min(amount, MAX_AMOUNT - 1)) << self._shift_of[name] for name, amount in slots.items()
-        )
+    def pack_room(self, slots: Mapping[str, int], ordinal: int = 0) -> int:
+        """What agent number `ordinal` has. Negative amounts count as zero, huge ones as MAX_AMOUNT − 1; slots that no
+        agent has and nobody asks for are left out."""
+        vector = ordinal
+        for name, amount in slots.items():
+            if amount > 0 and name in self._shift_of:
+                vector += (amount if amount < MAX_AMOUNT else MAX_AMOUNT - 1) << self._shift_of[name]
+        return vector
+
+    def shift_of(self, name: str) -> int:
+        return self._shift_of[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._shift_of
 
     def fits(self, request: int, room: int) -> bool:
         """Whether no field of `request` is larger than that of `room`."""
-        return ((room | self._guards) - request) & self._guards == self._guards
+        guards = self.guards
+        return ((room | guards) - request) & guards == guards
+
+    def lesser(self, one: int, other: int) -> int:
+        """Field by field the smaller of two vectors."""
+        enough = ((one | self.guards) - other) & self.guards
+        larger = enough - (enough >> FIELD_BITS - 1)  # all bits of the fields in which `one` is not smaller
+        return other & larger | one & ~larger
+
+    def greater(self, one: int, other: int) -> int:
+        """Field by field the larger of two vectors."""
+        return one + other - self.lesser(one, other)
+
+    def less(self, room: int, request: int) -> int:
+        """`room` − `request`, field by field, and 0 where there is not enough."""
+        difference = (room | self.guards) - request
+        enough = difference & self.guards
+        return difference & (enough - (enough >> FIELD_BITS - 1))
 
     def nearness(self, request: int, room: int) -> tuple[int, int]:
         """A key that grows the nearer `room` comes to `request`: how many fields have enough, then what there
         is in those that have not."""
-        enough = ((room | self._guards) - request) & self._guards
-        missing = self._guards ^ enough
+        enough = ((room | self.guards) - request) & self.guards
+        missing = self.guards ^ enough
         return enough.bit_count(), room & (missing - (missing >> FIELD_BITS - 1))
 
     def unpack(self, vector: int) -> ResourceSlots:

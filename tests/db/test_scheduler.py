@@ -319,7 +319,8 @@ def test_a_snapshot_is_six_queries_however_many_rows(cluster, django_assert_num_
     with django_assert_num_queries(6):
         snapshot = read_snapshot(cluster.group.pk)
     assert (len(snapshot.agents), len(snapshot.pending)) == (3, 3)
-    assert all(len(session.kernels) == 2 for session in snapshot.pending)
+    assert all(len(session.kernel_ids) == 2 for session in snapshot.pending)
+    assert len({id(session.needs) for session in snapshot.pending}) == 1
 
 
 @pytest.fixture

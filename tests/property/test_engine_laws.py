@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
-    Deferral,
-    KernelRequest,
+    Explanation,
+    Needs,
     PendingSession,
+    Policy,
     ReasonCode,
+    Rules,
+    Running,
     Snapshot,
     Strategy,
     plan,
@@ -33,39 +36,58 @@ def amounts(largest: int) -> st.SearchStrategy[ResourceSlots]:
 def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
     capacity = draw(amounts(6))
     free = ResourceSlots({name: draw(st.integers(0, amount)) for name, amount in capacity.items()})
-    return AgentView(agent_id, draw(ARCHITECTURES), capacity, free, draw(st.integers(0, 4)) > 0)
+    running = []
+    occupied = capacity - free
+    if occupied and draw(st.booleans()):
+        running.append(Running(occupied, NOW + timedelta(seconds=draw(st.integers(0, 3)))))
+    is_schedulable = draw(st.integers(0, 4)) > 0
+    return AgentView(agent_id, draw(ARCHITECTURES), capacity, free, is_schedulable, tuple(running))
 
 
 @st.composite
 def sessions(draw: st.DrawFn, number: int) -> PendingSession:
     kernels = draw(st.lists(amounts(3), min_size=1, max_size=3))
+    tenants = draw(st.sampled_from([(), ("a", "a1", "ann"), ("a", "a1", "abe"), ("b", "b1", "bea")]))
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW - timedelta(seconds=draw(st.integers(0, 3))),
-        architecture=draw(ARCHITECTURES),
-        kernels=tuple(KernelRequest(UUID(int=number * 100 + i), slots) for i, slots in enumerate(kernels)),
+        needs=Needs(draw(ARCHITECTURES), tuple(kernels), draw(st.none() | st.none() | st.integers(1, 8))),
+        kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(kernels))),
         priority=draw(st.integers(0, 1)),
-        designated_agent_id=draw(st.none() | st.none() | st.integers(1, 8)),
+        tenants=tenants,
+        lasts=draw(st.none() | st.integers(0, 3).map(lambda seconds: timedelta(seconds=seconds))),
     )
 
 
+RULES = st.builds(
+    Rules,
+    strategy=st.sampled_from(Strategy),
+    policy=st.sampled_from(Policy),
+    ageing=st.sampled_from([None, timedelta(seconds=2)]),
+    patience=st.sampled_from([timedelta(), timedelta(seconds=2), timedelta(hours=1)]),
+)
+
+
 @st.composite
-def snapshots(draw: st.DrawFn) -> Snapshot:
+def snapshots(draw: st.DrawFn, rules: st.SearchStrategy[Rules] = RULES) -> Snapshot:
     return Snapshot(
         group_id=1,
         group_name="lab",
         epoch=0,
         agents=tuple(draw(agents(number)) for number in range(1, draw(st.integers(0, 6)) + 1)),
         pending=tuple(draw(sessions(number)) for number in range(1, draw(st.integers(0, 8)) + 1)),
-        strategy=draw(st.sampled_from(Strategy)),
+        rules=draw(rules),
     )
+
+
+FIFO = st.builds(Rules, strategy=st.sampled_from(Strategy), patience=st.just(timedelta(hours=1)))
 
 
 def held_by_agent(snapshot: Snapshot) -> dict[int, ResourceSlots]:
     held = dict.fromkeys((agent.id for agent in snapshot.agents), ResourceSlots())
     for placement in plan(snapshot, NOW).placements:
-        for kernel in placement.kernels:
-            held[kernel.agent_id] += kernel.slots
+        for agent_id, slots in zip(placement.agent_ids, placement.session.needs.kernels, strict=True):
+            held[agent_id] += slots
     return held
 
 
@@ -84,68 +106,75 @@ def test_the_plan_depends_on_the_snapshot_alone_not_on_the_order_of_its_rows(sna
         snapshot.epoch,
         tuple(random.sample(snapshot.agents, len(snapshot.agents))),
         tuple(random.sample(snapshot.pending, len(snapshot.pending))),
-        snapshot.strategy,
+        snapshot.rules,
     )
     assert plan(snapshot, NOW) == plan(shuffled, NOW)
 
 
 @given(snapshots())
 def test_a_placement_covers_every_kernel_once_on_agents_that_may_host_it(snapshot):
-    session_by_id = {session.id: session for session in snapshot.pending}
     agent_by_id = {agent.id: agent for agent in snapshot.agents}
-    for placement in plan(snapshot, NOW).placements:
-        session = session_by_id[placement.session_id]
-        wanted = Counter((kernel.id, kernel.slots) for kernel in session.kernels)
-        assert Counter((kernel.kernel_id, kernel.slots) for kernel in placement.kernels) == wanted
-        for kernel in placement.kernels:
-            agent = agent_by_id[kernel.agent_id]
-            assert agent.is_schedulable
-            assert session.may_run_on(agent)
+    for session, agent_ids in plan(snapshot, NOW).placements:
+        assert session in snapshot.pending
+        assert len(agent_ids) == len(session.kernel_ids)
+        for agent_id in agent_ids:
+            assert agent_by_id[agent_id].is_schedulable
+            assert session.needs.may_run_on(agent_by_id[agent_id])
 
 
 @given(snapshots())
 def test_every_pending_session_is_either_placed_or_deferred_with_a_reason(snapshot):
     decided = plan(snapshot, NOW)
-    answered = [each.session_id for each in (*decided.placements, *decided.deferrals)]
+    answered = [each.session.id for each in decided.placements]
+    answered += [each.session_id for each in decided.deferrals]
     assert sorted(answered) == sorted(session.id for session in snapshot.pending)
     assert [each.position for each in decided.deferrals] == list(range(1, len(decided.deferrals) + 1))
 
 
-@given(snapshots())
+@given(snapshots(FIFO))
 def test_of_equal_needs_the_older_never_waits_while_the_younger_runs(snapshot):
     deferred = {each.session_id for each in plan(snapshot, NOW).deferrals}
     line = sorted(snapshot.pending, key=lambda each: (-each.priority, each.enqueued_at, each.id))
     blocked = set()
     for session in line:
-        needs = Counter(kernel.slots for kernel in session.kernels)
-        shape = (session.architecture, session.designated_agent_id, frozenset(needs.items()))
+        kind = (session.needs.architecture, session.needs.designated_agent_id, session.lasts)
+        shape = (*kind, frozenset(Counter(session.needs.kernels).items()))
         assert shape not in blocked or session.id in deferred
         if session.id in deferred:
             blocked.add(shape)
 
 
 @given(snapshots())
-def test_a_single_container_waits_only_if_no_agent_has_room_for_it_now(snapshot):
+def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_is_kept(snapshot):
     held = held_by_agent(snapshot)
-    deferred = {each.session_id for each in plan(snapshot, NOW).deferrals}
+    reasons = {each.session_id: each.reason for each in plan(snapshot, NOW).deferrals}
     for session in snapshot.pending:
-        if session.id in deferred and len(session.kernels) == 1:
-            hosts = [each for each in snapshot.agents if each.is_schedulable and session.may_run_on(each)]
-            slots = session.kernels[0].slots
-            assert not any(slots.fits_in(each.free - held[each.id]) for each in hosts)
+        if session.id in reasons and len(session.kernel_ids) == 1:
+            hosts = [each for each in snapshot.agents if each.is_schedulable]
+            hosts = [each for each in hosts if session.needs.may_run_on(each)]
+            slots = session.needs.kernels[0]
+            has_room = any(slots.fits_in(each.free - held[each.id]) for each in hosts)
+            assert has_room == (reasons[session.id] is ReasonCode.KEPT_FREE)
+
+
+@given(snapshots())
+def test_room_is_kept_only_for_who_waits_and_of_an_agent_once(snapshot):
+    decided = plan(snapshot, NOW)
+    deferred = {each.session_id for each in decided.deferrals}
+    kept = [agent_id for each in decided.reservations for agent_id in set(each.agent_ids)]
+    assert all(each.session_id in deferred for each in decided.reservations)
+    assert len(kept) == len(set(kept))
 
 
 @given(snapshots())
 def test_the_numbers_of_a_deferral_prove_its_reason(snapshot):
     for deferral in plan(snapshot, NOW).deferrals:
         check = PROOF_BY_REASON[deferral.reason]
-        assert check(deferral), deferral
+        assert check(deferral.why), deferral
 
 
-def cannot_ever(deferral: Deferral) -> bool:
-    return not deferral.asked.fits_in(deferral.group) or not deferral.asked_by_kernel.fits_in(
-        deferral.best_agent
-    )
+def cannot_ever(why: Explanation) -> bool:
+    return not why.asked.fits_in(why.group) or not why.asked_by_kernel.fits_in(why.best_agent)
 
 
 PROOF_BY_REASON = {
@@ -156,4 +185,5 @@ PROOF_BY_REASON = {
     ReasonCode.FRAGMENTED: lambda each: (
         each.asked.fits_in(each.group) and (each.kernel_count > 1 or not each.asked.fits_in(each.best_agent))
     ),
+    ReasonCode.KEPT_FREE: lambda each: each.asked.fits_in(each.group),
 }

@@ -1,6 +1,5 @@
 """What one pass of the engine decides, case by case. The laws that hold for all cases: tests/property."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -9,10 +8,11 @@ import pytest
 from common.slots import MAX_AMOUNT, ResourceSlots
 from scheduler.engine import (
     AgentView,
-    KernelRequest,
+    Needs,
     PendingSession,
     Plan,
     ReasonCode,
+    Rules,
     Snapshot,
     Strategy,
     plan,
@@ -30,26 +30,25 @@ def agent(agent_id: int, free: ResourceSlots, **fields: object) -> AgentView:
     return AgentView(id=agent_id, free=free, **{**defaults, **fields})
 
 
-def session(number: int, *kernels: ResourceSlots, **fields: object) -> PendingSession:
+def session(
+    number: int, *kernels: ResourceSlots, designated: int | None = None, **fields: object
+) -> PendingSession:
     """Session `number`, enqueued `number` seconds after NOW; its kernels are number*100, number*100 + 1, …"""
-    requests = tuple(
-        KernelRequest(UUID(int=number * 100 + index), each) for index, each in enumerate(kernels)
+    ids = tuple(UUID(int=number * 100 + index) for index in range(len(kernels)))
+    defaults = {"enqueued_at": NOW + timedelta(seconds=number), "kernel_ids": ids}
+    return PendingSession(
+        id=UUID(int=number), needs=Needs("x86_64", kernels, designated), **{**defaults, **fields}
     )
-    defaults = {"enqueued_at": NOW + timedelta(seconds=number), "architecture": "x86_64", "kernels": requests}
-    return PendingSession(id=UUID(int=number), **{**defaults, **fields})
 
 
 def decide(
     agents: list[AgentView], *pending: PendingSession, strategy: Strategy = Strategy.CONCENTRATED
 ) -> Plan:
-    return plan(Snapshot(1, "lab", 7, tuple(agents), pending, strategy), NOW)
+    return plan(Snapshot(1, "lab", 7, tuple(agents), pending, Rules(strategy=strategy)), NOW)
 
 
 def agents_by_session(decided: Plan) -> dict[int, list[int]]:
-    return {
-        placement.session_id.int: [kernel.agent_id for kernel in placement.kernels]
-        for placement in decided.placements
-    }
+    return {placement.session.id.int: list(placement.agent_ids) for placement in decided.placements}
 
 
 def reasons(decided: Plan) -> dict[int, ReasonCode]:
@@ -109,8 +108,7 @@ def test_a_blocked_head_does_not_idle_the_cluster():
 def test_a_gang_gets_an_agent_for_each_kernel_largest_first():
     agents = [agent(1, slots(cpu=3000)), agent(2, slots(cpu=2000))]
     decided = decide(agents, session(1, slots(cpu=1000), slots(cpu=2000), slots(cpu=2000)))
-    placed = {each.kernel_id.int: each.agent_id for each in decided.placements[0].kernels}
-    assert placed == {101: 2, 102: 1, 100: 1}
+    assert agents_by_session(decided) == {1: [1, 2, 1]}
 
 
 def test_a_gang_that_does_not_fit_whole_takes_nothing():
@@ -123,7 +121,7 @@ def test_a_gang_that_does_not_fit_whole_takes_nothing():
 
 def test_a_designated_agent_is_the_only_one_tried():
     agents = [agent(1, slots(cpu=2000)), agent(2, slots(cpu=9000))]
-    pending = [session(number, slots(cpu=2000), designated_agent_id=1) for number in (1, 2)]
+    pending = [session(number, slots(cpu=2000), designated=1) for number in (1, 2)]
     decided = decide(agents, *pending)
     assert agents_by_session(decided) == {1: [1]}
     assert reasons(decided) == {2: ReasonCode.NO_CAPACITY}
@@ -139,7 +137,7 @@ def test_a_designated_agent_is_the_only_one_tried():
     ids=["absent", "not schedulable", "another architecture"],
 )
 def test_an_unavailable_designated_agent_is_said(present):
-    decided = decide([present], session(1, slots(cpu=1000), designated_agent_id=1))
+    decided = decide([present], session(1, slots(cpu=1000), designated=1))
     assert reasons(decided) == {1: ReasonCode.AGENT_UNAVAILABLE}
 
 
@@ -163,15 +161,15 @@ def test_more_than_is_free_is_no_capacity_with_the_nearest_agent():
     ]
     deferral = decide(agents, session(1, slots(cpu=4000, mem=500))).deferrals[0]
     assert deferral.reason is ReasonCode.NO_CAPACITY
-    assert deferral.best_agent == slots(cpu=2000, mem=800)
-    assert deferral.group == slots(cpu=3000, mem=1700)
+    assert deferral.why.best_agent == slots(cpu=2000, mem=800)
+    assert deferral.why.group == slots(cpu=3000, mem=1700)
 
 
 def test_enough_in_all_but_not_on_one_agent_is_fragmented():
     agents = [agent(number, slots(cpu=3000), capacity=slots(cpu=8000)) for number in (1, 2)]
     deferral = decide(agents, session(1, slots(cpu=4000))).deferrals[0]
     assert deferral.reason is ReasonCode.FRAGMENTED
-    assert (deferral.best_agent, deferral.group) == (slots(cpu=3000), slots(cpu=6000))
+    assert (deferral.why.best_agent, deferral.why.group) == (slots(cpu=3000), slots(cpu=6000))
 
 
 def test_what_only_an_unschedulable_agent_could_hold_may_still_fit_one_day():
@@ -183,7 +181,7 @@ def test_never_fits_shows_what_the_largest_agent_has_at_all():
     agents = [agent(1, slots(), capacity=slots(cpu=4000)), agent(2, slots(), capacity=slots(cpu=2000))]
     deferral = decide(agents, session(1, slots(cpu=5000))).deferrals[0]
     assert deferral.reason is ReasonCode.NEVER_FITS
-    assert (deferral.best_agent, deferral.group) == (slots(cpu=4000), slots(cpu=6000))
+    assert (deferral.why.best_agent, deferral.why.group) == (slots(cpu=4000), slots(cpu=6000))
 
 
 def test_a_slot_that_no_agent_has_never_fits():
@@ -211,14 +209,44 @@ def test_equal_needs_get_equal_reasons_at_their_own_positions():
     decided = decide([agent(1, slots(cpu=1000))], *[session(number, slots(cpu=2000)) for number in (1, 2)])
     first, second = decided.deferrals
     assert (second.session_id.int, second.position) == (2, 2)
-    assert replace(second, session_id=first.session_id, position=1) == first
+    assert second.why is first.why
 
 
 def test_a_session_without_kernels_is_refused():
-    with pytest.raises(ValueError, match="no kernel"):
+    with pytest.raises(ValueError, match="at least one kernel"):
         session(1)
 
 
 def test_a_negative_request_is_refused():
     with pytest.raises(ValueError, match="negative"):
         session(1, slots(cpu=-1))
+
+
+def test_a_session_names_each_of_its_kernels():
+    with pytest.raises(ValueError, match="names 1 kernels and needs 2"):
+        session(1, slots(cpu=1), slots(cpu=1), kernel_ids=(UUID(int=1),))
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_memory_that_is_spent_hides_no_agent_that_has_some(strategy):
+    """Many agents with cores and without memory stand before the one that has both."""
+    agents = [agent(number, slots(cpu=4000, mem=100, cuda=1000)) for number in range(1, 200)]
+    agents.append(agent(200, slots(cpu=4000, mem=900, cuda=1000)))
+    decided = decide(agents, session(1, slots(cpu=1500, mem=500, cuda=500)), strategy=strategy)
+    assert agents_by_session(decided) == {1: [200]}
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_second_kind_of_device_must_fit_too(strategy):
+    both = slots(cpu=9000, cuda=1000, rocm=1000)
+    agents = [agent(1, slots(cpu=9000, cuda=1000), capacity=both), agent(2, both)]
+    decided = decide(agents, session(1, slots(cpu=1, rocm=1000)), strategy=strategy)
+    assert agents_by_session(decided) == {1: [2]}
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_agents_larger_than_any_cell_are_used_to_the_end(strategy):
+    huge = slots(cpu=10**8, mem=100, cuda=10**6)
+    pending = [session(number, slots(cpu=5 * 10**7, cuda=5 * 10**5)) for number in (1, 2, 3)]
+    decided = decide([agent(1, huge), agent(2, slots(cpu=10**6))], *pending, strategy=strategy)
+    assert agents_by_session(decided) == {1: [1], 2: [1]}

@@ -1,5 +1,6 @@
 """What a pass makes of limits on what sessions of a domain, project, person or token hold together."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
     Allowance,
-    KernelRequest,
+    Needs,
     PendingSession,
     Plan,
     ReasonCode,
@@ -25,10 +26,9 @@ ROOM = ResourceSlots({"cpu": 64000, "cuda": 8000})
 
 
 def session(number: int, *scopes: str, kernels: int = 1, cpu: int = 1000) -> PendingSession:
-    requests = tuple(
-        KernelRequest(UUID(int=number * 100 + index), ResourceSlots({"cpu": cpu})) for index in range(kernels)
-    )
-    return PendingSession(UUID(int=number), NOW, "x86_64", requests, scopes=scopes)
+    ids = tuple(UUID(int=number * 100 + index) for index in range(kernels))
+    needs = Needs("x86_64", (ResourceSlots({"cpu": cpu}),) * kernels)
+    return PendingSession(UUID(int=number), NOW, needs, ids, scopes=scopes)
 
 
 def decide(allowances: list[Allowance], *pending: PendingSession, room: ResourceSlots = ROOM) -> Plan:
@@ -37,7 +37,7 @@ def decide(allowances: list[Allowance], *pending: PendingSession, room: Resource
 
 
 def placed(decided: Plan) -> list[int]:
-    return [placement.session_id.int for placement in decided.placements]
+    return [placement.session.id.int for placement in decided.placements]
 
 
 def project(limit: dict[str, int], held: dict[str, int] | None = None) -> Allowance:
@@ -65,8 +65,8 @@ def test_all_scopes_of_a_session_must_have_it_left() -> None:
     decided = decide([project({"cpu": 9000}), tight], *(session(n, "project:7", "user:1") for n in (1, 2)))
     assert placed(decided) == [1]
     [deferral] = decided.deferrals
-    assert deferral.excess is not None
-    assert deferral.excess.allowance == tight
+    assert deferral.why.excess is not None
+    assert deferral.why.excess.allowance == tight
 
 
 def test_who_waits_for_a_machine_is_told_so_while_the_limit_leaves_it_room() -> None:
@@ -86,7 +86,7 @@ def test_who_waits_for_a_machine_is_told_so_while_the_limit_leaves_it_room() -> 
 def test_the_sentence_says_who_holds_what_of_how_much(level: str, who: str) -> None:
     allowance = Allowance("x:7", level, "vision", {"cpu": 4000}, {"cpu": 3500})
     said = [
-        str(sentence_for(decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0], "lab"))
+        str(sentence_for(decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0].why, "lab"))
         for cpu in (1000, 8000)
     ]
     assert said == [
@@ -97,9 +97,9 @@ def test_the_sentence_says_who_holds_what_of_how_much(level: str, who: str) -> N
 
 def test_a_deferral_for_a_limit_names_it() -> None:
     [deferral] = decide([project({"cpu": 0})], session(1, "project:7")).deferrals
-    object.__setattr__(deferral, "excess", None)
+    nameless = replace(deferral.why, excess=None)
     with pytest.raises(ValueError, match="names no limit"):
-        sentence_for(deferral, "lab")
+        sentence_for(nameless, "lab")
 
 
 @given(
@@ -116,5 +116,7 @@ def test_no_scope_ever_holds_more_than_it_may(asked, limits) -> None:
     }
     decided = decide(allowances, *pending.values())
     for allowance in allowances:
-        got = sum(pending[n].asked["cpu"] for n in placed(decided) if allowance.key in pending[n].scopes)
+        got = sum(
+            pending[n].needs.total["cpu"] for n in placed(decided) if allowance.key in pending[n].scopes
+        )
         assert got == 0 or allowance.held["cpu"] + got <= allowance.limit["cpu"]

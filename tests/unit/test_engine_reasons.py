@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from common.slots import ResourceSlots
-from scheduler.engine import AgentView, KernelRequest, PendingSession, Snapshot, plan
+from scheduler.engine import AgentView, Needs, PendingSession, Snapshot, plan
 from scheduler.reasons import sentence_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -19,10 +19,10 @@ def sentence(agents: list[tuple[dict, dict]], *kernels: dict, designated_agent_i
         AgentView(number, "x86_64", ResourceSlots(capacity), ResourceSlots(free))
         for number, (capacity, free) in enumerate(agents, start=1)
     )
-    requests = tuple(KernelRequest(UUID(int=i), ResourceSlots(each)) for i, each in enumerate(kernels))
-    pending = PendingSession(UUID(int=9), NOW, "x86_64", requests, designated_agent_id=designated_agent_id)
+    needs = Needs("x86_64", tuple(ResourceSlots(each) for each in kernels), designated_agent_id)
+    pending = PendingSession(UUID(int=9), NOW, needs, tuple(UUID(int=i) for i in range(len(kernels))))
     [deferral] = plan(Snapshot(1, "lab", 0, views, (pending,)), NOW).deferrals
-    return str(sentence_for(deferral, "lab"))
+    return str(sentence_for(deferral.why, "lab"))
 
 
 MACHINE = {"cpu": 4000, "mem": 8 * GIB}

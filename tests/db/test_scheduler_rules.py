@@ -1,0 +1,141 @@
+"""The rules of a resource group, from its row to who runs: order, ageing, and room that is kept."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from common import clock
+from common.actors import SYSTEM
+from common.slots import ResourceSlots
+from scheduler.engine import Running, Tenant
+from scheduler.snapshot import read_snapshot
+from scheduler.tick import run_tick
+from sessions_app import lifecycle
+from sessions_app.models import ComputeSession
+from sessions_app.states import Reason, Status
+from tests import factories
+from tests.factories_scheduler import make_cluster
+
+pytestmark = pytest.mark.django_db
+CORE = {"cpu": 1000}
+
+
+def start(session: ComputeSession) -> ComputeSession:
+    """Take a session that was placed to RUNNING."""
+    for to in (Status.PREPARING, Status.STARTING, Status.RUNNING):
+        session = lifecycle.transition(session.pk, to=to, reason=Reason.PLACED, actor=SYSTEM)
+    return session
+
+
+def by_end(running: Running) -> datetime:
+    return running.ends_at
+
+
+def waits_for(session: ComputeSession) -> str:
+    session.refresh_from_db()
+    return session.status_reason if session.status == Status.PENDING else session.status
+
+
+def test_the_newest_goes_first_where_the_group_says_so():
+    cluster = make_cluster(scheduler="lifo")
+    cluster.add_agent(CORE)
+    cluster.add_pending(CORE, age_s=60)
+    newest = cluster.add_pending(CORE)
+    assert run_tick(cluster.group.pk) == [newest.pk]
+
+
+def test_who_holds_least_goes_first_by_what_everybody_holds_already():
+    cluster = make_cluster(scheduler="drf")
+    cluster.add_agent({"cpu": 4000})
+    other = factories.make_user(member_of=cluster.project)
+    first = cluster.add_pending({"cpu": 2000})
+    assert run_tick(cluster.group.pk) == [first.pk]
+
+    cluster.add_pending(CORE, age_s=60)
+    of_other = [cluster.add_pending(CORE, owner=other) for _ in range(2)]
+    assert set(run_tick(cluster.group.pk)) == {session.pk for session in of_other}
+
+
+def test_what_owners_hold_is_read_for_drf_alone():
+    cluster = make_cluster(scheduler="drf")
+    cluster.add_agent({"cpu": 4000})
+    cluster.add_pending(CORE)
+    run_tick(cluster.group.pk)
+    cluster.add_pending({"cpu": 9000})
+    assert read_snapshot(cluster.group.pk).tenants == {
+        f"user:{cluster.owner.pk}": Tenant(held=ResourceSlots(CORE))
+    }
+    cluster.group.scheduler = "fifo"
+    cluster.group.save()
+    assert read_snapshot(cluster.group.pk).tenants == {}
+
+
+def test_waiting_raises_a_session_above_a_higher_priority():
+    cluster = make_cluster(ageing_s=60)
+    cluster.add_agent(CORE)
+    old = cluster.add_pending(CORE, age_s=180)
+    cluster.add_pending(CORE, priority=2)
+    assert run_tick(cluster.group.pk) == [old.pk]
+
+
+def test_room_is_kept_for_the_first_and_the_others_are_told_so():
+    cluster = make_cluster()
+    cluster.add_agent({"cpu": 4000})
+    running = cluster.add_pending({"cpu": 2000}, timeout_s=3600)
+    run_tick(cluster.group.pk)
+    start(running)
+
+    large = cluster.add_pending({"cpu": 4000}, age_s=60)
+    endless, short = cluster.add_pending(CORE), cluster.add_pending(CORE, timeout_s=600)
+    assert run_tick(cluster.group.pk) == [short.pk]
+    assert waits_for(large) == "no_capacity"
+    assert waits_for(endless) == "kept_free"
+    assert "kept for a session that is ahead" in str(endless.status_message)
+
+
+def test_where_no_end_is_known_room_is_kept_once_the_first_has_waited_long():
+    cluster = make_cluster(patience_s=300)
+    cluster.add_agent({"cpu": 4000})
+    cluster.add_pending({"cpu": 2000})
+    run_tick(cluster.group.pk)
+
+    large = cluster.add_pending({"cpu": 4000}, age_s=60)
+    passes = cluster.add_pending(CORE)
+    assert run_tick(cluster.group.pk) == [passes.pk]
+
+    ComputeSession.objects.filter(pk=large.pk).update(created_at=clock.now() - timedelta(seconds=400))
+    waits = cluster.add_pending(CORE)
+    assert run_tick(cluster.group.pk) == []
+    assert waits_for(waits) == "kept_free"
+
+
+def test_ends_are_known_of_what_has_a_time_limit_or_is_ending():
+    cluster = make_cluster()
+    agent = cluster.add_agent({"cpu": 9000, "mem": 100})
+    limited = cluster.add_pending({"cpu": 1000, "mem": 10}, timeout_s=600)
+    placed, ending = cluster.add_pending({"cpu": 2000}, timeout_s=60), cluster.add_pending({"cpu": 3000})
+    cluster.add_pending({"cpu": 1500})
+    run_tick(cluster.group.pk)
+    limited, ending = start(limited), start(ending)
+    ending = lifecycle.transition(
+        ending.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM
+    )
+    placed.refresh_from_db()
+
+    cluster.add_pending({"cpu": 9000})
+    [view] = [each for each in read_snapshot(cluster.group.pk).agents if each.id == agent.pk]
+    assert sorted(view.running, key=by_end) == sorted(
+        [
+            Running(ResourceSlots({"cpu": 1000, "mem": 10}), limited.deadline_at),
+            Running(ResourceSlots({"cpu": 2000}), placed.deadline_at + timedelta(seconds=60)),
+            Running(ResourceSlots({"cpu": 3000}), ending.deadline_at),
+        ],
+        key=by_end,
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"scheduler": "fair"}, {"ageing_s": 0}])
+def test_the_database_refuses_rules_that_mean_nothing(wrong):
+    with pytest.raises(IntegrityError), transaction.atomic():
+        make_cluster(**wrong)

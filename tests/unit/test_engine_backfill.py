@@ -1,0 +1,218 @@
+"""Room that is kept for the first session that finds none: it never starts later for those that pass it."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.slots import ResourceSlots
+from scheduler.engine import (
+    AgentView,
+    Needs,
+    PendingSession,
+    Plan,
+    ReasonCode,
+    Reservation,
+    Rules,
+    Running,
+    Snapshot,
+    plan,
+)
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+CAPACITY = 8
+
+
+def cores(count: int) -> ResourceSlots:
+    return ResourceSlots({"cpu": count * 1000})
+
+
+def at(minutes: float) -> datetime:
+    return NOW + timedelta(minutes=minutes)
+
+
+def agent(agent_id: int, *running: tuple[int, float], unknown: int = 0) -> AgentView:
+    """8 cores, of which (so many cores, for so many minutes) are in use, and some nobody knows for how long."""
+    used = sum(count for count, _ in running) + unknown
+    ends = tuple(Running(cores(count), at(minutes)) for count, minutes in running)
+    return AgentView(agent_id, "x86_64", cores(CAPACITY), cores(CAPACITY - used), running=ends)
+
+
+def session(
+    number: int, *kernels: int, minutes: float | None = None, waited: float = 0, designated: int | None = None
+) -> PendingSession:
+    return PendingSession(
+        id=UUID(int=number),
+        enqueued_at=at(-waited) + timedelta(seconds=number),
+        needs=Needs("x86_64", tuple(cores(count) for count in kernels), designated),
+        kernel_ids=tuple(UUID(int=number * 10 + index) for index in range(len(kernels))),
+        lasts=None if minutes is None else timedelta(minutes=minutes),
+    )
+
+
+def decide(agents: list[AgentView], *pending: PendingSession) -> Plan:
+    return plan(Snapshot(1, "lab", 0, tuple(agents), pending, Rules(patience=timedelta(minutes=10))), NOW)
+
+
+def placed(decided: Plan) -> dict[int, tuple[int, ...]]:
+    return {placement.session.id.int: placement.agent_ids for placement in decided.placements}
+
+
+def reasons(decided: Plan) -> dict[int, ReasonCode]:
+    return {deferral.session_id.int: deferral.reason for deferral in decided.deferrals}
+
+
+def test_who_would_delay_the_first_waits_and_who_ends_before_runs():
+    agents = [agent(1, (4, 30))]
+    decided = decide(
+        agents, session(1, 8), session(2, 2), session(3, 2, minutes=60), session(4, 2, minutes=30)
+    )
+    assert placed(decided) == {4: (1,)}
+    assert reasons(decided) == {1: ReasonCode.NO_CAPACITY, 2: ReasonCode.KEPT_FREE, 3: ReasonCode.KEPT_FREE}
+    assert decided.reservations == (Reservation(UUID(int=1), (1,), at(30)),)
+
+
+def test_what_the_first_will_leave_free_is_open_to_all():
+    decided = decide([agent(1, (4, 30))], session(1, 6), session(2, 1), session(3, 1), session(4, 1))
+    assert placed(decided) == {2: (1,), 3: (1,)}
+
+
+def test_other_agents_are_open_to_all():
+    agents = [agent(1, (4, 30)), agent(2, (2, 90))]
+    assert placed(decide(agents, session(1, 8), session(2, 6), session(3, 4))) == {2: (2,)}
+
+
+def test_room_is_kept_where_it_will_be_first():
+    agents = [agent(1, (4, 50)), agent(2, (4, 20), (2, 30)), agent(3, unknown=1)]
+    assert decide(agents, session(1, 8)).reservations[0].agent_ids == (2,)
+
+
+def test_what_ends_of_itself_counts_before_what_nobody_knows():
+    decided = decide([agent(1, (1, 600)), agent(2, unknown=1)], session(1, 8, waited=60))
+    assert decided.reservations == (Reservation(UUID(int=1), (1,), at(600)),)
+
+
+def test_sessions_placed_in_the_same_pass_count_with_their_ends():
+    decided = decide([agent(1)], session(1, 4, minutes=15), session(2, 8), session(3, 4, minutes=20))
+    assert placed(decided) == {1: (1,)}
+    assert decided.reservations == (Reservation(UUID(int=2), (1,), at(15)),)
+
+
+def test_where_nobody_knows_the_ends_room_is_kept_after_long_waiting_only():
+    agents = [agent(1, unknown=4)]
+    assert placed(decide(agents, session(1, 8, waited=9), session(2, 4, waited=8))) == {2: (1,)}
+    decided = decide(agents, session(1, 8, waited=11), session(2, 4, waited=8), session(3, 1, minutes=1))
+    assert placed(decided) == {}
+    assert decided.reservations == (Reservation(UUID(int=1), (1,), None),)
+
+
+def test_a_later_session_of_the_same_shape_that_waited_long_is_enough():
+    pending = [session(1, 8, waited=1), session(2, 8, waited=11), session(3, 4)]
+    decided = plan(
+        Snapshot(
+            1,
+            "lab",
+            0,
+            (agent(1, unknown=4),),
+            tuple(pending),
+            Rules(policy="lifo", patience=timedelta(minutes=10)),
+        ),
+        NOW,
+    )
+    assert [each.session_id.int for each in decided.reservations] == [2]
+
+
+def test_a_gang_keeps_room_on_all_its_agents():
+    agents = [agent(1, (6, 10)), agent(2, (6, 40)), agent(3, (6, 20))]
+    decided = decide(agents, session(1, 8, 8), session(2, 2), session(3, 2), session(4, 2, minutes=20))
+    assert decided.reservations == (Reservation(UUID(int=1), (1, 3), at(20)),)
+    assert placed(decided) == {2: (2,), 4: (1,)}
+
+
+def test_a_gang_whose_kernels_differ_keeps_as_much_as_its_largest_for_each():
+    decided = decide([agent(1, (8, 10)), agent(2, (8, 20))], session(1, 2, 6))
+    assert decided.reservations == (Reservation(UUID(int=1), (1, 2), at(20)),)
+
+
+def test_one_agent_may_hold_several_of_a_gang():
+    decided = decide([agent(1, (4, 10), (4, 30))], session(1, 4, 4))
+    assert decided.reservations == (Reservation(UUID(int=1), (1, 1), at(30)),)
+
+
+def test_for_what_can_never_run_nothing_is_kept():
+    decided = decide([agent(1, (4, 30))], session(1, 9, waited=99), session(2, 4))
+    assert placed(decided) == {2: (1,)}
+    assert decided.reservations == ()
+
+
+def test_a_pool_keeps_room_for_its_first_alone():
+    agents = [agent(1, (4, 30)), agent(2, (4, 40))]
+    decided = decide(agents, session(1, 8), session(2, 8), session(3, 4))
+    assert [each.session_id.int for each in decided.reservations] == [1]
+    assert placed(decided) == {3: (2,)}
+
+
+def test_who_must_run_on_one_agent_keeps_room_there_and_leaves_the_pool_its_first():
+    agents = [agent(1, (4, 30)), agent(2, (4, 40))]
+    decided = decide(
+        agents,
+        session(1, 8, designated=1),
+        session(2, 8, designated=1),
+        session(3, 8),
+        session(4, 4, minutes=30),
+    )
+    assert [(each.session_id.int, each.agent_ids) for each in decided.reservations] == [(1, (1,)), (3, (2,))]
+    assert placed(decided) == {4: (1,)}
+
+
+def test_who_must_run_on_an_agent_may_use_what_is_open_there_and_no_more():
+    pending = [session(1, 6), session(2, 2, designated=1), session(3, 1, designated=1)]
+    decided = decide([agent(1, (4, 30))], *pending)
+    assert placed(decided) == {2: (1,)}
+    assert reasons(decided)[3] is ReasonCode.KEPT_FREE
+
+
+def test_a_gang_that_half_fits_beside_kept_room_gives_all_of_it_back():
+    agents = [agent(1, (4, 30))]
+    pending = [
+        session(1, 6),
+        session(2, 2, 2, minutes=99),
+        session(3, 3, 3, minutes=9),
+        session(4, 2),
+        session(5, 2, minutes=9),
+    ]
+    assert placed(decide(agents, *pending)) == {4: (1,), 5: (1,)}
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), max_size=2), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(1, 8), st.integers(1, 5)), min_size=1, max_size=7),
+)
+def test_the_first_starts_no_later_than_if_nobody_else_were_waiting(running, waiting):
+    """Minute by minute until it starts, with ends that are kept to the minute."""
+    live = [(number, count, end) for number, each in enumerate(running, 1) for count, end in each]
+    queue = [session(number, count, minutes=lasts) for number, (count, lasts) in enumerate(waiting, 1)]
+    alone = _starts_at([session for session in queue if session.id.int == 1], list(live), len(running))
+    assert _starts_at(queue, list(live), len(running)) <= alone
+
+
+def _starts_at(queue: list[PendingSession], live: list[tuple[int, int, int]], agents: int) -> int:
+    """The minute in which the first of `queue` starts, by ticks of the engine once a minute."""
+    for minute in range(100):
+        live = [each for each in live if each[2] > minute]
+        views = tuple(
+            _view(number, [each for each in live if each[0] == number]) for number in range(1, agents + 1)
+        )
+        decided = plan(Snapshot(1, "lab", 0, views, tuple(queue)), at(minute))
+        for waiting, agent_ids in decided.placements:
+            if waiting.id.int == 1:
+                return minute
+            lasts = int(waiting.lasts.total_seconds()) // 60
+            live += [(agent_ids[0], waiting.needs.kernels[0]["cpu"] // 1000, minute + lasts)]
+            queue = [each for each in queue if each.id != waiting.id]
+    raise AssertionError("It never started.")
+
+
+def _view(number: int, live: list[tuple[int, int, int]]) -> AgentView:
+    return agent(number, *((count, end) for _, count, end in live))
