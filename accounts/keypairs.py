@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils.translation import gettext as _
 
 from accounts import tokens
@@ -159,6 +160,14 @@ def demand_whole_token(actor: Actor, *, missing: str, bound: str, hint: str) -> 
     if token.policy_id is not None:
         raise PermissionDenied(bound, hint=hint)
     return token
+
+
+def still_whole(token: str, at: datetime | None = None) -> Q:
+    """Of rows that have this token by which they came to be: whether it could make them at that moment, now if none is given.
+    A new secret changes nothing: the token is the same one."""
+    its_end = Q(**{f"{token}__expires_at": None}) | Q(**{f"{token}__expires_at__gt": at or clock.now()})
+    its = {"is_active": True, "policy": None, "scopes__contains": sorted(WHOLE)}
+    return its_end & Q(**{f"{token}__{name}": value for name, value in its.items()})
 
 
 def _demand_administration(maker: KeyPair | None) -> None:

@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.authority import Action
-from accounts.keypairs import WHOLE, demand_whole_token
+from accounts.keypairs import demand_whole_token, still_whole
 from accounts.models import KeyPair, SshKey, User
 from accounts.selectors import access_user, user_of
 from accounts.sign_in_rules import is_allowed_from
@@ -21,7 +21,7 @@ MOST_KEYS = 50
 
 def visible_ssh_keys(actor: Actor) -> QuerySet[SshKey]:
     """The actor's own."""
-    return SshKey.objects.filter(user_id=actor.user_id or 0)
+    return SshKey.objects.select_related("keypair").filter(user_id=actor.user_id or 0)
 
 
 def access_ssh_key(actor: Actor, ssh_key_id: int) -> SshKey:
@@ -33,7 +33,7 @@ def access_ssh_key(actor: Actor, ssh_key_id: int) -> SshKey:
 
 def ssh_keys_of_person(actor: Actor, user_id: int) -> QuerySet[SshKey]:
     """Of a person whose account the actor may change. Raises NotFound, PermissionDenied."""
-    return SshKey.objects.filter(user=access_user(actor, user_id, Action.EDIT))
+    return SshKey.objects.select_related("keypair").filter(user=access_user(actor, user_id, Action.EDIT))
 
 
 def keys_of(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshKey]:
@@ -41,9 +41,8 @@ def keys_of(user: User, *, ip: str, at: datetime | None = None) -> QuerySet[SshK
     password first, and of a token that may not add keys any more. One query."""
     if not is_allowed_from(ip, user.allowed_networks):
         return SshKey.objects.none()
-    may_add = Q(keypair__is_active=True, keypair__policy=None, keypair__scopes__contains=sorted(WHOLE))
     return SshKey.objects.filter(
-        Q(keypair=None) | may_add,
+        Q(keypair=None) | still_whole("keypair", at),
         Q(expires_at=None) | Q(expires_at__gt=at or clock.now()),
         user=user,
         user__is_active=True,

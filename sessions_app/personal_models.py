@@ -5,11 +5,29 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
+from accounts.tokens import MAX_NAME_LENGTH
 from common import clock
 from sessions_app.dotfile_rules import MAX_PATH_BYTES, USUAL_MODE
 
 
-class Dotfile(models.Model):
+class Written(models.Model):
+    """Who wrote it last: its person themselves, or a token of theirs."""
+
+    keypair = models.ForeignKey(
+        "accounts.KeyPair", on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
+    )
+    token_name = models.CharField(
+        max_length=MAX_NAME_LENGTH,
+        blank=True,
+        editable=False,
+        help_text="Of the token; empty: no token wrote it.",
+    )
+
+    class Meta:
+        abstract = True
+
+
+class Dotfile(Written):
     """A small text file that each new session of its person has in its home directory."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="dotfiles")
@@ -30,7 +48,7 @@ class Dotfile(models.Model):
         return len(self.content.encode())
 
 
-class StartupScript(models.Model):
+class StartupScript(Written):
     """What runs in each new session of its person before a command, and beside apps."""
 
     user = models.OneToOneField(

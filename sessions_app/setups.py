@@ -21,7 +21,8 @@ from common import clock
 from common.languages import gettext_noop
 from sessions_app import lifecycle
 from sessions_app.dotfile_rules import is_within
-from sessions_app.models import ComputeSession, Dotfile, Kernel, PersonalSetup, StartupScript
+from sessions_app.models import ComputeSession, Kernel, PersonalSetup
+from sessions_app.personal_files import used_files
 from sessions_app.setup_parts import (
     SETUP,
     STATUS,
@@ -82,8 +83,7 @@ def prepare_setup(session: ComputeSession) -> tuple[list[HomeFile], bytes] | Non
     not wanted. Files that would lie in a mounted folder are left out: others may see it. At most 4 queries."""
     if not session.personal_files:
         return None
-    kept = list(Dotfile.objects.filter(user=session.owner_id))
-    script = StartupScript.objects.filter(user=session.owner_id).values_list("content", flat=True).first()
+    kept, script = used_files(session.owner_id)
     if not kept and script is None:
         return None
     mounts = [mount.path for mount in session.mounts.all()]

@@ -157,7 +157,7 @@ def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int =
         "case": case if Action.CLOSE in allowed else None,
         "report": offboarding.report_of(case) if case else [],
         "tokens": [token_row(each) for each in person.keypairs.all()] if Action.EDIT in allowed else [],
-        "ssh_keys": person.ssh_keys.all() if Action.EDIT in allowed else [],
+        "ssh_keys": person.ssh_keys.select_related("keypair") if Action.EDIT in allowed else [],
     }
     return render(request, "accounts/person.html", context, status=status)
 

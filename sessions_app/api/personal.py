@@ -26,6 +26,10 @@ from sessions_app.dotfile_rules import (
 from sessions_app.models import Dotfile
 
 ABSENT = {(404, "application/json"): ErrorOut}
+TOKEN_HELP = "The token that wrote it last; empty: you did, in the portal."
+USE_HELP = (
+    "Whether sessions begin with it: what a token wrote ends with that token, until it is written anew."
+)
 PATH = OpenApiParameter("path", str, required=True, description="From the home directory on.")
 
 
@@ -34,6 +38,8 @@ class DotfileOut(serializers.Serializer[Any]):
     mode = serializers.CharField(help_text="Octal digits.")
     size_bytes = serializers.IntegerField()
     changed_at = serializers.DateTimeField()
+    token_name = serializers.CharField(allow_blank=True, help_text=TOKEN_HELP)
+    is_used = serializers.BooleanField(help_text=USE_HELP)
 
 
 class DotfileWithContentOut(DotfileOut):
@@ -55,6 +61,8 @@ class ScriptInput(InputSerializer):
 class ScriptOut(serializers.Serializer[Any]):
     content = serializers.CharField()
     changed_at = serializers.DateTimeField()
+    token_name = serializers.CharField(allow_blank=True, help_text=TOKEN_HELP)
+    is_used = serializers.BooleanField(help_text=USE_HELP)
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_dotfiles"))

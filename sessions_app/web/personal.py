@@ -150,7 +150,7 @@ def _page(
         "form": form,
         "file": file,
         "script": script or ScriptForm(initial={"content": kept.content if kept else ""}),
-        "has_script": kept is not None,
+        "kept": kept,
         "seconds": settings.BERTH_STARTUP_SCRIPT_S,
     }
     return render(request, "sessions_app/dotfiles.html", context, status=status)

@@ -114,6 +114,14 @@ def test_a_key_ends_with_the_token_that_added_it(people: People) -> None:
     assert keys_of(people.member, ip=HERE, at=end).count() == 0
 
 
+def test_a_key_stays_with_a_token_that_gets_another_secret(people: People) -> None:
+    """It is the same token."""
+    api_client(people.member).post(SSH_KEYS, {"public_key": make_public_key()})
+    token = KeyPair.objects.get(user=people.member)
+    keypairs.rotate_keypair(actor=actor_for(people.member), keypair_id=token.pk)
+    assert keys_of(people.member, ip=HERE).get().keypair == token
+
+
 @pytest.mark.parametrize("change", ["deleted", "off", "narrowed", "bound", "risen"])
 def test_a_key_opens_nothing_once_its_token_would_not(people: People, change: str) -> None:
     client = api_client(people.member)

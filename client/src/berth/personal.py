@@ -32,6 +32,8 @@ class Dotfile(Record):
     mode: str = "0644"
     size_bytes: int = 0
     changed_at: datetime | None = None
+    token_name: str = ""
+    is_used: bool = True
     content: str = ""
 
 

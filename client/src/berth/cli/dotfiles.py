@@ -33,8 +33,18 @@ def list_dotfiles(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         show_json(found)
         return
-    rows = [(one.path, one.mode, one.size_bytes, format_age(one.changed_at)) for one in found]
-    show_table(("path", "mode", "bytes", "changed"), rows, empty="None.")
+    rows = [
+        (
+            one.path,
+            one.mode,
+            one.size_bytes,
+            format_age(one.changed_at),
+            one.token_name,
+            "" if one.is_used else "no",
+        )
+        for one in found
+    ]
+    show_table(("path", "mode", "bytes", "changed", "by token", "used"), rows, empty="None.")
 
 
 @app.command("put")
