@@ -149,6 +149,7 @@ def test_limits_that_are_reached_are_told_with_their_numbers(place: Place, api: 
                 "message": f"The project “{place.project.name}” has reached its limit of live sessions (1 of 1).",
             }
         ],
+        "allow_lists": [],
         "budgets": [],
     }
 
