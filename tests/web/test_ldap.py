@@ -172,3 +172,20 @@ def test_a_second_factor_and_networks_hold_for_the_directorys_password(people: P
     assert sign_in("ada@berth.example")["Location"] == "/account/2fa/authenticate/"
     User.objects.filter(pk=user.pk).update(allowed_networks=["192.0.2.0/24"])
     assert sign_in("ada@berth.example").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("dn", "mail"),
+    [
+        (f"cn={'x' * 300},dc=example", "ada@berth.example"),
+        ("cn=a\0b,dc=example", "ada@berth.example"),
+        ("cn=ada,dc=example", "ada\0@berth.example"),
+    ],
+)
+def test_an_entry_that_cannot_be_kept_is_nobody(
+    its: Directory, monkeypatch: pytest.MonkeyPatch, dn: str, mail: str
+) -> None:
+    entry = {"dn": dn, "attributes": {"mail": [mail], "cn": ["Ada"]}}
+    monkeypatch.setattr(directory, "_entry_of", lambda *arguments: entry)
+    monkeypatch.setattr(directory, "_is_password_of", lambda *arguments: True)
+    assert directory.ask_directory(its, "ada@berth.example", there.PASSWORD) is None
