@@ -35,6 +35,7 @@ NEARLY_FULL_PERCENT = 85
 CONTROL_CLASSES = {
     "select": "form-select",
     "selectmultiple": "form-select",
+    "openchoices": "form-select",
     "checkbox": "form-check-input",
     "radioselect": "form-check-input",
 }

@@ -138,6 +138,7 @@ def test_a_long_list_of_images_closes_its_choices(place: Place, browser_of: Brow
     page = browser_of(place.owner).get("/sessions/new/").content.decode()
     assert 'value="berth/more:1" data-label="berth/more:1" disabled>berth/more:1 — not allowed here' in page
     assert 'value="ghcr.io/lab/torch:2" data-label="Torch">Torch<' in page
+    assert 'name="image" class="form-select"' in " ".join(page.split())
 
 
 def test_images_say_whether_one_may_use_them(place: Place, browser_of: Browser) -> None:
