@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from common.slots import CPU, MEM, ResourceSlots
 from scheduler.engine.grid import EmptiestFirst, Grid
@@ -11,7 +12,6 @@ from scheduler.engine.shares import Shares
 from scheduler.engine.vectors import Layout
 
 Until = datetime | None  # at the latest; None: nobody knows
-Release = tuple[Until, int]  # when, and how much
 Taken = tuple[
     int, int, Until, bool
 ]  # on which agent (ordinal), how much, until when, whether of what is open to all
@@ -43,6 +43,10 @@ class Machines:
         self._kept: dict[int, Kept] = {}  # by ordinal
         self._keeping: set[Grid] = set()  # where room is kept for one that may run anywhere
         self._taken: list[Taken] = []  # in this pass
+        self._taken_until: dict[
+            int, list[tuple[datetime, int]]
+        ] = {}  # by ordinal, of the first so many of these
+        self._indexed = 0
         self._layout = layout
         self._shares = shares
         self._grid_of: list[Grid] = []
@@ -81,9 +85,10 @@ class Machines:
         for ordinal, (request, _) in zip(ordinals, shape.searches, strict=True):
             wanted[ordinal] = wanted.get(ordinal, 0) + request
         for ordinal, request in wanted.items():
-            room = free = self._open[ordinal]
-            for ends_at, released in self.releases(ordinal):
-                if until is None or (ends_at is not None and ends_at <= until):
+            free = self._open[ordinal]
+            room = self.capacity(ordinal) if until is None else free
+            for ends_at, released in self.ends(ordinal):
+                if until is not None and ends_at <= until:
                     room = self.grown(ordinal, room, released)
             self._kept[ordinal] = Kept(free, self._layout.less(room, request), until)
             self._open_up(ordinal)
@@ -108,21 +113,31 @@ class Machines:
         hosts = (ordinal for ordinal, grid in enumerate(self._grid_of) if grid in grids)
         return [ordinal for ordinal in hosts if ordinal not in self._kept]
 
+    def has_ends(self) -> bool:
+        """Whether it is known of anything when it will end."""
+        self._index_taken()
+        return bool(self._taken_until) or any(agent.running for agent in self._agents)
+
+    def ends(self, ordinal: int) -> list[tuple[datetime, int]]:
+        """What will be given back there at a known time, and when, the soonest first."""
+        self._index_taken()
+        running = [
+            (running.ends_at, self._layout.pack_room(running.slots))
+            for running in self._agents[ordinal].running
+        ]
+        return sorted(running + self._taken_until.get(ordinal, []))
+
     def room(self, ordinal: int) -> int:
         """What is free there, kept or not."""
         return self._kept[ordinal].free if ordinal in self._kept else self._open[ordinal]
 
+    def capacity(self, ordinal: int) -> int:
+        return self._layout.pack_room(self._agents[ordinal].capacity, ordinal)
+
     def grown(self, ordinal: int, room: int, released: int) -> int:
         """`room` after a release, never beyond the capacity of the agent."""
-        capacity = self._layout.pack_room(self._agents[ordinal].capacity, ordinal)
-        return room + self._layout.lesser(released, self._layout.less(capacity, room - ordinal) - ordinal)
-
-    def releases(self, ordinal: int) -> list[Release]:
-        """What will be given back there, the soonest first; last, all of which nobody knows when."""
-        agent, pack = self._agents[ordinal], self._layout.pack_room
-        known = [(running.ends_at, pack(running.slots)) for running in agent.running]
-        known += [(until, request) for where, request, until, _ in self._taken if until and where == ordinal]
-        return [*sorted(known), (None, pack(agent.capacity))]
+        missing = self._layout.less(self.capacity(ordinal), room - ordinal) - ordinal
+        return room + self._layout.lesser(released, missing)
 
     def free_vectors(self, needs: Needs) -> list[int]:
         """What each schedulable agent that could host `needs` has free now, kept or not, by agent id."""
@@ -149,6 +164,12 @@ class Machines:
                 self._kept[ordinal].free -= request
                 self._kept[ordinal].beside -= request
         return True
+
+    def _index_taken(self) -> None:
+        for where, request, until, _ in islice(self._taken, self._indexed, None):
+            if until is not None:
+                self._taken_until.setdefault(where, []).append((until, request))
+        self._indexed = len(self._taken)
 
     def _take_designated(self, shape: Shape, request: int) -> int | None:
         ordinal = shape.designated

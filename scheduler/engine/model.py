@@ -79,7 +79,8 @@ class Needs:
     @property
     def total(self) -> ResourceSlots:
         """Of all kernels together."""
-        return sum(self.kernels, NO_SLOTS)
+        first, *others = self.kernels
+        return sum(others, first)
 
     def may_run_on(self, agent: AgentView) -> bool:
         """Whether `agent` is one that could host a kernel, were there room."""

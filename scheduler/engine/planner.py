@@ -65,19 +65,14 @@ class _Pass:
     def _keep_room(self, session: PendingSession, shape: Shape) -> None:
         """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
         once it has waited long."""
-        if not shape.may_keep:
-            return
         has_waited = self._now - session.enqueued_at >= self._snapshot.rules.patience
-        if shape.has_no_room and not has_waited:
+        if not shape.may_keep or (shape.has_no_room and not has_waited):
             return
-        found = soonest(self._machines, self._layout, shape, self._now)
-        shape.may_keep = found is not None
-        if found is None or (found[1] is None and not has_waited):
-            return
-        ordinals, until = found
-        agent_ids = self._machines.keep(shape, ordinals, until)
-        self._reservations.append(Reservation(session.id, agent_ids, until))
-        shape.may_keep = False
+        prospect = soonest(self._machines, self._layout, shape, self._now, known_only=not has_waited)
+        if prospect is not None:
+            agent_ids = self._machines.keep(shape, prospect.ordinals, prospect.until)
+            self._reservations.append(Reservation(session.id, agent_ids, prospect.until))
+        shape.may_keep = prospect is None and not has_waited
 
     def _answer(self, placements: list[Placement], waiting: list[tuple[PendingSession, Shape]]) -> Plan:
         snapshot = self._snapshot

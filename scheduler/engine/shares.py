@@ -6,6 +6,7 @@ from common.slots import ResourceSlots
 from scheduler.engine.model import PendingSession, Policy, Snapshot, Tenant
 
 NOBODY = ("",)  # sessions without tenants share as one
+NEWCOMER = Tenant()
 Fractions = tuple[float, ...]  # of all that the group has, by slot; and a zero, for groups that have nothing
 
 
@@ -39,10 +40,13 @@ class Shares:
         for agent in snapshot.agents if self._is_used else ():
             for name, amount in agent.capacity.items():
                 self._total[name] = self._total.get(name, 0) + amount
+        self._nothing = (0.0,) * (len(self._total) + 1)
         self._standings: dict[str, Standing] = {}
         self._paths: dict[tuple[str, ...], tuple[tuple[str, Standing], ...]] = {}
 
     def fractions(self, slots: ResourceSlots) -> Fractions:
+        if not slots:
+            return self._nothing
         return (0.0, *[slots[name] / amount for name, amount in self._total.items()])
 
     def of(self, tenants: tuple[str, ...]) -> tuple[tuple[str, Standing], ...]:
@@ -60,7 +64,7 @@ class Shares:
 
     def _standing(self, key: str) -> Standing:
         if key not in self._standings:
-            tenant = self._tenants.get(key, Tenant())
+            tenant = self._tenants.get(key, NEWCOMER)
             lately = tenant.lately if self._counts_past else 0.0
             self._standings[key] = Standing(self.fractions(tenant.held), lately, tenant.weight)
         return self._standings[key]
