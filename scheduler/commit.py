@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
@@ -14,7 +13,7 @@ from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.slots import CPU, ResourceSlots
-from scheduler.engine import Deferral, Placement, Plan
+from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
 from scheduler.reasons import sentence_for
 from sessions_app import lifecycle
 from sessions_app.cpusets import CoreUse, choose_cores
@@ -32,14 +31,6 @@ class GroupBusy(Exception):
 
 class StalePlan(Exception):
     """The group changed after the snapshot; nothing was written, and a new snapshot is needed."""
-
-
-class _Placed(NamedTuple):
-    """One kernel and its agent."""
-
-    kernel_id: UUID
-    agent_id: int
-    slots: ResourceSlots
 
 
 def commit_plan(plan: Plan) -> list[UUID]:
@@ -76,14 +67,11 @@ def _lock_group(plan: Plan) -> None:
 def _place(placements: Sequence[Placement]) -> list[UUID]:
     if not placements:
         return []
-    wanted = [placement.session.id for placement in placements]
+    wanted = [placement.session_id for placement in placements]
     pending = ComputeSession.objects.filter(pk__in=wanted, status=Status.PENDING.value).order_by("pk")
     locked = set(pending.select_for_update(skip_locked=True).values_list("pk", flat=True))
     kernels = [
-        _Placed(*kernel)
-        for session, agent_ids in placements
-        if session.id in locked
-        for kernel in zip(session.kernel_ids, agent_ids, session.needs.kernels, strict=True)
+        each for placement in placements if placement.session_id in locked for each in placement.kernels
     ]
 
     cores = _lock_agents(kernels)
@@ -97,7 +85,7 @@ def _place(placements: Sequence[Placement]) -> list[UUID]:
     return [session.pk for session in moved]
 
 
-def _lock_agents(kernels: Sequence[_Placed]) -> dict[int, int]:
+def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
     """Hold the agents of these kernels until commit; how many cores each has, 0 where nobody counted. Raises StalePlan if
     one takes none or has not enough."""
     needed: dict[int, ResourceSlots] = {}
@@ -117,7 +105,7 @@ def _lock_agents(kernels: Sequence[_Placed]) -> dict[int, int]:
     return {agent_id: count or 0 for agent_id, count in locked.items()}
 
 
-def _cpusets(kernels: Sequence[_Placed], cores: Mapping[int, int]) -> list[str]:
+def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> list[str]:
     """The cores of each kernel, next to what the locked agents run already. One query."""
     used: dict[int, list[CoreUse]] = defaultdict(list)
     present = KernelAllocation.objects.filter(agent_id__in=cores, slot_name=CPU)
@@ -132,7 +120,7 @@ def _cpusets(kernels: Sequence[_Placed], cores: Mapping[int, int]) -> list[str]:
     return chosen
 
 
-def _set_agents(kernels: Sequence[_Placed], cpusets: Sequence[str]) -> None:
+def _set_agents(kernels: Sequence[KernelPlacement], cpusets: Sequence[str]) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
@@ -148,7 +136,7 @@ def _set_agents(kernels: Sequence[_Placed], cpusets: Sequence[str]) -> None:
         )
 
 
-def _allocate(kernels: Sequence[_Placed]) -> None:
+def _allocate(kernels: Sequence[KernelPlacement]) -> None:
     KernelAllocation.objects.bulk_create(
         KernelAllocation(kernel_id=kernel.kernel_id, agent_id=kernel.agent_id, slot_name=name, amount=amount)
         for kernel in kernels

@@ -1,6 +1,6 @@
 """What the engine reads (Snapshot) and what it answers (Plan): immutable values, all amounts in base units."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -167,11 +167,26 @@ class Snapshot:
     tenants: Mapping[str, Tenant] = field(default_factory=dict)  # absent: weight 1, holds nothing
 
 
+class KernelPlacement(NamedTuple):
+    kernel_id: UUID
+    agent_id: int
+    slots: ResourceSlots
+
+
 class Placement(NamedTuple):
     """An agent for every kernel of one session."""
 
     session: PendingSession
     agent_ids: tuple[int, ...]  # for each of its `kernel_ids`
+
+    @property
+    def session_id(self) -> UUID:
+        return self.session.id
+
+    @property
+    def kernels(self) -> Iterator[KernelPlacement]:
+        session = self.session
+        return map(KernelPlacement, session.kernel_ids, self.agent_ids, session.needs.kernels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import gc
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from uuid import UUID
@@ -10,9 +11,10 @@ from common.slots import CPU, MEM, ResourceSlots
 from scheduler.engine import (
     AgentView,
     Allowance,
-    KernelRequest,
+    Needs,
     PendingSession,
     Policy,
+    Rules,
     Snapshot,
     Strategy,
     plan,
@@ -33,29 +35,31 @@ def snapshot_of(workload: Workload, policy: Policy, strategy: Strategy = Strateg
     free = size - slots_of(workload.held)
     oldest = NOW - timedelta(milliseconds=len(workload.sessions))
     scopes = {key for session in workload.sessions for key in _scopes(session)}
+    needs = {
+        kind: Needs("x86_64", (slots_of(kind[0]),) * kind[1])
+        for kind in {(session.size, session.containers) for session in workload.sessions}
+    }
     limit = size * workload.nodes
     return Snapshot(
         group_id=1,
         group_name="bench",
         epoch=1,
         agents=tuple(AgentView(number, "x86_64", size, free) for number in range(workload.nodes)),
-        pending=tuple(_pending(session, oldest) for session in workload.sessions),
-        strategy=strategy,
-        policy=policy,
+        pending=tuple(_pending(session, needs, oldest) for session in workload.sessions),
+        rules=Rules(strategy=strategy, policy=policy),
         allowances=tuple(Allowance(key, key.partition(":")[0], key, limit, {}) for key in sorted(scopes)),
     )
 
 
-def _pending(session: Session, oldest: datetime) -> PendingSession:
-    slots, first_id = slots_of(session.size), session.number << 8
+def _pending(session: Session, needs: Mapping[tuple[Size, int], Needs], oldest: datetime) -> PendingSession:
+    first_id, scopes = session.number << 8, _scopes(session)
     return PendingSession(
         id=UUID(int=session.number),
         enqueued_at=oldest + timedelta(milliseconds=session.number),
-        architecture="x86_64",
-        kernels=tuple(
-            KernelRequest(UUID(int=first_id + index), slots) for index in range(session.containers)
-        ),
-        scopes=_scopes(session),
+        needs=needs[session.size, session.containers],
+        kernel_ids=tuple(UUID(int=first_id + index) for index in range(session.containers)),
+        scopes=scopes,
+        tenants=scopes,
     )
 
 
