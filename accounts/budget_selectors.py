@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.db.models import Case, DateField, DateTimeField, DecimalField, Q, QuerySet, Sum, Value, When
@@ -30,6 +31,7 @@ from accounts.spending import BudgetState, DayUse, Holding, Period, Unit
 from common import clock
 from common.actors import Actor
 from common.errors import Conflict, NotFound
+from common.money import format_money
 from common.texts import quoted
 
 Owner = tuple[Level, int]  # a project or a person
@@ -254,8 +256,16 @@ def warning_of(state: BudgetState) -> str:
         sentence = _(
             "The budget of {name} is nearly used up: {left} of {amount} accelerator hours left until {day}."
         )
-    left = spending.rounded(state.left)
-    return sentence.format(name=state.owner, left=left, amount=state.amount, day=state.last.isoformat())
+    left, amount = (
+        amount_words(state.unit, spending.rounded(state.left)),
+        amount_words(state.unit, state.amount),
+    )
+    return sentence.format(name=state.owner, left=left, amount=amount, day=state.last.isoformat())
+
+
+def amount_words(unit: Unit, amount: Decimal) -> str:
+    """Money in the currency of the installation; of hours the number."""
+    return format_money(amount) if unit is Unit.MONEY else str(amount)
 
 
 def _spent_sentence(state: BudgetState) -> str:
@@ -265,4 +275,6 @@ def _spent_sentence(state: BudgetState) -> str:
         sentence = _(
             "The budget of {name} is used up: all of {amount} accelerator hours. It holds until {day}."
         )
-    return sentence.format(name=state.owner, amount=state.amount, day=state.last.isoformat())
+    return sentence.format(
+        name=state.owner, amount=amount_words(state.unit, state.amount), day=state.last.isoformat()
+    )

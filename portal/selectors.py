@@ -12,8 +12,9 @@ from accounts.roles import Role
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound
+from common.money import format_money
 from portal.models import Announcement, Notification, NotificationChoice
-from portal.sentences import SENTENCES, Code
+from portal.sentences import IN_MONEY, SENTENCES, Code
 
 SHOWN_HELPERS = 3
 
@@ -48,7 +49,10 @@ def choice_of(person_id: int) -> NotificationChoice:
 
 def text_of(notification: Notification) -> str:
     """The sentence, in the language of whoever reads it now."""
-    return _(SENTENCES[Code(notification.code)].text).format(**notification.arguments)
+    code, arguments = Code(notification.code), notification.arguments
+    if code in IN_MONEY:
+        arguments = {**arguments, **{name: format_money(arguments[name]) for name in ("left", "amount")}}
+    return _(SENTENCES[code].text).format(**arguments)
 
 
 def page_of(notification: Notification) -> str:

@@ -184,6 +184,8 @@ KIND_TITLES = MappingProxyType(
         Kind.SAFETY: gettext_noop("Somebody tries to get into your account"),
     }
 )
+# Whose {left} and {amount} are money.
+IN_MONEY = frozenset({Code.MONEY_NEARLY_SPENT, Code.MONEY_SPENT})
 # Nobody mutes these: whoever got into an account could keep its owner from hearing of it.
 ALWAYS_TOLD = frozenset({Kind.SAFETY})
 MUTABLE = tuple(kind for kind in Kind if kind not in ALWAYS_TOLD)

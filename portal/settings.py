@@ -12,6 +12,7 @@ from accounts.providers import read_directory, read_oidc_providers
 from common.database import PatientConnection
 from common.hosts import parse_ports
 from common.logs import configure_logging
+from common.money import read_currency
 
 django_stubs_ext.monkeypatch()
 
@@ -206,6 +207,9 @@ BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
 BERTH_OIDC_PROVIDERS = read_oidc_providers(os.environ)
 BERTH_DIRECTORY = read_directory(os.environ)
 SOCIALACCOUNT_REQUESTS_TIMEOUT = 5
+
+# What budgets in money and prices are in; empty: plain numbers.
+BERTH_CURRENCY = read_currency(env.str("BERTH_CURRENCY", ""))
 
 # So long an administrator may look at the portal as somebody else; 0: nobody may.
 BERTH_VIEW_AS_MINUTES = env.int("BERTH_VIEW_AS_MINUTES", 30)

@@ -3,6 +3,7 @@
 from types import MappingProxyType
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema, extend_schema_view
@@ -27,6 +28,9 @@ UNITS = [unit.value for unit in Unit]
 PERIODS = [period.value for period in Period]
 
 
+CURRENCY_HELP = "Of an amount of money, ISO 4217; empty: hours, or the installation has none."
+
+
 class BudgetOut(serializers.Serializer[Any]):
     """A budget in its present period; of a term in its own. Exact decimals, as text."""
 
@@ -35,6 +39,7 @@ class BudgetOut(serializers.Serializer[Any]):
     owner_id = serializers.IntegerField()
     owner = serializers.CharField(help_text="Name of the project, or e-mail of the person.")
     unit = serializers.ChoiceField(choices=UNITS)
+    currency = serializers.SerializerMethodField(help_text=CURRENCY_HELP)
     amount = serializers.DecimalField(max_digits=14, decimal_places=2)
     spent = serializers.SerializerMethodField()
     left = serializers.SerializerMethodField()
@@ -46,6 +51,9 @@ class BudgetOut(serializers.Serializer[Any]):
     first = serializers.DateField(help_text="First day of the period, in UTC.")
     end = serializers.DateField(help_text="The first day that is not in it any more.")
     is_current = serializers.BooleanField(help_text="False for terms that are over or yet to come.")
+
+    def get_currency(self, state: spending.BudgetState) -> str:
+        return str(settings.BERTH_CURRENCY) if state.unit is spending.Unit.MONEY else ""
 
     def get_spent(self, state: spending.BudgetState) -> str:
         return str(spending.rounded(state.spent))
@@ -95,9 +103,13 @@ class PriceOut(serializers.Serializer[Any]):
     id = serializers.IntegerField()
     slot_name = serializers.CharField()
     since = serializers.DateField(help_text="From this day of UTC on.")
+    currency = serializers.SerializerMethodField(help_text="ISO 4217; empty: the installation has none.")
     per_hour = serializers.DecimalField(
         max_digits=14, decimal_places=6, help_text="Of a core, GiB or device."
     )
+
+    def get_currency(self, price: Any) -> str:
+        return str(settings.BERTH_CURRENCY)
 
 
 class PriceInput(InputSerializer):

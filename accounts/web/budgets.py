@@ -22,6 +22,7 @@ from accounts.budget_selectors import (
     UNITS,
     BudgetImpact,
     access_budget,
+    amount_words,
     budget_states,
     impact_of_budget,
     may_change_budget,
@@ -195,9 +196,9 @@ def _row(state: BudgetState) -> dict[str, Any]:
         "owner": _("The project “{name}”").format(name=state.owner)
         if state.level is Level.PROJECT
         else state.owner,
-        "used": str(rounded(state.spent)),
-        "left": str(rounded(state.left)),
-        "amount": str(state.amount),
+        "used": amount_words(state.unit, rounded(state.spent)),
+        "left": amount_words(state.unit, rounded(state.left)),
+        "amount": amount_words(state.unit, state.amount),
         "percent": percent,
         "tone": tone,
         "state": _state(state),

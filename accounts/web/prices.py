@@ -22,6 +22,7 @@ from accounts.web.marks import mark
 from common.api import actor_of
 from common.errors import InvalidInput
 from common.idempotency import once_a_form
+from common.money import format_money
 from common.slots import CPU, MEM
 from common.tables import Column, Listing, Table, declare
 
@@ -62,7 +63,7 @@ def price_list(request: HttpRequest) -> HttpResponse:
         mark(form, refusal)
         return _page(request, form, status=422)
     sentence = _("An hour of {resource} costs {price} from {day} on.")
-    told = sentence.format(resource=price.slot_name, price=_typed(price), day=price.since.isoformat())
+    told = sentence.format(resource=price.slot_name, price=_words(price), day=price.since.isoformat())
     messages.success(request, told)
     return redirect("prices")
 
@@ -97,7 +98,7 @@ def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpRe
         "rows": [
             {
                 "price": price,
-                "amount": _typed(price),
+                "amount": _words(price),
                 "per": _(_PER.get(price.slot_name, _PER_DEVICE)),
                 "state": "holds" if price.pk in holding else "to_come" if price.since > day else "over",
                 "can_remove": may_do_everything(actor) and price.since > day,
@@ -108,7 +109,7 @@ def _page(request: HttpRequest, form: PriceForm, *, status: int = 200) -> HttpRe
     return render(request, "accounts/prices.html", context, status=status)
 
 
-def _typed(price: Price) -> str:
+def _words(price: Price) -> str:
     """0.05 and not 0.050000; cents at least."""
     whole, _dot, decimals = f"{price.per_hour:.6f}".partition(".")
-    return f"{whole}.{decimals.rstrip('0').ljust(2, '0')}"
+    return format_money(f"{whole}.{decimals.rstrip('0').ljust(2, '0')}")

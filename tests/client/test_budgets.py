@@ -41,6 +41,13 @@ def test_budgets_are_listed_with_what_is_left(portal: Any, command: Command) -> 
     assert "current" not in wire.requests[-1].url.params
 
 
+def test_money_is_told_in_the_currency_of_the_portal(portal: Any, command: Command) -> None:
+    portal(page({**BUDGET_ROW, "unit": "money", "currency": "EUR"}))
+    assert command("budget", "list").out.splitlines()[1].split("\t")[3:5] == ["EUR", "100.00"]
+    portal(page({**PRICE_ROW, "currency": "EUR"}))
+    assert command("price", "list").out.splitlines()[1] == "cuda\t2.000000 EUR\t2026-11-01"
+
+
 def test_a_budget_is_made_for_a_project(portal: Any, command: Command) -> None:
     wire = portal(page(PROJECT_ROW), made(BUDGET_ROW, 201))
     done = command("budget", "create", "100", "--project", "vision", "--hard", "--warn", "90")

@@ -6,20 +6,25 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.urls import reverse
+from django.utils.translation import override
 
-from accounts.budget_selectors import today
+from accounts.budget_selectors import refusals, states_of, today, warning_of
 from accounts.budgeting import create_budget, update_budget
-from accounts.budgets import Budget, DaySlots
+from accounts.budgets import Budget, DaySlots, Price
 from accounts.models import User
 from accounts.quota import Level
+from accounts.roles import Role
 from accounts.spending import HOUR, Period, Unit
 from common.actors import SYSTEM
 from portal import budget_notices, services
 from portal.models import BudgetNotice, Notification, NotificationChoice
+from portal.selectors import text_of
 from portal.sentences import Code, Kind
 from portal.tasks import notify_of_budgets
-from tests.factories import make_user
+from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place
+from tests.web.test_second_factor import browser_of
 
 pytestmark = pytest.mark.django_db
 
@@ -108,3 +113,31 @@ def test_a_soft_budget_of_a_person_is_told_once_and_leads_to_the_limits(
     words = browser.get("/notifications/").content.decode()
     assert f"The budget of {place.owner.email} is nearly used up: 0.00 of 0.00 left until" in words
     assert 'href="/profile/"' in words
+
+
+def test_money_has_the_currency_of_the_installation_wherever_it_is_told(place: Place, settings: Any) -> None:
+    settings.BERTH_CURRENCY = "EUR"
+    Price.objects.create(slot_name="cuda", since=today() - timedelta(days=40), per_hour=Decimal("125.5"))
+    hard = budget(place, unit=Unit.MONEY, amount=Decimal("1255.00"), is_hard=True)
+    spend(place, 9)
+    assert told() == [(place.owner, "money_nearly_spent")]
+    notice = Notification.objects.get()
+    assert "€125.50 of €1,255.00 left until" in text_of(notice)
+    with override("ko"):
+        assert "€1,255.00" in text_of(notice)
+
+    [state] = states_of([hard])
+    assert "€125.50 of €1,255.00 left" in warning_of(state)
+    client = api_client(place.owner)
+    [row] = client.get("/api/v1/budgets/").json()["results"]
+    assert (row["amount"], row["currency"]) == ("1255.00", "EUR")
+    page = browser_of(place.owner).get("/profile/").content.decode()
+    assert "€1,129.50" in page
+    spend(place, 10)
+    assert any("all of €1,255.00" in sentence for sentence in refusals(states_of([hard])))
+
+    overseer = make_user(role=Role.SUPERADMIN)
+    assert "€125.50" in browser_of(overseer).get(reverse("prices")).content.decode()
+    assert api_client(overseer).get("/api/v1/prices/").json()["results"][0]["currency"] == "EUR"
+    settings.BERTH_CURRENCY = ""
+    assert "125.50 of 1255.00 left until" in text_of(notice)

@@ -208,6 +208,7 @@ class Budget(Record):
     is_nearly_used_up: bool = False
     is_used_up: bool = False
     is_current: bool = True
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +234,7 @@ class Price(Record):
     slot_name: str
     since: str
     per_hour: str
+    currency: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

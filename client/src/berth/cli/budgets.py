@@ -205,6 +205,8 @@ def _day(text: str) -> str:
 
 
 def _unit(budget: Budget) -> str:
+    if budget.currency:
+        return budget.currency
     return next((word for word, unit in UNITS.items() if unit == budget.unit), budget.unit)
 
 
@@ -222,7 +224,7 @@ def _days(one: Budget | BudgetImpact) -> str:
 
 
 def _price_row(price: Price) -> tuple[str, str, str]:
-    return price.slot_name, price.per_hour, price.since
+    return price.slot_name, f"{price.per_hour} {price.currency}".strip(), price.since
 
 
 def _show(budget: Budget, *, as_json: bool) -> None:
