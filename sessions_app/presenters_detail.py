@@ -76,7 +76,8 @@ def apps_ahead(actor: Actor, session: ComputeSession) -> list[AppHint]:
 
 def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     """Why it ended otherwise than was asked, and what helps: {"title", "text", "remedies": [{"label", "url", "icon"}]}; of a
-    running one, that a program of it was short of memory. None where all is well."""
+    running one, that a program of it was short of memory. An end says all in its sentence and has no title. None where all is
+    well."""
     is_own = session.owner_id == actor.user_id
     if session.is_live and session.status != Status.TERMINATING:
         kernel = memory_kills.killed_kernel(session)
@@ -91,7 +92,7 @@ def outcome(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     if reason is None or reason in ENDED_BY_ITSELF:
         return None
     return {
-        "title": _(TITLES.get(reason, OTHER_TITLE)),
+        "title": "",
         "text": str(session.status_message),
         "remedies": remedies(session, reason, is_own=is_own),
     }
@@ -153,20 +154,3 @@ def _more_memory(session: ComputeSession) -> list[dict[str, str]]:
 def _again(session: ComputeSession, label: str, changes: Mapping[str, str]) -> list[dict[str, str]]:
     url = f"{reverse('session-new')}?{launcher_query(session, changes)}"
     return [{"label": label, "url": url, "icon": "refresh"}]
-
-
-OTHER_TITLE = gettext_noop("It ended by an error.")
-TITLES = {
-    Reason.COMMAND_FAILED: gettext_noop("The command failed."),
-    Reason.COMMAND_TIMED_OUT: gettext_noop("Its time was over."),
-    Reason.CONTAINER_EXITED: gettext_noop("Its container ended."),
-    Reason.OUT_OF_MEMORY: gettext_noop("It ran out of memory."),
-    Reason.CONTAINER_LOST: gettext_noop("Its container is gone."),
-    Reason.AGENT_LOST: gettext_noop("Its machine was lost."),
-    Reason.IMAGE_MISSING: gettext_noop("The image is missing."),
-    Reason.IMAGE_PULL_FAILED: gettext_noop("The image could not be fetched."),
-    Reason.ENGINE_REFUSED: gettext_noop("The machine refused to start it."),
-    Reason.NO_ROOM_ON_AGENT: gettext_noop("The machine was full."),
-    Reason.FOLDER_UNAVAILABLE: gettext_noop("A folder is missing."),
-    Reason.DEADLINE_PASSED: gettext_noop("It took too long."),
-}

@@ -16,7 +16,7 @@ from common.errors import TooManyRequests
 from common.models import AuditEntry
 from tests.factories import PASSWORD, make_user
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.walk, pytest.mark.django_db(transaction=True), pytest.mark.timeout(300)]
 WORKERS, GUESSED, ADDRESSES = 8, 5000, 250
 OWN = "203.0.113.7"
 

@@ -2,10 +2,12 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from berth.cli import (
     account,
@@ -147,7 +149,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say; the exit code. Errors are a line or two on standard error."""
     try:
-        result: Any = app(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        result: Any = _command()(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except BerthError as error:
         show_error(error)
         return exit_code_of(error)
@@ -164,6 +166,12 @@ def run(arguments: Sequence[str]) -> int:
         note(f"berth: {error}")
         return FAILED
     return result if isinstance(result, int) else 0
+
+
+@cache
+def _command() -> Callable[..., Any]:
+    """Made once of all the functions: it takes as long as most commands themselves."""
+    return get_command(app)
 
 
 def _help_for(arguments: Sequence[str]) -> str:
