@@ -2,9 +2,8 @@
 
 import gc
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from uuid import UUID
 
 from common.slots import CPU, MEM, ResourceSlots
@@ -21,7 +20,7 @@ from scheduler.engine import (
 )
 from tests.bench.scheduler_workload import GIB, NODE, WORKLOADS, Session, Size, Workload, mixed
 
-GPU = "cuda"
+ARCHITECTURE, GPU = "x86_64", "cuda"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MEASURED_S = 0.3
 """A pass that is shorter is repeated until this has gone by."""
@@ -30,37 +29,39 @@ MEASURED_S = 0.3
 def snapshot_of(workload: Workload, policy: Policy, strategy: Strategy = Strategy.CONCENTRATED) -> Snapshot:
     """What our engine reads of a workload, with a limit for each domain, project and user that nobody reaches: it is
     checked for every session nevertheless. The youngest session came this instant, each other a millisecond before
-    the next."""
-    size = slots_of(NODE)
-    free = size - slots_of(workload.held)
+    the next; priorities grow with the wait."""
+    held, limit = slots_of(workload.held), slots_of(NODE) * workload.nodes
     oldest = NOW - timedelta(milliseconds=len(workload.sessions))
     scopes = {key for session in workload.sessions for key in _scopes(session)}
-    needs = {
-        kind: Needs("x86_64", (slots_of(kind[0]),) * kind[1])
-        for kind in {(session.size, session.containers) for session in workload.sessions}
-    }
-    limit = size * workload.nodes
     return Snapshot(
         group_id=1,
         group_name="bench",
         epoch=1,
-        agents=tuple(AgentView(number, "x86_64", size, free) for number in range(workload.nodes)),
-        pending=tuple(_pending(session, needs, oldest) for session in workload.sessions),
-        rules=Rules(strategy=strategy, policy=policy),
+        agents=tuple(
+            AgentView(number, ARCHITECTURE, slots_of(NODE), slots_of(NODE) - held)
+            for number in range(workload.nodes)
+        ),
+        pending=tuple(_pending(session, oldest) for session in workload.sessions),
+        rules=Rules(strategy, policy, ageing=timedelta(hours=1)),
         allowances=tuple(Allowance(key, key.partition(":")[0], key, limit, {}) for key in sorted(scopes)),
     )
 
 
-def _pending(session: Session, needs: Mapping[tuple[Size, int], Needs], oldest: datetime) -> PendingSession:
+def _pending(session: Session, oldest: datetime) -> PendingSession:
     first_id, scopes = session.number << 8, _scopes(session)
     return PendingSession(
         id=UUID(int=session.number),
         enqueued_at=oldest + timedelta(milliseconds=session.number),
-        needs=needs[session.size, session.containers],
+        needs=_needs(session.size, session.containers),
         kernel_ids=tuple(UUID(int=first_id + index) for index in range(session.containers)),
         scopes=scopes,
         tenants=scopes,
     )
+
+
+@cache
+def _needs(size: Size, containers: int) -> Needs:
+    return Needs(ARCHITECTURE, (slots_of(size),) * containers)
 
 
 def slots_of(size: Size) -> ResourceSlots:
@@ -102,6 +103,6 @@ def gpus_by_user(policy: Policy, name: str) -> dict[int, float]:
     workload = WORKLOADS[name]()
     milli = dict.fromkeys((session.user for session in workload.sessions), 0)
     for placement in plan(snapshot_of(workload, policy), NOW).placements:
-        session = workload.sessions[placement.session_id.int]
-        milli[session.user] += sum(kernel.slots[GPU] for kernel in placement.kernels)
+        user = workload.sessions[placement.session_id.int].user
+        milli[user] += sum(kernel.slots[GPU] for kernel in placement.kernels)
     return {user: amount / 1000 for user, amount in milli.items()}

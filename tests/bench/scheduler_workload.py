@@ -64,8 +64,8 @@ def mixed(nodes: int, pending: int, *, is_fractional: bool = False) -> Workload:
 
 
 def user_by_user(nodes: int = 100, users: int = 10, each: int = 200) -> Workload:
-    """Each user asks for `each` sessions of one GPU, all before the next user comes."""
-    owners = (user for user in range(users) for _ in range(each))
+    """Users of one project: each asks for `each` sessions of one GPU, all before the next user comes."""
+    owners = (user * PROJECTS for user in range(users) for _ in range(each))
     return Workload(nodes, _alike(owners, first=0))
 
 
