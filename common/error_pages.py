@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
+from django.contrib.sessions.exceptions import SessionInterrupted
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
@@ -61,6 +62,13 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
         return error_page(
             request,
             TooLarge(_("What was sent is larger than this address takes."), hint=_("Nothing was kept.")),
+        )
+    if isinstance(exception, SessionInterrupted):
+        return error_page(
+            request,
+            NotAuthenticated(
+                _("You were signed out of this browser while this was under way."), hint=_("Sign in again.")
+            ),
         )
     return error_page(request, InvalidInput(_("The request cannot be understood.")))
 
