@@ -112,6 +112,20 @@ def sample_context(page_number: str) -> dict[str, Any]:
             "rows": [_sample_budget(62, Tone.BUSY), _sample_budget(100, Tone.BAD)],
             "may_limit": False,
         },
+        "sample_lists": [
+            {
+                "title": "Images",
+                "entries": ("berth/*", "ghcr.io/lab/*"),
+                "set_by": "The project “vision”",
+                "policy": "lab",
+            },
+            {
+                "title": "Storage hosts of new folders",
+                "entries": (),
+                "set_by": "Your account",
+                "policy": "guests",
+            },
+        ],
         "sample_viewing": {
             "person": {"email": "ada@uni.example"},
             "ends_at": clock.now() + timedelta(minutes=29),

@@ -41,7 +41,7 @@ def check(answer: Any, bad: Bad) -> None:
     sentences = [sentence for field in refusal["fields"].values() for sentence in field]
     words = " ".join((refusal["message"], refusal["hint"], *sentences))
     assert (answer.status_code, refusal["code"]) == (bad.status, bad.code), refusal
-    assert set(refusal) - {"limits", "budgets"} == ERROR_KEYS
+    assert set(refusal) - {"limits", "allow_lists", "budgets"} == ERROR_KEYS
     assert bad.says in words
     assert len(answer.content) < LARGEST_REFUSAL
     assert not ComputeSession.objects.exists()
