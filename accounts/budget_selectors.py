@@ -73,7 +73,7 @@ def tomorrow() -> date:
 
 def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list[BudgetState]:
     """The budgets of these projects and people that hold now, with what is spent of each up to now; running sessions count.
-    One query where there is none, else 3."""
+    One query where there is none, else at most 3."""
     now = at or clock.now()
     ids = {level: [pk for each, pk in owners if each is level] for level in OWNERS}
     theirs = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
@@ -82,14 +82,16 @@ def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list
 
 
 def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[BudgetState]:
-    """The same for these budgets, with their owners; terms that are over or yet to come too. 2 queries."""
+    """The same for these budgets, with their owners; terms that are over or yet to come too. 2 queries, 1 where no
+    money is counted."""
     now, budgets = at or clock.now(), list(budgets)
     if not budgets:
         return []
     day = now.astimezone(UTC).date()
     periods = [spending.bounds(Period(each.period), day, each.starts_on, each.ends_on) for each in budgets]
     owners = {each.owner_key for each in budgets}
-    prices = [spending.Price(*row) for row in Price.objects.values_list("slot_name", "since", "per_hour")]
+    has_money = any(each.unit == Unit.MONEY for each in budgets)
+    prices = _prices() if has_money else []
     since = min(first for first, _end in periods)
     edges = {each for period in periods for each in period} | {price.since for price in prices}
     uses = _uses(owners, sorted({since, *(edge for edge in edges if edge > since)}), now)
@@ -97,6 +99,10 @@ def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[Bud
         _state(each, first, end, day, spending.within(uses[each.owner_key], first, end), prices)
         for each, (first, end) in zip(budgets, periods, strict=True)
     ]
+
+
+def _prices() -> list[spending.Price]:
+    return [spending.Price(*row) for row in Price.objects.values_list("slot_name", "since", "per_hour")]
 
 
 def refusals(states: Iterable[BudgetState]) -> list[str]:

@@ -9,7 +9,7 @@ from django.db.models import Count, Q, QuerySet, Value
 from django.utils.translation import gettext as _
 
 from accounts import authority
-from accounts.authority import Action
+from accounts.authority import Action, Standing
 from accounts.models import Domain, KeyPair, Project, User
 from accounts.policies import LimitUse, ResourcePolicy
 from accounts.quota import Level, LimitState
@@ -63,13 +63,13 @@ class Impact:
         return sum(self.counts.values())
 
 
-def visible_policies(actor: Actor) -> QuerySet[ResourcePolicy]:
+def visible_policies(actor: Actor, standing: Standing | None = None) -> QuerySet[ResourcePolicy]:
     """All for superadmins and monitors. For a domain admin those of the own domain, and of the whole installation those that new people
-    get or that limit something in the domain. For nobody else any."""
+    get or that limit something in the domain. For nobody else any. No query where the standing is known."""
     policies = ResourcePolicy.objects.select_related("domain")
     if sees_everything(actor):
         return policies
-    standing = standing_of(actor)
+    standing = standing or standing_of(actor)
     if Action.VIEW not in authority.on_policy(standing, standing.domain_id):
         return policies.none()
     home = standing.domain_id
@@ -110,10 +110,12 @@ def policy_named(actor: Actor, name: str) -> ResourcePolicy:
     return found[0]
 
 
-def assignable_policies(actor: Actor, level: Level, domain_id: int) -> QuerySet[ResourcePolicy]:
+def assignable_policies(
+    actor: Actor, level: Level, domain_id: int, standing: Standing | None = None
+) -> QuerySet[ResourcePolicy]:
     """Those that `actor` may give to something of that domain, by name: of a domain itself only those of the whole
     installation, because its own administrators do not limit it."""
-    policies = visible_policies(actor).order_by("name")
+    policies = visible_policies(actor, standing).order_by("name")
     is_general = Q(domain=None) if may_do_everything(actor) else Q(domain=None, is_default=True)
     if level is Level.DOMAIN:
         return policies.filter(is_general)

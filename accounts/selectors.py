@@ -179,10 +179,15 @@ def actions_on_project(standing: Standing, project: Project) -> Actions:
 
 def access_user(actor: Actor, user_id: int, action: Action) -> User:
     """Raises NotFound (absent, hidden, purged), PermissionDenied (seen, not allowed)."""
-    user = visible_users(actor).filter(pk=user_id).first()
+    return user_among(visible_users(actor), user_id, action, standing_of(actor))
+
+
+def user_among(visible: QuerySet[User], user_id: int, action: Action, standing: Standing) -> User:
+    """The same, of `visible_users` that are read with more, by the standing of the actor."""
+    user = visible.filter(pk=user_id).first()
     if user is None:
         raise NotFound(_("There is no such person among those whom you may see."))
-    if action not in actions_on_user(standing_of(actor), user):
+    if action not in actions_on_user(standing, user):
         raise refusal_about(_("You may not do this to the account of {name}."), user.email)
     return user
 

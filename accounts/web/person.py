@@ -4,15 +4,17 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts import authority, holdings, offboarding, services
-from accounts.authority import Action
-from accounts.demands import with_second_factor
-from accounts.models import OffBoarding, User
+from accounts.authority import Action, Standing
+from accounts.demands import has_second_factor
+from accounts.models import OffBoarding, SshKey, User
 from accounts.roles import ROLE_TITLES, Role
 from accounts.selectors import (
     access_user,
@@ -21,7 +23,9 @@ from accounts.selectors import (
     known_memberships,
     person_with_address,
     standing_of,
+    user_among,
     visible_domains,
+    visible_users,
 )
 from accounts.viewing import viewing_lasts
 from accounts.web.admin_forms import ClosingForm, PersonForm
@@ -40,13 +44,13 @@ from common.errors import BerthError, InvalidInput
 def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
     """POST changes the account."""
     actor = administrator(request)
-    if request.method != "POST":
-        person = access_user(actor, user_id, Action.VIEW)
-        return _page(request, person, _form(actor, person))
-    person = access_user(actor, user_id, Action.EDIT)
-    form = _form(actor, person, request.POST)
+    standing, is_post = standing_of(actor), request.method == "POST"
+    person = user_among(_with_facts(actor), user_id, Action.EDIT if is_post else Action.VIEW, standing)
+    form = _form(standing, person, request.POST if is_post else None)
+    if not is_post:
+        return _page(request, person, form, standing)
     if not form.is_valid():
-        return _page(request, person, form, status=422)
+        return _page(request, person, form, standing, status=422)
     wanted = dict(form.cleaned_data)
     try:
         if domain := wanted.pop("domain", ""):
@@ -54,7 +58,7 @@ def person_page(request: HttpRequest, user_id: int) -> HttpResponse:
         services.update_user(actor=actor, user_id=user_id, **{**wanted, "role": Role(wanted["role"])})
     except BerthError as refusal:
         mark(form, refusal)
-        return _page(request, person, form, status=422)
+        return _page(request, person, form, standing, status=422)
     messages.success(request, _("The account is changed."))
     return redirect("person", user_id)
 
@@ -120,35 +124,52 @@ def _check_typed(request: HttpRequest, person: User) -> None:
         raise InvalidInput(sentence, fields={"confirm": [sentence]})
 
 
-def _form(actor: Actor, person: User, data: object = None) -> PersonForm:
-    standing = standing_of(actor)
+def _with_facts(actor: Actor) -> QuerySet[User]:
+    """Those whom the actor sees, with what the page would else ask for one by one: whether there is a second factor, an SSH
+    key and an end of the account to tell of, and the names of domains to move to."""
+    domains = visible_domains(actor).order_by("name").values("name")
+    return (
+        visible_users(actor)
+        .select_related("policy")
+        .annotate(
+            has_second_factor=has_second_factor("pk"),
+            has_case=Exists(OffBoarding.objects.filter(user_id=OuterRef("pk"))),
+            has_ssh_keys=Exists(SshKey.objects.filter(user_id=OuterRef("pk"))),
+            domain_names=ArraySubquery(domains),
+        )
+    )
+
+
+def _form(standing: Standing, person: Any, data: object = None) -> PersonForm:
+    """Of a person `_with_facts`."""
     own = Role(person.role)
     can_give = person.pk != standing.user_id and own in authority.roles_to_give(standing)
     can_move = Action.MOVE in actions_on_user(standing, person)
-    domains = visible_domains(actor).values_list("name", flat=True) if can_move else []
     return PersonForm(
         data,
         roles=authority.roles_to_give(standing) if can_give else [own],
-        domains=list(domains),
+        domains=person.domain_names if can_move else [],
         initial={
             "email": person.email, "name": person.name, "role": person.role, "domain": person.domain.name,
         },
     )  # fmt: skip
 
 
-def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest, person: Any, form: PersonForm, standing: Standing, *, status: int = 200
+) -> HttpResponse:
     actor = actor_of(request)
-    allowed = actions_on_user(standing_of(actor), person)
-    case = person.offboardings.select_related("heir", "asked_by").first()
+    allowed = actions_on_user(standing, person)
+    case = person.offboardings.select_related("heir", "asked_by").first() if person.has_case else None
     context = {
         "person": person,
         "state": "open" if person.is_active else "closed",
         "role_title": _(ROLE_TITLES[Role(person.role)]),
         "memberships": known_memberships(actor).filter(user=person),
         "form": form if Action.EDIT in allowed else None,
-        "policy_card": policy_card(actor_of(request), person, may_limit=Action.LIMIT in allowed),
+        "policy_card": policy_card(actor, person, may_limit=Action.LIMIT in allowed, standing=standing),
         "budget_card": budget_card(person, may_limit=Action.LIMIT in allowed),
-        "has_second_factor": bool(with_second_factor([person.pk])) if Action.EDIT in allowed else False,
+        "has_second_factor": person.has_second_factor and Action.EDIT in allowed,
         "is_oneself": person.pk == actor.user_id,
         "can_view_as": Action.VIEW_AS in allowed and person.is_active and bool(viewing_lasts()),
         "can_close": Action.CLOSE in allowed and person.is_active,
@@ -157,7 +178,9 @@ def _page(request: HttpRequest, person: User, form: PersonForm, *, status: int =
         "case": case if Action.CLOSE in allowed else None,
         "report": offboarding.report_of(case) if case else [],
         "tokens": [token_row(each) for each in person.keypairs.all()] if Action.EDIT in allowed else [],
-        "ssh_keys": person.ssh_keys.select_related("keypair") if Action.EDIT in allowed else [],
+        "ssh_keys": person.ssh_keys.select_related("keypair")
+        if person.has_ssh_keys and Action.EDIT in allowed
+        else [],
     }
     return render(request, "accounts/person.html", context, status=status)
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from accounts import authority, limiting
 from accounts.allow_lists import TITLES, AllowList, entry_words
-from accounts.authority import Action
+from accounts.authority import Action, Standing
 from accounts.models import Domain
 from accounts.policies import ALLOW_COLUMNS, ResourcePolicy, limits_of
 from accounts.policy_selectors import (
@@ -194,10 +194,13 @@ def assign(request: HttpRequest, level: str, scope_id: int) -> HttpResponse:
     return redirect(f"{reverse(_PAGES[Level(level)], args=[scope_id])}#policy")
 
 
-def policy_card(actor: Actor, target: limiting.Limited, *, may_limit: bool) -> dict[str, Any]:
+def policy_card(
+    actor: Actor, target: limiting.Limited, *, may_limit: bool, standing: Standing | None = None
+) -> dict[str, Any]:
     """What includes/policy_card.html shows: the policy of `target`, and those to choose from. At most 3 queries."""
     level = limiting.level_of(target)
-    choices = assignable_policies(actor, level, limiting.domain_id_of(target)) if may_limit else ()
+    home = limiting.domain_id_of(target)
+    choices = assignable_policies(actor, level, home, standing) if may_limit else ()
     policy = target.policy
     return {
         "policy": policy,
