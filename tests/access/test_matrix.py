@@ -19,8 +19,6 @@ from accounts.api.permissions import TokenPermission
 from common.scopes import EVERY_TOKEN, SAFE_METHODS, TokenScope, sufficient_scopes
 from tests.access import matrix
 from tests.access.matrix import (
-    ADMIN_KINDS,
-    ADMIN_MODELS,
     COLUMNS,
     OURS,
     REST_ROWS,
@@ -30,6 +28,7 @@ from tests.access.matrix import (
     Row,
     parse,
 )
+from tests.access.matrix_of_others import ADMIN_KINDS, ADMIN_MODELS
 from tests.access.world import World, undone
 
 # Some thousand requests each, and the machine may be busy.

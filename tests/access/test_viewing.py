@@ -12,8 +12,8 @@ from django.test import Client
 from accounts import viewing
 from accounts.models import User
 from common.models import AuditEntry
-from tests.access import matrix
 from tests.access.matrix import OURS, PRIVATE, REST_ROWS, THIRD_PARTY, WAYS_OUT, Row
+from tests.access.matrix_of_others import ADMIN_KINDS, ADMIN_MODELS
 from tests.access.test_ended_logins import closing_code
 from tests.access.test_matrix import METHODS, ROUTES, ask, word_for
 from tests.access.world import World, sign_in
@@ -65,12 +65,12 @@ def refusal_of(answer: Any) -> tuple[int, bool]:
 
 
 def admin_models() -> set[str]:
-    return {f"admin:{model}_{kind}" for model in matrix.ADMIN_MODELS for kind in matrix.ADMIN_KINDS}
+    return {f"admin:{model}_{kind}" for model in ADMIN_MODELS for kind in ADMIN_KINDS}
 
 
 def test_models_of_the_admin_are_no_viewers_either(world: World) -> None:
     browser = look_as(world.people["owner"], world.people["superadmin"])
-    for model in matrix.ADMIN_MODELS:
+    for model in ADMIN_MODELS:
         for method in METHODS:
             address = world.admin_address(model, "changelist")
             assert browser.generic(method, address).status_code == 403, (method, address)

@@ -38,6 +38,7 @@ LISTS = (
     "/sessions/?tab=ended&q=train&sort=name",
     "/agents/",
     "/agents/?sort=-cpu&page=10",
+    "/data/",
     "/data/?tab=all",
     "/images/",
     "/audit/",

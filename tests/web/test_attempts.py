@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts import logins, offboarding, sign_in_control
+from accounts import attempts, logins, offboarding, sign_in_control
 from accounts.attempt_models import AttemptCount, KnownPlace
 from accounts.attempt_rates import ACCOUNTS, GUESSES, SIGN_UPS, Limit
 from accounts.entrance import SignUp
@@ -288,3 +288,16 @@ def test_nothing_of_a_sign_in_is_counted_by_django_allauth() -> None:
         "reauthenticate",
         "reset_password",
     }
+
+
+def test_who_comes_a_moment_too_late_is_refused_and_takes_nothing(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with clock.frozen_at(NOON):
+        use_up(people.member, ELSEWHERE)
+        before = dict(AttemptCount.objects.values_list("key", "spent_until"))
+        monkeypatch.setattr(
+            attempts, "_waits", lambda counts: {}
+        )  # as it looked before the others were counted
+        assert sign_in(people.member, PASSWORD, ELSEWHERE).status_code == 429
+        assert dict(AttemptCount.objects.values_list("key", "spent_until")) == before
