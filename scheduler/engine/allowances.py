@@ -2,7 +2,7 @@
 
 from scheduler.engine.model import Allowance, Excess, PendingSession
 from scheduler.engine.shapes import Shape
-from scheduler.engine.vectors import GUARD, Layout
+from scheduler.engine.vectors import FIELD_BITS, GUARD, Layout
 
 
 class Account:
@@ -10,14 +10,13 @@ class Account:
 
     __slots__ = ("allowance", "fields", "guards", "left")
 
-    def __init__(self, allowance: Allowance, layout: Layout) -> None:
-        self.allowance = allowance
-        shifts = [layout.shift_of(name) for name in allowance.limit if name in layout]
-        self.fields = sum(GUARD - 1 << shift for shift in shifts)
-        self.guards = sum(GUARD << shift for shift in shifts)
+    def __init__(self, allowance: Allowance, layout: Layout, guards: int) -> None:
         held = allowance.held
         left = {name: most - held.get(name, 0) for name, most in allowance.limit.items()}
-        self.left = layout.pack_room(left) | self.guards
+        self.allowance = allowance
+        self.guards = guards
+        self.fields = guards - (guards >> FIELD_BITS - 1)
+        self.left = layout.pack_room(left) | guards
         if allowance.is_spent:
             self.left, self.guards = 0, GUARD  # not enough for anything
 
@@ -26,7 +25,13 @@ class Allowances:
     """Counts down as sessions are placed; within a pass what is left only shrinks."""
 
     def __init__(self, allowances: tuple[Allowance, ...], layout: Layout) -> None:
-        self._accounts = {allowance.key: Account(allowance, layout) for allowance in allowances}
+        self._accounts: dict[str, Account] = {}
+        guards: dict[tuple[str, ...], int] = {}  # scopes mostly limit the same
+        for allowance in allowances:
+            limited = tuple(allowance.limit)
+            if limited not in guards:
+                guards[limited] = layout.guards_of(limited)
+            self._accounts[allowance.key] = Account(allowance, layout, guards[limited])
         self._layout = layout
         self._by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}
 

@@ -221,6 +221,7 @@ class Machines:
             designated = self._ordinals.get(needs.designated_agent_id, -1)
             if designated >= 0 and not needs.may_run_on(self._agents[designated]):
                 designated = -1
+        total = needs.total
         return Shape(
             needs=needs,
             order=order,
@@ -228,8 +229,8 @@ class Machines:
                 (packed[index], self._search(needs, needs.kernels[index], packed[index])) for index in order
             ),
             designated=designated,
-            total=self._layout.pack_request(needs.total),
-            fractions=self._shares.fractions(needs.total),
+            total=self._layout.pack_request(total),
+            fractions=self._shares.fractions(total),
         )
 
     def _search(self, needs: Needs, slots: ResourceSlots, request: int) -> Search:

@@ -44,8 +44,9 @@ class Layout:
     def shift_of(self, name: str) -> int:
         return self._shift_of[name]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._shift_of
+    def guards_of(self, names: Iterable[str]) -> int:
+        """The guard bits of these slots; those that no agent has and nobody asks for are left out."""
+        return sum(GUARD << self._shift_of[name] for name in names if name in self._shift_of)
 
     def fits(self, request: int, room: int) -> bool:
         """Whether no field of `request` is larger than that of `room`."""
