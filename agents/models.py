@@ -38,12 +38,14 @@ class ResourceGroup(models.Model):
     strategy = models.CharField(max_length=20, choices=Strategy.choices, default=Strategy.CONCENTRATED)
     scheduler = models.CharField(max_length=20, choices=Scheduler.choices, default=Scheduler.FIFO)
     ageing_s = models.PositiveIntegerField(
+        gettext_lazy("Ageing"),
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
         help_text=gettext_lazy("Seconds of waiting that raise a session by one priority. Empty: none do."),
     )
     patience_s = models.PositiveIntegerField(
+        gettext_lazy("Patience"),
         default=600,
         help_text=gettext_lazy(
             "Seconds after which room is kept for the first session that finds none, where nobody knows when there"

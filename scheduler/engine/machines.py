@@ -41,6 +41,7 @@ class Machines:
         self._ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self._agents)}
         self._open = [layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self._agents)]
         self._kept: dict[int, Kept] = {}  # by ordinal
+        self._kept_until: Until = None  # the last of them, of those that are known
         self._keeping: set[Grid] = set()  # where room is kept for one that may run anywhere
         self._taken: list[Taken] = []  # in this pass
         self._taken_until: dict[
@@ -92,9 +93,15 @@ class Machines:
                     room = self.grown(ordinal, room, released)
             self._kept[ordinal] = Kept(free, self._layout.less(room, request), until)
             self._open_up(ordinal)
+        if until is not None:
+            self._kept_until = max(until, self._kept_until or until)
         if shape.designated is None:
             self._keeping |= shape.grids
         return tuple(self._agents[ordinal].id for ordinal in ordinals)
+
+    def keeps_beyond(self, until: Until) -> bool:
+        """Whether room is kept for longer than something takes that ends then."""
+        return until is not None and self._kept_until is not None and until <= self._kept_until
 
     def open_all(self) -> None:
         """Keep nothing any more."""

@@ -51,7 +51,8 @@ class _Pass:
                 continue
             until = None if session.lasts is None else self._now + session.lasts
             # What ends in time may find room that is kept, though nobody else of its shape did.
-            agent_ids = None if shape.has_no_room and until is None else machines.place(shape, until)
+            is_hopeless = shape.has_no_room and not machines.keeps_beyond(until)
+            agent_ids = None if is_hopeless else machines.place(shape, until)
             if agent_ids is None:
                 self._keep_room(session, shape)
                 shape.has_no_room = True
