@@ -1,7 +1,8 @@
 """Allow-lists: which registries, images and storage hosts several scopes let be used. Pure.
 
 A scope without a list allows everything, an empty list allows nothing, and all scopes hold at once. An image comes from the
-place before its name: `ghcr.io/acme` allows what is below it; what has no registry, because machines built it, is `local`.
+place before its name: `ghcr.io/acme` allows what is below it; what is named without a registry, because machines built it or it
+came from Docker Hub, is `local`.
 """
 
 import re
@@ -17,6 +18,8 @@ from common.texts import check_text, quoted
 MOST_ENTRIES = 100
 LONGEST_ENTRY = 255
 SHOWN_ENTRIES = 5
+# Engines name its images without a host, so that entries with one would fit nothing.
+DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 
 
 class AllowList(StrEnum):
@@ -76,7 +79,7 @@ class Allowance:
 
     @property
     def words(self) -> str:
-        """ "ghcr.io, docker.io/library", the first of them; "" for an empty list."""
+        """ "ghcr.io, local/berth", the first of them; "" for an empty list."""
         return entry_words(self.entries)
 
     @property
@@ -127,7 +130,7 @@ def check_entries(kind: AllowList, entries: Sequence[object]) -> list[str]:
 
 
 def entry_words(entries: Sequence[str]) -> str:
-    """ "ghcr.io, docker.io/library", the first of them; "" where there is none."""
+    """ "ghcr.io, local/berth", the first of them; "" where there is none."""
     shown = _(", ").join(entries[:SHOWN_ENTRIES])
     return f"{shown} …" if len(entries) > SHOWN_ENTRIES else shown
 
@@ -176,6 +179,12 @@ def _check_entry(kind: AllowList, entry: object) -> str:
         if not _REGISTRY.match(text):
             raise ValueError(
                 _("{text} is no registry. Write it like ghcr.io or ghcr.io/group.").format(text=quoted(text))
+            )
+        if text.partition("/")[0] in DOCKER_HUB:
+            raise ValueError(
+                _(
+                    "{text} fits no image: those of Docker Hub are named without a registry. Write “local”, which is also what machines built, or list images by name."
+                ).format(text=quoted(text))
             )
     elif kind is AllowList.IMAGES and not _PATTERN.match(text):
         raise ValueError(

@@ -7,7 +7,9 @@ from common.languages import gettext as _
 from common.texts import quoted
 
 MAX_REFERENCE = 255
-LOCAL = "local"  # where images come from that machines built, and that no registry has
+LOCAL = (
+    "local"  # where images come from that are named without a registry: built by machines, or of Docker Hub
+)
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _HOST_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"

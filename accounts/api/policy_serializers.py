@@ -69,7 +69,7 @@ class LimitsInput(InputSerializer):
     )
     allowed_registries = EntriesField(
         AllowList.REGISTRIES,
-        help_text="Like ghcr.io or ghcr.io/group; “local” is what machines built. null: all.",
+        help_text="Like ghcr.io or ghcr.io/group; “local” is what is named without a host. null: all.",
     )
     allowed_images = EntriesField(
         AllowList.IMAGES,

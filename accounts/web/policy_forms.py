@@ -108,7 +108,9 @@ class PolicyForm(forms.Form):
     allowed_registries = EntriesField(
         AllowList.REGISTRIES,
         label=gettext_lazy("Registries of images"),
-        help_text=gettext_lazy("One a line, like ghcr.io or ghcr.io/group; “local” is what machines built."),
+        help_text=gettext_lazy(
+            "One a line, like ghcr.io or ghcr.io/group; “local” is all that is named without a host: from Docker Hub, or built by machines."
+        ),
     )
     allowed_images = EntriesField(
         AllowList.IMAGES,

@@ -151,6 +151,8 @@ def test_entries_are_kept_once_and_tidy(kind: AllowList, entries: list[str], kep
         (REGISTRIES, "*.io", "is no registry"),
         (REGISTRIES, "", "is no registry"),
         (REGISTRIES, "ghcr.io//x", "is no registry"),
+        (REGISTRIES, "docker.io/library", "Docker Hub are named without a registry. Write “local”"),
+        (REGISTRIES, "Index.Docker.io", "Docker Hub are named without a registry"),
         (IMAGES, "a b", "names no images"),
         (IMAGES, "", "names no images"),
         (HOSTS, " ", "is no storage host"),
