@@ -129,6 +129,17 @@ def check_entries(kind: AllowList, entries: Sequence[object]) -> list[str]:
     return list(dict.fromkeys(_check_entry(kind, entry) for entry in entries))
 
 
+def check_known_hosts(entries: Iterable[str], hosts: Sequence[str]) -> None:
+    """Raises ValueError with a sentence where one of them is no storage host."""
+    for entry in entries:
+        if entry not in hosts:
+            raise ValueError(
+                _("There is no storage host {text}. There are: {hosts}.").format(
+                    text=quoted(entry), hosts=entry_words(hosts)
+                )
+            )
+
+
 def entry_words(entries: Sequence[str]) -> str:
     """ "ghcr.io, local/berth", the first of them; "" where there is none."""
     shown = _(", ").join(entries[:SHOWN_ENTRIES])

@@ -1,6 +1,6 @@
 """Resource policies, and the ledger of what is used of them (ADR 0024)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -11,13 +11,22 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.allow_lists import LONGEST_ENTRY, AllowList, check_entries
+from accounts.allow_lists import LONGEST_ENTRY, AllowList, check_entries, check_known_hosts
 from accounts.quota import Level, Limit, kind_of, slot_of
 from common import clock
 from common.slots import MAX_AMOUNT, is_slot_name
 
 # What every person had before there were policies. They keep a program in a loop from filling the queue that all wait in.
 USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
+
+
+_storage_hosts: Callable[[], Sequence[str]] = tuple
+
+
+def register_storage_hosts(names: Callable[[], Sequence[str]]) -> None:
+    """Called from AppConfig.ready: what storage hosts there are, for lists of them."""
+    global _storage_hosts
+    _storage_hosts = names
 
 
 def _names(help_text: str) -> "ArrayField[list[str] | None, list[str] | None]":
@@ -103,8 +112,19 @@ class ResourcePolicy(models.Model):
             if (entries := getattr(self, column)) is not None:
                 try:
                     setattr(self, column, check_entries(kind, entries))
+                    if kind is AllowList.STORAGE_HOSTS:
+                        self._check_new_hosts()
                 except ValueError as error:
                     raise ValidationError({column: str(error)}) from error
+
+    def _check_new_hosts(self) -> None:
+        """What the list had before may stay, so that a host that is gone keeps nobody from other changes."""
+        before = ResourcePolicy.objects.filter(pk=self.pk).values_list("allowed_storage_hosts", flat=True)
+        kept = before.first() or ()
+        if hosts := _storage_hosts():
+            check_known_hosts(
+                (entry for entry in self.allowed_storage_hosts or () if entry not in kept), hosts
+            )
 
 
 class LimitUse(models.Model):

@@ -71,6 +71,22 @@ def test_what_is_no_list_is_marked_at_its_field(admin: Client) -> None:
     assert "is no registry. Write it like ghcr.io" in answer.content.decode()
 
 
+def test_a_list_names_storage_hosts_that_there_are(place: Place, admin: Client, tmp_path: Path) -> None:
+    make_storage_host(tmp_path)
+    typed = {"name": "lab", "allowed_storage_hosts": "nosuchhost"}
+    answer = admin.post("/policies/new/", typed)
+    assert answer.status_code == 422
+    assert "There is no storage host “nosuchhost”. There are: local." in answer.content.decode()
+    api = api_client(make_user(role=Role.SUPERADMIN))
+    body = {"name": "lab", "allowed_storage_hosts": ["local", "nosuchhost"]}
+    assert list(api.post("/api/v1/policies/", body, format="json").json()["fields"]) == [LISTS[2]]
+
+    made = api.post("/api/v1/policies/", {**body, "allowed_storage_hosts": ["local"]}, format="json").json()
+    StorageHost.objects.update(name="fast")
+    address = f"/api/v1/policies/{made['id']}/"
+    assert api.patch(address, {"name": "lab-2"}, format="json").status_code == 200, "a host that is gone"
+
+
 def test_lists_are_written_and_read_over_rest(place: Place) -> None:
     api = api_client(make_user(role=Role.SUPERADMIN))
     body = {"name": "lab", "allowed_images": [], "allowed_storage_hosts": ["fast", "fast"]}
