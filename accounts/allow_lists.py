@@ -18,6 +18,7 @@ from common.texts import check_text, quoted
 MOST_ENTRIES = 100
 LONGEST_ENTRY = 255
 SHOWN_ENTRIES = 5
+NONE = "none"  # how an empty list is typed
 # Engines name its images without a host, so that entries with one would fit nothing.
 DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 
@@ -185,6 +186,8 @@ def _allowance(scope: Scope, kind: AllowList, asked: str = "") -> Allowance:
 
 def _check_entry(kind: AllowList, entry: object) -> str:
     text = check_text(entry, max_length=LONGEST_ENTRY).strip()
+    if text.lower() == NONE:
+        raise ValueError(_("“none” alone means an empty list, so it is no entry."))
     if kind is AllowList.REGISTRIES:
         text = text.lower().rstrip("/")
         if not _REGISTRY.match(text):

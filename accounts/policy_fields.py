@@ -8,13 +8,12 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, check_entries
+from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, NONE, AllowList, check_entries
 from common.slots import CPU, MEM, MILLI, is_slot_name, parse_bytes, parse_milli
 from common.texts import quoted
 from common.words import parse_duration, typed_duration
 
 MOST_COUNT = 2**31 - 1
-NONE = "none"
 UNITS = ((2**40, "t"), (2**30, "g"), (2**20, "m"))
 EXAMPLE = gettext_lazy("Like “cpu=16, mem=64g, cuda=2”. What is not named is unlimited; cuda=0 forbids it.")
 

@@ -160,6 +160,9 @@ def test_entries_are_kept_once_and_tidy(kind: AllowList, entries: list[str], kep
         (HOSTS, "a\nb", "Control characters"),
         (IMAGES, 256 * "a", "At most 255 characters"),
         (IMAGES, 7, "Give text"),
+        (REGISTRIES, "none", "means an empty list"),
+        (IMAGES, " None", "means an empty list"),
+        (HOSTS, "none", "means an empty list"),
     ],
 )
 def test_what_names_nothing_is_refused(kind: AllowList, entry: object, sentence: str) -> None:
