@@ -164,11 +164,16 @@ def _update_waiting(deferrals: Sequence[Deferral], group_name: str) -> list[UUID
             f"""
             UPDATE {ComputeSession._meta.db_table} AS session
             SET queue_position = waits.position, status_reason = waits.reason, status_message = waits.message
-            FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::jsonb[])
-                AS waits (id, position, reason, message)
+            FROM (
+                SELECT waits.* FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::jsonb[])
+                    AS waits (id, position, reason, message)
+                JOIN {ComputeSession._meta.db_table} AS present ON present.id = waits.id
+                WHERE present.status = 'PENDING'
+                  AND (present.queue_position, present.status_reason, present.status_message)
+                      IS DISTINCT FROM (waits.position, waits.reason, waits.message)
+                ORDER BY present.id FOR NO KEY UPDATE OF present SKIP LOCKED
+            ) AS waits
             WHERE session.id = waits.id AND session.status = 'PENDING'
-              AND (session.queue_position, session.status_reason, session.status_message)
-                  IS DISTINCT FROM (waits.position, waits.reason, waits.message)
             RETURNING session.id
             """,
             [

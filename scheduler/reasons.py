@@ -82,10 +82,16 @@ def _fragmented(why: Explanation) -> _Said:
 
 
 def _kept_free(why: Explanation) -> _Said:
-    text = gettext_noop(
-        "There would be room now, but it is kept for a session that is ahead and needs more of it. It starts after"
-        " that one, or at once with a time limit short enough to end before."
-    )
+    if why.is_end_known:
+        text = gettext_noop(
+            "There would be room now, but it is kept for a session that is ahead and needs more of it. It starts"
+            " after that one, or at once with a time limit short enough to end before."
+        )
+    else:
+        text = gettext_noop(
+            "There would be room now, but it is kept for a session that is ahead and needs more of it. It starts"
+            " after that one."
+        )
     return text, {}
 
 

@@ -1,7 +1,7 @@
 """Reads one resource group into the engine's picture of it."""
 
 from collections.abc import Collection, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
 
@@ -29,7 +29,7 @@ from scheduler.engine import (
 )
 from sessions_app.limits import owners_of
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
-from sessions_app.states import Status
+from sessions_app.states import DEADLINES_S, Status
 
 ScopeKey = tuple[Level, int]
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
@@ -81,17 +81,31 @@ def _running(group_id: int) -> dict[int, list[Running]]:
         KernelAllocation.objects.filter(agent__resource_group_id=group_id)
         .annotate(lasts_s=lasts_s)
         .filter(known)
-        .values_list("kernel_id", "agent_id", f"{session}status", f"{session}deadline_at", "lasts_s")
+        .values_list(
+            "kernel_id",
+            "agent_id",
+            f"{session}status",
+            f"{session}deadline_at",
+            f"{session}status_changed_at",
+            "lasts_s",
+        )
         .annotate(slots=JSONBAgg(JSONObject(name="slot_name", amount="amount")))
     )
     running: dict[int, list[Running]] = {}
-    for _, agent_id, status, deadline_at, runs_s, amounts in kernels.order_by():
+    for _, agent_id, status, deadline_at, changed_at, lasts_s, amounts in kernels.order_by():
         slots = ResourceSlots({each["name"]: each["amount"] for each in amounts})
-        # Whoever has not begun yet has the whole of its time before it.
-        is_counting = status in (Status.RUNNING, Status.TERMINATING)
-        ends_at = deadline_at if is_counting else deadline_at + timedelta(seconds=runs_s)
+        ends_at = _ends_at(Status(status), deadline_at, changed_at, lasts_s)
         running.setdefault(agent_id, []).append(Running(slots, ends_at))
     return running
+
+
+def _ends_at(status: Status, deadline_at: datetime, changed_at: datetime, lasts_s: int) -> datetime:
+    """When a session that holds something will have ended. Too early is safe: it keeps more free."""
+    if status is Status.RUNNING:
+        return deadline_at
+    if status is Status.TERMINATING:  # its deadline is put off while its agent does not answer
+        return changed_at + timedelta(seconds=DEADLINES_S[status])
+    return changed_at + timedelta(seconds=lasts_s)
 
 
 def _tenants(group_id: int) -> dict[str, Tenant]:

@@ -34,6 +34,7 @@ class Allowances:
             self._accounts[allowance.key] = Account(allowance, layout, guards[limited])
         self._layout = layout
         self._by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}
+        self._kept: dict[Account, int] = {}  # what those have left of which nobody may have any
 
     def of(self, scopes: tuple[str, ...]) -> tuple[Account, ...]:
         """Those of the scopes that have any, in their order."""
@@ -42,6 +43,21 @@ class Allowances:
             found = (self._accounts.get(key) for key in scopes)
             accounts = self._by_scopes[scopes] = tuple(account for account in found if account is not None)
         return accounts
+
+    def keep(self, account: Account, shape: Shape) -> None:
+        """Let nobody have what is left, so that it gathers for `shape`, which exceeds the limit now but would not if
+        all others ended."""
+        most = self._layout.pack_room(account.allowance.limit)
+        is_possible = self._layout.fits(shape.total & account.fields, most)
+        if is_possible and account not in self._kept and not account.allowance.is_spent:
+            self._kept[account] = account.left
+            account.left = account.guards
+
+    def open_all(self) -> None:
+        """Keep nothing any more."""
+        for account, left in self._kept.items():
+            account.left = left
+        self._kept.clear()
 
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
         """The first limit that `session` would exceed now, in the order of its scopes."""

@@ -40,7 +40,9 @@ class Diagnosis:
         self._rooms: dict[tuple[str, int | None], tuple[Room, Room]] = {}
         self._known: dict[int, Explanation] = {}
         self._exceeding: dict[tuple[int, str], Explanation] = {}
+        self._is_end_known = machines.knows_until()
         machines.open_all()
+        allowances.open_all()
 
     def of(self, session: PendingSession, shape: Shape, position: int) -> Deferral:
         """The deferral of a session that the pass did not place, `position`-th of those that wait."""
@@ -76,6 +78,7 @@ class Diagnosis:
             asked_by_kernel=requests[subject],
             best_agent=self._layout.unpack(nearest),
             group=room.total,
+            is_end_known=self._is_end_known,
         )
 
     def _reason(

@@ -1,8 +1,8 @@
 """Agents with the same kinds of slot, in cells by what they have free.
 
-A cell is one number of whole devices and one number of cores, and lists its agents by memory. One integer per
-number of devices has a bit for each cell that is not empty, so that the best cell for a request is found by
-looking at bits, however many agents there are.
+A cell is one amount of devices (in tenths) and one of cores (in eighths), and lists its agents by memory. One integer
+for each amount of devices has a bit for each cell that is not empty, and one for all has a bit for each amount, so
+that the best cell for a request is found by looking at bits, however many agents there are.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 from scheduler.engine.vectors import CPU_SHIFT, FIELD_BITS, FIELD_MASK, Layout
 
-DEVICE = 1000
-CORE_BITS = 10  # a bucket of 1,024 millicores
-CORES_SHIFT = CPU_SHIFT + CORE_BITS
-CORES_MASK = FIELD_MASK >> CORE_BITS
-MOST_DEVICES, MOST_CORES = 2**6, 2**13  # agents with more share the last cells
+# As fine as people ask: in coarser cells those that are full would stand beside those with a little left.
+DEVICES_OF_LEVEL, CORES_OF_BUCKET = 100, 125  # thousandths
+MOST_LEVELS, MOST_BUCKETS = 2**10, 2**13  # agents with more share the last cells
 MEMORY = FIELD_MASK << FIELD_BITS
 LOW = MEMORY | FIELD_MASK  # memory, and the ordinal that says whose it is
 
@@ -28,14 +26,15 @@ class Query(NamedTuple):
     """A request, and where to look for it."""
 
     request: int
-    devices: int  # in no cell with fewer, whole
-    cores: int  # nor in one with fewer of these buckets
-    low: int  # nor, in a cell, beyond this
+    level: int  # of devices; in no lower one
+    bucket: int  # of cores; nor in a lower one
+    low: int  # memory, as cells hold it; nor in a cell before or behind this
 
 
 class Grid:
     """The agents of one pool; `free[ordinal]` is what each has, as a vector. Takes the fullest that has room, by devices,
-    then cores, then memory."""
+    then cores, then memory. Of devices only the first kind has levels: in a pool with two kinds, requests for the other
+    look at all agents that have enough of the rest."""
 
     flip = MEMORY  # the least memory last: cells hold it negated
 
@@ -44,83 +43,89 @@ class Grid:
         self._guards = layout.guards
         self._device_shift = None if device is None else layout.shift_of(device)
         self._cells: list[dict[int, Cell]] = [{}]
-        self._filled = [0]  # by number of devices, a bit for each bucket of cores whose cell is not empty
+        self._filled = [0]  # by level, a bit for each bucket whose cell is not empty
+        self._levels = 0  # a bit for each level that is not empty
 
     def query(self, request: int) -> Query:
         return Query(request, *self._place_of(request), (request & LOW ^ self.flip) | FIELD_MASK)
 
     def take(self, query: Query) -> int | None:
         """Take room for a request on the agent that suits best, and say which: its ordinal."""
-        request, fewest, cores, low = query
+        request, level, least, low = query
         free, guards = self._free, self._guards
-        for devices in range(fewest, len(self._cells)):
-            filled = self._filled[devices] >> cores
-            bucket = cores - 1
+        levels = self._levels >> level
+        while levels:
+            step = (levels & -levels).bit_length()
+            levels >>= step
+            level += step
+            cells, bucket = self._cells[level - 1], least
+            filled = self._filled[level - 1] >> bucket
             while filled:
                 step = (filled & -filled).bit_length()
-                bucket += step
                 filled >>= step
-                cell = self._cells[devices][bucket]
+                bucket += step
+                cell = cells[bucket - 1]
                 index = len(cell) if cell[-1] <= low else bisect_right(cell, low)
                 while index:
                     index -= 1
                     ordinal = cell[index] & FIELD_MASK
                     left = (free[ordinal] | guards) - request
                     if left & guards == guards:
-                        self._leave(devices, bucket, index)
+                        self._leave(level - 1, bucket - 1, index)
                         free[ordinal] = left ^ guards
                         self._enter(left ^ guards)
                         return ordinal
         return None
 
     def fill(self, vectors: Iterable[int]) -> None:
-        """Enter many agents at once, before the first is taken."""
+        """Enter all agents, before the first is taken. None has more later: what is given back was taken."""
         for vector in vectors:
-            devices, bucket = self._place_of(vector)
-            while len(self._cells) <= devices:
+            level, bucket = self._place_of(vector)
+            while len(self._cells) <= level:
                 self._cells.append({})
                 self._filled.append(0)
-            self._cells[devices].setdefault(bucket, []).append(vector & LOW ^ self.flip)
-        for devices, cells in enumerate(self._cells):
+            self._cells[level].setdefault(bucket, []).append(vector & LOW ^ self.flip)
+        for level, cells in enumerate(self._cells):
             for bucket, cell in cells.items():
                 cell.sort()
-                self._filled[devices] |= 1 << bucket
+                self._filled[level] |= 1 << bucket
+                self._levels |= 1 << level
 
     def set_free(self, ordinal: int, vector: int) -> None:
         """Say what an agent has free now."""
         was = self._free[ordinal]
-        devices, bucket = self._place_of(was)
-        self._leave(devices, bucket, bisect_left(self._cells[devices][bucket], was & LOW ^ self.flip))
+        level, bucket = self._place_of(was)
+        self._leave(level, bucket, bisect_left(self._cells[level][bucket], was & LOW ^ self.flip))
         self._free[ordinal] = vector
         self._enter(vector)
 
     def _enter(self, vector: int) -> None:
-        devices, bucket = self._place_of(vector)
-        while len(self._cells) <= devices:
-            self._cells.append({})
-            self._filled.append(0)
-        cells = self._cells[devices]
+        level, bucket = self._place_of(vector)
+        cells = self._cells[level]
         if bucket in cells:
             insort(cells[bucket], vector & LOW ^ self.flip)
         else:
             cells[bucket] = [vector & LOW ^ self.flip]
-        self._filled[devices] |= 1 << bucket
+        self._filled[level] |= 1 << bucket
+        self._levels |= 1 << level
 
-    def _leave(self, devices: int, bucket: int, index: int) -> None:
-        cell = self._cells[devices][bucket]
+    def _leave(self, level: int, bucket: int, index: int) -> None:
+        cell = self._cells[level][bucket]
         del cell[index]
         if not cell:
-            self._filled[devices] ^= 1 << bucket
+            self._filled[level] ^= 1 << bucket
+            if not self._filled[level]:
+                self._levels ^= 1 << level
 
     def _place_of(self, vector: int) -> tuple[int, int]:
-        """Devices and bucket of cores; for a request, the fewest that can have room for it."""
-        bucket = vector >> CORES_SHIFT & CORES_MASK
-        if bucket > MOST_CORES:
-            bucket = MOST_CORES
+        """Level and bucket; for a request, the lowest that can have room for it."""
+        bucket = (vector >> CPU_SHIFT & FIELD_MASK) // CORES_OF_BUCKET
+        if bucket > MOST_BUCKETS:
+            bucket = MOST_BUCKETS
         if self._device_shift is None:
             return 0, bucket
-        devices = (vector >> self._device_shift & FIELD_MASK) // DEVICE
-        return (devices if devices < MOST_DEVICES else MOST_DEVICES), bucket
+        level = (vector >> self._device_shift & FIELD_MASK) // DEVICES_OF_LEVEL
+        return (level if level < MOST_LEVELS else MOST_LEVELS), bucket
 
 
 class EmptiestFirst(Grid):
@@ -132,19 +137,22 @@ class EmptiestFirst(Grid):
         return Query(request, *self._place_of(request), request & LOW)
 
     def take(self, query: Query) -> int | None:
-        request, fewest, cores, low = query
+        request, lowest, least, low = query
         free, guards = self._free, self._guards
-        for devices in range(len(self._cells) - 1, fewest - 1, -1):
-            filled = self._filled[devices] >> cores
+        levels = self._levels >> lowest
+        while levels:
+            level = lowest + levels.bit_length() - 1
+            levels ^= 1 << level - lowest
+            filled = self._filled[level] >> least
             while filled:
-                top = filled.bit_length() - 1
-                filled ^= 1 << top
-                cell = self._cells[devices][cores + top]
+                bucket = least + filled.bit_length() - 1
+                filled ^= 1 << bucket - least
+                cell = self._cells[level][bucket]
                 for index in range(len(cell) - 1, bisect_left(cell, low) - 1, -1):
                     ordinal = cell[index] & FIELD_MASK
                     left = (free[ordinal] | guards) - request
                     if left & guards == guards:
-                        self._leave(devices, cores + top, index)
+                        self._leave(level, bucket, index)
                         free[ordinal] = left ^ guards
                         self._enter(left ^ guards)
                         return ordinal

@@ -12,6 +12,7 @@ from scheduler.engine.shares import Shares
 from scheduler.engine.vectors import Layout
 
 Until = datetime | None  # at the latest; None: nobody knows
+End = tuple[datetime, int]  # when something ends, and how much it gives back
 Taken = tuple[
     int, int, Until, bool
 ]  # on which agent (ordinal), how much, until when, whether of what is open to all
@@ -33,7 +34,7 @@ class Machines:
     Room can be kept: then only part of what an agent has free is open to all, and the rest to what ends in time.
     """
 
-    def __init__(self, snapshot: Snapshot, layout: Layout, shares: Shares) -> None:
+    def __init__(self, snapshot: Snapshot, layout: Layout, shares: Shares, now: datetime) -> None:
         schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
         # A grid takes the highest ordinal first; so that is the smallest id.
         self._agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
@@ -44,10 +45,11 @@ class Machines:
         self._kept_until: Until = None  # the last of them, of those that are known
         self._keeping: set[Grid] = set()  # where room is kept for one that may run anywhere
         self._taken: list[Taken] = []  # in this pass
-        self._taken_until: dict[
-            int, list[tuple[datetime, int]]
-        ] = {}  # by ordinal, of the first so many of these
+        self._taken_ends: dict[int, list[End]] = {}  # of `_taken`, its first `_indexed` entries, by ordinal
         self._indexed = 0
+        self._running_ends: dict[int, list[End]] = {}  # by ordinal, filled as they are asked for
+        self._capacities: dict[int, int] = {}  # by object: agents of one kind may share it
+        self._now = now
         self._layout = layout
         self._shares = shares
         self._grid_of: list[Grid] = []
@@ -74,6 +76,7 @@ class Machines:
 
     def has_room(self, shape: Shape) -> bool:
         """Whether `shape` could be placed now on what is open to all."""
+        shape.has_no_room = False
         start = len(self._taken)
         has_room = self._take_all(shape, None)
         self._give_back(start)
@@ -87,7 +90,8 @@ class Machines:
             wanted[ordinal] = wanted.get(ordinal, 0) + request
         for ordinal, request in wanted.items():
             free = self._open[ordinal]
-            room = self.capacity(ordinal) if until is None else free
+            # Where nobody knows, all that is free is gathered: what small ones held and gave back is among it.
+            room = free
             for ends_at, released in self.ends(ordinal):
                 if until is not None and ends_at <= until:
                     room = self.grown(ordinal, room, released)
@@ -96,12 +100,16 @@ class Machines:
         if until is not None:
             self._kept_until = max(until, self._kept_until or until)
         if shape.designated is None:
-            self._keeping |= shape.grids
+            self._keeping |= {self._grid_of[ordinal] for ordinal in ordinals}
         return tuple(self._agents[ordinal].id for ordinal in ordinals)
 
     def keeps_beyond(self, until: Until) -> bool:
         """Whether room is kept for longer than something takes that ends then."""
         return until is not None and self._kept_until is not None and until <= self._kept_until
+
+    def knows_until(self) -> bool:
+        """Whether of anything that is kept it is known until when."""
+        return self._kept_until is not None
 
     def open_all(self) -> None:
         """Keep nothing any more."""
@@ -114,32 +122,35 @@ class Machines:
         pool for one that may run anywhere in it."""
         if shape.designated is not None:
             return [shape.designated] if shape.designated >= 0 and shape.designated not in self._kept else []
-        grids = shape.grids
-        if grids & self._keeping:
-            return []
+        grids = shape.grids - self._keeping
         hosts = (ordinal for ordinal, grid in enumerate(self._grid_of) if grid in grids)
         return [ordinal for ordinal in hosts if ordinal not in self._kept]
 
     def has_ends(self) -> bool:
         """Whether it is known of anything when it will end."""
         self._index_taken()
-        return bool(self._taken_until) or any(agent.running for agent in self._agents)
+        return bool(self._taken_ends) or any(agent.running for agent in self._agents)
 
-    def ends(self, ordinal: int) -> list[tuple[datetime, int]]:
-        """What will be given back there at a known time, and when, the soonest first."""
+    def ends(self, ordinal: int) -> list[End]:
+        """What will be given back there at a known time, the soonest first. Who should have ended by now may never."""
         self._index_taken()
-        running = [
-            (running.ends_at, self._layout.pack_room(running.slots))
-            for running in self._agents[ordinal].running
-        ]
-        return sorted(running + self._taken_until.get(ordinal, []))
+        running = self._running_ends.get(ordinal)
+        if running is None:
+            pack = self._layout.pack_room
+            known = [(ends_at, pack(slots)) for slots, ends_at in self._agents[ordinal].running]
+            running = self._running_ends[ordinal] = sorted(end for end in known if end[0] > self._now)
+        taken = self._taken_ends.get(ordinal)
+        return sorted(running + taken) if taken else running
 
     def room(self, ordinal: int) -> int:
         """What is free there, kept or not."""
         return self._kept[ordinal].free if ordinal in self._kept else self._open[ordinal]
 
     def capacity(self, ordinal: int) -> int:
-        return self._layout.pack_room(self._agents[ordinal].capacity, ordinal)
+        capacity = self._agents[ordinal].capacity
+        if id(capacity) not in self._capacities:
+            self._capacities[id(capacity)] = self._layout.pack_room(capacity)
+        return self._capacities[id(capacity)] + ordinal
 
     def grown(self, ordinal: int, room: int, released: int) -> int:
         """`room` after a release, never beyond the capacity of the agent."""
@@ -154,7 +165,13 @@ class Machines:
     def _take_all(self, shape: Shape, until: Until) -> bool:
         """Whether there was room for all; it is taken then, and nothing else."""
         start = len(self._taken)
+        # What ends in time leaves to others what is open to all, if it can.
+        may_use_kept = self.keeps_beyond(until)
         for request, search in shape.searches:
+            if may_use_kept and self._take_kept(shape, request, until):
+                continue
+            if shape.has_no_room and len(shape.searches) == 1:
+                return False
             for grid, query in search:
                 ordinal = grid.take(query)
                 if ordinal is not None:
@@ -162,8 +179,6 @@ class Machines:
             else:
                 ordinal = self._take_designated(shape, request)
                 if ordinal is None:
-                    if self._take_kept(shape, request, until):
-                        continue
                     self._give_back(start)
                     return False
             self._taken.append((ordinal, request, until, True))
@@ -175,7 +190,7 @@ class Machines:
     def _index_taken(self) -> None:
         for where, request, until, _ in islice(self._taken, self._indexed, None):
             if until is not None:
-                self._taken_until.setdefault(where, []).append((until, request))
+                self._taken_ends.setdefault(where, []).append((until, request))
         self._indexed = len(self._taken)
 
     def _take_designated(self, shape: Shape, request: int) -> int | None:
@@ -187,10 +202,8 @@ class Machines:
 
     def _take_kept(self, shape: Shape, request: int, until: Until) -> bool:
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
-        if until is None:
-            return False
         for ordinal, kept in self._kept.items():
-            in_time = kept.until is not None and until <= kept.until
+            in_time = until is not None and kept.until is not None and until <= kept.until
             may_run = shape.needs.may_run_on(self._agents[ordinal])
             if in_time and may_run and self._layout.fits(request, kept.free):
                 kept.free -= request

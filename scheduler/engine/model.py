@@ -203,6 +203,7 @@ class Explanation:
     best_agent: ResourceSlots  # what the agent nearest to that has free (never_fits: has at all)
     group: ResourceSlots  # what all its possible agents have free together (never_fits: have at all)
     excess: Excess | None = None  # limit_reached: of what
+    is_end_known: bool = False  # kept_free: whether what ends before a known time could have the room
 
 
 class Deferral(NamedTuple):

@@ -65,13 +65,18 @@ class _Node:
         for child in self.children.values():
             child.order()
 
-    def settle(self) -> None:
-        """Put the first, whose share may have grown or whose sessions may be over, where it belongs now."""
-        share, age, first = self.heap[0]
-        if not first.heap and not first.sessions:
+    def first(self) -> "_Node":
+        """The child with the least share now: shares that grew since they were entered are entered again."""
+        while True:
+            share, age, child = self.heap[0]
+            if child.standing.share == share:
+                return child
+            heapreplace(self.heap, (child.standing.share, age, child))
+
+    def drop_if_over(self, child: "_Node") -> None:
+        """`child` was the first; none of its sessions may be left."""
+        if not child.heap and not child.sessions:
             heappop(self.heap)
-        elif first.standing.share != share:
-            heapreplace(self.heap, (first.standing.share, age, first))
 
 
 def _least_share_first(sessions: Iterable[PendingSession], shares: Shares) -> Iterator[PendingSession]:
@@ -85,18 +90,13 @@ def _least_share_first(sessions: Iterable[PendingSession], shares: Shares) -> It
     root.order()
 
     while root.heap:
-        node = root.heap[0][2]
-        if not node.heap:
-            yield node.sessions.pop()
-            root.settle()
-            continue
-        parents = [root]
-        while node.heap:
-            parents.append(node)
-            node = node.heap[0][2]
-        yield node.sessions.pop()
-        for parent in reversed(parents):
-            parent.settle()
+        path = [root]
+        while path[-1].heap:
+            path.append(path[-1].first())
+        session = path[-1].sessions.pop()
+        for parent, child in zip(path[-2::-1], path[:0:-1], strict=True):
+            parent.drop_if_over(child)
+        yield session
 
 
 def _leaf_of(session: PendingSession, root: _Node, shares: Shares) -> _Node:

@@ -35,7 +35,7 @@ class _Pass:
         self._now = now
         self._layout = Layout(_slot_names(snapshot))
         self._shares = Shares(snapshot)
-        self._machines = Machines(snapshot, self._layout, self._shares)
+        self._machines = Machines(snapshot, self._layout, self._shares, now)
         self._allowances = Allowances(snapshot.allowances, self._layout)
         self._reservations: list[Reservation] = []
 
@@ -46,7 +46,9 @@ class _Pass:
         for session in in_order(self._snapshot, self._now, shares):
             shape = machines.shape_of(session.needs)
             accounts = allowances.of(session.scopes)
-            if accounts and exceeded(accounts, shape):
+            if accounts and (account := exceeded(accounts, shape)):
+                if self._has_waited(session):
+                    allowances.keep(account, shape)
                 waiting.append((session, shape))
                 continue
             until = None if session.lasts is None else self._now + session.lasts
@@ -66,7 +68,7 @@ class _Pass:
     def _keep_room(self, session: PendingSession, shape: Shape) -> None:
         """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
         once it has waited long."""
-        has_waited = self._now - session.enqueued_at >= self._snapshot.rules.patience
+        has_waited = self._has_waited(session)
         if not shape.may_keep or (shape.has_no_room and not has_waited):
             return
         prospect = soonest(self._machines, self._layout, shape, self._now, known_only=not has_waited)
@@ -74,6 +76,10 @@ class _Pass:
             agent_ids = self._machines.keep(shape, prospect.ordinals, prospect.until)
             self._reservations.append(Reservation(session.id, agent_ids, prospect.until))
         shape.may_keep = prospect is None and not has_waited
+
+    def _has_waited(self, session: PendingSession) -> bool:
+        """As long as the group is patient."""
+        return self._now - session.enqueued_at >= self._snapshot.rules.patience
 
     def _answer(self, placements: list[Placement], waiting: list[tuple[PendingSession, Shape]]) -> Plan:
         snapshot = self._snapshot

@@ -9,7 +9,8 @@ from scheduler.engine.machines import Machines, Until
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
 
-Slot = tuple[bool, datetime, int, int]  # nobody knows when; when; after how many known ends; ordinal
+Nearness = tuple[int, int]  # the smaller the nearer
+Opening = tuple[bool, datetime, Nearness, int]  # nobody knows when; when; else how near; ordinal, negated
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,40 +33,34 @@ def soonest(
         return None
     largest = reduce(layout.greater, (request for request, _ in shape.searches))
     count = len(shape.searches)
-    slots: list[Slot] = []
+    openings: list[Opening] = []
     for ordinal in machines.hosts(shape):
-        ends = machines.ends(ordinal)
-        # Without an end the room there is what the pass has seen, and that was not enough for all.
-        if ends or count > 1 or not known_only:
-            slots += _slots_on(machines, layout, ordinal, largest, count, ends, now)
-    chosen = nsmallest(count, (slot for slot in slots if not (known_only and slot[0])))
+        if layout.fits(largest, machines.capacity(ordinal)):
+            openings += _openings_on(machines, layout, ordinal, largest, count, now)
+    chosen = nsmallest(count, (opening for opening in openings if not (known_only and opening[0])))
     if len(chosen) < count:
         return None
     is_unknown = any(unknown for unknown, _, _, _ in chosen)
     until = None if is_unknown else max(at for _, at, _, _ in chosen)
-    return Prospect([ordinal for _, _, _, ordinal in chosen], until)
+    return Prospect([-negated for _, _, _, negated in chosen], until)
 
 
-def _slots_on(
-    machines: Machines,
-    layout: Layout,
-    ordinal: int,
-    request: int,
-    count: int,
-    ends: list[tuple[datetime, int]],
-    now: datetime,
-) -> list[Slot]:
+def _openings_on(
+    machines: Machines, layout: Layout, ordinal: int, request: int, count: int, now: datetime
+) -> list[Opening]:
     """When this agent will have room for one, two, … up to `count` such requests."""
-    slots: list[Slot] = []
+    openings: list[Opening] = []
     room, at = machines.room(ordinal), now
-    for number in range(len(ends) + 1):
-        while len(slots) < count and layout.fits(request * (len(slots) + 1), room):
-            slots.append((False, at, number, ordinal))
-        if number < len(ends):
-            ends_at, released = ends[number]
-            at = max(at, ends_at)
+    for number, end in enumerate((None, *machines.ends(ordinal))):
+        if end is not None:
+            at, released = end
             room = machines.grown(ordinal, room, released)
-    room = machines.capacity(ordinal)
-    while len(slots) < count and layout.fits(request * (len(slots) + 1), room):
-        slots.append((True, at, len(ends), ordinal))
-    return slots
+        while len(openings) < count and layout.fits(request * (len(openings) + 1), room):
+            openings.append((False, at, (number, 0), -ordinal))
+    while len(openings) < count:
+        wanted = request * (len(openings) + 1)
+        if not layout.fits(wanted, machines.capacity(ordinal)):
+            break
+        enough, of_the_rest = layout.nearness(wanted, room)
+        openings.append((True, now, (-enough, -of_the_rest), -ordinal))
+    return openings

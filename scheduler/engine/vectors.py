@@ -78,7 +78,3 @@ class Layout:
 
     def unpack(self, vector: int) -> ResourceSlots:
         return ResourceSlots({name: vector >> shift & FIELD_MASK for name, shift in self._shift_of.items()})
-
-
-def ordinal_of(vector: int) -> int:
-    return vector & FIELD_MASK

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from common import clock
 from common.actors import SYSTEM
 from common.slots import ResourceSlots
-from scheduler.engine import Running, Tenant
+from scheduler.engine import Running, Tenant, plan
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
@@ -128,11 +128,27 @@ def test_ends_are_known_of_what_has_a_time_limit_or_is_ending():
     assert sorted(view.running, key=by_end) == sorted(
         [
             Running(ResourceSlots({"cpu": 1000, "mem": 10}), limited.deadline_at),
-            Running(ResourceSlots({"cpu": 2000}), placed.deadline_at + timedelta(seconds=60)),
+            Running(ResourceSlots({"cpu": 2000}), placed.status_changed_at + timedelta(seconds=60)),
             Running(ResourceSlots({"cpu": 3000}), ending.deadline_at),
         ],
         key=by_end,
     )
+
+
+def test_an_end_that_is_put_off_again_and_again_is_no_known_end():
+    cluster = make_cluster()
+    cluster.add_agent({"cpu": 1000})
+    ending = cluster.add_pending(CORE)
+    run_tick(cluster.group.pk)
+    ending = lifecycle.transition(
+        start(ending).pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM
+    )
+    late = clock.now() - timedelta(hours=1)
+    ComputeSession.objects.filter(pk=ending.pk).update(status_changed_at=late)
+    large = cluster.add_pending(CORE)
+    decided = plan(read_snapshot(cluster.group.pk), clock.now())
+    assert [each.session_id for each in decided.deferrals] == [large.pk]
+    assert decided.reservations == ()
 
 
 @pytest.mark.parametrize("wrong", [{"scheduler": "fair"}, {"ageing_s": 0}])

@@ -1,7 +1,7 @@
 """What a pass makes of limits on what sessions of a domain, project, person or token hold together."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -93,6 +93,17 @@ def test_the_sentence_says_who_holds_what_of_how_much(level: str, who: str) -> N
         f"Waits for 1 core: sessions of {who} hold 3.5 cores, and may hold 4 cores. It starts when some of them end.",
         f"Asks for 8 cores, but all sessions of {who} may hold only 4 cores: cancel it and ask for less.",
     ]
+
+
+def test_who_has_no_budget_left_waits_for_it_however_much_room_there_is() -> None:
+    spent = replace(project({}), is_spent=True)
+    pending = replace(session(1, "project:7"), enqueued_at=NOW - timedelta(days=1))
+    decided = decide([spent], pending, session(2))
+    assert placed(decided) == [2]
+    [deferral] = decided.deferrals
+    assert deferral.reason is ReasonCode.BUDGET_SPENT
+    assert deferral.why.excess is not None
+    assert deferral.why.excess.allowance is spent
 
 
 def test_a_deferral_for_a_limit_names_it() -> None:

@@ -121,6 +121,17 @@ def test_fair_share_remembers_what_was_held_lately_and_drf_does_not():
     assert placed(decide(Rules(policy=Policy.DRF), 1, *pending, tenants=tenants)) == [1]
 
 
+def test_fair_share_counts_an_owner_of_two_projects_once():
+    tenants = ("d", "p"), ("d", "q")
+    pending = [
+        session(1, *tenants[0], "ann", age_s=9),
+        session(2, *tenants[1], "ann", age_s=8),
+        session(3, *tenants[1], "bea", age_s=7),
+        session(4, *tenants[0], "ann", age_s=6),
+    ]
+    assert placed(decide(Rules(policy=Policy.FAIR_SHARE), 2, *pending)) == [1, 3]
+
+
 @pytest.mark.parametrize("policy", [Policy.DRF, Policy.FAIR_SHARE])
 def test_an_owner_whose_session_finds_no_room_holds_nobody_up(policy):
     large = Needs("x86_64", (ResourceSlots({"cpu": 50_000}),))
