@@ -174,7 +174,7 @@ def _record_refused(actor: Actor, purpose: Purpose, limit: Limit, account: str) 
         domain_id=user.domain_id if user is not None and user.role != Role.SUPERADMIN else None,
         kind=(purpose.value, limit.value, user.pk if user is not None else 0),
     )
-    is_guess = purpose is not Purpose.SIGN_UP
+    is_guess = purpose in (Purpose.PASSWORD, Purpose.CODE)
     if (
         is_new
         and is_guess

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import attempts, logins, offboarding, sign_in_control
 from accounts.attempt_models import AttemptCount, KnownPlace
-from accounts.attempt_rates import ACCOUNTS, GUESSES, SIGN_UPS, Limit
+from accounts.attempt_rates import ACCOUNTS, GUESSES, MAILS, SIGN_UPS, Limit
 from accounts.entrance import SignUp
 from accounts.known_places import COOKIE
 from accounts.models import User
@@ -173,6 +173,19 @@ def test_strangers_write_few_lines_and_the_person_hears_of_it_once(
     ]
     assert not AuditEntry.objects.filter(action="requests.refuse").exists()
     assert Notification.objects.get(person=people.member).code == "passwords_tried"
+
+
+def test_who_asks_for_mails_with_a_link_guesses_no_password(
+    people: People, settings: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    settings.BERTH_MAIL = True
+    with clock.frozen_at(NOON), django_capture_on_commit_callbacks(execute=True):
+        for number in range(MAILS[Limit.ACCOUNT].burst + 1):
+            answer = Client().post(
+                "/account/password/reset/", {"email": people.member.email}, REMOTE_ADDR=f"192.0.2.{number}"
+            )
+    assert answer.status_code == 429
+    assert not Notification.objects.exists()
 
 
 def test_unknown_and_known_addresses_cost_the_same(people: People, monkeypatch: Any) -> None:
