@@ -1,22 +1,25 @@
 """Sessions without a form: the usual one of an image, and one like an earlier one."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.utils.translation import gettext as _
 
+from accounts.allow_lists import AllowList
+from accounts.quota import Level, Scope
 from accounts.selectors import usable_projects
 from common.actors import Actor
 from common.errors import NotFound
 from common.slots import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
 from images.selectors import access_image, newest_image
+from sessions_app.limits import demand_within_limits
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session
-from sessions_app.services import enqueue_session, suggest_name
-from vfolders.selectors import own_folders
+from sessions_app.services import check_fits_somewhere, enqueue_session, resolve_request, suggest_name
+from vfolders.selectors import host_refusals, own_folders, usual_storage_host
 from vfolders.services import create_folder
 
 QUICK_SLOTS = ResourceSlots({CPU: 1000, MEM: 2 * 2**30})
@@ -29,10 +32,30 @@ def quick_start_session(*, actor: Actor, image_reference: str) -> ComputeSession
     image = access_image(actor, image_reference)
     raw = quick_request(actor, image, name=suggest_name(actor, stem_of(image)))
     own = own_folders(actor).filter(owner_id=actor.user_id, name=OWN_FOLDER).first()
+    if own is None:  # what refuses the session does so before there is a folder
+        request = parse_request(raw)
+        resolved = resolve_request(actor, request)
+        check_fits_somewhere(actor, resolved)
+        demand_within_limits(actor, resolved.project, resolved.image, request)
     folder = own or create_folder(actor=actor, name=OWN_FOLDER)
     return enqueue_session(
         actor=actor, request=parse_request({**raw, "mounts": [{"folder": str(folder.pk)}]})
     )
+
+
+def folder_objection(actor: Actor, scopes: Sequence[Scope]) -> str:
+    """Why "my-files" cannot be made: the list that has no storage host for it; "" if it can, or is there. No query where no
+    scope has such a list."""
+    theirs = [scope for scope in scopes if scope.level is not Level.PROJECT]
+    if not any(AllowList.STORAGE_HOSTS.value in scope.allowed for scope in theirs):
+        return ""
+    if own_folders(actor).filter(owner_id=actor.user_id, name=OWN_FOLDER).exists():
+        return ""
+    try:
+        hit = host_refusals(theirs, usual_storage_host(theirs))
+    except NotFound as error:
+        return error.message
+    return hit[0].reason if hit else ""
 
 
 def start_session_again(*, actor: Actor, session_id: UUID) -> ComputeSession:

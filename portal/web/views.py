@@ -27,7 +27,7 @@ from portal.web.overview import overview_facts
 from portal.web.style_samples import sample_context, sample_log, sample_metrics
 from sessions_app import presenters
 from sessions_app.selectors import own_sessions
-from sessions_app.shortcuts import OWN_FOLDER, quick_slots
+from sessions_app.shortcuts import OWN_FOLDER, folder_objection, quick_slots
 
 SHOWN_SESSIONS = 6
 SHOWN_ENDED = 3
@@ -47,15 +47,17 @@ def start(request: HttpRequest) -> HttpResponse:
         "recent": [presenters.row(actor, session) for session in ended],
         "last": presenters.row(actor, ended[0]) if ended else None,
         "columns": presenters.columns(),
-        "quick_starts": quick_starts(visible_images(actor), scopes),
+        "quick_starts": quick_starts(visible_images(actor), scopes, folder_objection(actor, scopes)),
         "projects": projects,
     }
     return render_page_or_fragment(request, "portal/start.html", "portal/_start_sessions.html", context)
 
 
-def quick_starts(images: Iterable[ContainerImage], scopes: Sequence[Scope]) -> list[dict[str, Any]]:
+def quick_starts(
+    images: Iterable[ContainerImage], scopes: Sequence[Scope], no_folder: str = ""
+) -> list[dict[str, Any]]:
     """What one click would start: [{"image", "slots", "app" ("" if it has none), "folder", "objection"}]; what policies do
-    not allow stands at the end."""
+    not allow stands at the end. `no_folder` says why none can have its folder."""
     images = list(images)
     found = objection_words(scopes, images)
     return [
@@ -64,7 +66,7 @@ def quick_starts(images: Iterable[ContainerImage], scopes: Sequence[Scope]) -> l
             "slots": format_slots(quick_slots(image)),
             "app": image.app_hints[0].title if image.app_hints else "",
             "folder": OWN_FOLDER,
-            "objection": found.get(image.reference, ""),
+            "objection": found.get(image.reference, no_folder),
         }
         for image in sorted(images, key=lambda image: image.reference in found)
     ]

@@ -13,9 +13,12 @@ from accounts.models import User
 from images.models import ContainerImage
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
-from tests.factories import make_user
+from tests.factories import actor_for, make_user
 from tests.factories_folders import make_storage_host
+from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
+from vfolders.models import StorageHost, VFolder
+from vfolders.services import create_folder
 
 pytestmark = pytest.mark.django_db
 BrowserOf = Callable[[User], Client]
@@ -50,6 +53,34 @@ def test_a_second_click_starts_a_second_session(place: Place, browser: Client) -
         browser.post(QUICK_START, {"image": place.image.reference})
 
     assert set(ComputeSession.objects.values_list("name", flat=True)) == {"test-1", "test-2"}
+
+
+@pytest.mark.parametrize("limits", [{"max_sessions": 0}, {"max_slots": {"cpu": 1}}, {"allowed_images": []}])
+def test_a_session_that_is_refused_leaves_no_folder(
+    place: Place, browser: Client, limits: dict[str, object]
+) -> None:
+    limit(place.owner, **limits)
+    browser.post(QUICK_START, {"image": place.image.reference})
+    assert not ComputeSession.objects.exists()
+    assert not VFolder.objects.exists()
+
+
+def test_without_a_storage_host_for_its_folder_no_card_starts(place: Place, browser: Client) -> None:
+    def objection() -> str:
+        return str(browser.get("/").context["quick_starts"][0]["objection"])
+
+    limit(place.project, allowed_storage_hosts=[])
+    assert objection() == "", "the folder is the person's"
+    limit(place.owner, allowed_storage_hosts=[])
+    assert objection() == "Your account may make folders on no storage host."
+    StorageHost.objects.update(is_active=False)
+    assert objection() == "There is no storage host yet."
+
+    StorageHost.objects.update(is_active=True)
+    limit(place.owner)
+    create_folder(actor=actor_for(place.owner), name="my-files")
+    limit(place.owner, allowed_storage_hosts=[])
+    assert objection() == ""
 
 
 def test_what_runs_and_what_ended_lately_is_shown(place: Place, browser: Client) -> None:
