@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django.db.models.functions import Least
 from django.utils.translation import gettext as _
 
@@ -57,15 +57,21 @@ def demand_scopes(keypair: KeyPair, sufficient: Scopes) -> None:
 
 def usable_keypair(access_key: str, at: datetime | None = None) -> KeyPair | None:
     """The keypair with this access key if it, its user and its domain are active and it has not expired; with the least of the
-    rates that policies allow it. One query."""
-    rates = (f"{scope}policy__max_requests" for scope in ("", "user__", "user__domain__"))
+    rates that policies allow it, and the least of those that superadmins wrote. One query."""
+    policies = [f"{scope}policy" for scope in ("", "user__", "user__domain__")]
+    rates = [f"{policy}__max_requests" for policy in policies]
+    central = [
+        Case(When(**{f"{policy}__domain": None}, then=rate))
+        for policy, rate in zip(policies, rates, strict=True)
+    ]
     keypair = (
         KeyPair.objects.select_related("user", "user__domain")
-        .annotate(least_rate=Least(*rates))
+        .annotate(least_rate=Least(*rates), least_central_rate=Least(*central))
         .filter(access_key=access_key, is_active=True, user__is_active=True, user__domain__is_active=True)
         .filter(Q(expires_at=None) | Q(expires_at__gt=at or clock.now()))
         .first()
     )
     if keypair is not None:
         keypair.policy_rate = keypair.least_rate
+        keypair.central_rate = keypair.least_central_rate
     return keypair

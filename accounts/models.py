@@ -258,6 +258,7 @@ class KeyPair(models.Model):
     last_used_ip = models.GenericIPAddressField(null=True, blank=True)
     shown_secret_hash = ""  # of the secret by which this request came (`logins.keypair_of_token`); no column
     policy_rate: int | None = None  # requests in a minute that policies allow (`usable_keypair`); no column
+    central_rate: int | None = None  # those of the whole installation alone
 
     class Meta:
         ordering = ("-created_at", "-id")

@@ -1,5 +1,5 @@
 """How many requests a token may send in a minute: the least that policies of the token, its person and their domain say, else the
-setting. Counted in Redis, by one exchange for each request.
+setting; where all of them are a domain's own, no more than the setting. Counted in Redis, by one exchange for each request.
 
 Redis carries no truth: while it does not answer, nobody is refused and nothing is counted (ADR 0025).
 """
@@ -52,7 +52,7 @@ def count_request(keypair: KeyPair) -> Rate | None:
     nothing limits it, and while Redis does not answer; of a Redis that hangs only one request in ASKED_AGAIN_AFTER_S learns
     that anew."""
     global _silent_until
-    limit = keypair.policy_rate if keypair.policy_rate is not None else settings.BERTH_TOKEN_REQUESTS or None
+    limit = _limit_of(keypair)
     if limit is None or time.monotonic() < _silent_until:
         return None
     minute, passed_s = divmod(int(clock.now().timestamp()), MINUTE_S)
@@ -67,6 +67,16 @@ def count_request(keypair: KeyPair) -> Rate | None:
         log.warning("rates.redis_lost", error=str(error))
         return None
     return Rate(used=used, limit=limit, resets_in_s=MINUTE_S - passed_s)
+
+
+def _limit_of(keypair: KeyPair) -> int | None:
+    """None: any number. Only policies of the whole installation lift what the setting says."""
+    setting: int | None = settings.BERTH_TOKEN_REQUESTS or None
+    if keypair.policy_rate is None:
+        return setting
+    if keypair.central_rate is None and setting is not None:
+        return min(keypair.policy_rate, setting)
+    return keypair.policy_rate
 
 
 def demand_rate(rate: Rate | None) -> None:

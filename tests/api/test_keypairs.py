@@ -366,6 +366,25 @@ def test_the_least_rate_of_the_policies_holds_and_replaces_the_setting(people: P
     assert program(make_token(people.member)).get("/api/v1/me/").status_code == 200, "others of theirs go on"
 
 
+def test_policies_of_a_domain_do_not_lift_the_setting(people: People, settings: Any) -> None:
+    settings.BERTH_TOKEN_REQUESTS = 7
+    client = with_scopes(people.member)
+
+    def told() -> str | None:
+        return client.get("/api/v1/me/").headers.get("X-RateLimit-Limit")
+
+    own = limit(people.member, max_requests=2**31 - 1)
+    type(own).objects.filter(pk=own.pk).update(domain=people.domain)
+    assert told() == "7"
+    limit(people.member.domain, max_requests=9)
+    assert told() == "9", "superadmins allow it"
+    type(own).objects.filter(pk=own.pk).update(max_requests=5)
+    assert told() == "5"
+    limit(people.member.domain)
+    settings.BERTH_TOKEN_REQUESTS = 0
+    assert told() == "5"
+
+
 # The end of a token
 
 
