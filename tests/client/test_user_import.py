@@ -102,12 +102,44 @@ def test_waiting_ends_and_says_how_to_look_again(
         client_on(state(3, STARTED), page())[0],
     ]
     monkeypatch.setattr("berth.cli.context.Client", lambda profile: clients.pop(0))
-    late = command("user", "import", str(people), "--timeout", "60")
+    kept = people.parent / "links.csv"
+    kept.write_text("email,link\n")
+    late = command("user", "import", str(people), "--timeout", "60", "--links", str(kept))
+    assert kept.read_text() == "email,link\n"
     assert late.code == 7
     assert "The import 4 goes on: 1 of 3 rows are done after 60 s." in late.err
-    assert "berth user import-status 4" in late.err
+    assert f"berth user import-status 4 --links {kept}" in " ".join(late.err.split())
     assert "1 of 3 rows are done, and it goes on." in command("user", "import-status", "4").err
     assert "Done: 3 new." in command("user", "import-status", "4").err
+
+
+def test_a_file_of_links_is_emptied_by_nothing_but_other_links(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "links.csv"
+    kept.write_text("email,link\na@b.example,https://berth.example/1\n" * 3)
+    told = {
+        "id": 4,
+        "started_at": STARTED,
+        "finished_at": STARTED,
+        "done": 1,
+        "to_do": 1,
+        "counts": {"new": 1},
+    }
+    link = {"email": "c@b.example", "sign_in_url": "https://berth.example/2"}
+    answers = [
+        [httpx.Response(404, json={"message": "There is no such import.", "code": "not_found"})],
+        [httpx.Response(200, json=told), httpx.Response(403, json={"message": "No.", "code": "x"})],
+        [httpx.Response(200, json=told), httpx.Response(200, json=[link]), page()],
+    ]
+    clients = [client_on(*each)[0] for each in answers]
+    monkeypatch.setattr("berth.cli.context.Client", lambda profile: clients.pop(0))
+    before = kept.read_text()
+    for _ in range(2):
+        assert command("user", "import-status", "4", "--links", str(kept)).code != 0
+        assert kept.read_text() == before
+    assert command("user", "import-status", "4", "--links", str(kept)).code == 0
+    assert kept.read_text().splitlines() == ["email,link", "c@b.example,https://berth.example/2"]
 
 
 def test_how_far_it_is_is_said_as_it_goes(

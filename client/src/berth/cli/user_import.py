@@ -2,6 +2,7 @@
 
 import csv
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 from berth.cli.context import AsJson, client_of
 from berth.cli.exits import FAILED
 from berth.cli.output import note, show_json, show_table
-from berth.errors import InvalidInput
+from berth.errors import InvalidInput, WaitedTooLong
 from berth.people_imports import SignInLink, UserImport, UserImportRow, UserImports
 
 OUTCOMES = ("new", "changed", "unchanged", "refused")
@@ -57,13 +58,19 @@ def import_users(
     if links and dry_run:
         raise InvalidInput("A dry run adds nobody, so there are no links.", hint="Leave --links out.")
     imports = client_of(context).user_imports
-    kept = _private_file(links) if links else None  # first, so that no link is made that nobody gets
+    if links:
+        _open_private(links).close()  # first, so that no link is made that nobody gets
     found = imports.check(_read(file), name=Path(file).name if file != "-" else "people.csv")
     if not dry_run:
         started = imports.start(found.id)
-        found = imports.wait_finished(started, timeout_s=patience_s, watcher=_Progress())
-    if kept:
-        _write_links(kept, imports.links(found.id))
+        try:
+            found = imports.wait_finished(started, timeout_s=patience_s, watcher=_Progress())
+        except WaitedTooLong as error:
+            if links:
+                error.hint += f" --links {shlex.quote(str(links))}"
+            raise
+    if links:
+        _write_links(links, imports.links(found.id))
     _report(imports, found, is_dry_run=dry_run, as_json=as_json)
 
 
@@ -77,7 +84,8 @@ def show_import(
     imports = client_of(context).user_imports
     found = imports.get(number)
     if links:
-        _write_links(_private_file(links), imports.links(number))
+        _open_private(links).close()
+        _write_links(links, imports.links(number))
     _report(imports, found, is_dry_run=found.started_at is None, as_json=as_json)
 
 
@@ -129,19 +137,20 @@ def _faults(row: UserImportRow) -> str:
     )
 
 
-def _private_file(path: Path) -> TextIO:
-    """Whoever has a link is that person, so the file is for nobody else."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+def _open_private(path: Path) -> TextIO:
+    """Whoever has a link is that person, so the file is for nobody else. What is in it stays until it is written."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.fchmod(handle, 0o600)
     return os.fdopen(handle, "w", encoding="utf-8", newline="")
 
 
-def _write_links(file: TextIO, links: Sequence[SignInLink]) -> None:
-    with file:
+def _write_links(path: Path, links: Sequence[SignInLink]) -> None:
+    with _open_private(path) as file:
+        file.truncate()
         writer = csv.writer(file)
         writer.writerow(("email", "link"))
         writer.writerows((_cell(one.email), one.sign_in_url) for one in links)
-    note(f"{len(links)} links in {file.name}")
+    note(f"{len(links)} links in {path}")
 
 
 def _cell(text: str) -> str:
