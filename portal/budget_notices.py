@@ -1,13 +1,12 @@
 """Telling people that a budget which binds them is nearly used up, or used up."""
 
 from collections.abc import Collection
-
-from django.db import transaction
+from datetime import UTC, datetime, time
 
 from accounts.budget_selectors import people_bound, states_of, today
 from accounts.budgets import Budget, holds_on
 from accounts.spending import BudgetState, Unit, rounded
-from portal.models import BudgetNotice
+from portal.models import ToldNotice
 from portal.sentences import Code
 from portal.services import notify
 
@@ -30,7 +29,7 @@ def _notify_of(states: Collection[BudgetState]) -> None:
     """2 queries where everybody has been told."""
     bound = people_bound({(state.level, state.owner_id) for state in states})
     happenings = {state.id: _happening(state) for state in states}
-    told = BudgetNotice.objects.filter(happening__in=happenings.values())
+    told = ToldNotice.objects.filter(happening__in=happenings.values())
     knowing = set(told.values_list("person_id", "happening"))
     for state in states:
         for person_id in bound[state.level, state.owner_id]:
@@ -38,17 +37,7 @@ def _notify_of(states: Collection[BudgetState]) -> None:
                 _tell(person_id, state, happenings[state.id])
 
 
-@transaction.atomic
 def _tell(person_id: int, state: BudgetState, happening: str) -> None:
-    """Two who come at once: the slower one waits for the row of the other, and finds that it was told."""
-    theirs = BudgetNotice.objects.filter(person_id=person_id, budget_id=state.id)
-    theirs.filter(period_began_on__lt=state.first).delete()
-    of_now = {"budget_id": state.id, "period_began_on": state.first}
-    _notice, is_new = BudgetNotice.objects.get_or_create(
-        person_id=person_id, happening=happening, defaults=of_now
-    )
-    if not is_new:
-        return
     notify(
         person_id=person_id,
         code=(SPENT if state.refuses else NEARLY_SPENT)[state.unit],
@@ -59,6 +48,7 @@ def _tell(person_id: int, state: BudgetState, happening: str) -> None:
             "amount": str(state.amount),
             "day": state.last.isoformat(),
         },
+        again_until=datetime.combine(state.end, time(), UTC),
     )
 
 

@@ -11,7 +11,6 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.budgets import Budget
 from common import clock
 from common.looks import Tone
 
@@ -25,15 +24,11 @@ class Notification(models.Model):
     code = models.CharField(max_length=40)
     arguments = models.JSONField(default=dict)
     session_id = models.UUIDField(null=True)
-    happening = models.CharField(max_length=120, help_text="The same happening is told once.")
     created_at = models.DateTimeField(default=clock.now)
     read_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ("-created_at", "-id")
-        constraints = (
-            models.UniqueConstraint(fields=("person", "happening"), name="one_notification_of_a_happening"),
-        )
         indexes = (
             models.Index(fields=("person", "-created_at", "-id"), name="notification_person"),
             models.Index(fields=("person",), condition=Q(read_at=None), name="notification_unread"),
@@ -55,16 +50,16 @@ class NotificationMail(models.Model):
         return f"mail of {self.notification_id}"
 
 
-class BudgetNotice(models.Model):
-    """That a person was told of a budget, or muted such news: once in a period, whatever the list of notifications keeps."""
+class ToldNotice(models.Model):
+    """That a person was told of a happening, or muted such news: once, whatever the list of notifications keeps."""
 
-    budget = models.ForeignKey(Budget, on_delete=models.CASCADE, related_name="+")
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    period_began_on = models.DateField()
     happening = models.CharField(max_length=120)
+    again_until = models.DateTimeField(db_index=True, help_text="Nobody comes to tell it again later.")
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=("person", "happening"), name="budget_notice_once"),)
+        constraints = (models.UniqueConstraint(fields=("person", "happening"), name="told_once"),)
+        indexes = (models.Index(fields=("happening",), name="told_happening"),)
 
     def __str__(self) -> str:
         return f"{self.happening} for {self.person_id}"

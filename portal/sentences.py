@@ -228,6 +228,8 @@ _OF_REASON = MappingProxyType(
     }
 )
 
+REASONS_TOLD = frozenset(_OF_REASON)
+
 
 def code_of_end(status: str, reason: str) -> Code | None:
     """What to tell the owner of a session that ended like this; None if there is nothing to tell."""

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import CharField, Exists, OuterRef, Q, Value
+from django.db.models.functions import Cast, Concat
 from django.utils.translation import gettext as _
 
 from accounts.mails import why_no_mail
@@ -20,15 +22,17 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import InvalidInput
 from common.push import Audience, push_on_commit
 from common.texts import quoted
-from portal.models import Notification, NotificationChoice, NotificationMail
+from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
 from portal.selectors import access_notification, choice_of, unread_notifications
-from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, Code, Kind, code_of_end
+from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, REASONS_TOLD, Code, Kind, code_of_end
 from sessions_app.models import ComputeSession
 from sessions_app.states import Status
 
 KEPT_NOTIFICATIONS = 200
 WARNED_BEFORE = timedelta(minutes=10)
 HEALED_FOR = timedelta(hours=1)
+TOLD_KEPT = timedelta(days=2)  # longer than clocks differ, and than a day that is part of a happening
+END = "end:"
 
 
 @transaction.atomic
@@ -39,22 +43,23 @@ def notify(
     happening: str,
     arguments: Mapping[str, object],
     session_id: UUID | None = None,
+    again_until: datetime | None = None,
 ) -> bool:
-    """Tell one person, once for each `happening`, unless they muted its kind, and by mail, too, if they want that; the oldest
-    beyond KEPT_NOTIFICATIONS are forgotten. True if new."""
-    kind, choice = KIND_OF[code], choice_of(person_id)
-    if kind in choice.muted and kind not in ALWAYS_TOLD:
-        return False
-    notification, is_new = Notification.objects.get_or_create(
-        person_id=person_id,
-        happening=happening,
-        defaults={"code": code.value, "arguments": dict(arguments), "session_id": session_id},
+    """Tell one person, once for each `happening`, unless they muted its kind, and by mail, too, if they want that. Two who come
+    at once: the slower one waits, and finds that it was told. `again_until`: nobody comes with this happening later, by default
+    than now. The oldest beyond KEPT_NOTIFICATIONS are forgotten, but none whose mail still waits. True if new."""
+    _told, is_new = ToldNotice.objects.get_or_create(
+        person_id=person_id, happening=happening, defaults={"again_until": again_until or clock.now()}
     )
-    if not is_new:
+    kind, choice = KIND_OF[code], choice_of(person_id)
+    if not is_new or (kind in choice.muted and kind not in ALWAYS_TOLD):
         return False
+    notification = Notification.objects.create(
+        person_id=person_id, code=code.value, arguments=dict(arguments), session_id=session_id
+    )
     theirs = Notification.objects.filter(person_id=person_id)
     kept = theirs.values_list("pk", flat=True)[:KEPT_NOTIFICATIONS]
-    theirs.exclude(pk__in=list(kept)).delete()
+    theirs.filter(mail=None).exclude(pk__in=list(kept)).delete()
     if kind in choice.mailed and settings.BERTH_MAIL:
         NotificationMail.objects.create(notification=notification)
         enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
@@ -71,9 +76,10 @@ def notify_of_end(session_id: UUID) -> None:
     notify(
         person_id=session.owner_id,
         code=code,
-        happening=f"end:{session.pk}",
+        happening=f"{END}{session.pk}",
         arguments={"name": session.name, "exit_code": session.exit_code, "image": session.image_reference},
         session_id=session.pk,
+        again_until=cast("datetime", session.ended_at) + HEALED_FOR,
     )
 
 
@@ -90,6 +96,7 @@ def notify_of_tokens_that_end() -> None:
                 code=Code.TOKEN_ENDS_SOON,
                 happening=f"token-ends:{keypair.pk}:{due.days}",
                 arguments={"name": keypair.name, "date": ends_at.date().isoformat()},
+                again_until=ends_at,
             )
 
 
@@ -108,13 +115,20 @@ def notify_of_what_nears() -> None:
             happening=f"ends-soon:{session.pk}",
             arguments={"name": session.name},
             session_id=session.pk,
+            again_until=session.deadline_at,
         )
-    told = Notification.objects.filter(created_at__gt=now - 2 * HEALED_FOR).values("session_id")
-    ended = ComputeSession.objects.filter(
-        ended_at__gt=now - HEALED_FOR, ended_at__lt=now - timedelta(minutes=1)
+    told = ToldNotice.objects.filter(
+        person_id=OuterRef("owner_id"), happening=Concat(Value(END), Cast(OuterRef("pk"), CharField()))
     )
-    for session_id in ended.exclude(pk__in=told).values_list("pk", flat=True):
+    ended = ComputeSession.objects.filter(
+        Q(status=Status.ERROR) | Q(status_reason__in=REASONS_TOLD),
+        ~Exists(told),
+        ended_at__gt=now - HEALED_FOR,
+        ended_at__lt=now - timedelta(minutes=1),
+    )
+    for session_id in ended.values_list("pk", flat=True):
         notify_of_end(session_id)
+    ToldNotice.objects.filter(again_until__lt=now - TOLD_KEPT).delete()
 
 
 @transaction.atomic

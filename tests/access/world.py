@@ -242,9 +242,7 @@ def make_entry(owner: User, session: ComputeSession) -> AuditEntry:
 
 
 def make_notification(owner: User) -> Notification:
-    return Notification.objects.create(
-        person=owner, code=Code.NOT_STARTED, arguments={"name": "a"}, happening="one"
-    )
+    return Notification.objects.create(person=owner, code=Code.NOT_STARTED, arguments={"name": "a"})
 
 
 def make_people(project: Project, owner: User) -> dict[str, User]:

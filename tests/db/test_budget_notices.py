@@ -1,6 +1,6 @@
 """People are told of budgets that bind them."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -18,7 +18,7 @@ from accounts.roles import Role
 from accounts.spending import HOUR, Period, Unit
 from common.actors import SYSTEM
 from portal import budget_notices, services
-from portal.models import BudgetNotice, Notification, NotificationChoice
+from portal.models import Notification, NotificationChoice, ToldNotice
 from portal.selectors import text_of
 from portal.sentences import Code, Kind
 from portal.tasks import notify_of_budgets
@@ -89,16 +89,12 @@ def test_who_gets_many_notifications_or_mutes_budgets_is_told_no_second_time(
     assert len(told()) == 1
 
 
-def test_notices_of_periods_that_are_over_are_forgotten(place: Place) -> None:
+def test_notices_are_kept_as_long_as_the_period(place: Place) -> None:
     small = budget(place)
     spend(place, 8)
     told()
-    over = today() - timedelta(days=40)
-    BudgetNotice.objects.update(period_began_on=over, happening="budget-warns:over")
-    told()
-    assert [(each.budget, each.period_began_on > over) for each in BudgetNotice.objects.all()] == [
-        (small, True)
-    ]
+    ends_at = datetime.combine(states_of([small])[0].end, time(), UTC)
+    assert {notice.again_until for notice in ToldNotice.objects.all()} == {ends_at}
 
 
 def test_a_soft_budget_of_a_person_is_told_once_and_leads_to_the_limits(

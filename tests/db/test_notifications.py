@@ -11,8 +11,8 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import NotFound
 from portal import services
-from portal.models import Notification
-from portal.sentences import Code
+from portal.models import Notification, NotificationMail, ToldNotice
+from portal.sentences import Code, Kind
 from portal.tasks import notify_people
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession
@@ -38,7 +38,7 @@ def end(session: ComputeSession, reason: Reason, commit: Commit) -> None:
 
 def tell(people: People, happening: str) -> bool:
     return services.notify(
-        person_id=people.member.pk, code=Code.NOT_STARTED, happening=happening, arguments={"name": "a"}
+        person_id=people.member.pk, code=Code.NOT_STARTED, happening=happening, arguments={"name": happening}
     )
 
 
@@ -103,7 +103,59 @@ def test_the_oldest_are_forgotten(people: People, monkeypatch: pytest.MonkeyPatc
     for number in range(5):
         tell(people, str(number))
 
-    assert set(Notification.objects.values_list("happening", flat=True)) == {"2", "3", "4"}
+    assert set(Notification.objects.values_list("arguments__name", flat=True)) == {"2", "3", "4"}
+
+
+def test_what_the_list_forgot_is_not_told_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Commit
+) -> None:
+    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 2)
+    for _ in range(3):
+        end(place.run(), Reason.AGENT_LOST, django_capture_on_commit_callbacks)
+    ComputeSession.objects.update(ended_at=clock.now() - timedelta(minutes=5))
+    kept = set(Notification.objects.values_list("pk", flat=True))
+
+    notify_people()
+
+    assert set(Notification.objects.values_list("pk", flat=True)) == kept
+    with clock.frozen_at(clock.now() + timedelta(days=3)):
+        notify_people()
+    assert not ToldNotice.objects.exists(), "nobody comes with them any more"
+
+
+def test_a_lost_end_is_healed_whatever_else_was_told_without_a_query_for_what_is_known(
+    place: Place, django_capture_on_commit_callbacks: Commit, django_assert_num_queries: Any
+) -> None:
+    lost = place.run(name="lost")
+    services.notify(
+        person_id=place.owner.pk,
+        code=Code.ENDS_SOON,
+        happening=f"ends-soon:{lost.pk}",
+        arguments={"name": "lost"},
+        session_id=lost.pk,
+    )
+    services.notify(person_id=place.owner.pk, code=Code.PASSWORDS_TRIED, happening="tried", arguments={})
+    end(place.run(), Reason.USER_REQUESTED, django_capture_on_commit_callbacks)
+    end(lost, Reason.AGENT_LOST, lambda **_: django_capture_on_commit_callbacks(execute=False))
+    ComputeSession.objects.update(ended_at=clock.now() - timedelta(minutes=5))
+
+    notify_people()
+
+    assert Notification.objects.filter(code=Code.MACHINE_LOST).count() == 1
+    with django_assert_num_queries(4):
+        notify_people()
+
+
+def test_none_is_forgotten_whose_mail_waits(
+    people: People, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.BERTH_MAIL = True
+    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 1)
+    services.choose_notifications(actor=factories.actor_for(people.member), mailed=[Kind.FAILED])
+    for number in range(3):
+        tell(people, str(number))
+
+    assert NotificationMail.objects.count() == 3
 
 
 def test_reading_is_once_and_of_ones_own(people: People) -> None:

@@ -250,7 +250,7 @@ def test_a_person_with_history_leaves_a_nameless_row(place: Place) -> None:
     session = place.end(place.run())
     ListColumns.objects.create(user=place.owner, table="sessions")
     KnownPlace.objects.create(user=place.owner, name="network:203.0.113.7")
-    Notification.objects.create(person=place.owner, code=Code.NOT_STARTED, arguments={}, happening="x")
+    Notification.objects.create(person=place.owner, code=Code.NOT_STARTED, arguments={})
     continue_offboarding(close(place).pk)
     offboarding.purge_user(actor=SYSTEM, user_id=place.owner.pk)
     row = User.objects.get(pk=place.owner.pk)

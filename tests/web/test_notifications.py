@@ -21,7 +21,7 @@ BrowserOf = Callable[[User], Client]
 
 def tell(user: User, name: str) -> Notification:
     services.notify(person_id=user.pk, code=Code.COMMAND_FINISHED, happening=name, arguments={"name": name})
-    return Notification.objects.get(person=user, happening=name)
+    return Notification.objects.get(person=user, arguments__name=name)
 
 
 def text(browser: Client, address: str, **headers: str) -> str:
