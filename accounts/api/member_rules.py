@@ -18,6 +18,7 @@ from common.actors import Actor
 from common.api import InputSerializer, TextField, actor_of
 from common.scopes import FOR_ADMIN
 
+SHOWN_FAILURES = 100
 KINDS = [(kind.value, kind.value) for kind in RuleKind]
 
 
@@ -56,7 +57,8 @@ class RuleFailureOut(serializers.Serializer[Any]):
 class MemberRulesOut(serializers.Serializer[Any]):
     rules = MemberRuleOut(many=True)
     failures = RuleFailureOut(
-        many=True, help_text="For whom they could not be followed; for those who may change the rules."
+        many=True,
+        help_text="The first 100 for whom they could not be followed; for those who may change the rules.",
     )
 
 
@@ -113,5 +115,5 @@ def _rules_in(request: Request) -> list[tuple[str, str]]:
 
 def _answer(actor: Actor, project: Project) -> Response:
     may_edit = Action.EDIT in actions_on_project(standing_of(actor), project)
-    failures = failures_of_rules(project) if may_edit else ()
+    failures = failures_of_rules(project)[:SHOWN_FAILURES] if may_edit else ()
     return Response(MemberRulesOut({"rules": rules_of(project), "failures": failures}).data)

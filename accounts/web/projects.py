@@ -218,9 +218,7 @@ def _page(
         "member_form": (member_form or MemberForm()) if Action.MANAGE_MEMBERS in allowed else None,
         "form": form if Action.EDIT in allowed else None,
         "rules": rule_words(rules),
-        "rule_failures": failures_of_rules(project)[:SHOWN_FAILURES]
-        if rules and Action.EDIT in allowed
-        else (),
+        "rule_failures": failures_of_rules(project)[:SHOWN_FAILURES] if Action.EDIT in allowed else (),
         "policy_card": policy_card(actor_of(request), project, may_limit=Action.LIMIT in allowed),
         "budget_card": budget_card(project, may_limit=Action.LIMIT in allowed),
         "can_close": Action.CLOSE in allowed,

@@ -296,6 +296,15 @@ def test_who_fails_holds_nobody_up_and_administrators_read_why(
     assert not RuleFailure.objects.exists()
 
 
+def test_failures_are_shown_without_rules_too_and_not_without_end(people: People) -> None:
+    for _ in range(101):
+        RuleFailure.objects.create(project=people.project, user=factories.make_user(), reason="Too many.")
+    page = browser_of(people.domain_admin).get(f"/projects/{people.project.pk}/").content.decode()
+    assert "Too many." in page
+    told = factories.api_client(people.domain_admin).get(f"/api/v1/projects/{people.project.pk}/rules/")
+    assert len(told.json()["failures"]) == 100
+
+
 def test_a_failure_ends_with_the_rules(people: People) -> None:
     RuleFailure.objects.create(project=people.project, user=people.outsider, reason="x")
     follow_rules()
