@@ -1,7 +1,8 @@
 """Notifications by mail: an outbox in the database, which one worker at a time empties.
 
-Whatever is not taken by the mail server stays and is tried again for a day. A process that dies after the server took one sends
-it again with the same Message-ID, by which mailboxes know that they have it.
+Whatever is not taken by the mail server stays and is tried again for a day, after waits that double. A server that took one and
+did not say so in time, or a process that died before it heard so, gets it again with the same Message-ID, by which mailboxes
+know that they have it: at most eleven times in the day.
 """
 
 import time
@@ -31,6 +32,7 @@ TRIED_FOR = timedelta(days=1)
 FIRST_WAIT = timedelta(minutes=1)
 AT_ONCE = 100
 WORK_S = 60
+ANSWER_S = 30  # so long servers may look into a mail before they take it
 REFUSED_FOR_EVER = 500
 
 
@@ -56,7 +58,7 @@ def _send_due(*, until: float) -> None:
     rows = list(due.select_related("notification__person__domain")[:AT_ONCE])
     if not rows:
         return
-    connection = get_connection()
+    connection = get_connection(timeout=ANSWER_S)
     try:
         connection.open()
         for row in rows:
@@ -69,32 +71,41 @@ def _send_due(*, until: float) -> None:
 
 
 def _send(row: NotificationMail, connection: BaseEmailBackend) -> None:
-    """Raises OSError or SMTPException for what is the fault of the server."""
-    message = message_of(row.notification)
-    if message is None:
-        row.delete()
-        return
-    message.connection = connection
+    """Raises OSError or SMTPException where the server cannot be reached any more."""
+    _put_off(row)
     try:
-        message.send()
-    except (SMTPRecipientsRefused, SMTPDataError) as error:
-        _refused(row, error)
-        return
+        message = message_of(row.notification)
+    except (LookupError, TypeError, ValueError):  # of another release: it would stop all behind it
+        log.exception("notification_mail.unreadable", notification_id=row.pk)
+        message = None
+    if message is not None:
+        message.connection = connection
+        try:
+            message.send()
+        except (SMTPRecipientsRefused, SMTPDataError) as error:
+            if not _is_refused_for_ever(row, error):
+                return
+        except (OSError, SMTPException) as error:  # of this mail perhaps: the others get a fresh connection
+            log.warning("notification_mail.unanswered", notification_id=row.pk, error=type(error).__name__)
+            connection.close()
+            connection.open()
+            return
     row.delete()
 
 
-def _refused(row: NotificationMail, error: SMTPRecipientsRefused | SMTPDataError) -> None:
-    """For ever, or for now: then it waits as long again as it has waited."""
+def _put_off(row: NotificationMail) -> None:
+    """Have it wait as long again as it has waited, before anything can go wrong with it."""
+    waited = clock.now() - row.notification.created_at
+    NotificationMail.objects.filter(pk=row.pk).update(due_at=clock.now() + max(FIRST_WAIT, waited))
+
+
+def _is_refused_for_ever(row: NotificationMail, error: SMTPRecipientsRefused | SMTPDataError) -> bool:
     if isinstance(error, SMTPDataError):
         code = error.smtp_code
     else:
         code = max(code for code, _answer in error.recipients.values())
     log.warning("notification_mail.refused", notification_id=row.pk, code=code)
-    if code >= REFUSED_FOR_EVER:
-        row.delete()
-        return
-    row.due_at = clock.now() + max(FIRST_WAIT, clock.now() - row.notification.created_at)
-    row.save(update_fields=["due_at"])
+    return code >= REFUSED_FOR_EVER
 
 
 def message_of(notification: Notification) -> EmailMessage | None:

@@ -131,6 +131,36 @@ def test_a_mail_server_that_is_away_gets_it_later(member: User, settings: Any, s
     mail_notifications()
     assert NotificationMail.objects.count() == 1
     server.fault = ""
+    with later(2):
+        mail_notifications()
+    assert len(server.mails) == 1
+    assert not NotificationMail.objects.exists()
+
+
+def test_a_server_that_takes_a_mail_and_does_not_say_so_gets_it_a_few_times_a_day_and_the_others_meanwhile(
+    people: People, member: User, server: MailServer
+) -> None:
+    choose_notifications(actor=actor_for(people.outsider), mailed=[Kind.FAILED])
+    tell(member)
+    server.fault = "says nothing"
+    for minute in range(24 * 60):
+        with later(minute):
+            if NotificationMail.objects.filter(due_at__lte=clock.now()).exists():
+                mail_notifications()
+    assert 5 <= len(server.mails) <= 11
+    assert len({mail["Message-ID"] for mail in server.mails}) == 1
+
+    server.mails.clear()
+    server.fault = ""
+    tell(people.outsider)
+    mail_notifications()
+    assert [mail["To"] for mail in server.mails] == [people.outsider.email]
+
+
+def test_a_notification_that_cannot_be_read_stops_none_behind_it(member: User, server: MailServer) -> None:
+    tell(member)
+    Notification.objects.update(code="of_another_release")
+    tell(member, happening="two")
     mail_notifications()
     assert len(server.mails) == 1
     assert not NotificationMail.objects.exists()

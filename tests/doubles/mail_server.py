@@ -10,7 +10,8 @@ FAULTS = {"full": (b"RCPT", b"452 full"), "nobody": (b"RCPT", b"550 nobody"), "s
 
 
 class MailServer:
-    """`mails` are those that it took. `fault` is one of FAULTS, or "dies": it hangs up instead of taking a mail."""
+    """`mails` are those that it took. `fault` is one of FAULTS, or "dies": it hangs up instead of taking a mail; or "says nothing":
+    it takes one and hangs up."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
@@ -54,6 +55,8 @@ class MailServer:
                     return None
                 if stage != b"DATA":
                     self.mails.append(message_from_bytes(body, policy=policy.default))  # type: ignore[arg-type]
+                if self.fault == "says nothing":
+                    return None
                 say(answer if stage == b"DATA" else b"250 taken")
             else:
                 say(b"250 ok")
