@@ -5,13 +5,16 @@ import math
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
 from django.db import transaction
 from django.db.models import Exists, IntegerField, OuterRef, QuerySet, Value
 from django.db.models.signals import post_save
+from django.utils.translation import override
 
 from accounts.authority import Action
 from accounts.membership_rules import MemberRule, check_rules
@@ -27,6 +30,7 @@ from common.errors import BerthError, InvalidInput
 SHOWN = 10
 # So many are seen to at once where somebody waits; the rest by the task `accounts.follow_rules`.
 AT_ONCE = 100
+MOST_AT_A_TIME = 5000  # of one project in one run of it
 WORK_S = 60
 # What of an account rules look at.
 DECISIVE = frozenset({"email", "domain", "is_active"})
@@ -134,17 +138,28 @@ def follow_rules(project: Project, *, most: int | None = None, until: float = ma
     are noted (`RuleFailure`), and come last the next time."""
     if time.monotonic() > until:
         return
-    rules = rules_of(project)
-    joining = _joining(project, rules).order_by("pk").values_list("pk", flat=True)
-    leaving = _leaving(project, rules).order_by("pk").values_list("user_id", flat=True)
-    failures = RuleFailure.objects.filter(project=project)
-    failing = set(failures.values_list("user_id", flat=True))
-    waiting = sorted((*leaving, *joining), key=failing.__contains__)
-    failures.exclude(user_id__in=waiting).delete()
-    for user_id in waiting[:most]:
+    for user_id in _waiting(project, most or MOST_AT_A_TIME):
         if time.monotonic() > until:
             return
         _try_to_settle(project.pk, user_id)
+
+
+def _waiting(project: Project, most: int) -> list[int]:
+    """Ids of at most so many people who are not yet what the rules say, those last who failed before. Failures of others are
+    forgotten."""
+    rules = rules_of(project)
+    joining, leaving = _joining(project, rules), _leaving(project, rules)
+    failures = RuleFailure.objects.filter(project=project)
+    if failures.exists():
+        failures.exclude(user_id__in=joining.values("pk")).exclude(
+            user_id__in=leaving.values("user_id")
+        ).delete()
+    found: list[tuple[bool, int]] = []
+    for people, key in ((leaving, "user_id"), (joining, "pk")):
+        has_failed = Exists(failures.filter(user_id=OuterRef(key)))
+        in_line = people.annotate(has_failed=has_failed).order_by("has_failed", key)
+        found += in_line.values_list("has_failed", key)[:most]
+    return [user_id for _, user_id in sorted(found, key=itemgetter(0))][:most]
 
 
 def follow_rules_of_person(user_id: int) -> None:
@@ -174,7 +189,9 @@ def _fitting(user_id: int, projects: Iterable[Project]) -> set[int]:
 
 def _try_to_settle(project_id: int, user_id: int) -> None:
     try:
-        _settle(project_id, user_id)
+        # Whoever caused the try is not who reads what came of it.
+        with override(settings.LANGUAGE_CODE):
+            _settle(project_id, user_id)
     except Exception as error:  # the next run tries again
         log.exception("rules.person_failed", project_id=project_id, user_id=user_id)
         facts = {"reason": _reason_of(error), "tried_at": clock.now()}
@@ -185,7 +202,8 @@ def _try_to_settle(project_id: int, user_id: int) -> None:
 
 def _reason_of(error: Exception) -> str:
     """In words where Berth refused; else the kind of error alone, as its text may tell what is nobody's business."""
-    reason = error.message if isinstance(error, BerthError) else type(error).__name__
+    known = isinstance(error, BerthError)
+    reason = error.message if known else f"{type(error).__name__}; the log has it as rules.person_failed."
     return reason[: RuleFailure.LONGEST_REASON]
 
 

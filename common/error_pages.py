@@ -70,7 +70,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
                 _("You were signed out of this browser while this was under way."), hint=_("Sign in again.")
             ),
         )
-    return error_page(request, InvalidInput(_("The request cannot be understood.")))
+    return error_page(
+        request,
+        InvalidInput(
+            _("The request cannot be understood."), hint=_("Go back to the page and try it once more.")
+        ),
+    )
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -289,7 +289,7 @@ def test_who_fails_holds_nobody_up_and_administrators_read_why(
         follow_rules()
         assert settled == [good, bad]  # whoever failed comes last
         [failure] = admin.get(address).json()["failures"]
-        assert failure["reason"] == "ValueError"
+        assert failure["reason"] == "ValueError; the log has it as rules.person_failed."
         assert failure["tried_at"] > failure["since"]
     follow_rules()
     assert bad in members(people.project, is_by_rule=True)
