@@ -202,8 +202,9 @@ def _try_to_settle(project_id: int, user_id: int) -> None:
 
 def _reason_of(error: Exception) -> str:
     """In words where Berth refused; else the kind of error alone, as its text may tell what is nobody's business."""
-    known = isinstance(error, BerthError)
-    reason = error.message if known else f"{type(error).__name__}; the log has it as rules.person_failed."
+    if isinstance(error, BerthError):
+        return error.message[: RuleFailure.LONGEST_REASON]
+    reason = f"{type(error).__name__}; the log has it as rules.person_failed."
     return reason[: RuleFailure.LONGEST_REASON]
 
 

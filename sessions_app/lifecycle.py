@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -154,11 +155,23 @@ def _move(
     if len(sessions) == 1:  # nearly always; a list takes three times as long to put into words
         sessions[0].save(update_fields=_MOVED_FIELDS)
     else:
-        ComputeSession.objects.bulk_update(sessions, _MOVED_FIELDS)
+        _save_alike(sessions)
     SessionTransition.objects.bulk_create(history)
     for session, line in zip(sessions, history, strict=True):
         _tell(session, line)
     transaction.on_commit(lambda: pause(to))
+
+
+def _save_alike(sessions: Sequence[ComputeSession]) -> None:
+    """One statement for all that moved to the same values, as nearly always all did: a value for each row costs twenty times
+    as much."""
+    told = [name for name in _MOVED_FIELDS if name != "status_message"]  # that is the same for all
+    alike: dict[tuple[Any, ...], list[ComputeSession]] = {}
+    for session in sessions:
+        alike.setdefault(tuple(getattr(session, name) for name in told), []).append(session)
+    for same in alike.values():
+        values = {name: getattr(same[0], name) for name in _MOVED_FIELDS}
+        ComputeSession.objects.filter(pk__in=[session.pk for session in same]).update(**values)
 
 
 def _set_fields(
