@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from accounts.allow_lists import AllowList
 from accounts.limiting import Limited, assign_policy
 from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
-from accounts.policy_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, EntriesField, SlotsField
+from accounts.policy_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, PRIORITY, EntriesField, SlotsField
 from common import audit
 from common.api import actor_of
 
@@ -28,7 +28,7 @@ class PolicyForm(forms.ModelForm):
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
-            "max_containers", "max_lifetime_s", "max_folders", "max_keypairs", "max_requests",
+            "max_containers", "max_lifetime_s", "max_priority", "max_folders", "max_keypairs", "max_requests",
             "max_browsers",
             *ALLOW_COLUMNS.values(),
         )  # fmt: skip
@@ -40,6 +40,7 @@ class PolicyForm(forms.ModelForm):
                 "Seconds from its start; of sessions that are asked for from now on."
             ),
             "max_keypairs": gettext_lazy("API tokens; counts for people alone."),
+            "max_priority": PRIORITY,
             "max_browsers": BROWSERS,
         }
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.core.exceptions import ValidationError
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.allow_lists import LONGEST_ENTRY, AllowList, check_entries, check_known_hosts
-from accounts.quota import Level, Limit, kind_of, slot_of
+from accounts.quota import HIGHEST_PRIORITY, Level, Limit, kind_of, slot_of
 from common import clock
 from common.slots import MAX_AMOUNT, is_slot_name
 
@@ -56,7 +56,9 @@ class ResourcePolicy(models.Model):
     max_containers = models.PositiveIntegerField(null=True, blank=True)
     max_lifetime_s = models.PositiveIntegerField(null=True, blank=True)
     max_idle_s = models.PositiveIntegerField(null=True, blank=True)
-    max_priority = models.SmallIntegerField(null=True, blank=True)
+    max_priority = models.SmallIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(HIGHEST_PRIORITY)]
+    )
     max_folders = models.PositiveIntegerField(null=True, blank=True)
     max_folder_bytes = models.BigIntegerField(null=True, blank=True)
     max_keypairs = models.PositiveIntegerField(null=True, blank=True)
@@ -95,6 +97,10 @@ class ResourcePolicy(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(max_lifetime_s=None) | Q(max_lifetime_s__gt=0), name="policy_lifetime_is_time"
+            ),
+            models.CheckConstraint(
+                condition=Q(max_priority=None) | Q(max_priority__range=(0, HIGHEST_PRIORITY)),
+                name="policy_priority_in_range",
             ),
             models.CheckConstraint(
                 condition=Q(max_browsers=None) | Q(max_browsers__gt=0), name="policy_browsers_let_in"

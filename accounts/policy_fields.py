@@ -20,6 +20,9 @@ EXAMPLE = gettext_lazy("Like “cpu=16, mem=64g, cuda=2”. What is not named is
 BROWSERS = gettext_lazy(
     "In which one person is signed in at once. One more sign-in ends the oldest; a lower number ends none before that."
 )
+PRIORITY = gettext_lazy(
+    "From 0 to 100. Nobody starts sessions with a priority above 0 unless a policy of the whole installation says so here."
+)
 ENTRIES_EXAMPLE = gettext_lazy("One a line; an empty field allows all, “none” alone allows nothing.")
 
 

@@ -13,6 +13,8 @@ from common.languages import gettext_noop
 from common.slots import CPU, MEM, format_amount, format_bytes
 from common.words import duration_words
 
+HIGHEST_PRIORITY = 100  # of a session; its negative is the lowest
+
 
 class Level(StrEnum):
     """Where limits stand, from the widest to the narrowest."""
@@ -219,6 +221,15 @@ def never(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState
         if limit in scope.limits and amount > max(0, scope.limits[limit])
     ]
     return tuple(found)
+
+
+def not_raised(scopes: Iterable[Scope], priority: int, *, who: str) -> tuple[LimitState, ...]:
+    """The refusal of a priority above 0 that no policy of the whole installation allows: whoever has none goes before
+    nobody, and administrators of a domain let nobody there go before other domains."""
+    is_raised = any(scope.is_central and Limit.PRIORITY in scope.limits for scope in scopes)
+    if priority <= 0 or is_raised:
+        return ()
+    return (LimitState(Limit.PRIORITY, Level.USER, who, "", value=0, used=0, left=0, asked=priority),)
 
 
 def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:

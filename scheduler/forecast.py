@@ -25,8 +25,9 @@ def foresee(
     slots: ResourceSlots,
     scopes: Collection[tuple[Level, int]],
     lasts_s: int | None,
+    priority: int = 0,
 ) -> Outlook:
-    """The outlook of a session of these scopes that would be enqueued now, behind all that wait. At most 6 queries.
+    """The outlook of a session of these scopes that would be enqueued now, behind all of its priority that wait. At most 6 queries.
     Nothing is kept free for it: whoever asks first gets the room."""
     snapshot, now = read_snapshot(group_id, also=scopes), clock.now()
     named = tuple(scope_key(*key) for key in scopes)
@@ -35,6 +36,7 @@ def foresee(
         enqueued_at=now,
         needs=Needs(architecture, (slots,)),
         kernel_ids=(uuid4(),),
+        priority=priority,
         scopes=named,
         tenants=named[:OWNERS],
         lasts=None if lasts_s is None else timedelta(seconds=lasts_s),

@@ -130,6 +130,8 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["timeout_s"] = request.timeout_s
     if not request.personal_files:
         body["personal_files"] = False
+    if request.priority:
+        body["priority"] = request.priority
     return body
 
 
@@ -171,6 +173,8 @@ def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
         yield "--group", request.resource_group
     if request.timeout_s is not None:
         yield "--time-limit", str(request.timeout_s)
+    if request.priority:
+        yield "--priority", str(request.priority)
 
 
 def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
@@ -189,6 +193,8 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "timeout_s", request.timeout_s
     if not request.personal_files:
         yield "personal_files", False
+    if request.priority:
+        yield "priority", request.priority
 
 
 def _mount_in_python(mount: FolderRequest) -> str:

@@ -40,8 +40,9 @@ class Outlook:
         return bool(self.agent)
 
 
-# (id of the resource group, architecture, slots of the one kernel, scopes whose limits hold, how long it may run in seconds)
-Foreseer = Callable[[int, str, ResourceSlots, Collection[tuple[Level, int]], int | None], Outlook]
+# (id of the resource group, architecture, slots of the one kernel, scopes whose limits hold, how long it may run in seconds,
+# priority)
+Foreseer = Callable[[int, str, ResourceSlots, Collection[tuple[Level, int]], int | None, int], Outlook]
 
 _foreseers: list[Foreseer] = []
 
@@ -82,6 +83,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
             request.slots,
             scope_ids(actor, resolved.project).keys(),
             request.timeout_s or longest_lifetime_s(scopes),
+            request.priority,
         ),
         live_sessions=len(live_names),
         live_limit=own_session_limit(scopes),

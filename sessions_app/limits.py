@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from accounts import allow_lists, budget_selectors
 from accounts.limits import demand_room, scope_ids, scopes_of
 from accounts.models import Project
-from accounts.quota import Level, Limit, LimitState, Scope, ceiling, hits, never
+from accounts.quota import Level, Limit, LimitState, Scope, ceiling, hits, never, not_raised
+from accounts.selectors import may_do_everything
 from common.actors import Actor
 from common.slots import ResourceSlots
 from images.allowed import lists_asked
@@ -22,17 +23,21 @@ def demand_within_limits(
     ids = scope_ids(actor, project)
     scopes = scopes_of(ids.keys())
     demand_room(
-        refusals(scopes, request),
+        (*refusals(scopes, request), *priority_refusals(actor, scopes, request)),
         budget_selectors.refusals(budget_selectors.budget_states(owners_of(ids.keys()))),
         allow_lists.refusals(scopes, lists_asked(image)),
     )
     return scopes
 
 
-def demand_still_allowed(actor: Actor, project: Project, image: ContainerImage) -> None:
+def demand_still_allowed(
+    actor: Actor, project: Project, image: ContainerImage, request: SessionRequest
+) -> None:
     """Asked again in the transaction that writes the session, after all that it waits for. One query. Raises LimitExceeded."""
     scopes = scopes_of(scope_ids(actor, project).keys())
-    demand_room((), lists=allow_lists.refusals(scopes, lists_asked(image)))
+    demand_room(
+        priority_refusals(actor, scopes, request), lists=allow_lists.refusals(scopes, lists_asked(image))
+    )
 
 
 def owners_of(keys: Collection[tuple[Level, int]]) -> list[budget_selectors.Owner]:
@@ -51,6 +56,14 @@ def asked_at_once(request: SessionRequest) -> Mapping[str, int]:
     if request.timeout_s is not None:
         asked[Limit.LIFETIME.value] = request.timeout_s
     return {**asked, **of_slots(Limit.PENDING_SLOTS, request.slots)}
+
+
+def priority_refusals(
+    actor: Actor, scopes: Sequence[Scope], request: SessionRequest
+) -> tuple[LimitState, ...]:
+    """Every policy that allows less, and that none allows it at all, which superadmins need not."""
+    none_allows = () if may_do_everything(actor) else not_raised(scopes, request.priority, who=actor.label)
+    return none_allows or hits(scopes, {Limit.PRIORITY.value: request.priority})
 
 
 def of_slots(limit: Limit, slots: ResourceSlots) -> dict[str, int]:

@@ -9,6 +9,7 @@ from django.db.models import Q, functions
 from django.utils.translation import gettext_lazy
 
 from accounts.models import Domain, KeyPair, Project
+from accounts.quota import HIGHEST_PRIORITY
 from agents.models import Agent, ResourceGroup
 from common import clock
 from common.fields import SentenceField
@@ -20,6 +21,7 @@ from sessions_app.door_models import AppTicket as AppTicket
 from sessions_app.personal_models import Dotfile as Dotfile
 from sessions_app.personal_models import PersonalSetup as PersonalSetup
 from sessions_app.personal_models import StartupScript as StartupScript
+from sessions_app.queueing import LOWEST_PRIORITY
 from sessions_app.specs import container_name
 from sessions_app.states import LIVE, TERMINAL, Status
 from vfolders.models import VFolder
@@ -29,7 +31,7 @@ _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
 _SHOWN_IN_ROWS = (
     "name", "type", "status", "status_reason", "status_message", "exit_code", "image_reference", "requested_slots",
     "queue_position", "stops_at", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "host_label", "created_at",
-    "ended_at", "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
+    "ended_at", "priority", "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
 )  # fmt: skip
 _KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")  # fmt: skip
 
@@ -106,7 +108,7 @@ class ComputeSession(models.Model):
     lifetime_s = models.PositiveIntegerField(
         null=True, editable=False, help_text="What its policies allowed when it was asked for."
     )
-    priority = models.SmallIntegerField(default=0)
+    priority = models.SmallIntegerField(default=0, help_text="The higher goes first.")
     exit_code = models.IntegerField(null=True, editable=False)
 
     host_label = models.CharField(max_length=20, unique=True, editable=False)
@@ -131,6 +133,10 @@ class ComputeSession(models.Model):
             models.CheckConstraint(
                 condition=_IS_TERMINAL | Q(deadline_at__isnull=False),
                 name="live_session_has_deadline",
+            ),
+            models.CheckConstraint(
+                condition=Q(priority__range=(LOWEST_PRIORITY, HIGHEST_PRIORITY)),
+                name="session_priority_in_range",
             ),
             models.UniqueConstraint(
                 fields=("owner", "name"),

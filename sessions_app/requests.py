@@ -10,6 +10,7 @@ from common.errors import InvalidInput
 from common.languages import gettext as _
 from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
+from sessions_app.queueing import check_priority
 from sessions_app.specs import HOME
 
 NAME = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
@@ -30,7 +31,7 @@ DEFAULT_SHM_BYTES = 64 * 2**20
 TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
-    "personal_files",
+    "personal_files", "priority",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -60,6 +61,7 @@ class SessionRequest:
     command: str = ""
     timeout_s: int | None = None
     personal_files: bool = True
+    priority: int = 0
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -90,6 +92,7 @@ def parse_request(raw: object) -> SessionRequest:
         "command": checked("command", check_command, raw.get("command")),
         "timeout_s": checked("timeout_s", check_timeout, raw.get("timeout_s")),
         "personal_files": checked("personal_files", check_switch, raw.get("personal_files", True)),
+        "priority": checked("priority", check_priority, raw.get("priority")),
     }
     check_together(request, problems)
     if problems:

@@ -76,7 +76,7 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
 
     def write(scopes: list[Scope]) -> ComputeSession:
         session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes))
-        demand_still_allowed(actor, resolved.project, resolved.image)
+        demand_still_allowed(actor, resolved.project, resolved.image, request)
         audit.record(actor=actor, action="sessions.enqueue_session", target=session)
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
         lifecycle.push_session_change(session)
@@ -184,6 +184,7 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         personal_files=request.personal_files,
         command=request.command,
         timeout_s=request.timeout_s,
+        priority=request.priority,
         lifetime_s=lifetime_s,
         host_label=new_host_label(),
         app_token=secrets.token_hex(24),

@@ -117,6 +117,7 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "command": session.command,
         "timeout_s": session.timeout_s,
         "personal_files": session.personal_files,
+        "priority": session.priority,
     }
 
 

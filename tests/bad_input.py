@@ -151,6 +151,10 @@ UNREADABLE = (
         Bad("timeout_s", limit, "Give whole seconds from 1 to 2592000")
         for limit in (0, -1, 1.5, "soon", "1.5", "١", "9" * 5000, 10**40, True, [1])
     ),
+    *(
+        Bad("priority", priority, "Give a whole number from -100 to 100")
+        for priority in (101, -101, 1.5, "high", "1.5", "--1", "١", 10**40, True, [1], {})
+    ),
     Bad("resource_gruop", "gpu", "Did you mean “resource_group”?"),
     Bad("a\u202eb", 1, "There is no such field"),
 )  # fmt: skip

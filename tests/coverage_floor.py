@@ -49,6 +49,7 @@ FULLY_COVERED = (
     "sessions_app/gateway/cookie_guard.py",
     "sessions_app/gateway/fetch_rules.py",
     "sessions_app/lifecycle.py",
+    "sessions_app/queueing.py",
     "sessions_app/requests.py",
     "sessions_app/setup_parts.py",
     "sessions_app/sizes.py",

@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, check_entries
 from accounts.policy_fields import MOST_COUNT, parse_amount
-from accounts.quota import Level
+from accounts.quota import HIGHEST_PRIORITY, Level
 from common.api import InputSerializer, LimitOut, TextField
 from common.slots import MAX_AMOUNT
 
@@ -57,6 +57,10 @@ class LimitsInput(InputSerializer):
     max_pending_sessions = _count("Sessions that wait.")
     max_containers = _count("Containers of one session.")
     max_lifetime_s = _count("Seconds that a session may run.", least=1)
+    max_priority = _count(
+        "Of a session, 0 to 100. null at every level, or set by policies of domains alone: 0.",
+        most=HIGHEST_PRIORITY,
+    )
     max_slots = AmountsField(
         help_text="What running sessions hold together, as {cpu: cores, mem: “64g”, cuda: devices}."
     )
@@ -109,6 +113,7 @@ class PolicyOut(serializers.Serializer[Any]):
     max_pending_sessions = serializers.IntegerField(allow_null=True)
     max_containers = serializers.IntegerField(allow_null=True)
     max_lifetime_s = serializers.IntegerField(allow_null=True)
+    max_priority = serializers.IntegerField(allow_null=True)
     max_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))
     max_pending_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))
     max_folders = serializers.IntegerField(allow_null=True)

@@ -11,6 +11,7 @@ from accounts.allow_lists import AllowList
 from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
 from accounts.policy_fields import (
     BROWSERS,
+    PRIORITY,
     EntriesField,
     SlotsField,
     bytes_field,
@@ -25,7 +26,7 @@ SECTIONS = (
     (
         gettext_noop("Sessions"),
         gettext_noop("How many at once, how large each, and for how long."),
-        ("max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s"),
+        ("max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_priority"),
     ),
     (
         gettext_noop("Resources held"),
@@ -56,8 +57,8 @@ ALLOWED = (
 )
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
 NUMBER_FIELDS = (
-    "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_folders", "max_keypairs",
-    "max_requests", "max_browsers",
+    "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_priority", "max_folders",
+    "max_keypairs",    "max_requests", "max_browsers",
 )  # fmt: skip
 _DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
 _MEMORY = gettext_lazy("Like 64g or 512m.")
@@ -87,6 +88,7 @@ class PolicyForm(forms.Form):
             "From its start, like 90m, 12h or 7d. Sessions that exist already keep theirs."
         ),
     )
+    max_priority = count_field(label=gettext_lazy("Priority of a session"), help_text=PRIORITY)
     max_slots_cpu = cores_field(label=gettext_lazy("CPU cores"))
     max_slots_mem = bytes_field(label=gettext_lazy("Memory"), help_text=_MEMORY)
     max_slots_devices = SlotsField(required=False, label=gettext_lazy("Accelerators"), help_text=_DEVICES)

@@ -5,11 +5,13 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from accounts.quota import HIGHEST_PRIORITY
 from common.api import InputSerializer, TextField
 from common.slots import MEM
 from sessions_app import memory_kills, setups
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, PersonalSetup, SessionMount, SessionTransition, SessionType
+from sessions_app.queueing import LOWEST_PRIORITY
 from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S, NAME
 from sessions_app.states import Status
 
@@ -67,6 +69,12 @@ class SessionCreateInput(InputSerializer):
     )
     personal_files = serializers.BooleanField(
         default=True, help_text="With your dotfiles and your start-up script."
+    )
+    priority = serializers.IntegerField(
+        default=0,
+        min_value=LOWEST_PRIORITY,
+        max_value=HIGHEST_PRIORITY,
+        help_text="The higher goes first. Below 0 anybody may; above 0 a policy must allow it.",
     )
 
 
@@ -127,7 +135,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "queue_position",
             "agents", "apps", "memory_kill", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 

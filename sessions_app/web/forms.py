@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy
 
 from accounts.limits import scope_ids, scopes_of
 from accounts.models import Project
+from accounts.quota import HIGHEST_PRIORITY
 from accounts.selectors import usable_projects
 from agents.selectors import SlotRoom, rooms_by_group, visible_resource_groups
 from common.actors import Actor
@@ -19,6 +20,7 @@ from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.models import SessionType
+from sessions_app.queueing import LOWEST_PRIORITY
 from sessions_app.shortcuts import OWN_FOLDER
 from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, size_like
 from sessions_app.variables import parse_variables
@@ -94,6 +96,16 @@ class LauncherForm(forms.Form):
             (WITH_PERSONAL_FILES, gettext_lazy("Use mine")),
             (WITHOUT_PERSONAL_FILES, gettext_lazy("Leave them out")),
         ],
+    )
+
+    priority = TypedField(
+        required=False,
+        initial="0",
+        label=gettext_lazy("Priority"),
+        widget=forms.NumberInput(attrs={"min": LOWEST_PRIORITY, "max": HIGHEST_PRIORITY}),
+        help_text=gettext_lazy(
+            "The higher goes first. Below 0 lets others go first; above 0 a policy must allow it."
+        ),
     )
 
     like = TypedField(required=False, widget=forms.HiddenInput)
@@ -223,6 +235,7 @@ class LauncherForm(forms.Form):
             "timeout_s": typed["timeout_s"] if is_batch else None,
             "environment": typed["environment"],
             "personal_files": typed["personal_files"] != WITHOUT_PERSONAL_FILES,
+            "priority": typed["priority"],
         }
 
     def _mounts(self) -> list[dict[str, object]]:

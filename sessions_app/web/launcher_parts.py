@@ -53,7 +53,8 @@ def parts(form: LauncherForm) -> dict[str, Any]:
         "folders": folder_rows(form),
         "room": room_facts(form),
         "has_more": any(
-            form[name].errors for name in ("environment", "shm", "resource_group", "personal_files")
+            form[name].errors
+            for name in ("environment", "shm", "resource_group", "personal_files", "priority")
         ),
     }
 
@@ -193,6 +194,7 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
             if mount.path != f"{HOME}/{mount.folder_name}"
         },
         "timeout_s": session.timeout_s or "",
+        "priority": str(session.priority),
         "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
         "environment": "" if actor.behind_id else format_variables(session.environment),
         "like": str(session.pk),

@@ -41,6 +41,7 @@ TABLE = declare(
             Column("image", gettext_noop("Image"), ("image_reference",), is_usual=False),
             Column("resources", gettext_noop("Resources"), ("requested_slots__cpu", "requested_slots__mem")),
             Column("group", gettext_noop("Group"), ("resource_group__name",), is_usual=False),
+            Column("priority", gettext_noop("Priority"), ("priority",), is_number=True, is_usual=False),
             Column("machine", gettext_noop("Machine")),
             Column("started", gettext_noop("Started"), ("created_at",), is_number=True),
             Column("ended", gettext_noop("Ended"), ("ended_at",), is_number=True, tab="ended"),
@@ -64,7 +65,7 @@ TABLE = declare(
 )
 EXPORTED = (
     "id", "name", "type", "status", "reason", "owner", "project", "domain", "image", "resource group", "machines",
-    "cores", "memory bytes", "created", "started", "ended", "exit code",
+    "cores", "memory bytes", "created", "started", "ended", "exit code", "priority",
 )  # fmt: skip
 
 
@@ -129,4 +130,5 @@ def _cells(session: ComputeSession) -> tuple[Any, ...]:
         session.project.name, session.domain.name, session.image_reference, session.resource_group.name,
         " ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
         slots[CPU] / MILLI, slots[MEM], *(at and at.isoformat(timespec="seconds") for at in times), session.exit_code,
+        session.priority,
     )  # fmt: skip

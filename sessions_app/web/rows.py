@@ -46,6 +46,7 @@ class SessionRow:
     slots: str
     use: Use | None
     group: str
+    priority: int
     machines: str
     started: str
     ended: str
@@ -91,6 +92,7 @@ def _row(
         slots=format_slots(session.requested_slots),
         use=_use(session, uses),
         group=session.resource_group.name,
+        priority=session.priority,
         machines=", ".join(kernel.agent.name for kernel in session.kernels.all() if kernel.agent),
         started=ago(session.created_at),
         ended=ago(session.ended_at),

@@ -63,6 +63,7 @@ def make_keypair(place: Place) -> KeyPair:
         ({"max_slots": [1]}, "max_slots"),
         ({"max_sessions": -1}, "max_sessions"),
         ({"max_lifetime_s": 0}, "max_lifetime_s"),
+        ({"max_priority": 101}, "max_priority"),
         ({"max_session": 1}, "max_session"),
     ],
 )

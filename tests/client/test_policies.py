@@ -33,6 +33,7 @@ def test_a_policy_is_listed_with_what_it_limits_and_allows(portal: Any, command:
         ("hosts=none", {"allowed_storage_hosts": []}),
         ("registries=ghcr.io,local", {"allowed_registries": ["ghcr.io", "local"]}),
         ("requests=600", {"max_requests": 600}),
+        ("priority=10", {"max_priority": 10}),
         ("lifetime=12h", {"max_lifetime_s": 43200}),
         ("mem=64g", {"max_slots": {"cpu": 2.0, "mem": "64g"}}),
     ],

@@ -42,6 +42,7 @@ def asked(place: Place, *, is_batch: bool, **changes: object) -> dict[str, objec
     make_folder(place.owner, name="out")
     batch = {"type": "batch", "command": f"cd data\necho {ODD}", "timeout_s": 60}
     return place.request(
+        priority=-5,
         resources={"cpu": 0.5, "mem": "1536m", "shm": "128m"},
         environment={"TOKEN": ODD, "EMPTY": ""},
         mounts=[{"folder": "data"}, {"folder": "out", "path": "/home/work/o x", "readonly": True}],
@@ -55,6 +56,7 @@ def made_of(name: object) -> dict[str, Any]:
         "type",
         "command",
         "timeout_s",
+        "priority",
         "requested_slots",
         "shm_bytes",
         "environment",

@@ -43,6 +43,7 @@ plausible = {
     | anything,
     "command": st.just("ls") | anything,
     "timeout_s": st.integers() | anything,
+    "priority": st.integers(-200, 200) | anything,
 }
 
 
@@ -77,6 +78,7 @@ def assert_legal(request: SessionRequest) -> None:
     assert bool(request.command) == (request.type == "batch")
     assert all(isinstance(value, str) for value in request.environment.values())
     assert request.timeout_s is None or request.timeout_s > 0
+    assert -100 <= request.priority <= 100
     for mount in request.mounts:
         assert mount.path == "" or (mount.path.startswith(f"{HOME}/") and "/../" not in f"{mount.path}/")
 

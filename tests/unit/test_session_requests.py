@@ -65,5 +65,12 @@ def test_mount_below_the_home_directory_is_taken_as_it_is() -> None:
     assert (mount.path, mount.is_readonly) == ("/home/work/in/depth", True)
 
 
+@pytest.mark.parametrize(
+    ("sent", "read"), [(None, 0), ("", 0), ("-5", -5), (" 100 ", 100), ("−7", -7), (-100, -100)]
+)
+def test_a_priority_may_be_text_as_forms_send_it(sent: object, read: int) -> None:
+    assert parse_request(raw(priority=sent)).priority == read
+
+
 def test_a_time_limit_may_be_text_as_forms_send_it() -> None:
     assert parse_request(raw(type="batch", command="ls", timeout_s="60")).timeout_s == 60

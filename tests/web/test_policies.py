@@ -36,12 +36,13 @@ def superadmin(place: Place, browser_of: Browser) -> Client:
 def test_limits_are_written_in_the_words_of_people(governor: Client) -> None:
     typed = {
         "name": "small", "max_sessions": "3", "max_lifetime_s": "1d 12h", "max_slots_cpu": "0.5",
-        "max_slots_mem": "64g", "max_slots_devices": "cuda=2",
+        "max_slots_mem": "64g", "max_slots_devices": "cuda=2", "max_priority": "20",
     }  # fmt: skip
     answer = governor.post("/policies/new/", typed)
     policy = ResourcePolicy.objects.get(name="small")
     assert answer["Location"] == f"/policies/{policy.pk}/"
     assert (policy.max_sessions, policy.max_lifetime_s, policy.max_folders) == (3, 129600, None)
+    assert policy.max_priority == 20
     assert policy.max_slots == {"cpu": 500, "mem": 64 * 2**30, "cuda": 2000}
 
     listed = governor.get("/policies/").content.decode()
@@ -58,6 +59,8 @@ def test_limits_are_written_in_the_words_of_people(governor: Client) -> None:
         ("max_sessions", "1.5"),
         ("max_lifetime_s", "soon"),
         ("max_lifetime_s", "0"),
+        ("max_priority", "-1"),
+        ("max_priority", "101"),
         ("max_slots_cpu", "many"),
         ("max_slots_mem", "64 apples"),
         ("max_slots_devices", "cuda"),

@@ -169,6 +169,7 @@ class Policy(Record):
     max_pending_sessions: int | None = None
     max_containers: int | None = None
     max_lifetime_s: int | None = None
+    max_priority: int | None = None
     max_slots: Mapping[str, int] = field(default_factory=dict)
     max_pending_slots: Mapping[str, int] = field(default_factory=dict)
     max_folders: int | None = None

@@ -58,6 +58,7 @@ class Session(Record):
     mounts: tuple[MountRecord, ...] = ()
     command: str = ""
     timeout_s: int | None = None
+    priority: int = 0
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()
@@ -178,11 +179,14 @@ class Sessions:
         resource_group: str = "",
         timeout_s: int | None = None,
         personal_files: bool = True,
+        priority: int = 0,
         idempotency_key: str = "",
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
 
         Without `personal_files` it begins without your dotfiles and your start-up script.
+
+        The higher `priority` goes first; below 0 lets others go first, above 0 a policy must allow it.
 
         An image is one that the portal told of, or its exact reference or id.
 
@@ -201,6 +205,7 @@ class Sessions:
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
         body |= {} if personal_files else {"personal_files": False}
+        body |= {"priority": priority} if priority else {}
         body |= {key: value for key, value in chosen.items() if value not in ("", None)}
         return self.create(body, idempotency_key=idempotency_key)
 

@@ -22,6 +22,7 @@ from berth.cli.launch_options import (
     Mounts,
     Name,
     PersonalFiles,
+    Priority,
     Project,
     Resources,
     Shm,
@@ -61,6 +62,7 @@ def run(
     mount: Mounts = None,
     group: Group = "",
     personal_files: PersonalFiles = True,
+    priority: Priority = 0,
     time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and go.")] = False,
     quiet: Annotated[
@@ -89,6 +91,7 @@ def run(
         command=command_line(command),
         timeout_s=seconds_of(time_limit),
         personal_files=personal_files,
+        priority=priority,
     )
     if detach:
         show_started(session, as_json=as_json)

@@ -72,6 +72,14 @@ PersonalFiles = Annotated[
         help="With your dotfiles and your start-up script, or without.",
     ),
 ]
+Priority = Annotated[
+    int,
+    typer.Option(
+        "--priority",
+        help="The higher goes first; below 0 lets others go first, above 0 a policy must allow it.",
+        show_default=False,
+    ),
+]
 
 SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -20,6 +20,7 @@ NUMBERS = {
     "waiting": "max_pending_sessions",
     "containers": "max_containers",
     "lifetime": "max_lifetime_s",
+    "priority": "max_priority",
     "folders": "max_folders",
     "tokens": "max_keypairs",
     "requests": "max_requests",
@@ -39,8 +40,8 @@ Limits = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="LIMIT=AMOUNT…",
-        help="sessions=10 waiting=5 containers=4 lifetime=12h folders=20 tokens=5 requests=600 browsers=3 cpu=16 "
-        "mem=64g cuda=2 waiting.cpu=32 …; without an amount, like sessions=, it is unlimited. What may be used: "
+        help="sessions=10 waiting=5 containers=4 lifetime=12h priority=10 folders=20 tokens=5 requests=600 "
+        "browsers=3 cpu=16 mem=64g cuda=2 waiting.cpu=32 …; without an amount, like sessions=, it is unlimited. What may be used: "
         "registries=ghcr.io,local images='berth/*' hosts=local; none allows nothing, images= everything.",
         show_default=False,
     ),

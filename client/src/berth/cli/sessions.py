@@ -19,6 +19,7 @@ from berth.cli.launch_options import (
     Mounts,
     Name,
     PersonalFiles,
+    Priority,
     Project,
     Resources,
     Shm,
@@ -58,6 +59,7 @@ def start(
     mount: Mounts = None,
     group: Group = "",
     personal_files: PersonalFiles = True,
+    priority: Priority = 0,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
     patience_s: Annotated[
         int, typer.Option("--timeout", help="Seconds to wait until it runs; it goes on after them.", min=1)
@@ -77,6 +79,7 @@ def start(
         mounts=mounts_of(mount),
         resource_group=group,
         personal_files=personal_files,
+        priority=priority,
     )
     if not detach:
         tell_progress(session)
@@ -257,6 +260,7 @@ def _facts(session: Session) -> dict[str, object]:
         ),
         "apps": ", ".join(f"{one.name} {one.url}" for one in session.apps),
         "time limit": f"{session.timeout_s} s" if session.timeout_s else "",
+        "priority": session.priority or "",
         "created": format_instant(session.created_at),
         "started": format_instant(session.started_at),
         "ended": format_instant(session.ended_at),
