@@ -23,6 +23,7 @@ class Code(StrEnum):
     STOPPED_BY_ADMIN = "stopped_by_admin"
     LIFETIME_OVER = "lifetime_over"
     NOT_STARTED = "not_started"
+    WAITED_TOO_LONG = "waited_too_long"
     ENDS_SOON = "ends_soon"
     TOKEN_ENDS_SOON = "token_ends_soon"
     MONEY_NEARLY_SPENT = "money_nearly_spent"
@@ -105,6 +106,12 @@ SENTENCES = MappingProxyType(
             gettext_noop("Its history says why."),
             "alert-circle",
             Tone.BAD,
+        ),
+        Code.WAITED_TOO_LONG: Sentence(
+            gettext_noop("“{name}” waited as long as it was to and was cancelled."),
+            gettext_noop("Start it again, to wait longer or with less."),
+            "clock-off",
+            Tone.WARN,
         ),
         Code.ENDS_SOON: Sentence(
             gettext_noop("“{name}” ends soon: its time limit is near."),
@@ -201,6 +208,7 @@ KIND_OF = MappingProxyType(
         Code.NOT_STARTED: Kind.FAILED,
         Code.STOPPED_BY_ADMIN: Kind.ENDED,
         Code.LIFETIME_OVER: Kind.ENDED,
+        Code.WAITED_TOO_LONG: Kind.FAILED,
         Code.ENDS_SOON: Kind.ENDS_SOON,
         Code.TOKEN_ENDS_SOON: Kind.TOKENS,
         Code.MONEY_NEARLY_SPENT: Kind.BUDGETS,
@@ -225,6 +233,7 @@ _OF_REASON = MappingProxyType(
         Reason.IMAGE_PULL_FAILED: Code.PULL_FAILED,
         Reason.ADMIN_REQUESTED: Code.STOPPED_BY_ADMIN,
         Reason.LIFETIME_OVER: Code.LIFETIME_OVER,
+        Reason.PENDING_TIMEOUT: Code.WAITED_TOO_LONG,
     }
 )
 

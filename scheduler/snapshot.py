@@ -29,6 +29,7 @@ from scheduler.engine import (
 )
 from sessions_app.limits import owners_of
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
+from sessions_app.queueing import Hold
 from sessions_app.states import DEADLINES_S, Status
 
 ScopeKey = tuple[Level, int]
@@ -59,7 +60,8 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = ()) -> Snapshot:
 
 def groups_with_pending_sessions() -> list[int]:
     """Ids of the resource groups in which at least one session waits. 1 query."""
-    pending = ComputeSession.objects.filter(status=Status.PENDING.value).order_by("resource_group_id")
+    waiting = ComputeSession.objects.filter(status=Status.PENDING.value, held_for=Hold.NOTHING.value)
+    pending = waiting.order_by("resource_group_id")
     return list(pending.values_list("resource_group_id", flat=True).distinct())
 
 
@@ -163,13 +165,17 @@ def _pending(group_id: int, scopes: set[ScopeKey]) -> Iterator[PendingSession]:
     """Adds to `scopes` those of the sessions."""
     kernels = (
         Kernel.objects.filter(
-            session__resource_group_id=group_id, session__status=Status.PENDING.value, session__stops_at=None
+            session__resource_group_id=group_id,
+            session__status=Status.PENDING.value,
+            session__held_for=Hold.NOTHING.value,
+            session__stops_at=None,
         )
         .order_by("session_id", "role", "index")
         .values(
             "pk",
             "session_id",
             "session__created_at",
+            "session__eligible_at",
             "session__priority",
             "session__requested_slots",
             "session__image__architecture",
@@ -198,7 +204,7 @@ def _pending(group_id: int, scopes: set[ScopeKey]) -> Iterator[PendingSession]:
         lasts_s = session["session__timeout_s"] or session["session__lifetime_s"]
         yield PendingSession(
             id=session_id,
-            enqueued_at=session["session__created_at"],
+            enqueued_at=session["session__eligible_at"] or session["session__created_at"],
             needs=known.setdefault(needs, needs),
             kernel_ids=tuple(row["pk"] for row in same_session),
             priority=session["session__priority"],

@@ -132,6 +132,10 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["personal_files"] = False
     if request.priority:
         body["priority"] = request.priority
+    if request.start_at is not None:
+        body["start_at"] = request.start_at.isoformat()
+    if request.pending_timeout_s is not None:
+        body["pending_timeout_s"] = request.pending_timeout_s
     return body
 
 
@@ -175,6 +179,10 @@ def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
         yield "--time-limit", str(request.timeout_s)
     if request.priority:
         yield "--priority", str(request.priority)
+    if request.start_at is not None:
+        yield "--start-at", request.start_at.isoformat()
+    if request.pending_timeout_s is not None:
+        yield "--pending-timeout", str(request.pending_timeout_s)
 
 
 def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
@@ -195,6 +203,10 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "personal_files", False
     if request.priority:
         yield "priority", request.priority
+    if request.start_at is not None:
+        yield "start_at", request.start_at.isoformat()
+    if request.pending_timeout_s is not None:
+        yield "pending_timeout_s", request.pending_timeout_s
 
 
 def _mount_in_python(mount: FolderRequest) -> str:

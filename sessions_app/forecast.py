@@ -16,6 +16,7 @@ from agents.selectors import SlotRoom, rooms
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
+from sessions_app import holds
 from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
@@ -74,19 +75,23 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     live_names = list(own_sessions(actor).live().values_list("name", flat=True))
     if request.name in live_names:
         raise name_is_used(request.name)
-    (foresee,) = _foreseers
     return Forecast(
         resolved=resolved,
-        outlook=foresee(
-            resolved.group.pk,
-            resolved.image.architecture,
-            request.slots,
-            scope_ids(actor, resolved.project).keys(),
-            request.timeout_s or longest_lifetime_s(scopes),
-            request.priority,
-        ),
+        outlook=_outlook(actor, resolved, request.timeout_s or longest_lifetime_s(scopes)),
         live_sessions=len(live_names),
         live_limit=own_session_limit(scopes),
         budgets=budget_states(owners_of(scope_ids(actor, resolved.project).keys())),
         rooms=rooms(actor, group_id=resolved.group.pk, architecture=resolved.image.architecture),
+    )
+
+
+def _outlook(actor: Actor, resolved: ResolvedRequest, lasts_s: int | None) -> Outlook:
+    """Of a session that is held, only what holds it."""
+    request = resolved.request
+    if hold := holds.hold_of(request.start_at):
+        return Outlook("", holds.reason_of(hold).value, holds.sentence_of(hold, request.start_at))
+    (foresee,) = _foreseers
+    scopes = scope_ids(actor, resolved.project).keys()
+    return foresee(
+        resolved.group.pk, resolved.image.architecture, request.slots, scopes, lasts_s, request.priority
     )

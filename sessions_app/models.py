@@ -21,7 +21,7 @@ from sessions_app.door_models import AppTicket as AppTicket
 from sessions_app.personal_models import Dotfile as Dotfile
 from sessions_app.personal_models import PersonalSetup as PersonalSetup
 from sessions_app.personal_models import StartupScript as StartupScript
-from sessions_app.queueing import LOWEST_PRIORITY
+from sessions_app.queueing import LOWEST_PRIORITY, Hold
 from sessions_app.specs import container_name
 from sessions_app.states import LIVE, TERMINAL, Status
 from vfolders.models import VFolder
@@ -109,6 +109,19 @@ class ComputeSession(models.Model):
         null=True, editable=False, help_text="What its policies allowed when it was asked for."
     )
     priority = models.SmallIntegerField(default=0, help_text="The higher goes first.")
+    start_at = models.DateTimeField(null=True, help_text="Not before.")
+    pending_timeout_s = models.PositiveIntegerField(null=True, help_text="How long it waits for a machine.")
+    held_for = models.CharField(
+        max_length=12,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="Before it queues (`holds`).",
+    )
+    eligible_at = models.DateTimeField(
+        null=True, editable=False, help_text="When it was let into the queue, if not when it was asked for."
+    )
     exit_code = models.IntegerField(null=True, editable=False)
 
     host_label = models.CharField(max_length=20, unique=True, editable=False)
@@ -138,6 +151,9 @@ class ComputeSession(models.Model):
                 condition=Q(priority__range=(LOWEST_PRIORITY, HIGHEST_PRIORITY)),
                 name="session_priority_in_range",
             ),
+            models.CheckConstraint(
+                condition=Q(held_for__in=[hold.value for hold in Hold]), name="session_hold_is_known"
+            ),
             models.UniqueConstraint(
                 fields=("owner", "name"),
                 condition=~_IS_TERMINAL,
@@ -147,6 +163,11 @@ class ComputeSession(models.Model):
         indexes = (
             models.Index(
                 fields=("resource_group", "created_at"), condition=Q(status="PENDING"), name="session_pending"
+            ),
+            models.Index(
+                fields=("start_at",),
+                condition=Q(status="PENDING", held_for="start_time"),
+                name="session_start",
             ),
             models.Index(
                 fields=("deadline_at",), condition=Q(ended_at__isnull=True), name="session_deadline"

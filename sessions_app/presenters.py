@@ -17,6 +17,7 @@ from common.words import duration_words
 from sessions_app import memory_kills, setups
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionType
+from sessions_app.queueing import Hold
 from sessions_app.selectors import Action, may
 from sessions_app.states import REASON_SENTENCES, Reason, Status
 
@@ -46,6 +47,7 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "ends_at": session.deadline_at
         if session.is_running and (session.timeout_s or session.lifetime_s)
         else None,
+        "starts_at": session.start_at if session.held_for == Hold.START_TIME and session.is_live else None,
         "headline": headline(session) if session.owner_id == actor.user_id else "",
         "explanation": explanation(session),
         "short_explanation": short_explanation(session),

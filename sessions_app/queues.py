@@ -26,7 +26,7 @@ class Queue:
 
 def queues(actor: Actor) -> dict[int, Queue]:
     """By group; groups in which nothing waits are left out. One query, one row for each group."""
-    pending = ComputeSession.objects.filter(status=Status.PENDING, stops_at=None).order_by()
+    pending = ComputeSession.objects.filter(status=Status.PENDING, held_for="", stops_at=None).order_by()
     same_group = [F("resource_group_id")]
     in_order = [F("priority").desc(), F("created_at").asc(), F("id").asc()]
     firsts = pending.annotate(

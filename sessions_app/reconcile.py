@@ -31,6 +31,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from sessions_app import lifecycle, specs
+from sessions_app.holds import release_what_is_due
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
 from sessions_app.memory_kills import sentence as memory_sentence
@@ -63,6 +64,7 @@ def reconcile_sessions() -> None:
     if follow_the_clock():
         return  # what was read before is of another time
     stop_what_is_due()
+    release_what_is_due()
     reconcile_agents()
     # Judged by the time at which the round began: if somebody sets the clock meanwhile, no deadline has moved along yet.
     end_sessions_of_lost_agents(began_at)
@@ -232,7 +234,7 @@ def enforce_deadlines(now: datetime) -> None:
 def _end_late(session: ComputeSession) -> None:
     status = Status(session.status)
     if status is Status.PENDING:
-        _end_waiting(session.pk)
+        _end_waiting(session)
     elif status is Status.TERMINATING:
         _insist(session.pk)
     elif status is Status.RUNNING:
@@ -278,11 +280,13 @@ def _finish(session_id: UUID) -> None:
         log.info("reconcile.overtaken", session_id=str(session_id))
 
 
-def _end_waiting(session_id: UUID) -> None:
-    try:
-        lifecycle.transition(session_id, to=Status.ERROR, reason=Reason.DEADLINE_PASSED, actor=SYSTEM)
-    except IllegalTransition:
-        log.info("reconcile.overtaken", session_id=str(session_id), reason=Reason.DEADLINE_PASSED)
+def _end_waiting(session: ComputeSession) -> None:
+    """It waited as long as it was to, or far too long. The row is locked."""
+    if session.pending_timeout_s and not session.held_for:
+        to, reason = Status.CANCELLED, Reason.PENDING_TIMEOUT
+    else:
+        to, reason = Status.ERROR, Reason.DEADLINE_PASSED
+    lifecycle.transition(session.pk, to=to, reason=reason, actor=SYSTEM)
 
 
 def _begin_end(

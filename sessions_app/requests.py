@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from posixpath import normpath
 from typing import Any
 
@@ -10,7 +11,7 @@ from common.errors import InvalidInput
 from common.languages import gettext as _
 from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
-from sessions_app.queueing import check_priority
+from sessions_app.queueing import check_pending_timeout, check_priority, check_start_at
 from sessions_app.specs import HOME
 
 NAME = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
@@ -31,7 +32,7 @@ DEFAULT_SHM_BYTES = 64 * 2**20
 TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
-    "personal_files", "priority",
+    "personal_files", "priority", "start_at", "pending_timeout_s",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -62,6 +63,8 @@ class SessionRequest:
     timeout_s: int | None = None
     personal_files: bool = True
     priority: int = 0
+    start_at: datetime | None = None
+    pending_timeout_s: int | None = None
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -93,6 +96,10 @@ def parse_request(raw: object) -> SessionRequest:
         "timeout_s": checked("timeout_s", check_timeout, raw.get("timeout_s")),
         "personal_files": checked("personal_files", check_switch, raw.get("personal_files", True)),
         "priority": checked("priority", check_priority, raw.get("priority")),
+        "start_at": checked("start_at", check_start_at, raw.get("start_at")),
+        "pending_timeout_s": checked(
+            "pending_timeout_s", check_pending_timeout, raw.get("pending_timeout_s")
+        ),
     }
     check_together(request, problems)
     if problems:

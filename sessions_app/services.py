@@ -4,7 +4,6 @@ import base64
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from uuid import UUID
 
 import redis
@@ -33,14 +32,14 @@ from common.texts import quoted
 from images.labels import AppHint
 from images.models import ContainerImage
 from images.selectors import access_image
-from sessions_app import lifecycle
+from sessions_app import holds, lifecycle
 from sessions_app.events import SessionEnqueued
 from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition
 from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
 from sessions_app.specs import HOME, build_app_argv
-from sessions_app.states import DEADLINES_S, REASON_SENTENCES, Reason, Status
+from sessions_app.states import Reason, Status
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
 from vfolders.services import hold_folders
@@ -78,7 +77,8 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
         session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes))
         demand_still_allowed(actor, resolved.project, resolved.image, request)
         audit.record(actor=actor, action="sessions.enqueue_session", target=session)
-        announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
+        if not session.held_for:
+            announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
         lifecycle.push_session_change(session)
         return session
 
@@ -100,6 +100,7 @@ def name_is_used(name: str) -> Conflict:
 
 def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
     """Find what the request names, as this actor. At most 6 queries, any number of folders."""
+    holds.check_start_time(request)
     project = access_usable_project(actor, request.project)
     image = access_image(actor, request.image)
     group = access_resource_group(actor, request.resource_group)
@@ -162,6 +163,8 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
 
 def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None) -> ComputeSession:
     request, now = resolved.request, clock.now()
+    hold = holds.hold_of(request.start_at)
+    reason, message = holds.reason_of(hold), holds.sentence_of(hold, request.start_at)
     owner = user_of(actor, is_locked=True)  # whoever closes the account waits, or is waited for
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     session = ComputeSession.objects.create(
@@ -174,10 +177,13 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         resource_group=resolved.group,
         image=resolved.image,
         image_reference=resolved.image.reference,
-        status_reason=Reason.ENQUEUED.value,
-        status_message=REASON_SENTENCES[Reason.ENQUEUED],
+        status_reason=reason.value,
+        status_message=message,
         status_changed_at=now,
-        deadline_at=now + timedelta(seconds=DEADLINES_S[Status.PENDING]),
+        deadline_at=holds.deadline_of(hold, request.pending_timeout_s),
+        held_for=hold.value,
+        start_at=request.start_at,
+        pending_timeout_s=request.pending_timeout_s,
         requested_slots=request.slots.to_json(),
         shm_bytes=request.shm_bytes,
         environment=dict(request.environment),
@@ -206,8 +212,8 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
     SessionTransition.objects.create(
         session=session,
         to_status=Status.PENDING.value,
-        reason=Reason.ENQUEUED.value,
-        message=REASON_SENTENCES[Reason.ENQUEUED],
+        reason=reason.value,
+        message=message,
         actor_label=actor.label,
         happened_at=now,
     )

@@ -118,6 +118,7 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "timeout_s": session.timeout_s,
         "personal_files": session.personal_files,
         "priority": session.priority,
+        "pending_timeout_s": session.pending_timeout_s,
     }
 
 

@@ -57,6 +57,10 @@ DEADLINES_S = MappingProxyType(
 )
 
 
+# A session that is held for its start time, or for others, has not begun to wait for a machine.
+HELD_DEADLINE_S = 400 * 24 * 3600
+
+
 def is_legal(current: Status, to: Status) -> bool:
     return to in TRANSITIONS[current]
 
@@ -86,6 +90,8 @@ class Reason(StrEnum):
     FOLDER_UNAVAILABLE = "folder_unavailable"
     DEADLINE_PASSED = "deadline_passed"
     LIFETIME_OVER = "lifetime_over"
+    START_TIME = "start_time"
+    PENDING_TIMEOUT = "pending_timeout"
 
 
 REASON_SENTENCES = MappingProxyType(
@@ -136,6 +142,10 @@ REASON_SENTENCES = MappingProxyType(
             gettext_noop("A stage took longer than it may, so the session was ended.")
         ),
         Reason.LIFETIME_OVER: KeptSentence(gettext_noop("Its longest lifetime was reached.")),
+        Reason.START_TIME: KeptSentence(gettext_noop("Waits for its start time.")),
+        Reason.PENDING_TIMEOUT: KeptSentence(
+            gettext_noop("No machine had room within the time that it was to wait.")
+        ),
     }
 )
 

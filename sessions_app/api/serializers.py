@@ -11,7 +11,7 @@ from common.slots import MEM
 from sessions_app import memory_kills, setups
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, PersonalSetup, SessionMount, SessionTransition, SessionType
-from sessions_app.queueing import LOWEST_PRIORITY
+from sessions_app.queueing import LOWEST_PRIORITY, MAX_PENDING_TIMEOUT_S
 from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S, NAME
 from sessions_app.states import Status
 
@@ -77,6 +77,17 @@ class SessionCreateInput(InputSerializer):
         help_text="The higher goes first. Below 0 anybody may; above 0 a policy must allow it.",
     )
 
+    start_at = serializers.DateTimeField(
+        required=False, allow_null=True, help_text="Not before; with its time zone, at most a year ahead."
+    )
+    pending_timeout_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MAX_PENDING_TIMEOUT_S,
+        help_text="How long it waits for a machine before it is cancelled.",
+    )
+
 
 class MountOut(serializers.ModelSerializer[SessionMount]):
     folder = serializers.CharField(source="folder_name")
@@ -135,7 +146,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "queue_position",
             "agents", "apps", "memory_kill", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 

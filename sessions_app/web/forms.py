@@ -16,11 +16,12 @@ from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
 from common.forms import OpenChoices, TypedChoice, TypedChoices, TypedField
 from common.slots import CPU, MEM
+from common.words import parse_duration
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.models import SessionType
-from sessions_app.queueing import LOWEST_PRIORITY
+from sessions_app.queueing import LOWEST_PRIORITY, instant_of
 from sessions_app.shortcuts import OWN_FOLDER
 from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, size_like
 from sessions_app.variables import parse_variables
@@ -106,6 +107,20 @@ class LauncherForm(forms.Form):
         help_text=gettext_lazy(
             "The higher goes first. Below 0 lets others go first; above 0 a policy must allow it."
         ),
+    )
+
+    start_at = TypedField(
+        required=False,
+        label=gettext_lazy("Not before"),
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
+        help_text=gettext_lazy("In your time zone; without scripts in UTC."),
+    )
+    time_zone = TypedField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
+    pending_timeout_s = TypedField(
+        required=False,
+        max_length=40,
+        label=gettext_lazy("Wait at most"),
+        help_text=gettext_lazy("Like 30m, 12h or 7d; it is cancelled if no machine had room by then."),
     )
 
     like = TypedField(required=False, widget=forms.HiddenInput)
@@ -205,6 +220,14 @@ class LauncherForm(forms.Form):
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
 
+    def clean_pending_timeout_s(self) -> int | None:
+        """Seconds of "30m"."""
+        typed = self.cleaned_data["pending_timeout_s"].strip()
+        try:
+            return parse_duration(typed) if typed else None
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+
     def amounts(self) -> dict[str, str]:
         """CPU and memory as they are meant: those of the chosen size, else what was typed."""
         typed = self.cleaned_data
@@ -236,6 +259,8 @@ class LauncherForm(forms.Form):
             "environment": typed["environment"],
             "personal_files": typed["personal_files"] != WITHOUT_PERSONAL_FILES,
             "priority": typed["priority"],
+            "start_at": instant_of(typed["start_at"], typed["time_zone"]),
+            "pending_timeout_s": typed["pending_timeout_s"],
         }
 
     def _mounts(self) -> list[dict[str, object]]:

@@ -14,6 +14,7 @@ from common.actors import Actor
 from common.errors import BerthError
 from common.languages import paragraph
 from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, format_slots
+from common.words import typed_duration
 from images.selectors import newest_image
 from sessions_app.copy_as import ways_to_ask
 from sessions_app.forecast import Forecast, forecast_session
@@ -54,7 +55,15 @@ def parts(form: LauncherForm) -> dict[str, Any]:
         "room": room_facts(form),
         "has_more": any(
             form[name].errors
-            for name in ("environment", "shm", "resource_group", "personal_files", "priority")
+            for name in (
+                "environment",
+                "shm",
+                "resource_group",
+                "personal_files",
+                "priority",
+                "start_at",
+                "pending_timeout_s",
+            )
         ),
     }
 
@@ -195,6 +204,7 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         },
         "timeout_s": session.timeout_s or "",
         "priority": str(session.priority),
+        "pending_timeout_s": typed_duration(session.pending_timeout_s) if session.pending_timeout_s else "",
         "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
         "environment": "" if actor.behind_id else format_variables(session.environment),
         "like": str(session.pk),

@@ -5,11 +5,13 @@ import os
 import shlex
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from common import clock
 from sessions_app.copy_as import PLACEHOLDER, ways_to_ask
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
@@ -43,6 +45,8 @@ def asked(place: Place, *, is_batch: bool, **changes: object) -> dict[str, objec
     batch = {"type": "batch", "command": f"cd data\necho {ODD}", "timeout_s": 60}
     return place.request(
         priority=-5,
+        start_at=(clock.now() + timedelta(days=1)).isoformat(),
+        pending_timeout_s=5400,
         resources={"cpu": 0.5, "mem": "1536m", "shm": "128m"},
         environment={"TOKEN": ODD, "EMPTY": ""},
         mounts=[{"folder": "data"}, {"folder": "out", "path": "/home/work/o x", "readonly": True}],
@@ -57,6 +61,8 @@ def made_of(name: object) -> dict[str, Any]:
         "command",
         "timeout_s",
         "priority",
+        "start_at",
+        "pending_timeout_s",
         "requested_slots",
         "shm_bytes",
         "environment",

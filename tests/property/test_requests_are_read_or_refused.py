@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,8 @@ plausible = {
     "command": st.just("ls") | anything,
     "timeout_s": st.integers() | anything,
     "priority": st.integers(-200, 200) | anything,
+    "start_at": st.datetimes(timezones=st.timezones()).map(str) | anything,
+    "pending_timeout_s": st.integers() | anything,
 }
 
 
@@ -79,6 +82,8 @@ def assert_legal(request: SessionRequest) -> None:
     assert all(isinstance(value, str) for value in request.environment.values())
     assert request.timeout_s is None or request.timeout_s > 0
     assert -100 <= request.priority <= 100
+    assert request.start_at is None or request.start_at.utcoffset() == timedelta(0)
+    assert request.pending_timeout_s is None or request.pending_timeout_s > 0
     for mount in request.mounts:
         assert mount.path == "" or (mount.path.startswith(f"{HOME}/") and "/../" not in f"{mount.path}/")
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import subprocess
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -50,6 +51,8 @@ FULL = request(
     command="make all\nmake more",
     timeout_s=60,
     priority=-5,
+    start_at=datetime(2027, 1, 31, 8, tzinfo=UTC),
+    pending_timeout_s=5400,
     slots=ResourceSlots({CPU: 1500, MEM: 3 * 2**29 + 1, "cuda": 500}),
     shm_bytes=2**27,
     resource_group="big",
@@ -97,6 +100,7 @@ def test_all_of_a_request_is_told() -> None:
         "run", "berth/python:1", "--project", "demo", "--name", "train", "--cpu", "1.5", "--mem", "1610612737",
         "--resource", "cuda=0.5", "--shm", "128m", "--env", "TOKEN", "--env", "EMPTY", "--mount", "data",
         "--mount", "out:/home/work/x:ro", "--mount", "in:ro", "--group", "big", "--time-limit", "60", "--priority=-5",
+        "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400",
         "--", "make all\nmake more",
     ]  # fmt: skip
     assert yaml.safe_load(as_yaml(FULL)) == as_body(FULL, None)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.test import Client
 
 from accounts.models import User
 from agents.models import AgentSlot, ResourceGroup
+from common import clock
 from images.models import ContainerImage
 from sessions_app.models import ComputeSession
 from tests.factories import make_user
@@ -55,6 +57,26 @@ def control(page: str, name: str) -> str:
     found = re.search(rf'<(input|select|textarea)[^>]*name="{name}".*?(?=<div|</div)', page, re.DOTALL)
     assert found is not None
     return found[0]
+
+
+def test_a_start_time_is_read_in_the_zone_of_the_reader_and_the_time_to_wait_as_typed(
+    place: Place, browser: Client
+) -> None:
+    tomorrow = (clock.now() + timedelta(days=1)).replace(second=0, microsecond=0)
+    asked = {"start_at": f"{tomorrow + timedelta(hours=9):%Y-%m-%dT%H:%M}", "time_zone": "Asia/Seoul"}
+    answer = browser.post(LAUNCHER, typed(place, **asked, pending_timeout_s="90m"))
+    session = ComputeSession.objects.get()
+    assert (session.start_at, session.pending_timeout_s) == (tomorrow, 5400)
+    page = browser.get(answer["Location"]).content.decode()
+    assert f"Waits for its start time, {tomorrow:%Y-%m-%d %H:%M} UTC." in page
+    assert "1 h 30 min" in page
+
+    for changes, field in (
+        ({"start_at": "soon"}, "start_at"),
+        ({"pending_timeout_s": "soon"}, "pending_timeout_s"),
+    ):
+        answer = browser.post(LAUNCHER, typed(place, name="other", **changes))
+        assert (answer.status_code, list(answer.context["form"].errors)) == (422, [field])
 
 
 def test_the_empty_form_suggests_a_name_and_a_size(place: Place, browser: Client) -> None:

@@ -59,6 +59,8 @@ class Session(Record):
     command: str = ""
     timeout_s: int | None = None
     priority: int = 0
+    start_at: datetime | None = None
+    pending_timeout_s: int | None = None
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()
@@ -180,6 +182,8 @@ class Sessions:
         timeout_s: int | None = None,
         personal_files: bool = True,
         priority: int = 0,
+        start_at: datetime | str = "",
+        pending_timeout_s: int | None = None,
         idempotency_key: str = "",
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
@@ -187,6 +191,8 @@ class Sessions:
         Without `personal_files` it begins without your dotfiles and your start-up script.
 
         The higher `priority` goes first; below 0 lets others go first, above 0 a policy must allow it.
+        `start_at`: not before, an aware datetime or text like "2027-01-31T08:00+01:00". After `pending_timeout_s` without room
+        it is cancelled.
 
         An image is one that the portal told of, or its exact reference or id.
 
@@ -204,6 +210,7 @@ class Sessions:
             "mounts": [(Mount(one) if isinstance(one, str) else one).to_json() for one in mounts],
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
+        chosen |= {"start_at": _instant(start_at), "pending_timeout_s": pending_timeout_s}
         body |= {} if personal_files else {"personal_files": False}
         body |= {"priority": priority} if priority else {}
         body |= {key: value for key, value in chosen.items() if value not in ("", None)}
@@ -287,3 +294,7 @@ def _is_id(text: str) -> bool:
 
 def _news(session: Session) -> tuple[object, ...]:
     return session.status, session.status_message, session.queue_position
+
+
+def _instant(at: datetime | str) -> str:
+    return at if isinstance(at, str) else at.isoformat()

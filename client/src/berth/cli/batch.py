@@ -21,12 +21,15 @@ from berth.cli.launch_options import (
     Mem,
     Mounts,
     Name,
+    PendingTimeout,
     PersonalFiles,
     Priority,
     Project,
     Resources,
     Shm,
+    StartAt,
     environment_of,
+    instant_of,
     mounts_of,
     project_of,
     resources_of,
@@ -63,6 +66,8 @@ def run(
     group: Group = "",
     personal_files: PersonalFiles = True,
     priority: Priority = 0,
+    start_at: StartAt = "",
+    pending_timeout: PendingTimeout = "",
     time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and go.")] = False,
     quiet: Annotated[
@@ -92,6 +97,8 @@ def run(
         timeout_s=seconds_of(time_limit),
         personal_files=personal_files,
         priority=priority,
+        start_at=instant_of(start_at),
+        pending_timeout_s=seconds_of(pending_timeout),
     )
     if detach:
         show_started(session, as_json=as_json)

@@ -2,6 +2,7 @@
 
 import os
 import re
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -80,6 +81,22 @@ Priority = Annotated[
         show_default=False,
     ),
 ]
+StartAt = Annotated[
+    str,
+    typer.Option(
+        "--start-at",
+        metavar="TIME",
+        help="Not before, like “2027-01-31 08:00”, in the time of this computer if it names no zone.",
+    ),
+]
+PendingTimeout = Annotated[
+    str,
+    typer.Option(
+        "--pending-timeout",
+        metavar="TIME",
+        help="Cancel it if no machine had room for so long: 90, 30m, 2h or 1d.",
+    ),
+]
 
 SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -126,6 +143,14 @@ def seconds_of(text: str) -> int | None:
     if found is None:
         raise InvalidInput(f"“{text[:40]}” is not a length of time.", hint="Write it like 90, 30m, 2h or 1d.")
     return int(found[1]) * SECONDS[found[2]]
+
+
+def instant_of(text: str) -> str:
+    """The instant with its time zone, of this computer where none is named; "" for nothing. Raises InvalidInput."""
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat() if text else ""
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f"“{text[:40]}” is no time.", hint="Write it like 2027-01-31T08:00.") from error
 
 
 def project_of(client: Client, project: str) -> str:

@@ -18,15 +18,19 @@ from berth.cli.launch_options import (
     Mem,
     Mounts,
     Name,
+    PendingTimeout,
     PersonalFiles,
     Priority,
     Project,
     Resources,
     Shm,
+    StartAt,
     environment_of,
+    instant_of,
     mounts_of,
     project_of,
     resources_of,
+    seconds_of,
 )
 from berth.cli.output import is_terminal, note, say, show_facts, show_json, show_table, write_log
 from berth.cli.safe_text import first_line
@@ -60,6 +64,8 @@ def start(
     group: Group = "",
     personal_files: PersonalFiles = True,
     priority: Priority = 0,
+    start_at: StartAt = "",
+    pending_timeout: PendingTimeout = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
     patience_s: Annotated[
         int, typer.Option("--timeout", help="Seconds to wait until it runs; it goes on after them.", min=1)
@@ -80,6 +86,8 @@ def start(
         resource_group=group,
         personal_files=personal_files,
         priority=priority,
+        start_at=instant_of(start_at),
+        pending_timeout_s=seconds_of(pending_timeout),
     )
     if not detach:
         tell_progress(session)
@@ -261,6 +269,8 @@ def _facts(session: Session) -> dict[str, object]:
         "apps": ", ".join(f"{one.name} {one.url}" for one in session.apps),
         "time limit": f"{session.timeout_s} s" if session.timeout_s else "",
         "priority": session.priority or "",
+        "not before": format_instant(session.start_at),
+        "waits at most": f"{session.pending_timeout_s} s" if session.pending_timeout_s else "",
         "created": format_instant(session.created_at),
         "started": format_instant(session.started_at),
         "ended": format_instant(session.ended_at),
