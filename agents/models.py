@@ -8,6 +8,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy
 
 from accounts.models import name_validator
+from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.base import TlsMaterial
 from agents.states import STATE_TITLES, AgentState
 from common import clock
@@ -145,6 +146,16 @@ class Agent(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_simulated(self) -> bool:
+        """Nothing runs there."""
+        return self.address.startswith(SIMULATED)
+
+    @property
+    def answers_with_others(self) -> bool:
+        """Simulated, with all that it has in Redis: many such machines are asked by one request."""
+        return self.is_simulated and SHARED in self.address
 
     @property
     def tls(self) -> TlsMaterial | None:

@@ -1,6 +1,7 @@
 """Writes of machines."""
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 
 import structlog
@@ -15,7 +16,7 @@ from agents.capacity import capacity_of
 from agents.events import CapacityChanged
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup, Strategy
 from agents.observation import Observation, observe, observe_all
-from agents.runtime.base import RuntimeFault
+from agents.runtime.base import ImageInfo, RuntimeFault
 from agents.selectors import access_agent, access_resource_group, runtime_of
 from agents.states import AgentState
 from common import audit, clock
@@ -32,6 +33,7 @@ LOST_AFTER = timedelta(seconds=30)
 
 ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\Z")
 ERROR_LENGTH = 500
+HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
 
 
@@ -76,7 +78,7 @@ def register_agent(
     with transaction.atomic():
         agent.resource_group = resource_group or access_resource_group(actor)
         agent.engine_id = observation.info.engine_id
-        _note(agent, observation)
+        note_observation(agent, observation)
         _clean(agent)
         agent.save()
         if agent.state == AgentState.RETIRED:
@@ -102,23 +104,53 @@ def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
 def heartbeat_agents() -> None:
     """One round over all machines that should answer."""
     watched = Agent.objects.in_state(AgentState.CONNECTED, AgentState.DRAINING, AgentState.LOST)
-    for agent, seen in observe_all(watched):
+    as_before = []
+    for agent, seen in observe_all(watched.prefetch_related("slots", "images")):
         if isinstance(seen, RuntimeFault):
             record_silence(agent.pk, str(seen))
         elif seen.info.engine_id != agent.engine_id:
             record_silence(agent.pk, f"Another engine answers at {agent.address}. Register the agent anew.")
+        elif is_as_before(agent, seen):
+            as_before.append(agent.pk)
         else:
             record_heartbeat(agent.pk, seen)
+        if len(as_before) == HEARTBEATS_AT_ONCE:
+            record_heartbeats(as_before)
+            as_before = []
+    record_heartbeats(as_before)
+
+
+def is_as_before(agent: Agent, seen: Observation) -> bool:
+    """Whether a heartbeat of a machine, read with its slots and images, has no news but that it lives."""
+    if agent.state == AgentState.LOST or agent.last_error:
+        return False
+    noted = (agent.architecture, agent.engine_version, {**agent.data})
+    note_observation(agent, seen)
+    return noted == (agent.architecture, agent.engine_version, agent.data) and (
+        agent.capacity == _capacity_seen(seen)
+        and {row.reference: row.image_id for row in agent.images.all()}
+        == {name: image.image_id for name, image in _images_seen(seen).items()}
+    )
+
+
+@transaction.atomic
+def record_heartbeats(agent_ids: Sequence[int]) -> None:
+    """These live, and are as they were: one statement for all. What was lost or fell silent meanwhile is left to the next
+    round, and so is a row that somebody holds."""
+    free = Agent.objects.filter(pk__in=agent_ids, last_error="").exclude(state=AgentState.LOST)
+    held = free.order_by("pk").select_for_update(no_key=True, skip_locked=True).values("pk")
+    if agent_ids:
+        Agent.objects.filter(pk__in=held).update(heartbeat_at=clock.now())
 
 
 @transaction.atomic
 def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     """The machine lives: write down what it has; a lost one is what it was before again."""
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
-    _note(agent, seen)
+    note_observation(agent, seen)
     agent.save(update_fields=["heartbeat_at", "last_error", "architecture", "engine_version", "data"])
 
-    has_changed = _write_capacity(agent, capacity_of(seen.info.cpu_milli, seen.info.mem_bytes))
+    has_changed = _write_capacity(agent, _capacity_seen(seen))
     has_changed |= _write_images(agent, seen)
     if agent.state == AgentState.LOST:
         agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)
@@ -155,7 +187,7 @@ def _observe(agent: Agent) -> Observation:
         ) from fault
 
 
-def _note(agent: Agent, seen: Observation) -> None:
+def note_observation(agent: Agent, seen: Observation) -> None:
     """Put on the row, unsaved, what an engine said."""
     agent.heartbeat_at = clock.now()
     agent.last_error = ""
@@ -172,6 +204,20 @@ def _note(agent: Agent, seen: Observation) -> None:
     }
     if seen.devices is not None:
         agent.data["devices"] = [device.to_json() for device in seen.devices]
+
+
+def _capacity_seen(seen: Observation) -> ResourceSlots:
+    return capacity_of(seen.info.cpu_milli, seen.info.mem_bytes, seen.info.devices)
+
+
+def _images_seen(seen: Observation) -> dict[str, ImageInfo]:
+    """By name. Engines allow longer ones than we keep, which no session can name."""
+    return {
+        reference: image
+        for image in seen.images
+        for reference in image.references
+        if len(reference) <= REFERENCE_LENGTH
+    }
 
 
 def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
@@ -191,12 +237,7 @@ def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
 
 def _write_images(agent: Agent, seen: Observation) -> bool:
     """Whether anything changed."""
-    there = {
-        reference: image
-        for image in seen.images
-        for reference in image.references
-        if len(reference) <= REFERENCE_LENGTH  # engines allow longer ones, which no session can name
-    }
+    there = _images_seen(seen)
     known = {row.reference: (row.image_id, row.pk) for row in agent.images.all()}
     gone = [
         pk for name, (image_id, pk) in known.items() if name not in there or there[name].image_id != image_id

@@ -19,7 +19,6 @@ from django.db import transaction
 from agents.lifecycle import push_agent_change
 from agents.models import Agent
 from agents.runtime.base import ContainerRuntime, HelperSpec, RuntimeFault
-from agents.runtime.registry import SIMULATED
 from agents.selectors import connected_agents, runtime_of
 from common import clock
 from images.selectors import built_image_ids
@@ -68,7 +67,7 @@ def keep_walls() -> None:
 
 def stand(agent: Agent, trusted_for: timedelta) -> bool:
     """Whether the walls were raised in this life of the machine, within that time. Engines in memory need none."""
-    if agent.address.startswith(SIMULATED):
+    if agent.is_simulated:
         return True
     walls = agent.data.get("walls", {})
     if walls.get("error", "never raised") or walls["life_id"] != agent.data.get("life_id"):

@@ -30,7 +30,7 @@ from common.cache import forget_what_was_asked
 from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
-from sessions_app import lifecycle, specs
+from sessions_app import lifecycle, specs, together
 from sessions_app.holds import release_what_is_due
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
@@ -75,8 +75,10 @@ def reconcile_sessions() -> None:
 def reconcile_agents() -> None:
     """Each agent in a lane of its own. One that takes longer than ROUND_S goes on in its lane, is left out of the next
     rounds meanwhile, and holds up nobody; one whose last heartbeat failed is left out until it is heard again."""
-    agents = connected_agents().filter(last_error="")
-    _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in agents}, timeout_s=ROUND_S)
+    agents = list(connected_agents().filter(last_error=""))
+    differ = set(together.differing([agent for agent in agents if agent.answers_with_others]))
+    asked = [agent for agent in agents if not agent.answers_with_others or agent.pk in differ]
+    _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in asked}, timeout_s=ROUND_S)
 
 
 def _reconcile_in_lane(agent: Agent) -> None:

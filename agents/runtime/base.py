@@ -194,7 +194,8 @@ class MemoryKill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel."""
+    """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel. `devices` are slots
+    beside cores and memory, in base units."""
 
     engine_id: str
     version: str
@@ -208,6 +209,7 @@ class EngineInfo:
     storage_driver: str = ""
     root_dir: str = ""
     life_id: str = ""
+    devices: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,16 +6,19 @@ from threading import Lock
 from urllib.parse import parse_qs, urlsplit
 from weakref import WeakKeyDictionary
 
+from django.conf import settings
+
+from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.base import ContainerRuntime, TlsMaterial
 from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_async import SimulatedAsyncRuntime
+from agents.runtime.simulated_shelf import Conduct, shared_shelf
+from common.slots import MILLI
 
 Key = tuple[str, TlsMaterial | None]
-
-SIMULATED = "simulated://"
 
 _lock = Lock()
 _runtimes: dict[Key, ContainerRuntime] = {}
@@ -26,8 +29,9 @@ def runtime_for(address: str, tls: TlsMaterial | None = None) -> ContainerRuntim
     """The runtime of an agent; it connects at its first call and again after a failure. Raises
     RuntimeRefused for a network address without certificates.
 
-    `simulated://name?cpu=8&mem_gib=16&delay_ms=100&image=berth/python:1` is an engine in this process's
-    memory."""
+    `simulated://name?cpu=8&mem_gib=16&delay_ms=100&image=berth/python:1` is an engine in this process's memory; with
+    `shared=1` all processes of the portal share it, it has any image, and `gpu`, `start_s`, `run_s`, `fail` and `lose` say
+    what it has and how its containers go."""
     with _lock:
         if (address, tls) not in _runtimes:
             _runtimes[address, tls] = _make(address, tls)
@@ -62,11 +66,16 @@ def _make(address: str, tls: TlsMaterial | None) -> ContainerRuntime:
     if not address.startswith(SIMULATED):
         return DockerRuntime(address, tls)
     parts = urlsplit(address)
-    told = parse_qs(parts.query)
+    told = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    is_shared = SHARED in parts.query
     return SimulatedRuntime(
         name=parts.netloc,
-        cpu_milli=int(told.get("cpu", ["8"])[0]) * 1000,
-        mem_bytes=int(told.get("mem_gib", ["16"])[0]) * 2**30,
-        delay_s=float(told.get("delay_ms", ["0"])[0]) / 1000,
-        images=told.get("image", []),
+        cpu_milli=int(told.get("cpu", 8)) * MILLI,
+        mem_bytes=int(told.get("mem_gib", 16)) * 2**30,
+        delay_s=float(told.get("delay_ms", 0)) / 1000,
+        images=parse_qs(parts.query).get("image", []),
+        has_any_image=is_shared,
+        devices={"gpu": int(told["gpu"]) * MILLI} if "gpu" in told else {},
+        conduct=Conduct(*(float(told.get(name, 0)) for name in ("start_s", "run_s", "fail", "lose"))),
+        shelf=shared_shelf(f"{settings.BERTH_INSTALLATION}:{parts.netloc}") if is_shared else None,
     )

@@ -1,15 +1,18 @@
-"""An engine in memory that keeps the port's promises and answers after a set delay: clusters of thousands of
-agents for tests and benchmarks, on one machine. Nothing runs in its containers until a test says how they
-end (`finish`)."""
+"""An engine that runs nothing, keeps the port's promises and answers after a set delay: clusters of thousands of agents for
+tests, benches and demonstrations, on one machine. Its containers end when a test says so (`finish`), or by themselves as its
+`Conduct` has it.
+
+What it has lies on a `Shelf`: in the memory of this process, or in Redis, where all processes of a portal see the same
+(`simulated_shelf`).
+"""
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from threading import RLock
 
 from agents.runtime.base import (
-    ContainerConflict,
     ContainerGone,
     ContainerRuntime,
     ContainerSpec,
@@ -22,7 +25,6 @@ from agents.runtime.base import (
     ImagePullFailed,
     LabelledObject,
     MemoryKill,
-    NetworkMissing,
     NetworkSpec,
     OnProgress,
     OutOfCapacity,
@@ -30,34 +32,27 @@ from agents.runtime.base import (
     PullProgress,
     RegistryCredentials,
     RuntimeRefused,
+    RuntimeUnavailable,
+)
+from agents.runtime.simulated_shelf import Conduct, Container, Network, Shelf, is_over
+from agents.runtime.simulated_values import (
+    IMAGE_BYTES,
+    IMAGE_ID_PREFIX,
+    demand_ours,
+    image,
+    last_lines,
+    select,
+    steady_usage,
 )
 from agents.runtime.usage import ContainerUsage
 from agents.runtime.wire import carries, free_subnets
 
 SIGTERM_EXIT_CODE = 143
-IMAGE_BYTES = 100 * 2**20
-IMAGE_ID_PREFIX = "sha256:"
-
-
-@dataclass(slots=True)
-class _Network:
-    labels: Mapping[str, str]
-    subnet: str
-    hosts: list[str]
-
-
-@dataclass(slots=True)
-class _Container:
-    spec: ContainerSpec
-    state: ContainerState
-    output: bytes = b""
-    processes: list[tuple[str, ...]] = field(default_factory=list)
-    memory_kills: list[datetime] = field(default_factory=list)
-    usage: ContainerUsage | None = None
 
 
 class SimulatedRuntime(ContainerRuntime):
-    """`registry` lists what can be pulled; `images` what is there already."""
+    """`registry` lists what can be pulled; `images` what is there already, `has_any_image` that all are. `devices` are slots
+    beside cores and memory."""
 
     def __init__(
         self,
@@ -68,9 +63,16 @@ class SimulatedRuntime(ContainerRuntime):
         delay_s: float = 0.0,
         images: Sequence[str] = (),
         registry: Sequence[str] = (),
+        has_any_image: bool = False,
+        devices: Mapping[str, int] | None = None,
+        conduct: Conduct | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
+        self.name = name
         self._lock = RLock()
         self._delay_s = delay_s
+        self._conduct = conduct or Conduct()
+        self._has_any_image = has_any_image
         self._info = EngineInfo(
             engine_id=f"simulated:{name}",
             version="0",
@@ -80,12 +82,13 @@ class SimulatedRuntime(ContainerRuntime):
             cpu_milli=cpu_milli,
             mem_bytes=mem_bytes,
             has_live_restore=True,
+            devices=dict(devices or {}),
         )
-        self._images = {reference: _image(reference) for reference in images}
+        self._images = {reference: image(reference) for reference in images}
         self._registry = set(registry)
-        self._networks: dict[str, _Network] = {}
-        self._volumes: dict[str, Mapping[str, str]] = {}
-        self._containers: dict[str, _Container] = {}
+        self._shelf = shelf or Shelf()
+        self._networks, self._volumes = self._shelf.networks, self._shelf.volumes
+        self._containers = self._shelf.containers
         self.helpers: list[HelperSpec] = []
 
     def finish(
@@ -100,7 +103,9 @@ class SimulatedRuntime(ContainerRuntime):
     def kill_for_memory(self, name: str, at: datetime | None = None) -> None:
         """The kernel ends a program in a running container, that of its main process not."""
         with self._lock:
-            self._running(name).memory_kills.append(at or datetime.now(UTC))
+            container = self._running(name)
+            container.memory_kills.append(at or datetime.now(UTC))
+            self._containers[name] = container
 
     def use(self, name: str, usage: ContainerUsage) -> None:
         """From now on the container has used this much."""
@@ -126,6 +131,15 @@ class SimulatedRuntime(ContainerRuntime):
         self._answer()
         return self._info
 
+    @property
+    def answers(self) -> bool:
+        """Whether it does so now; what asks many together asks this first."""
+        return not self._conduct.is_silent(self.name, time.time())
+
+    @property
+    def shelf(self) -> Shelf:
+        return self._shelf
+
     def close(self) -> None:
         return
 
@@ -139,7 +153,7 @@ class SimulatedRuntime(ContainerRuntime):
     def inspect_image(self, reference: str) -> ImageInfo | None:
         self._answer()
         with self._lock:
-            return self._images.get(reference.removeprefix(IMAGE_ID_PREFIX))
+            return self._image_of(reference.removeprefix(IMAGE_ID_PREFIX))
 
     def pull_image(
         self, reference: str, *, on_progress: OnProgress, credentials: RegistryCredentials | None = None
@@ -150,7 +164,7 @@ class SimulatedRuntime(ContainerRuntime):
         for done in (0, IMAGE_BYTES):
             on_progress(PullProgress(done, IMAGE_BYTES, int(done == IMAGE_BYTES), 1))
         with self._lock:
-            return self._images.setdefault(reference, _image(reference))
+            return self._images.setdefault(reference, image(reference))
 
     # Networks and volumes
 
@@ -158,14 +172,14 @@ class SimulatedRuntime(ContainerRuntime):
         self._answer()
         with self._lock:
             if spec.name in self._networks:
-                _demand_ours(spec.name, self._networks[spec.name].labels, spec.labels)
+                demand_ours(spec.name, self._networks[spec.name].labels, spec.labels)
                 return
             taken = [network.subnet for network in self._networks.values()]
             subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
             if subnet is None:
                 raise OutOfCapacity(f"No free /{spec.prefix} subnet left in {spec.pool}.")
             hosts = [str(address) for address in list(subnet.hosts())[1:]]
-            self._networks[spec.name] = _Network(dict(spec.labels), str(subnet), hosts)
+            self._networks[spec.name] = Network(dict(spec.labels), str(subnet), hosts)
 
     def remove_network(self, name: str) -> None:
         self._answer()
@@ -177,12 +191,12 @@ class SimulatedRuntime(ContainerRuntime):
     def list_networks(self, labels: Mapping[str, str]) -> list[LabelledObject]:
         self._answer()
         with self._lock:
-            return _select({name: network.labels for name, network in self._networks.items()}, labels)
+            return select({name: network.labels for name, network in self._networks.items()}, labels)
 
     def ensure_volume(self, name: str, labels: Mapping[str, str]) -> None:
         self._answer()
         with self._lock:
-            _demand_ours(name, self._volumes.setdefault(name, dict(labels)), labels)
+            demand_ours(name, self._volumes.setdefault(name, dict(labels)), labels)
 
     def remove_volume(self, name: str) -> None:
         self._answer()
@@ -195,7 +209,7 @@ class SimulatedRuntime(ContainerRuntime):
     def list_volumes(self, labels: Mapping[str, str]) -> list[LabelledObject]:
         self._answer()
         with self._lock:
-            return _select(self._volumes, labels)
+            return select(self._volumes, labels)
 
     # Containers
 
@@ -204,9 +218,9 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             known = self._containers.get(spec.name)
             if known is not None:
-                _demand_ours(spec.name, known.state.labels, spec.labels)
+                demand_ours(spec.name, known.state.labels, spec.labels)
                 return known.state
-            if spec.image not in self._images:
+            if self._image_of(spec.image) is None:
                 raise ImageMissing(f"No such image: {spec.image}")
             state = ContainerState(
                 name=spec.name,
@@ -214,51 +228,62 @@ class SimulatedRuntime(ContainerRuntime):
                 labels=dict(spec.labels),
                 status=ContainerStatus.CREATED,
             )
-            self._containers[spec.name] = _Container(spec, state)
+            self._containers[spec.name] = Container(spec, state)
             return state
 
     def start_container(self, name: str) -> None:
         self._answer()
         with self._lock:
+            if self._present(name).state.status is not ContainerStatus.CREATED:
+                return
+        if self._conduct.start_s:
+            time.sleep(self._conduct.start_s)
+        with self._lock:
             container = self._present(name)
             if container.state.status is not ContainerStatus.CREATED:
                 return
-            network = container.spec.network
-            if network and network not in self._networks:
-                raise NetworkMissing(f"network {network} not found")
-            addresses = {network: self._networks[network].hosts.pop(0)} if network else {}
+            now = datetime.now(UTC)
             container.state = replace(
                 container.state,
                 status=ContainerStatus.RUNNING,
-                addresses=addresses,
-                started_at=datetime.now(UTC),
+                addresses=self._shelf.join(container.spec.network),
+                started_at=now,
             )
+            container.ends_at, container.ends_with = self._conduct.end_of(name, now.timestamp())
+            self._containers[name] = container
 
     def stop_container(self, name: str, grace_s: int) -> None:
         self._answer()
         with self._lock:
-            container = self._containers.get(name)
+            container = self._seen(name)
             if container is not None and container.state.status is ContainerStatus.RUNNING:
                 self._end(container, SIGTERM_EXIT_CODE, False)
 
     def remove_container(self, name: str) -> None:
         self._answer()
         with self._lock:
-            container = self._containers.pop(name, None)
-            if container is not None and container.state.status is ContainerStatus.RUNNING:
-                self._end(container, SIGTERM_EXIT_CODE, False)
+            container = self._containers.get(name)
+            if container is not None:
+                self._shelf.leave(container)
+                self._containers.pop(name, None)
 
     def inspect_container(self, name: str) -> ContainerState | None:
         self._answer()
         with self._lock:
-            container = self._containers.get(name)
+            container = self._seen(name)
             return container.state if container else None
 
     def list_containers(self, labels: Mapping[str, str]) -> list[ContainerState]:
         self._answer()
         with self._lock:
-            states = [container.state for _, container in sorted(self._containers.items())]
-            return [state for state in states if carries(state.labels, labels)]
+            return self.states_in(dict(self._containers.items()), labels)
+
+    def states_in(
+        self, containers: Mapping[str, Container], labels: Mapping[str, str]
+    ) -> list[ContainerState]:
+        """What `list_containers` says of its containers, by name, once they were read."""
+        seen = [self._settled(container) for _, container in sorted(containers.items())]
+        return [container.state for container in seen if carries(container.state.labels, labels)]
 
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
         self._answer()
@@ -272,7 +297,7 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             container = self._running(name)
             peak = container.spec.mem_bytes if container.memory_kills else None
-            return replace(container.usage or _steady_usage(container), mem_peak_bytes=peak)
+            return replace(container.usage or steady_usage(container), mem_peak_bytes=peak)
 
     def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
         if self.inspect_image(spec.image) is None:
@@ -323,68 +348,44 @@ class SimulatedRuntime(ContainerRuntime):
         """Every call begins here; doubles in tests put their fault here."""
         if self._delay_s:
             time.sleep(self._delay_s)
+        if not self.answers:
+            raise RuntimeUnavailable(f"The simulated machine {self.name} is silent for a while.")
 
-    def _present(self, name: str) -> _Container:
-        if name not in self._containers:
+    def _image_of(self, reference: str) -> ImageInfo | None:
+        return self._images.get(reference) or (image(reference) if self._has_any_image else None)
+
+    def _seen(self, name: str) -> Container | None:
+        container = self._containers.get(name)
+        return container and self._settled(container)
+
+    def _settled(self, container: Container) -> Container:
+        """As it is now: its program may have ended by itself."""
+        if is_over(container) and container.ends_at is not None:
+            self._end(container, container.ends_with, False, at=container.ends_at)
+        return container
+
+    def _present(self, name: str) -> Container:
+        container = self._seen(name)
+        if container is None:
             raise ContainerGone(f"No such container: {name}")
-        return self._containers[name]
+        return container
 
-    def _running(self, name: str) -> _Container:
+    def _running(self, name: str) -> Container:
         container = self._present(name)
         if container.state.status is not ContainerStatus.RUNNING:
             raise ContainerGone(f"Container {name} is not running")
         return container
 
-    def _end(self, container: _Container, exit_code: int, was_oom_killed: bool) -> None:
-        for network, address in container.state.addresses.items():
-            self._networks[network].hosts.append(address)
+    def _end(
+        self, container: Container, exit_code: int, was_oom_killed: bool, *, at: float | None = None
+    ) -> None:
+        self._shelf.leave(container)
         container.state = replace(
             container.state,
             status=ContainerStatus.EXITED,
             exit_code=exit_code,
             was_oom_killed=was_oom_killed,
             addresses={},
-            finished_at=datetime.now(UTC),
+            finished_at=datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC),
         )
-
-
-def _steady_usage(container: _Container) -> ContainerUsage:
-    """Half of its cores, a quarter of its memory, a MiB a second both ways, since it started."""
-    now, spec = datetime.now(UTC), container.spec
-    seconds = (now - (container.state.started_at or now)).total_seconds()
-    moved = int(seconds * 2**20)
-    return ContainerUsage(
-        at=now,
-        cpu_ns=int(seconds * spec.cpu_milli * 1_000_000 / 2),
-        mem_bytes=spec.mem_bytes // 4,
-        net_received_bytes=moved,
-        net_sent_bytes=moved,
-        disk_read_bytes=moved,
-        disk_written_bytes=moved,
-    )
-
-
-def _image(reference: str) -> ImageInfo:
-    return ImageInfo(
-        image_id=f"{IMAGE_ID_PREFIX}{reference}",
-        references=(reference,),
-        size_bytes=IMAGE_BYTES,
-        labels={},
-        architecture="x86_64",
-        created_at=None,
-    )
-
-
-def last_lines(output: bytes, count: int | None) -> bytes:
-    return output if count is None else b"".join(output.splitlines(keepends=True)[-count:] if count else [])
-
-
-def _demand_ours(name: str, labels: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    if not carries(labels, wanted):
-        raise ContainerConflict(f"{name} exists and is not ours.")
-
-
-def _select(objects: Mapping[str, Mapping[str, str]], wanted: Mapping[str, str]) -> list[LabelledObject]:
-    return [
-        LabelledObject(name, labels) for name, labels in sorted(objects.items()) if carries(labels, wanted)
-    ]
+        self._containers[container.spec.name] = container

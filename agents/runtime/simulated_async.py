@@ -8,8 +8,9 @@ from weakref import WeakKeyDictionary
 from agents.runtime.base import ContainerGone, ContainerStatus
 from agents.runtime.base_async import AsyncRuntime, Channel, Process, ProcessSpec
 from agents.runtime.base_files import ContainerFiles
-from agents.runtime.simulated import SimulatedRuntime, last_lines
+from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_files import SimulatedFiles, SimulatedTree
+from agents.runtime.simulated_values import last_lines
 
 LOG_POLL_S = 0.02
 NO_SUCH_PROGRAM = 127

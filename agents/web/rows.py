@@ -42,6 +42,7 @@ class AgentRow:
     engine_version: str
     architecture: str
     devices: tuple[str, ...]
+    is_simulated: bool
     seen: str
     can_drain: bool
     can_resume: bool
@@ -75,6 +76,7 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
             f"{device['model']}, {format_bytes(device['mem_bytes'])}"
             for device in agent.data.get("devices", [])
         ),
+        is_simulated=agent.is_simulated,
         seen=ago(agent.heartbeat_at),
         can_drain=may_drain and agent.state == AgentState.CONNECTED,
         can_resume=may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),

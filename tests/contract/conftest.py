@@ -13,6 +13,7 @@ from agents.runtime.docker_async import DockerAsyncRuntime
 from agents.runtime.docker_engine import DockerRuntime
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_async import SimulatedAsyncRuntime
+from agents.runtime.simulated_shelf import Shelf, clear_shelves, shared_shelf
 from tests import engines
 
 
@@ -44,8 +45,8 @@ class Rig:
         return NetworkSpec(self.name(), engines.LABELS, pool="10.214.0.0/20")
 
 
-def _simulated_rig() -> Rig:
-    runtime = SimulatedRuntime(images=[engines.TINY_IMAGE])
+def _simulated_rig(shelf: Shelf | None = None) -> Rig:
+    runtime = SimulatedRuntime(images=[engines.TINY_IMAGE], shelf=shelf)
 
     def run_to_end(spec: ContainerSpec, output: bytes, exit_code: int) -> None:
         runtime.ensure_container(spec)
@@ -75,10 +76,15 @@ def tiny_image() -> Iterator[str]:
     engines.remove_everything()
 
 
-@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=["simulated", "shared", pytest.param("docker", marks=pytest.mark.docker)])
 def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
     if request.param == "simulated":
         yield _simulated_rig()
+        return
+    if request.param == "shared":
+        engine = f"test:{uuid4()}"
+        yield _simulated_rig(shared_shelf(engine))
+        clear_shelves(engine)
         return
     request.getfixturevalue("tiny_image")
     made = _docker_rig()

@@ -1,0 +1,124 @@
+"""`manage.py simulated_cluster simulate|clear`: what bin/cluster calls."""
+
+import signal
+from argparse import ArgumentParser, ArgumentTypeError
+from typing import Any
+
+from django.core.management import BaseCommand, CommandError
+
+from agents.models import ResourceGroup
+from agents.runtime.simulated_shelf import Conduct
+from agents.simulation import Shape
+from portal import simulation
+from sessions_app.models import ComputeSession
+
+MOST_AGENTS = 50_000
+MOST_WAITING = 2000
+
+
+class Command(BaseCommand):
+    help = "Fill a portal with machines that run nothing, and with work for them; remove it all again."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
+        kinds = parser.add_subparsers(dest="kind", required=True, metavar="simulate|clear")
+        simulate = kinds.add_parser("simulate", help="add machines, and with --load submit work until Ctrl-C")
+        for name, default, type_, help_ in (
+            ("agents", 100, _count, f"how many machines, at most {MOST_AGENTS:,}"),
+            ("cpu", 64, _count, "cores of each"),
+            ("mem", 512, _count, "GiB of each"),
+            ("gpus", 8, _natural, "GPUs of each"),
+            ("start-seconds", 0.0, _seconds, "a container takes so long to start"),
+            ("run-seconds", 300.0, _seconds, "a session runs so long on the average; 0: until it is stopped"),
+            ("fail-rate", 0.0, _share, "share of sessions that fail, 0 to 1"),
+            ("lose-rate", 0.0, _share, "share of machines that do not answer, 0 to 1; each for ten minutes"),
+            ("load", 0.0, _seconds, "requests a second; 0: none"),
+            ("load-seconds", 0.0, _seconds, "submit for so long; 0: until Ctrl-C"),
+            ("most-waiting", MOST_WAITING, _count, "submit no more while so many wait"),
+        ):
+            simulate.add_argument(f"--{name}", default=default, type=type_, help=f"{help_} ({default})")
+        simulate.add_argument(
+            "--group", default=simulation.GROUP, help="resource group of their own (simulated)"
+        )
+        simulate.add_argument("--keep", action="store_true", help="leave all as it is at the end")
+        kinds.add_parser("clear", help="remove all that was simulated, and nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            (self._clear if options["kind"] == "clear" else self._simulate)(options)
+        except simulation.Unsafe as error:
+            raise CommandError(str(error)) from error
+
+    def _simulate(self, options: dict[str, Any]) -> None:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        rates = (options[name] for name in ("start_seconds", "run_seconds", "fail_rate", "lose_rate"))
+        shape = Shape(options["cpu"], options["mem"], options["gpus"], Conduct(*rates))
+        try:
+            group = simulation.make_cluster(count=options["agents"], shape=shape, group_name=options["group"])
+            self._say(f"{options['agents']} machines in the resource group “{group}”")
+            if options["load"]:
+                self._load(group, options)
+            elif not options["keep"]:
+                self._say("Ctrl-C removes them; so does bin/cluster clear")
+                signal.pause()
+        except KeyboardInterrupt:
+            self._say("")
+        self._end(options)
+
+    def _end(self, options: dict[str, Any]) -> None:
+        if not options["keep"]:
+            self._clear(options)
+
+    def _load(self, group: ResourceGroup, options: dict[str, Any]) -> None:
+        people = simulation.people_of(group)
+        self._say("submitting; Ctrl-C ends it")
+        tallies = simulation.submit(
+            people,
+            per_s=options["load"],
+            seconds=options["load_seconds"],
+            most_waiting=options["most_waiting"],
+            has_gpus=options["gpus"] > 0,
+        )
+        for tally in tallies:
+            rows = ComputeSession.objects.filter(resource_group=group)
+            live = rows.live().count()
+            ended = rows.ended().count()
+            self._say(
+                f"{tally.submitted} submitted, {tally.refused} refused, {live} alive, {ended} ended", end="\r"
+            )
+
+    def _clear(self, _options: dict[str, Any]) -> None:
+        done = simulation.clear()
+        kept = f"; {done.retired} machines retired, for sessions of people name them" if done.retired else ""
+        self._say(f"removed {done.agents} machines and {done.sessions} sessions{kept}")
+
+    def _say(self, text: str, end: str = "\n") -> None:
+        self.stdout.write(f"cluster  | {text}", ending=end)
+        self.stdout.flush()
+
+
+def _natural(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > MOST_AGENTS:
+        raise ArgumentTypeError(f"“{text}” is not a number from 0 to {MOST_AGENTS}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not (number := _natural(text)):
+        raise ArgumentTypeError("ask for at least 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e6:
+        raise ArgumentTypeError(f"“{text}” is not a number from 0 to 999999")
+    return number
+
+
+def _share(text: str) -> float:
+    if (share := _seconds(text)) > 1:
+        raise ArgumentTypeError(f"“{text}” is not a share from 0 to 1")
+    return share

@@ -1,0 +1,247 @@
+"""A simulated cluster: machines that run nothing, people who do not exist, and the work that these submit. All of it has names
+and addresses of its own, by which it is found and removed again, whoever made it and died when.
+
+Sessions go the whole way: services, database, Celery, engines in Redis. Only what runs in the containers is missing.
+"""
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.contrib.auth.hashers import make_password
+from django.db import connection, transaction
+from django.db.models import Q
+
+from accounts.limits import default_policy
+from accounts.models import Domain, Membership, Project, User
+from accounts.policies import LimitUse
+from accounts.quota import Level
+from agents.models import ResourceGroup
+from agents.runtime.addresses import SHARED, SIMULATED
+from agents.runtime.simulated_shelf import clear_shelves
+from agents.services import create_resource_group
+from agents.simulation import Shape, add_simulated_agents, remove_simulated_agents
+from common import audit
+from common.actors import SYSTEM, Actor, ActorKind, Via
+from common.errors import BerthError
+from common.models import AuditEntry
+from images.models import ContainerImage
+from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.requests import SessionRequest, parse_request
+from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.states import Status
+
+GROUP = "simulated"
+TITLE = "Simulated by bin/cluster"
+"""Marks domains as ours: somebody else's may have such a name too."""
+OURS = "@simulated.berth.example"
+IMAGE = "berth.example/simulated:1"
+DOMAINS, PROJECTS, PEOPLE = 8, 50, 400
+SESSIONS_AT_ONCE = 500
+GPUS = (1, 2, 4, 8)
+
+
+class Unsafe(Exception):
+    """Real people might get simulated machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Who submits: each person with the name of the project."""
+
+    members: Sequence[tuple[Actor, str]]
+    image: str
+    group: str
+
+
+def make_cluster(*, count: int, shape: Shape, group_name: str = GROUP) -> ResourceGroup:
+    """So many machines more, in a group of their own. Raises Unsafe for a group with real machines, and where no group
+    is the default: whoever names none would get the simulated one."""
+    if not ResourceGroup.objects.filter(is_default=True).exists():
+        raise Unsafe(
+            "No resource group is the default one, so people who name none would get the simulated one. Start the portal with"
+            " bin/up first, or mark a resource group as the default."
+        )
+    group = ResourceGroup.objects.filter(name=group_name).first()
+    if group is None:
+        group = create_resource_group(actor=SYSTEM, name=group_name)
+    elif not is_ours(group):
+        raise Unsafe(f"“{group_name}” is a group with real machines. Choose another --group.")
+    add_simulated_agents(actor=SYSTEM, group=group, count=count, shape=shape)
+    return group
+
+
+def is_ours(group: ResourceGroup) -> bool:
+    """Whether a group has nothing but simulated machines, and is nobody's default."""
+    others = group.agents.exclude(address__startswith=SIMULATED)
+    return not group.is_default and not others.exists()
+
+
+@transaction.atomic
+def make_people() -> None:
+    """Domains, projects and people of the workload, where they are not there yet. Nobody can sign in as one of them."""
+    if Domain.objects.filter(title=TITLE).exists():
+        return
+    nobody_knows, policy = make_password(None), default_policy()
+    domains = Domain.objects.bulk_create(
+        Domain(name=f"simulated-{number}", title=TITLE) for number in range(DOMAINS)
+    )
+    projects = Project.objects.bulk_create(
+        Project(domain=domains[number % DOMAINS], name=f"simulated-{number}") for number in range(PROJECTS)
+    )
+    people: list[User] = User.objects.bulk_create(
+        User(
+            email=f"person-{number}{OURS}",
+            password=nobody_knows,
+            domain=projects[number % PROJECTS].domain,
+            policy=policy,
+        )
+        for number in range(PEOPLE)
+    )
+    Membership.objects.bulk_create(
+        Membership(user=person, project=projects[number % PROJECTS]) for number, person in enumerate(people)
+    )
+    ContainerImage.objects.get_or_create(
+        reference=IMAGE, defaults={"title": "Simulated", "architecture": "x86_64"}
+    )
+    audit.record(actor=SYSTEM, action="portal.make_simulated_people", changes={"people": PEOPLE})
+
+
+def people_of(group: ResourceGroup) -> People:
+    make_people()
+    members = Membership.objects.filter(user__email__endswith=OURS).select_related("user", "project")
+    return People(
+        members=[(actor_of(member.user), member.project.name) for member in members.order_by("user_id")],
+        image=IMAGE,
+        group=group.name,
+    )
+
+
+def actor_of(user: User) -> Actor:
+    return Actor(
+        kind=ActorKind.USER, user_id=user.pk, label=user.email, domain_id=user.domain_id, via=Via.COMMAND
+    )
+
+
+def workload(people: People, *, seed: int, has_gpus: bool = True) -> Iterator[tuple[Actor, SessionRequest]]:
+    """One request after the other, without end: three in ten ask for no GPU, the others for 1, 2, 4 or 8."""
+    chance = random.Random(seed)  # noqa: S311 -- the same work each time
+    run = uuid4().hex[:8]
+    for number in count(1):
+        actor, project = chance.choice(people.members)
+        yield (
+            actor,
+            parse_request(
+                {
+                    "name": f"simulated-{run}-{number}",
+                    "project": project,
+                    "image": people.image,
+                    "resource_group": people.group,
+                    "type": "batch",
+                    "command": "simulated",
+                    "resources": resources(chance, has_gpus=has_gpus),
+                }
+            ),
+        )
+
+
+def resources(chance: random.Random, *, has_gpus: bool) -> dict[str, object]:
+    if not has_gpus or chance.random() < 0.3:
+        cores = chance.choice((1, 2, 4, 8, 16))
+        return {"cpu": cores, "mem": f"{cores * chance.choice((2, 4, 8))}g"}
+    gpus = chance.choice(GPUS)
+    return {
+        "cpu": gpus * chance.choice((2, 4, 8)),
+        "mem": f"{gpus * chance.choice((16, 32, 64))}g",
+        "gpu": gpus,
+    }
+
+
+@dataclass(slots=True)
+class Tally:
+    submitted: int = 0
+    refused: int = 0
+
+
+def submit(
+    people: People, *, per_s: float, seconds: float, most_waiting: int, has_gpus: bool
+) -> Iterator[Tally]:
+    """Submit `per_s` requests a second for so long (0: without end), while fewer than `most_waiting` wait. A tally about once a
+    second."""
+    tally, began_at = Tally(), time.monotonic()
+    requests = workload(people, seed=int(time.time()), has_gpus=has_gpus)
+    while not seconds or time.monotonic() - began_at < seconds:
+        round_at = time.monotonic()
+        waiting = ComputeSession.objects.filter(
+            resource_group__name=people.group, status=Status.PENDING
+        ).count()
+        for _ in range(min(max(1, round(per_s)), max(0, most_waiting - waiting))):
+            actor, request = next(requests)
+            try:
+                enqueue_session(actor=actor, request=request)
+                tally.submitted += 1
+            except BerthError:  # a limit of a policy, as in life
+                tally.refused += 1
+        yield tally
+        time.sleep(max(0.0, 1 - (time.monotonic() - round_at)))
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """How much went; `retired` machines are named by sessions of real people."""
+
+    agents: int
+    retired: int
+    sessions: int
+
+
+def clear() -> Cleared:
+    """Remove all that was simulated and nothing else; right however often, and whoever died over it. A session that a real
+    person had started in such a group is ended and kept."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SET CONSTRAINTS ALL IMMEDIATE"
+        )  # all at the end take longer than one waits for an answer
+    sessions = 0
+    ours = ComputeSession.objects.filter(domain__title=TITLE).order_by("pk")
+    while ids := list(ours.values_list("pk", flat=True)[:SESSIONS_AT_ONCE]):
+        _remove_sessions(ids)
+        sessions += len(ids)
+    _remove_people()
+    deleted = retired = 0
+    groups = ResourceGroup.objects.filter(Q(name=GROUP) | Q(agents__address__contains=SHARED)).distinct()
+    for group in filter(is_ours, groups):
+        for session in ComputeSession.objects.live().filter(resource_group=group):
+            terminate_session(actor=SYSTEM, session_id=session.pk)
+        counts = remove_simulated_agents(actor=SYSTEM, group=group)
+        deleted, retired = deleted + counts[0], retired + counts[1]
+    clear_shelves(f"{settings.BERTH_INSTALLATION}:")
+    return Cleared(deleted, retired, sessions)
+
+
+@transaction.atomic
+def _remove_sessions(ids: Sequence[UUID]) -> None:
+    """What they hold is given back by the deletion itself."""
+    KernelAllocation.objects.filter(kernel__session__in=ids).delete()
+    ComputeSession.objects.filter(pk__in=ids).delete()
+
+
+@transaction.atomic
+def _remove_people() -> None:
+    domains = Domain.objects.filter(title=TITLE)
+    ids = list(domains.values_list("pk", flat=True))
+    if not ids:
+        return
+    people, projects = User.objects.filter(domain__in=ids), Project.objects.filter(domain__in=ids)
+    scopes = {Level.DOMAIN: domains, Level.PROJECT: projects, Level.USER: people}
+    for level, rows in scopes.items():
+        LimitUse.objects.filter(level=level.value, scope_id__in=rows.values("pk")).delete()
+    lines = AuditEntry.objects.filter(domain_id__in=ids).delete()[0]
+    for part in (Membership.objects.filter(user__in=people), people, projects, domains):
+        part.delete()
+    ContainerImage.objects.filter(reference=IMAGE, sessions=None).delete()
+    audit.record(actor=SYSTEM, action="portal.remove_simulated_people", changes={"audit_lines": lines})

@@ -1,0 +1,153 @@
+"""A cluster of machines that run nothing: the whole life of sessions, and nothing left of it afterwards."""
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.models import Domain, User
+from accounts.policies import LimitUse
+from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.runtime.simulated_shelf import Conduct
+from agents.services import create_resource_group, heartbeat_agents
+from agents.simulation import Shape
+from agents.states import AgentState
+from common import clock
+from common.actors import SYSTEM
+from common.models import AuditEntry
+from common.redis import client
+from portal import simulation
+from scheduler.tick import run_tick
+from sessions_app import launcher, reconcile
+from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.services import enqueue_session
+from sessions_app.states import Reason, Status
+from tests.factories_sessions import make_place
+
+pytestmark = pytest.mark.django_db
+SHORT = Conduct(run_s=0.001)
+
+
+@pytest.fixture
+def cluster() -> Iterator[ResourceGroup]:
+    create_resource_group(actor=SYSTEM, name="default", is_default=True)
+    yield simulation.make_cluster(count=3, shape=Shape(conduct=SHORT))
+    simulation.clear()
+
+
+def submit(group: ResourceGroup, count: int) -> list[ComputeSession]:
+    requests = simulation.workload(simulation.people_of(group), seed=1)
+    return [enqueue_session(actor=actor, request=request) for actor, request in islice(requests, count)]
+
+
+def statuses(group: ResourceGroup) -> set[str]:
+    return set(ComputeSession.objects.filter(resource_group=group).values_list("status", flat=True))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_sessions_live_their_whole_life_on_simulated_machines(cluster: ResourceGroup) -> None:
+    submit(cluster, 8)
+    for session_id in run_tick(cluster.pk):
+        launcher.launch_session(session_id)
+    assert statuses(cluster) == {Status.RUNNING}
+
+    time.sleep(0.05)
+    reconcile.reconcile_sessions()
+    assert statuses(cluster) == {Status.TERMINATING}
+    for session_id in ComputeSession.objects.values_list("pk", flat=True):
+        launcher.end_session(session_id)
+
+    assert statuses(cluster) == {Status.TERMINATED}
+    assert not KernelAllocation.objects.exists()
+    assert set(ComputeSession.objects.values_list("status_reason", "exit_code")) == {
+        (Reason.COMMAND_FINISHED.value, 0)
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_heartbeats_of_machines_without_news_are_one_statement(
+    cluster: ResourceGroup, django_assert_max_num_queries: Any
+) -> None:
+    seen_at = Agent.objects.order_by("heartbeat_at").first().heartbeat_at
+    with django_assert_max_num_queries(6):
+        heartbeat_agents()
+    assert not Agent.objects.filter(heartbeat_at__lte=seen_at).exists()
+    assert set(Agent.objects.values_list("state", flat=True)) == {AgentState.CONNECTED.value}
+    assert set(AgentSlot.objects.filter(slot_name="gpu").values_list("capacity", flat=True)) == {8000}
+
+
+def test_a_round_over_machines_without_news_asks_no_machine_alone(
+    cluster: ResourceGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "reconcile_agent", lambda *_: pytest.fail("asked alone"))
+    reconcile.reconcile_agents()
+
+
+def test_clearing_removes_all_that_was_simulated_and_nothing_else() -> None:
+    place = make_place()
+    mine = place.run()
+    before = {
+        model: model.objects.count()
+        for model in (User, Domain, Agent, ResourceGroup, ComputeSession, LimitUse)
+    }
+    group = simulation.make_cluster(count=3, shape=Shape(conduct=SHORT))
+    submit(group, 5)
+    for session_id in run_tick(group.pk)[:2]:
+        launcher.launch_session(session_id)
+
+    cleared = simulation.clear()
+
+    assert (cleared.agents, cleared.sessions, cleared.retired) == (3, 5, 0)
+    assert {model: model.objects.count() for model in before} == before
+    assert place.fresh(mine).status == Status.RUNNING
+    assert not client().keys("berth:simulated:*")
+    assert not AuditEntry.objects.filter(actor_label__endswith=simulation.OURS).exists()
+    assert simulation.clear() == simulation.Cleared(0, 0, 0)
+
+
+def test_a_session_of_a_real_person_in_the_group_is_ended_and_kept() -> None:
+    place = make_place()
+    group = simulation.make_cluster(count=2, shape=Shape())
+    mine = place.enqueue(resource_group=group.name)
+    [session_id] = run_tick(group.pk)
+    launcher.launch_session(session_id)
+
+    assert simulation.clear() == simulation.Cleared(1, 1, 0)
+    assert place.fresh(mine).status == Status.TERMINATING
+    launcher.end_session(mine.pk)
+    assert place.fresh(mine).status == Status.TERMINATED
+    assert not ResourceGroup.objects.get(pk=group.pk).is_active
+
+
+def test_nobody_gets_a_simulated_machine_without_choosing_its_group(cluster: ResourceGroup) -> None:
+    assert not cluster.is_default
+    ResourceGroup.objects.filter(is_default=True).update(is_default=False)
+    with pytest.raises(CommandError, match="default"):
+        call_command("simulated_cluster", "simulate", "--agents", "1", "--keep")
+
+
+def test_a_group_with_real_machines_is_left_alone() -> None:
+    place = make_place()
+    Agent.objects.update(address="unix:///var/run/docker.sock")
+    ResourceGroup.objects.update(is_default=True)
+    with pytest.raises(CommandError, match="real machines"):
+        call_command("simulated_cluster", "simulate", "--agents", "1", "--keep", "--group", place.group.name)
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--agents", "0"), ("--agents", "x"), ("--fail-rate", "2"), ("--load", "-1")]
+)
+def test_numbers_that_make_no_sense_are_refused(wrong: tuple[str, str]) -> None:
+    with pytest.raises(CommandError):
+        call_command("simulated_cluster", "simulate", *wrong)
+
+
+def test_a_lost_machine_is_silent_and_comes_back() -> None:
+    conduct = Conduct(lose_rate=0.5)
+    now = clock.now().timestamp()
+    at = [conduct.is_silent("one", now + 600 * number) for number in range(50)]
+    assert any(at)
+    assert not all(at)
