@@ -21,6 +21,7 @@ class TaskName(StrEnum):
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
     KEEP_WALLS = "agents.keep_walls"
     LAUNCH_SESSION = "sessions_app.launch_session"
+    LAUNCH_SESSIONS = "sessions_app.launch_sessions"
     TERMINATE_SESSION = "sessions_app.terminate_session"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
@@ -42,6 +43,7 @@ class TaskName(StrEnum):
 QUEUE_OF = {
     TaskName.TICK: "tick",
     TaskName.LAUNCH_SESSION: "launch",
+    TaskName.LAUNCH_SESSIONS: "launch",
     TaskName.TERMINATE_SESSION: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
@@ -63,7 +65,7 @@ QUEUE_OF = {
 }
 
 
-def enqueue_on_commit(name: TaskName, **arguments: str | int) -> None:
+def enqueue_on_commit(name: TaskName, **arguments: str | int | list[str]) -> None:
     """Send task `name` when the present transaction commits.
 
     If the broker does not answer the loss is logged; the periodic tasks do the work later.

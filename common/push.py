@@ -5,8 +5,10 @@ harmless; pages re-read when they reconnect.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import redis
@@ -19,6 +21,7 @@ from common.redis import client, demand_redis
 
 log = structlog.get_logger(__name__)
 KEPT_NEWS = 5000
+TOLD_TOGETHER = 250
 CLOCKS_DIFFER = timedelta(milliseconds=250)
 
 
@@ -63,6 +66,19 @@ def push_on_commit(kind: str, *, audience: Audience, payload: dict[str, Any]) ->
     """Tell open pages, after commit, that something of `kind` ("session-changed") happened."""
     fields = {"kind": kind, "audience": json.dumps(asdict(audience)), "payload": json.dumps(payload)}
     transaction.on_commit(lambda: _send(fields))
+
+
+def push_many_on_commit(kind: str, told: Sequence[tuple[Audience, dict[str, Any]]]) -> None:
+    """The same of many things at once: an audience and a payload for each. A message of the stream has up to
+    TOLD_TOGETHER."""
+    for first in range(0, len(told), TOLD_TOGETHER):
+        part = told[first : first + TOLD_TOGETHER]
+        many = [
+            [audience.owner_id, audience.project_id, audience.domain_id, payload]
+            for audience, payload in part
+        ]
+        fields = {"kind": kind, "many": json.dumps(many)}
+        transaction.on_commit(partial(_send, fields))
 
 
 def push_now(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:

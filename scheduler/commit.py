@@ -1,7 +1,8 @@
 """Turns a plan into rows: all of it in one transaction, or nothing."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
@@ -12,17 +13,32 @@ from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
-from common.slots import CPU, ResourceSlots
+from common.slots import CPU
 from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
 from scheduler.reasons import sentence_for
 from sessions_app import lifecycle
-from sessions_app.cpusets import CoreUse, choose_cores
+from sessions_app.cpusets import CoreLoads, CoreUse
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.states import Reason, Status
 
 LOCK_CLASS = (
     0x7E11  # first half of the advisory lock's key, of the scheduler alone; the second is the group's id
 )
+SENT_TOGETHER = 500  # ids of launches in one message
+_ALLOCATE = f"""
+    WITH placed AS MATERIALIZED (
+        SELECT * FROM unnest(%(kernels)s::uuid[], %(agents)s::bigint[], %(cpusets)s::text[], %(numbers)s::int[])
+            AS placed (kernel_id, agent_id, cpuset, number)
+    ), size AS MATERIALIZED (
+        SELECT size.number - 1 AS number, slot.key AS slot_name, slot.value::bigint AS amount
+        FROM jsonb_array_elements(%(sizes)s) WITH ORDINALITY AS size (slots, number), jsonb_each_text(size.slots) AS slot
+    ), kernel AS (
+        UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id, cpuset = placed.cpuset
+        FROM placed WHERE kernel.id = placed.kernel_id
+    )
+    INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount)
+    SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount FROM placed JOIN size USING (number)
+"""
 
 
 class GroupBusy(Exception):
@@ -67,81 +83,102 @@ def _lock_group(plan: Plan) -> None:
 def _place(placements: Sequence[Placement]) -> list[UUID]:
     if not placements:
         return []
-    wanted = [placement.session_id for placement in placements]
-    pending = ComputeSession.objects.filter(pk__in=wanted, status=Status.PENDING.value).order_by("pk")
-    locked = set(pending.select_for_update(skip_locked=True).values_list("pk", flat=True))
+    locked = _lock_sessions([placement.session_id for placement in placements])
     kernels = [
         each for placement in placements if placement.session_id in locked for each in placement.kernels
     ]
-
     cores = _lock_agents(kernels)
-    _set_agents(kernels, _cpusets(kernels, cores))
-    _allocate(kernels)
+    _allocate(kernels, _cpusets(kernels, cores))
     moved = lifecycle.transition_many(
         locked, frm=Status.PENDING, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM
     )
-    for session in moved:
-        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(session.pk))
-    return [session.pk for session in moved]
+    if len(moved) == 1:
+        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(moved[0]))
+    for first in range(0, len(moved), SENT_TOGETHER) if len(moved) > 1 else ():
+        session_ids = [str(session_id) for session_id in moved[first : first + SENT_TOGETHER]]
+        enqueue_on_commit(TaskName.LAUNCH_SESSIONS, session_ids=session_ids)
+    return moved
+
+
+def _lock_sessions(session_ids: list[UUID]) -> set[UUID]:
+    """Those that still wait and that nobody else holds."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT id FROM {ComputeSession._meta.db_table} WHERE id = ANY(%s) AND status = 'PENDING'
+            ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+            """,
+            [session_ids],
+        )
+        return {session_id for (session_id,) in cursor.fetchall()}
 
 
 def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
     """Hold the agents of these kernels until commit; how many cores each has, 0 where nobody counted. Raises StalePlan if
     one takes none or has not enough."""
-    needed: dict[int, ResourceSlots] = {}
+    needed: dict[int, Counter[str]] = defaultdict(Counter)
     for kernel in kernels:
-        needed[kernel.agent_id] = needed.get(kernel.agent_id, ResourceSlots()) + kernel.slots
-
-    connected = Agent.objects.filter(pk__in=needed).in_state(AgentState.CONNECTED).order_by("pk")
-    locked = dict(connected.select_for_update(no_key=True).values_list("pk", "data__cores"))
-    slots = AgentSlot.objects.filter(agent_id__in=locked).order_by("pk")
-    free: dict[int, dict[str, int]] = {}
-    for slot in slots.select_for_update(no_key=True):
-        free.setdefault(slot.agent_id, {})[slot.slot_name] = slot.capacity - slot.occupied
-
+        asked = needed[kernel.agent_id]
+        for name, amount in kernel.slots.items():
+            asked[name] += amount
+    agent_ids = list(needed)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            SELECT id, (data ->> 'cores')::int FROM {Agent._meta.db_table} WHERE id = ANY(%s) AND state = %s
+            ORDER BY id FOR NO KEY UPDATE
+            """,
+            [agent_ids, AgentState.CONNECTED.value],
+        )
+        cores = {agent_id: count or 0 for agent_id, count in cursor.fetchall()}
+        cursor.execute(
+            f"""
+            SELECT agent_id, slot_name, capacity - occupied FROM {AgentSlot._meta.db_table} WHERE agent_id = ANY(%s)
+            ORDER BY id FOR NO KEY UPDATE
+            """,
+            [agent_ids],
+        )
+        free = {(agent_id, name): amount for agent_id, name, amount in cursor.fetchall()}
     for agent_id, asked in needed.items():
-        if agent_id not in locked or not asked.fits_in(ResourceSlots(free.get(agent_id))):
-            raise StalePlan(f"Agent {agent_id} has no room for {asked} any more.")
-    return {agent_id: count or 0 for agent_id, count in locked.items()}
+        if agent_id not in cores or any(
+            amount > free.get((agent_id, name), 0) for name, amount in asked.items()
+        ):
+            raise StalePlan(f"Agent {agent_id} has no room for {dict(asked)} any more.")
+    return cores
 
 
 def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> list[str]:
     """The cores of each kernel, next to what the locked agents run already. One query."""
-    used: dict[int, list[CoreUse]] = defaultdict(list)
-    present = KernelAllocation.objects.filter(agent_id__in=cores, slot_name=CPU)
-    for agent_id, cpuset, amount in present.values_list("agent_id", "kernel__cpuset", "amount"):
-        used[agent_id].append(CoreUse(amount, cpuset))
-    chosen = []
-    for kernel in kernels:
-        others = used[kernel.agent_id]
-        cpuset = choose_cores(kernel.slots[CPU], cores.get(kernel.agent_id, 0), others)
-        others.append(CoreUse(kernel.slots[CPU], cpuset))
-        chosen.append(cpuset)
-    return chosen
-
-
-def _set_agents(kernels: Sequence[KernelPlacement], cpusets: Sequence[str]) -> None:
+    loads = {agent_id: CoreLoads(count) for agent_id, count in cores.items()}
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id, cpuset = placed.cpuset
-            FROM unnest(%s::uuid[], %s::bigint[], %s::text[]) AS placed (kernel_id, agent_id, cpuset)
-            WHERE kernel.id = placed.kernel_id
+            SELECT held.agent_id, held.amount, kernel.cpuset
+            FROM {KernelAllocation._meta.db_table} AS held
+            JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
+            WHERE held.agent_id = ANY(%s) AND held.slot_name = %s
             """,
-            [
-                [kernel.kernel_id for kernel in kernels],
-                [kernel.agent_id for kernel in kernels],
-                list(cpusets),
-            ],
+            [list(cores), CPU],
         )
+        for agent_id, amount, cpuset in cursor.fetchall():
+            loads[agent_id].add(CoreUse(amount, cpuset))
+    return [loads[kernel.agent_id].take(kernel.slots[CPU]) for kernel in kernels]
 
 
-def _allocate(kernels: Sequence[KernelPlacement]) -> None:
-    KernelAllocation.objects.bulk_create(
-        KernelAllocation(kernel_id=kernel.kernel_id, agent_id=kernel.agent_id, slot_name=name, amount=amount)
-        for kernel in kernels
-        for name, amount in kernel.slots.items()
-    )
+def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str]) -> None:
+    """Agents and cores of these kernels, and what they hold there."""
+    sizes: dict[int, int] = {}  # kernels that ask for the same share one object
+    numbers = [sizes.setdefault(id(kernel.slots), len(sizes)) for kernel in kernels]
+    slots = {id(kernel.slots): kernel.slots.to_json() for kernel in kernels}
+    values: dict[str, Any] = {
+        "kernels": [kernel.kernel_id for kernel in kernels],
+        "agents": [kernel.agent_id for kernel in kernels],
+        "cpusets": list(cpusets),
+        "numbers": numbers,
+        "sizes": Jsonb([slots[each] for each in sizes]),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_ALLOCATE, values)
 
 
 def _write_down(plan: Plan) -> None:

@@ -18,20 +18,39 @@ class CoreUse:
     cpuset: str
 
 
-def choose_cores(cpu_milli: int, core_count: int, others: Iterable[CoreUse]) -> str:
-    """The least used cores of the machine, as many as `cpu_milli` needs, in the form "0-2,5". What others use is spread
-    evenly over their cores; of two that are used alike the lower number is taken. Empty, which means all, where it needs
-    them all."""
-    wanted = max(1, -(-cpu_milli // MILLI))
-    if wanted >= core_count:
-        return ""
-    load = [0.0] * core_count
-    for other in others:
-        cores = [core for core in parse_cores(other.cpuset) if core < core_count] or range(core_count)
+class CoreLoads:
+    """What the cores of one machine carry. What a kernel uses is spread evenly over its cores."""
+
+    def __init__(self, core_count: int) -> None:
+        self._load = [0] * core_count  # in millionths of a core
+
+    def add(self, use: CoreUse) -> None:
+        """Cores that the machine does not have count for nothing."""
+        known = [core for core in parse_cores(use.cpuset) if core < len(self._load)]
+        self._put(use.cpu_milli, known or range(len(self._load)))
+
+    def take(self, cpu_milli: int) -> str:
+        """The least used cores, as many as `cpu_milli` needs, in the form "0-2,5"; they carry it from now on. Of two that are
+        used alike the lower number is taken. Empty, which means all, where it needs them all."""
+        wanted = max(1, -(-cpu_milli // MILLI))
+        if wanted >= len(self._load):
+            self._put(cpu_milli, range(len(self._load)))
+            return ""
+        cores = sorted(sorted(range(len(self._load)), key=self._load.__getitem__)[:wanted])
+        self._put(cpu_milli, cores)
+        return format_cores(cores)
+
+    def _put(self, cpu_milli: int, cores: Sequence[int]) -> None:
         for core in cores:
-            load[core] += other.cpu_milli / len(cores)
-    order = sorted(range(core_count), key=lambda core: (round(load[core], 3), core))
-    return format_cores(sorted(order[:wanted]))
+            self._load[core] += cpu_milli * MILLI // len(cores)
+
+
+def choose_cores(cpu_milli: int, core_count: int, others: Iterable[CoreUse]) -> str:
+    """What a kernel gets on a machine that runs `others`."""
+    loads = CoreLoads(core_count)
+    for other in others:
+        loads.add(other)
+    return loads.take(cpu_milli)
 
 
 def parse_cores(text: str) -> list[int]:

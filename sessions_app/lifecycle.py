@@ -1,13 +1,14 @@
 """The one door for a session's status: row lock, legality, history, deadline, ledger, news."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import structlog
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, Q
+from psycopg.types.json import Jsonb
 
 from common import clock
 from common.actors import Actor
@@ -15,13 +16,14 @@ from common.errors import Conflict
 from common.events import announce
 from common.kept_sentences import KeptSentence
 from common.pauses import pause
-from common.push import Audience, push_on_commit
+from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
 from sessions_app.events import CapacityReleased, SessionEnded
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
     LATE_END,
+    LAUNCHING,
     REASON_SENTENCES,
     Reason,
     Status,
@@ -35,6 +37,26 @@ _MOVED_FIELDS = (
     "status", "status_reason", "status_message", "status_changed_at", "deadline_at",
     "outcome", "outcome_reason", "queue_position", "exit_code", "started_at", "ended_at",
 )  # fmt: skip
+
+_CHANGED = "session-changed"
+_SESSIONS = ComputeSession._meta.db_table
+_MOVE_MANY = f"""
+    WITH held AS (
+        SELECT id FROM {_SESSIONS} WHERE id = ANY(%(ids)s) AND status = %(frm)s
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    ), moved AS (
+        UPDATE {_SESSIONS} AS session
+        SET status = %(to)s, status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
+            deadline_at = %(deadline)s, queue_position = NULL
+        FROM held WHERE session.id = held.id
+        RETURNING session.id, session.owner_id, session.project_id, session.domain_id
+    ), history AS (
+        INSERT INTO {SessionTransition._meta.db_table}
+            (session_id, from_status, to_status, reason, message, actor_label, happened_at)
+        SELECT id, %(frm)s, %(to)s, %(reason)s, %(message)s, %(actor)s, %(now)s FROM moved
+    )
+    SELECT id, owner_id, project_id, domain_id FROM moved
+"""
 
 
 class IllegalTransition(Conflict):
@@ -64,24 +86,38 @@ def transition(
         return session
     if not is_legal(current, to):
         raise IllegalTransition(f"The session “{session.name}” is {current} and cannot become {to}.")
-    _move([session], to=to, reason=reason, actor=actor, message=message, exit_code=exit_code)
+    _move(session, to=to, reason=reason, actor=actor, message=message, exit_code=exit_code)
     return session
 
 
 @transaction.atomic(savepoint=False)
 def transition_many(
-    session_ids: Iterable[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor
-) -> list[ComputeSession]:
-    """Move all of these that are still in `frm`; return the moved ones. 3 queries, any number of sessions.
+    session_ids: Collection[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor
+) -> list[UUID]:
+    """Move all of these that are still in `frm`; ids of the moved ones. 1 query, any number of sessions.
 
     Sessions that somebody else holds or moved meanwhile are left out, without waiting.
     """
-    if not is_legal(frm, to) or to.is_terminal:
+    if not is_legal(frm, to) or to not in LAUNCHING:
         raise IllegalTransition(f"{frm} cannot become {to} for many sessions at once.")
-    held = ComputeSession.objects.filter(pk__in=list(session_ids), status=frm.value).order_by("pk")
-    sessions = list(held.select_for_update(skip_locked=True))
-    _move(sessions, to=to, reason=reason, actor=actor)
-    return sessions
+    now = clock.now()
+    values: dict[str, Any] = {
+        "ids": list(session_ids), "frm": frm.value, "to": to.value, "reason": reason.value, "now": now,
+        "message": Jsonb(REASON_SENTENCES[reason].to_json()), "actor": actor.label,
+        "deadline": now + timedelta(seconds=DEADLINES_S[to]),
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_MOVE_MANY, values)
+        moved = cursor.fetchall()
+    _tell_many([row[0] for row in moved], frm=frm, to=to, reason=reason, actor=actor)
+    push_many_on_commit(
+        _CHANGED,
+        [
+            (Audience(owner_id, project_id, domain_id), {"id": str(session_id), "status": to.value})
+            for session_id, owner_id, project_id, domain_id in moved
+        ],
+    )
+    return [row[0] for row in moved]
 
 
 def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:
@@ -127,51 +163,31 @@ def shift_deadlines(step: timedelta) -> None:
 
 
 def _move(
-    sessions: Sequence[ComputeSession],
+    session: ComputeSession,
     *,
     to: Status,
     reason: Reason,
     actor: Actor,
-    message: KeptSentence | None = None,
-    exit_code: int | None = None,
+    message: KeptSentence | None,
+    exit_code: int | None,
 ) -> None:
     now = clock.now()
-    history = []
-    for session in sessions:
-        history.append(
-            SessionTransition(
-                session=session,
-                from_status=session.status,
-                to_status=to.value,
-                reason=reason.value,
-                message=message or REASON_SENTENCES[reason],
-                actor_label=actor.label,
-                happened_at=now,
-            )
-        )
-        _set_fields(session, to=to, reason=reason, message=message, exit_code=exit_code, now=now)
+    line = SessionTransition(
+        session=session,
+        from_status=session.status,
+        to_status=to.value,
+        reason=reason.value,
+        message=message or REASON_SENTENCES[reason],
+        actor_label=actor.label,
+        happened_at=now,
+    )
+    _set_fields(session, to=to, reason=reason, message=message, exit_code=exit_code, now=now)
     if to.is_terminal:
-        _release(sessions)  # before the statuses: slots of agents are locked before what limits count (ADR 8)
-    if len(sessions) == 1:  # nearly always; a list takes three times as long to put into words
-        sessions[0].save(update_fields=_MOVED_FIELDS)
-    else:
-        _save_alike(sessions)
-    SessionTransition.objects.bulk_create(history)
-    for session, line in zip(sessions, history, strict=True):
-        _tell(session, line)
+        _release(session)  # before the status: slots of agents are locked before what limits count (ADR 8)
+    session.save(update_fields=_MOVED_FIELDS)
+    line.save(force_insert=True)
+    _tell(session, line)
     transaction.on_commit(lambda: pause(to))
-
-
-def _save_alike(sessions: Sequence[ComputeSession]) -> None:
-    """One statement for all that moved to the same values, as nearly always all did: a value for each row costs twenty times
-    as much."""
-    told = [name for name in _MOVED_FIELDS if name != "status_message"]  # that is the same for all
-    alike: dict[tuple[Any, ...], list[ComputeSession]] = {}
-    for session in sessions:
-        alike.setdefault(tuple(getattr(session, name) for name in told), []).append(session)
-    for same in alike.values():
-        values = {name: getattr(same[0], name) for name in _MOVED_FIELDS}
-        ComputeSession.objects.filter(pk__in=[session.pk for session in same]).update(**values)
 
 
 def _set_fields(
@@ -208,12 +224,11 @@ def _deadline(session: ComputeSession, to: Status, now: datetime) -> datetime | 
     return now + timedelta(seconds=DEADLINES_S[to])
 
 
-def _release(sessions: Sequence[ComputeSession]) -> None:
-    released = KernelAllocation.objects.filter(kernel__session__in=sessions)
+def _release(session: ComputeSession) -> None:
+    released = KernelAllocation.objects.filter(kernel__session=session)
     # Deleting the rows is the release: the database gives the amounts back to the agents in the same statement.
     if released._raw_delete(released.db):
-        for group_id in {session.resource_group_id for session in sessions}:
-            announce(CapacityReleased(resource_group_id=group_id))
+        announce(CapacityReleased(resource_group_id=session.resource_group_id))
 
 
 def _tell(session: ComputeSession, line: SessionTransition) -> None:
@@ -232,10 +247,22 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
         announce(SessionEnded(session.pk))
 
 
+def _tell_many(session_ids: Sequence[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
+    log.info(
+        "session.transitions",
+        session_ids=[str(session_id) for session_id in session_ids],
+        frm=frm.value,
+        to=to.value,
+        reason=reason.value,
+        actor=actor.label,
+    )
+    transaction.on_commit(lambda: pause(to))
+
+
 def push_session_change(session: ComputeSession) -> None:
     """Tell open pages that this session looks different now."""
     push_on_commit(
-        "session-changed",
+        _CHANGED,
         audience=Audience(
             owner_id=session.owner_id, project_id=session.project_id, domain_id=session.domain_id
         ),

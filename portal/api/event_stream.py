@@ -91,9 +91,11 @@ class EventStream:
             self._hand_on(news, subscription.listener)
 
     def _hand_on(self, news: News, listener: Listener) -> None:
+        """The id comes with the last of it: whoever is cut off before hears all of it again."""
         self._position = news.news_id
-        if listener.hears(news.audience):
-            self._frames.append(f"id: {news.news_id}\n" + self._frame(news.kind, **news.payload))
+        frames = [self._frame(news.kind, **payload) for payload in news.told_to(listener)]
+        if frames:
+            self._frames.append("".join([*frames[:-1], f"id: {news.news_id}\n{frames[-1]}"]))
 
     def _frame(self, kind: str, **payload: object) -> str:
         return f"data: {json.dumps({**payload, 'kind': kind})}\n\n"

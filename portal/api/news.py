@@ -7,7 +7,7 @@ that it heard and is told the rest from the Redis stream.
 import asyncio
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,12 +34,15 @@ ID_SHAPE = re.compile(r"\d{1,15}-\d{1,15}")
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """One entry of the stream. Ids ("<milliseconds>-<number>") grow."""
+    """One entry of the stream: what is told, and to whom. Ids ("<milliseconds>-<number>") grow."""
 
     news_id: str
     kind: str
-    audience: Audience
-    payload: dict[str, Any]
+    told: Sequence[tuple[Audience, dict[str, Any]]]
+
+    def told_to(self, listener: Listener) -> Iterator[dict[str, Any]]:
+        """What `listener` may hear of it."""
+        return (payload for audience, payload in self.told if listener.hears(audience))
 
     @property
     def order(self) -> tuple[int, int]:
@@ -56,7 +59,7 @@ class Subscription:
     is_closed: bool = False
 
     def offer(self, news: News) -> None:
-        if self.is_closed or not self.listener.hears(news.audience):
+        if self.is_closed or next(news.told_to(self.listener), None) is None:
             return
         try:
             self.queue.put_nowait(news)
@@ -187,12 +190,11 @@ async def read_after(connection: redis.asyncio.Redis, news_id: str, *, block_s: 
 
 
 def parse_news(raw_id: bytes, fields: dict[bytes, bytes]) -> News:
-    return News(
-        news_id=raw_id.decode(),
-        kind=fields[b"kind"].decode(),
-        audience=Audience(**json.loads(fields[b"audience"])),
-        payload=json.loads(fields[b"payload"]),
-    )
+    if b"many" in fields:
+        told = [(Audience(*scopes), payload) for *scopes, payload in json.loads(fields[b"many"])]
+    else:
+        told = [(Audience(**json.loads(fields[b"audience"])), json.loads(fields[b"payload"]))]
+    return News(news_id=raw_id.decode(), kind=fields[b"kind"].decode(), told=told)
 
 
 def order_of(news_id: str) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from django.test import AsyncClient, Client
 from accounts import services
 from accounts.models import KeyPair, User
 from common.actors import SYSTEM
-from common.push import KEPT_NEWS, Audience, push_now, stream_name
+from common.push import KEPT_NEWS, Audience, push_many_on_commit, push_now, stream_name
 from common.redis import client as redis_client
 from portal.api import event_stream, news
 from tests import factories
@@ -95,6 +95,27 @@ async def test_news_reach_the_owner(people: People) -> None:
         await stream.until_ready()
         tell(Audience(owner_id=people.member.pk), 7)
         assert await stream.event() == {"kind": "session-changed", "id": 7}
+
+
+async def test_news_of_many_things_reach_each_person_as_news_of_their_own_under_one_id(
+    people: People,
+) -> None:
+    told = [(Audience(owner_id=people.member.pk), {"id": 1}), (Audience(owner_id=0), {"id": 2})]
+    told.append((Audience(owner_id=people.member.pk), {"id": 3}))
+    tell(Audience(owner_id=people.member.pk), 0)
+    async with listening(people.member) as stream:
+        await stream.until_ready()
+        before = stream.last_id
+        await sync_to_async(push_many_on_commit)("session-changed", told)
+        frame = await stream.frame()
+    heard = [
+        json.loads(line.removeprefix("data: ")) for line in frame.splitlines() if line.startswith("data: ")
+    ]
+    assert heard == [{"kind": "session-changed", "id": number} for number in (1, 3)]
+    assert frame.count("id: ") == 1  # with the last: whoever is cut off before hears all of it again
+    async with listening(people.member, last_id=before) as stream:
+        assert (await stream.event())["id"] == 1
+    assert redis_client().xlen(stream_name()) == 2
 
 
 @pytest.mark.parametrize(

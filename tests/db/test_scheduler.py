@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Sequence
 
 import pytest
 from django.conf import settings
@@ -42,9 +43,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Ids of the sessions for which a launch was asked."""
     sent: list[str] = []
 
-    def note(name: TaskName, *, session_id: str) -> None:
-        assert name is TaskName.LAUNCH_SESSION
-        sent.append(session_id)
+    def note(name: TaskName, *, session_id: str = "", session_ids: Sequence[str] = ()) -> None:
+        assert name is (TaskName.LAUNCH_SESSION if session_id else TaskName.LAUNCH_SESSIONS)
+        sent.extend([session_id] if session_id else session_ids)
 
     monkeypatch.setattr(commit, "enqueue_on_commit", note)
     return sent
@@ -268,7 +269,7 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize(
-    "step", ["_lock_agents", "_set_agents", "_allocate", "_write_down", "enqueue_on_commit"]
+    "step", ["_lock_agents", "_cpusets", "_allocate", "_write_down", "enqueue_on_commit"]
 )
 def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_the_work(
     cluster, monkeypatch, step
@@ -304,7 +305,7 @@ def test_a_plan_that_the_database_refuses_is_stale_and_writes_nothing(cluster, m
     session = cluster.add_pending(SMALL)
     decided = plan_now(cluster)
     AgentSlot.objects.filter(agent=agent).update(capacity=1)
-    monkeypatch.setattr(commit, "_lock_agents", lambda kernels: {})
+    monkeypatch.setattr(commit, "_lock_agents", lambda kernels: {agent.pk: 0})
 
     with pytest.raises(StalePlan, match="refused"):
         commit_plan(decided)
