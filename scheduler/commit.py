@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +40,27 @@ _ALLOCATE = f"""
     INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount)
     SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount FROM placed JOIN size USING (number)
 """
+_WRITE_DOWN = f"""
+    WITH sentence AS MATERIALIZED (
+        SELECT * FROM jsonb_to_recordset(%(sentences)s) AS sentence (number int, reason text, message jsonb)
+    ), changed AS MATERIALIZED (
+        SELECT waits.id, waits.position, sentence.reason, sentence.message
+        FROM unnest(%(ids)s::uuid[], %(positions)s::int[], %(numbers)s::int[]) AS waits (id, position, number)
+        JOIN sentence USING (number)
+        JOIN {ComputeSession._meta.db_table} AS present ON present.id = waits.id
+        WHERE present.status = 'PENDING'
+          AND ((present.status_reason, present.status_message) IS DISTINCT FROM (sentence.reason, sentence.message)
+               OR present.queue_position IS NULL
+               OR (%(are_positions_due)s AND present.queue_position <> waits.position))
+        ORDER BY present.id FOR NO KEY UPDATE OF present SKIP LOCKED
+    )
+    UPDATE {ComputeSession._meta.db_table} AS session
+    SET queue_position = changed.position, status_reason = changed.reason, status_message = changed.message
+    FROM changed WHERE session.id = changed.id AND session.status = 'PENDING'
+    RETURNING session.id, session.owner_id, session.project_id, session.domain_id
+"""
+LONG_QUEUE, POSITIONS_EVERY_S = 500, 15.0
+_positions_due_at: dict[int, float] = {}  # by group, of this process: another one may write them once more
 
 
 class GroupBusy(Exception):
@@ -182,42 +204,40 @@ def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str]) -> Non
 
 
 def _write_down(plan: Plan) -> None:
-    """Position, reason code and sentence of each session that waits on; rows that say so already stay as they
-    are."""
-    changed = _update_waiting(plan.deferrals, plan.group_name)
-    for session in ComputeSession.objects.filter(pk__in=changed):
-        lifecycle.push_session_change(session)
+    """Position, reason code and sentence of each session that waits on; rows that say so already stay as they are. In long
+    queues, where one that starts moves all the others, rows whose position alone is another stay for a while."""
+    if not plan.deferrals:
+        return
+    changed = _update_waiting(plan.deferrals, plan.group_name, _are_positions_due(plan))
+    lifecycle.push_sessions_changed(changed, Status.PENDING)
 
 
-def _update_waiting(deferrals: Sequence[Deferral], group_name: str) -> list[UUID]:
-    if not deferrals:
-        return []
-    sentences: dict[int, Jsonb] = {}  # those who wait for the same share one explanation
+def _are_positions_due(plan: Plan) -> bool:
+    now = monotonic()
+    is_long = len(plan.deferrals) > LONG_QUEUE
+    is_due = not is_long or now >= _positions_due_at.get(plan.group_id, 0.0)
+    if is_long and is_due:
+        _positions_due_at[plan.group_id] = now + POSITIONS_EVERY_S
+    return is_due
+
+
+def _update_waiting(
+    deferrals: Sequence[Deferral], group_name: str, are_positions_due: bool
+) -> list[lifecycle.Told]:
+    sentences: dict[int, dict[str, object]] = {}  # those who wait for the same share one explanation
+    numbers = []
     for _, _, why in deferrals:
         if id(why) not in sentences:
-            sentences[id(why)] = Jsonb(sentence_for(why, group_name).to_json())
+            said = sentence_for(why, group_name).to_json()
+            sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": said}
+        numbers.append(sentences[id(why)]["number"])
+    values: dict[str, Any] = {
+        "ids": [deferral.session_id for deferral in deferrals],
+        "positions": [deferral.position for deferral in deferrals],
+        "numbers": numbers,
+        "sentences": Jsonb(list(sentences.values())),
+        "are_positions_due": are_positions_due,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            UPDATE {ComputeSession._meta.db_table} AS session
-            SET queue_position = waits.position, status_reason = waits.reason, status_message = waits.message
-            FROM (
-                SELECT waits.* FROM unnest(%s::uuid[], %s::int[], %s::text[], %s::jsonb[])
-                    AS waits (id, position, reason, message)
-                JOIN {ComputeSession._meta.db_table} AS present ON present.id = waits.id
-                WHERE present.status = 'PENDING'
-                  AND (present.queue_position, present.status_reason, present.status_message)
-                      IS DISTINCT FROM (waits.position, waits.reason, waits.message)
-                ORDER BY present.id FOR NO KEY UPDATE OF present SKIP LOCKED
-            ) AS waits
-            WHERE session.id = waits.id AND session.status = 'PENDING'
-            RETURNING session.id
-            """,
-            [
-                [deferral.session_id for deferral in deferrals],
-                [deferral.position for deferral in deferrals],
-                [deferral.reason.value for deferral in deferrals],
-                [sentences[id(deferral.why)] for deferral in deferrals],
-            ],
-        )
-        return [session_id for (session_id,) in cursor.fetchall()]
+        cursor.execute(_WRITE_DOWN, values)
+        return cursor.fetchall()

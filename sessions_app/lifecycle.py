@@ -38,6 +38,7 @@ _MOVED_FIELDS = (
     "outcome", "outcome_reason", "queue_position", "exit_code", "started_at", "ended_at",
 )  # fmt: skip
 
+Told = tuple[UUID, int, int, int]  # a session, and whose it is: owner, project, domain
 _CHANGED = "session-changed"
 _SESSIONS = ComputeSession._meta.db_table
 _MOVE_MANY = f"""
@@ -110,13 +111,7 @@ def transition_many(
         cursor.execute(_MOVE_MANY, values)
         moved = cursor.fetchall()
     _tell_many([row[0] for row in moved], frm=frm, to=to, reason=reason, actor=actor)
-    push_many_on_commit(
-        _CHANGED,
-        [
-            (Audience(owner_id, project_id, domain_id), {"id": str(session_id), "status": to.value})
-            for session_id, owner_id, project_id, domain_id in moved
-        ],
-    )
+    push_sessions_changed(moved, to)
     return [row[0] for row in moved]
 
 
@@ -267,4 +262,15 @@ def push_session_change(session: ComputeSession) -> None:
             owner_id=session.owner_id, project_id=session.project_id, domain_id=session.domain_id
         ),
         payload={"id": str(session.pk), "status": session.status},
+    )
+
+
+def push_sessions_changed(told: Sequence[Told], status: Status) -> None:
+    """The same of many sessions, all in `status`."""
+    push_many_on_commit(
+        _CHANGED,
+        [
+            (Audience(owner_id, project_id, domain_id), {"id": str(session_id), "status": status.value})
+            for session_id, owner_id, project_id, domain_id in told
+        ],
     )

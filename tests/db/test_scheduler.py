@@ -148,6 +148,26 @@ def test_a_waiting_row_is_written_only_when_what_it_says_changes(cluster):
     assert fresh(session).queue_position == 2
 
 
+def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(cluster, monkeypatch):
+    monkeypatch.setattr(commit, "LONG_QUEUE", 1)
+    agent = cluster.add_agent(SMALL)
+    waiting = [cluster.add_pending({"cpu": 2000, "mem": GIB}, age_s=age_s) for age_s in (20, 10)]
+    run_tick(cluster.group.pk)
+    newcomer = cluster.add_pending({"cpu": 2000, "mem": GIB}, priority=1)
+    run_tick(cluster.group.pk)
+    assert [fresh(each).queue_position for each in (newcomer, *waiting)] == [1, 1, 2]
+
+    drain(agent)
+    run_tick(cluster.group.pk)
+    assert {fresh(each).status_reason for each in (newcomer, *waiting)} == {"no_agents"}
+    monkeypatch.setattr(commit, "_positions_due_at", {})
+    cancelled = lifecycle.transition(
+        newcomer.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
+    )
+    run_tick(cluster.group.pk)
+    assert [fresh(each).queue_position for each in (cancelled, *waiting)] == [None, 1, 2]
+
+
 def test_released_capacity_lets_the_next_session_start(cluster):
     agent = cluster.add_agent(SMALL)
     first, second = cluster.add_pending(SMALL, age_s=10), cluster.add_pending(SMALL)
