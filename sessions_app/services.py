@@ -17,7 +17,7 @@ from accounts.quota import Scope
 from accounts.selectors import access_usable_project, user_of
 from agents.models import ResourceGroup
 from agents.runtime.base import RuntimeFault
-from agents.selectors import access_resource_group, capacities_by_group, runtime_of
+from agents.selectors import access_resource_group, capacities_by_group, has_machine_for, runtime_of
 from common import audit, clock
 from common.actors import Actor
 from common.database import constraint_of
@@ -135,10 +135,10 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
             ),
             fields={"resources": [_("At least {amounts}.").format(amounts=format_slots(minimum))]},
         )
+    if has_machine_for(resolved.group, asked):
+        return
     capacities = capacities_by_group(actor)
     here = capacities.get(resolved.group.name, [])
-    if any(asked.fits_in(capacity) for capacity in here):
-        return
     roomy = [name for name in sorted(capacities) if any(asked.fits_in(each) for each in capacities[name])]
     elsewhere = [
         _("The resource group “{group}” has a machine that is large enough.").format(group=name)
