@@ -28,8 +28,8 @@ class PolicyForm(forms.ModelForm):
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
-            "max_containers", "max_lifetime_s", "max_priority", "max_folders", "max_keypairs", "max_requests",
-            "max_browsers",
+            "max_containers", "max_lifetime_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs",
+            "max_requests", "max_browsers",
             *ALLOW_COLUMNS.values(),
         )  # fmt: skip
         help_texts = {  # noqa: RUF012  the form that Django wants
@@ -41,6 +41,7 @@ class PolicyForm(forms.ModelForm):
             ),
             "max_keypairs": gettext_lazy("API tokens; counts for people alone."),
             "max_priority": PRIORITY,
+            "max_folder_bytes": gettext_lazy("Bytes of all folders together, as they were measured last."),
             "max_browsers": BROWSERS,
         }
 

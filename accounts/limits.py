@@ -29,6 +29,9 @@ HINTS = {
     Limit.PENDING_SLOTS: gettext_noop("Wait until some of them start, or ask for less."),
     Limit.KEYPAIRS: gettext_noop("Delete one first."),
     Limit.FOLDERS: gettext_noop("Delete one first."),
+    Limit.FOLDER_BYTES: gettext_noop(
+        "Delete files of these folders, or ask an administrator for a higher limit. Folders that are mounted read-only are not asked about."
+    ),
 }
 # The field of a request that a limit is about.
 FIELDS = {

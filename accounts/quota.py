@@ -37,7 +37,7 @@ class Limit(StrEnum):
     IDLE_TIMEOUT = "idle_timeout_s"  # of one session
     PRIORITY = "priority"  # of one session
     FOLDERS = "folders"
-    FOLDER_BYTES = "folder_bytes"
+    FOLDER_BYTES = "folder_bytes"  # as they were measured last; sessions write without asking
     KEYPAIRS = "keypairs"
     REQUESTS = "requests"  # of one token, in a minute
     BROWSERS = "browsers"  # in which one person is signed in at once
@@ -114,6 +114,13 @@ REFUSALS = {
     ),
 }
 
+# Nothing is asked for, but more is used than allowed: what is measured can get there. {over} is by how much.
+EXCESSES = {
+    Limit.FOLDER_BYTES: gettext_noop(
+        "{scope} uses {used} for folders, {over} more than its limit of {value}."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -163,12 +170,18 @@ class LimitState:
         return scope_title(self.level, self.scope)
 
     @property
+    def over(self) -> int:
+        """By how much what is used is above the limit; 0 where it is not."""
+        return max(0, self.used - self.value)
+
+    @property
     def refusal(self) -> str:
         """The sentence that says no."""
-        amounts = {
-            name: format_limit(self.limit, getattr(self, name)) for name in ("value", "used", "left", "asked")
-        }
-        return _(REFUSALS[kind_of(self.limit)]).format(scope=self.scope_title, **amounts)
+        kind, names = kind_of(self.limit), ("value", "used", "left", "asked", "over")
+        amounts = {name: format_limit(self.limit, getattr(self, name)) for name in names}
+        is_excess = kind in EXCESSES and not self.asked
+        sentence = EXCESSES[kind] if is_excess else REFUSALS[kind]
+        return _(sentence).format(scope=self.scope_title, **amounts)
 
 
 def scope_title(level: Level, name: str) -> str:
@@ -230,6 +243,12 @@ def not_raised(scopes: Iterable[Scope], priority: int, *, who: str) -> tuple[Lim
     if priority <= 0 or is_raised:
         return ()
     return (LimitState(Limit.PRIORITY, Level.USER, who, "", value=0, used=0, left=0, asked=priority),)
+
+
+def exceeded(scopes: Iterable[Scope], limit: Limit) -> tuple[LimitState, ...]:
+    """The scopes that use more of `limit` than they may, by level."""
+    states = (_state(scope, limit.value) for scope in in_order(scopes) if limit.value in scope.limits)
+    return tuple(state for state in states if state.over)
 
 
 def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:

@@ -29,6 +29,7 @@ class TaskName(StrEnum):
     KEEP_MOORINGS = "sessions_app.keep_moorings"
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
+    MEASURE_FOLDERS = "vfolders.measure_folders"
     PURGE_SIGN_INS = "accounts.purge_sign_ins"
     CONTINUE_OFFBOARDINGS = "accounts.continue_offboardings"
     CONTINUE_IMPORTS = "accounts.continue_imports"
@@ -53,6 +54,7 @@ QUEUE_OF = {
     TaskName.KEEP_MOORINGS: "maintenance",
     TaskName.PURGE_EXPIRED: "maintenance",
     TaskName.PURGE_FOLDERS: "maintenance",
+    TaskName.MEASURE_FOLDERS: "maintenance",
     TaskName.PURGE_SIGN_INS: "maintenance",
     TaskName.CONTINUE_OFFBOARDINGS: "maintenance",
     TaskName.CONTINUE_IMPORTS: "maintenance",

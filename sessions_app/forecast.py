@@ -71,7 +71,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     resolved = resolve_request(actor, request)
     check_fits_somewhere(actor, resolved)
     user_of(actor)
-    scopes = demand_within_limits(actor, resolved.project, resolved.image, request)
+    scopes = demand_within_limits(actor, resolved.project, resolved.image, request, resolved.writable_folders)
     live_names = list(own_sessions(actor).live().values_list("name", flat=True))
     if request.name in live_names:
         raise name_is_used(request.name)

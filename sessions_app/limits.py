@@ -6,38 +6,59 @@ from collections.abc import Collection, Mapping, Sequence
 from accounts import allow_lists, budget_selectors
 from accounts.limits import demand_room, scope_ids, scopes_of
 from accounts.models import Project
-from accounts.quota import Level, Limit, LimitState, Scope, ceiling, hits, never, not_raised
+from accounts.quota import Level, Limit, LimitState, Scope, ceiling, exceeded, hits, never, not_raised
 from accounts.selectors import may_do_everything
 from common.actors import Actor
 from common.slots import ResourceSlots
 from images.allowed import lists_asked
 from images.models import ContainerImage
 from sessions_app.requests import SessionRequest
+from vfolders.models import VFolder
+from vfolders.sizes import scopes_of_folders
 
 
 def demand_within_limits(
-    actor: Actor, project: Project, image: ContainerImage, request: SessionRequest
+    actor: Actor,
+    project: Project,
+    image: ContainerImage,
+    request: SessionRequest,
+    writable: Collection[VFolder] = (),
 ) -> list[Scope]:
     """The scopes that limit this request, with what they use. Two queries, 5 more where there are budgets. Raises LimitExceeded, which names
-    every limit, every allow-list and every budget."""
-    ids = scope_ids(actor, project)
-    scopes = scopes_of(ids.keys())
+    every limit, every allow-list and every budget. `writable` are the folders that it may write into."""
+    keys = scope_ids(actor, project).keys()
+    scopes, full = _read(keys, writable)
     demand_room(
-        (*refusals(scopes, request), *priority_refusals(actor, scopes, request)),
-        budget_selectors.refusals(budget_selectors.budget_states(owners_of(ids.keys()))),
+        (*refusals(scopes, request), *priority_refusals(actor, scopes, request), *full),
+        budget_selectors.refusals(budget_selectors.budget_states(owners_of(keys))),
         allow_lists.refusals(scopes, lists_asked(image)),
     )
     return scopes
 
 
 def demand_still_allowed(
-    actor: Actor, project: Project, image: ContainerImage, request: SessionRequest
+    actor: Actor,
+    project: Project,
+    image: ContainerImage,
+    request: SessionRequest,
+    writable: Collection[VFolder] = (),
 ) -> None:
     """Asked again in the transaction that writes the session, after all that it waits for. One query. Raises LimitExceeded."""
-    scopes = scopes_of(scope_ids(actor, project).keys())
+    scopes, full = _read(scope_ids(actor, project).keys(), writable)
     demand_room(
-        priority_refusals(actor, scopes, request), lists=allow_lists.refusals(scopes, lists_asked(image))
+        (*priority_refusals(actor, scopes, request), *full),
+        lists=allow_lists.refusals(scopes, lists_asked(image)),
     )
+
+
+def _read(
+    keys: Collection[tuple[Level, int]], writable: Collection[VFolder]
+) -> tuple[list[Scope], tuple[LimitState, ...]]:
+    """These scopes, and the limits of bytes that whose folders are written are above already. One query."""
+    holders = scopes_of_folders(writable)
+    found = scopes_of({*keys, *holders})
+    full = exceeded((scope for scope in found if (scope.level, scope.id) in holders), Limit.FOLDER_BYTES)
+    return [scope for scope in found if (scope.level, scope.id) in keys], full
 
 
 def owners_of(keys: Collection[tuple[Level, int]]) -> list[budget_selectors.Owner]:

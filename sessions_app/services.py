@@ -64,6 +64,10 @@ class ResolvedRequest:
     group: ResourceGroup
     mounts: Sequence[ResolvedMount]
 
+    @property
+    def writable_folders(self) -> list[VFolder]:
+        return [mount.folder for mount in self.mounts if not mount.is_readonly]
+
 
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
     """A PENDING session of the actor. Raises NotFound, PermissionDenied, InvalidInput, LimitExceeded, Conflict."""
@@ -71,11 +75,13 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
     check_fits_somewhere(actor, resolved)
 
     def check() -> list[Scope]:
-        return demand_within_limits(actor, resolved.project, resolved.image, request)
+        return demand_within_limits(
+            actor, resolved.project, resolved.image, request, resolved.writable_folders
+        )
 
     def write(scopes: list[Scope]) -> ComputeSession:
         session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes))
-        demand_still_allowed(actor, resolved.project, resolved.image, request)
+        demand_still_allowed(actor, resolved.project, resolved.image, request, resolved.writable_folders)
         audit.record(actor=actor, action="sessions.enqueue_session", target=session)
         if not session.held_for:
             announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))

@@ -14,7 +14,7 @@ class StorageHostAdmin(AuditedAdmin):
 
 @admin.register(VFolder)
 class VFolderAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    list_display = ("name", "owner", "project", "host", "state", "created_at")
+    list_display = ("name", "owner", "project", "host", "state", "size_bytes", "measured_at", "created_at")
     list_filter = ("state", "host", "domain")
     search_fields = ("name", "owner__email", "project__name")
     list_select_related = ("owner", "project", "host")

@@ -10,11 +10,21 @@ from uuid import UUID
 from common import audit
 from common.actors import Actor
 from common.errors import InvalidInput
+from vfolders import sizes
 from vfolders.models import VFolder
 from vfolders.paths import ROOT, EntryPath, UnsafePath, parse_directory, parse_path
 from vfolders.roles import Action
 from vfolders.selectors import access_folder, storage_of
-from vfolders.storage.base import Entry, EntryKind, Listing, OpenFile, Usage
+from vfolders.storage.base import (
+    WHILE_SOMEBODY_WAITS,
+    Entry,
+    EntryKind,
+    EntryMissing,
+    Listing,
+    OpenFile,
+    Usage,
+    WrongKind,
+)
 
 LISTED_ENTRIES = 10_000
 
@@ -38,12 +48,22 @@ def open_file(*, actor: Actor, folder_id: UUID, path: str) -> OpenFile:
     return storage_of(folder).open_file(folder.pk, _parse(parse_path, path))
 
 
-def write_file(*, actor: Actor, folder_id: UUID, path: str, chunks: Iterable[bytes]) -> Entry:
-    """Make or replace the file `path` with what `chunks` yields; missing parents are made."""
+def write_file(
+    *, actor: Actor, folder_id: UUID, path: str, chunks: Iterable[bytes], expected_bytes: int = 0
+) -> Entry:
+    """Make or replace the file `path` with what `chunks` yields, as many bytes as are expected where that is known; missing
+    parents are made. Raises LimitExceeded where limits of whose folder it is leave less room; the old content stays then."""
     folder = access_folder(actor, folder_id, Action.WRITE)
     components = _parse(parse_path, path)
+    replaced = _size_of_file(folder, components)
 
-    entry = storage_of(folder).write_file(folder.pk, components, chunks)
+    metered = sizes.Metered(folder, chunks, expected=expected_bytes, replaced=replaced)
+    try:
+        entry = storage_of(folder).write_file(folder.pk, components, metered)
+    except BaseException:
+        metered.give_back()
+        raise
+    metered.settle(entry.size_bytes)
     _record(actor, "vfolders.write_file", folder, components)
     return entry
 
@@ -62,15 +82,26 @@ def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
     """Remove the file, link or directory `path`, with all that a directory holds."""
     folder = access_folder(actor, folder_id, Action.WRITE)
     components = _parse(parse_path, path.removesuffix("/"))
+    size_bytes = _size_of_file(folder, components)
 
     storage_of(folder).delete_entry(folder.pk, components)
+    sizes.add_bytes(folder, -size_bytes)
+    if not size_bytes:
+        sizes.measure_soon(folder)
     _record(actor, "vfolders.delete_entry", folder, components)
 
 
 def measure_folder(*, actor: Actor, folder_id: UUID) -> Usage:
     """Bytes and files of the folder, counted now."""
-    folder = access_folder(actor, folder_id, Action.VIEW)
-    return storage_of(folder).measure(folder.pk)
+    return sizes.measure(access_folder(actor, folder_id, Action.VIEW), WHILE_SOMEBODY_WAITS)
+
+
+def _size_of_file(folder: VFolder, path: EntryPath) -> int:
+    """What goes when the entry goes; 0 where nothing is known at a glance: of nothing, of a directory."""
+    try:
+        return storage_of(folder).stat(folder.pk, path).size_bytes
+    except (EntryMissing, WrongKind):
+        return 0
 
 
 def _parse(parser: Callable[[str], EntryPath], path: str) -> EntryPath:

@@ -63,6 +63,12 @@ class VFolder(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)
+    size_bytes = models.BigIntegerField(
+        default=0, editable=False, help_text="As it was measured last, with what the portal wrote since."
+    )
+    measured_at = models.DateTimeField(null=True, blank=True, editable=False)
+    is_size_whole = models.BooleanField(default=True, editable=False, help_text="False: it holds more.")
+    measure_at = models.DateTimeField(default=clock.now, editable=False, help_text="Next time.")
 
     class Meta:
         ordering = ("name", "id")
@@ -75,6 +81,7 @@ class VFolder(models.Model):
             models.CheckConstraint(
                 condition=Q(state__in=[state.value for state in FolderState]), name="folder_state_is_known"
             ),
+            models.CheckConstraint(condition=Q(size_bytes__gte=0), name="folder_size_not_negative"),
             models.UniqueConstraint(
                 fields=("owner", "name"),
                 condition=Q(state=FolderState.READY.value),
@@ -87,6 +94,9 @@ class VFolder(models.Model):
             ),
         )
         indexes = (
+            models.Index(
+                fields=("measure_at",), condition=Q(state=FolderState.READY.value), name="folder_measure"
+            ),
             models.Index(
                 fields=("state",), condition=Q(state=FolderState.DELETING.value), name="folder_deleting"
             ),

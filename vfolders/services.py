@@ -1,7 +1,7 @@
 """Writes of folders as a whole. What is inside them: files.py."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 import structlog
@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from accounts.limits import ScopeIds, demand_room, scope_ids, scopes_of, write_within_limits
 from accounts.models import Project
-from accounts.quota import Limit, hits
+from accounts.quota import Limit, exceeded, hits
 from accounts.selectors import access_usable_project, user_of
 from common import audit
 from common.actors import SYSTEM, Actor
@@ -55,14 +55,18 @@ def create_folder(*, actor: Actor, name: str, project: str = "", host: str = "")
     folder = _new_folder(actor, _checked_name(name), found_project, found_host)
     whose = ScopeIds(domain=folder.domain_id, project=folder.project_id, user=folder.owner_id).keys()
 
-    def check() -> None:
+    def demand(asked: Mapping[str, int]) -> None:
         scopes = scopes_of({*whose, *asking})
         theirs = [scope for scope in scopes if (scope.level, scope.id) in whose]
-        demand_room(hits(theirs, {Limit.FOLDERS.value: 1}), lists=host_refusals(scopes, found_host))
+        full = hits(theirs, asked) + exceeded(theirs, Limit.FOLDER_BYTES)
+        demand_room(full, lists=host_refusals(scopes, found_host))
+
+    def check() -> None:
+        demand({Limit.FOLDERS.value: 1})
 
     def write(_nothing: None) -> None:
         folder.save(force_insert=True)
-        demand_room((), lists=host_refusals(scopes_of(asking), found_host))
+        demand({})
         audit.record(actor=actor, action="vfolders.create_folder", target=folder)
         lifecycle.push_folder_change(folder)
 

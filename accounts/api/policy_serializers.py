@@ -66,6 +66,7 @@ class LimitsInput(InputSerializer):
     )
     max_pending_slots = AmountsField(help_text="What waiting sessions ask for together.")
     max_folders = _count("Folders.")
+    max_folder_bytes = _count("Bytes of all folders together, as they were measured last.", MAX_AMOUNT)
     max_keypairs = _count("API tokens of a person.")
     max_requests = _count("Requests of one API token in a minute; null at every level: as the settings say.")
     max_browsers = _count(
@@ -117,6 +118,7 @@ class PolicyOut(serializers.Serializer[Any]):
     max_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))
     max_pending_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))
     max_folders = serializers.IntegerField(allow_null=True)
+    max_folder_bytes = serializers.IntegerField(allow_null=True)
     max_keypairs = serializers.IntegerField(allow_null=True)
     max_requests = serializers.IntegerField(allow_null=True)
     max_browsers = serializers.IntegerField(allow_null=True)

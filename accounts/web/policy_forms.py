@@ -45,7 +45,7 @@ SECTIONS = (
         gettext_noop(
             "Folders count for domains, projects and people; tokens for people alone; browsers for each person, also of a domain."
         ),
-        ("max_folders", "max_keypairs", "max_requests", "max_browsers"),
+        ("max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers"),
     ),
 )
 ALLOWED = (
@@ -58,7 +58,7 @@ ALLOWED = (
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
 NUMBER_FIELDS = (
     "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_priority", "max_folders",
-    "max_keypairs",    "max_requests", "max_browsers",
+    "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
 )  # fmt: skip
 _DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
 _MEMORY = gettext_lazy("Like 64g or 512m.")
@@ -98,6 +98,12 @@ class PolicyForm(forms.Form):
         required=False, label=gettext_lazy("Accelerators"), help_text=_DEVICES
     )
     max_folders = count_field(label=gettext_lazy("Folders"))
+    max_folder_bytes = bytes_field(
+        label=gettext_lazy("Size of folders"),
+        help_text=gettext_lazy(
+            "Of all folders together, like 500g. Whoever is above it uploads nothing, makes no folder and mounts none for writing; what runs goes on."
+        ),
+    )
     max_keypairs = count_field(label=gettext_lazy("API tokens"))
     max_requests = count_field(
         label=gettext_lazy("Requests of one API token in a minute"),

@@ -37,8 +37,8 @@ from tests import factories
 from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
-from vfolders import files
 from vfolders.models import VFolder
+from vfolders.selectors import storage_of
 
 FILE = "a.txt"
 PEOPLE_FILE = b"email,name\nfrom-a-file@berth.example,Ada\n"
@@ -270,8 +270,7 @@ def sign_in(user: User) -> str:
 def undone(world: World, *, needs_file: bool = False) -> Iterator[None]:
     """What happens inside did not happen: rows are rolled back, and the folder's file is there each time."""
     if needs_file:
-        owner = factories.actor_for(world.place.owner)
-        files.write_file(actor=owner, folder_id=world.folder.pk, path=FILE, chunks=[b"x"])
+        storage_of(world.folder).write_file(world.folder.pk, (FILE,), [b"x"])
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

@@ -10,6 +10,7 @@ from django.test import Client
 from tests.conftest import People
 from tests.factories import api_client
 from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_limits import limit
 from vfolders.models import StorageHost
 from vfolders.selectors import mount_source
 
@@ -210,3 +211,20 @@ def test_a_page_without_csrf_token_cannot_write(people: People, files_url: str) 
 
     assert put(browser, files_url + "a", b"x").status_code == 403
     assert browser.get(files_url).json()["entries"] == []
+
+
+def test_sizes_are_told_and_an_upload_above_the_limit_is_refused_before_it_is_read(people: People) -> None:
+    client = api_client(people.member)
+    limit(people.member, max_folder_bytes=1000)
+    folder = make_folder(people.member, name="data")
+    url = f"/api/v1/folders/{folder.pk}/"
+    assert put(client, f"{url}files/a", b"x" * 900).status_code == 200
+    told = client.get(url).json()
+    assert (told["size_bytes"], told["measured_at"], told["is_size_whole"]) == (900, None, True)
+
+    refused = put(client, f"{url}files/b", b"x" * 200)
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "limit_exceeded"
+    assert refused.json()["limits"][0]["limit"] == "folder_bytes"
+    assert client.get(f"{url}usage/").json()["size_bytes"] == 900
+    assert client.get(url).json()["measured_at"] is not None

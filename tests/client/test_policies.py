@@ -35,6 +35,7 @@ def test_a_policy_is_listed_with_what_it_limits_and_allows(portal: Any, command:
         ("requests=600", {"max_requests": 600}),
         ("priority=10", {"max_priority": 10}),
         ("lifetime=12h", {"max_lifetime_s": 43200}),
+        ("storage=500G", {"max_folder_bytes": 500 * 2**30}),
         ("mem=64g", {"max_slots": {"cpu": 2.0, "mem": "64g"}}),
     ],
 )

@@ -13,12 +13,17 @@ import pytest
 
 from common.errors import BerthError
 from vfolders.paths import ROOT
+from vfolders.storage import measuring
 from vfolders.storage.base import (
+    IN_BACKGROUND,
+    WHILE_SOMEBODY_WAITS,
+    Effort,
     EntryExists,
     EntryKind,
     EntryMissing,
     StorageBackend,
     StorageUnavailable,
+    Usage,
     WrongKind,
 )
 from vfolders.storage.descriptors import Owner
@@ -168,11 +173,15 @@ def test_a_tree_of_any_depth_is_deleted(storage: StorageBackend, inside: Path) -
         below = os.open("deep", os.O_RDONLY, dir_fd=descriptor)
         os.close(descriptor)
         descriptor = below
+    file = os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor)
+    os.write(file, b"deep down")
+    os.close(file)
     os.close(descriptor)
 
-    assert not storage.measure(FOLDER).is_complete
-    storage.delete_entry(FOLDER, ("deep",))
+    usage = storage.measure(FOLDER)
+    storage.delete_entry(FOLDER, ("deep",))  # before any refusal: others cannot clean up so deep a tree
 
+    assert usage == Usage(size_bytes=9, file_count=1, is_complete=True)
     assert names(storage) == []
 
 
@@ -198,6 +207,49 @@ def test_usage_counts_each_byte_once(storage: StorageBackend, inside: Path) -> N
     usage = storage.measure(FOLDER)
 
     assert (usage.size_bytes, usage.file_count, usage.is_complete) == (1024, 2, True)
+
+
+@pytest.mark.parametrize("effort", [Effort(5, 60, 1), Effort(1000, 0, 1)])
+def test_counting_stops_when_its_effort_is_used_up_and_says_so(
+    storage: StorageBackend, inside: Path, effort: Effort
+) -> None:
+    for number in range(20):
+        (inside / f"{number}").write_bytes(b"x")
+    usage = storage.measure(FOLDER, effort)
+    assert usage.size_bytes < 20
+    assert not usage.is_complete
+
+
+def test_too_much_to_keep_in_memory_is_not_counted_to_the_end(
+    storage: StorageBackend, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "_MOST_KEPT", 10)
+    for number in range(20):
+        (inside / f"{number}").mkdir()
+    assert not storage.measure(FOLDER).is_complete
+
+
+def test_a_tree_too_deep_for_its_anchors_hides_nothing_beside_it(
+    storage: StorageBackend, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "_MOST_ANCHORS", 1)
+    (inside / "/".join(["deep"] * 150)).mkdir(parents=True)
+    (inside / "seen").write_bytes(b"x" * 10)
+    assert storage.measure(FOLDER) == Usage(size_bytes=10, file_count=1, is_complete=False)
+
+
+def test_counting_in_the_background_leaves_most_of_the_core_to_others(
+    storage: StorageBackend, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr("vfolders.storage.measuring.time.sleep", rests.append)
+    monkeypatch.setattr(measuring, "_TURN_S", 0.0)
+    (inside / "file").touch()
+    storage.measure(FOLDER, WHILE_SOMEBODY_WAITS)
+    assert rests == []
+    storage.measure(FOLDER, IN_BACKGROUND)
+    assert len(rests) > 1
+    assert all(rest > 0 for rest in rests)
 
 
 def test_what_is_made_belongs_to_the_user_of_the_containers(storage: StorageBackend, inside: Path) -> None:

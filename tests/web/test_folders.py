@@ -15,7 +15,8 @@ from common.actors import SYSTEM
 from tests.conftest import People
 from tests.factories import actor_for, make_project
 from tests.factories_folders import make_folder, make_storage_host
-from vfolders import files
+from tests.factories_limits import limit
+from vfolders import files, sizes
 from vfolders.models import StorageHost, VFolder
 from vfolders.selectors import mount_source, visible_folders
 
@@ -184,3 +185,30 @@ def test_an_administrator_finds_the_folders_of_the_domain(
 
     assert "No folder yet" in admin.get("/data/").content.decode()
     assert people.member.email in admin.get("/data/?tab=all").content.decode()
+
+
+def test_sizes_stand_in_the_list_and_at_the_folder_and_an_upload_above_the_limit_says_so(
+    browser: Client, people: People, folder: VFolder
+) -> None:
+    assert (
+        "Uploads: 0 B. What sessions write shows at the first count"
+        in browser.get(f"/data/{folder.pk}/").content.decode()
+    )
+    write(people, folder, "a", b"x" * 3072)
+    sizes.measure_due_folders()
+    assert "3 KiB" in browser.get("/data/?sort=-size").content.decode()
+    exported = b"".join(browser.get("/data/export/")).decode()
+    assert "size_bytes,measured_at" in exported
+    assert ",3072," in exported
+
+    limit(people.member, max_folder_bytes=2048)
+    page = browser.get(f"/data/{folder.pk}/").content.decode()
+    assert "Your account uses 3 KiB for folders, 1 KiB more than its limit of 2 KiB." in page
+    assert "Holds 3 KiB, counted" in page
+    file = SimpleUploadedFile("b", b"y" * 2048)
+    refused = browser.post(f"/data/{folder.pk}/upload/", {"chosen": file}, follow=True).content.decode()
+    assert "1 KiB more than its limit" in refused
+    assert "Delete files of these folders" in refused
+
+    VFolder.objects.filter(pk=folder.pk).update(is_size_whole=False)
+    assert "more than 3 KiB" in browser.get("/data/").content.decode()

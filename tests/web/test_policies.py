@@ -37,16 +37,19 @@ def test_limits_are_written_in_the_words_of_people(governor: Client) -> None:
     typed = {
         "name": "small", "max_sessions": "3", "max_lifetime_s": "1d 12h", "max_slots_cpu": "0.5",
         "max_slots_mem": "64g", "max_slots_devices": "cuda=2", "max_priority": "20",
+        "max_folder_bytes": "500g",
     }  # fmt: skip
     answer = governor.post("/policies/new/", typed)
     policy = ResourcePolicy.objects.get(name="small")
     assert answer["Location"] == f"/policies/{policy.pk}/"
     assert (policy.max_sessions, policy.max_lifetime_s, policy.max_folders) == (3, 129600, None)
     assert policy.max_priority == 20
+    assert policy.max_folder_bytes == 500 * 2**30
     assert policy.max_slots == {"cpu": 500, "mem": 64 * 2**30, "cuda": 2000}
 
     listed = governor.get("/policies/").content.decode()
     assert "Live sessions: 3" in listed
+    assert "Size of folders: 500 GiB" in listed
     copy = governor.get("/policies/new/", {"from": policy.pk}).content.decode()
     for words in ('value="small copy"', 'value="64g"', 'value="36h"', 'value="cuda=2"', 'value="0.5"'):
         assert words in copy

@@ -41,10 +41,14 @@ class FolderOut(serializers.ModelSerializer[VFolder]):
     project = serializers.CharField(source="project.name", default=None, allow_null=True)
     domain = serializers.CharField(source="domain.name")
     host = serializers.CharField(source="host.name")
+    is_size_whole = serializers.BooleanField(help_text="False: it holds more than was counted.")
 
     class Meta:
         model = VFolder
-        fields = ("id", "name", "owner", "project", "domain", "host", "mode", "state", "created_at")
+        fields = (
+            "id", "name", "owner", "project", "domain", "host", "mode", "state", "created_at", "size_bytes", "measured_at",
+            "is_size_whole",
+        )  # fmt: skip
         read_only_fields = fields
 
 

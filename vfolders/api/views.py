@@ -19,6 +19,7 @@ from rest_framework.views import APIView
 from common.api import ErrorOut, actor_of
 from common.idempotency import takes_idempotency_key
 from common.scopes import FOR_FOLDERS
+from common.slots import MAX_AMOUNT
 from vfolders import files, services
 from vfolders.api.serializers import (
     DirectoryCreateInput,
@@ -166,8 +167,13 @@ class FileView(APIView):
     )
     def put(self, request: Request, folder_id: UUID, path: str) -> Response:
         """Make or replace a file with the raw body of the request; missing parent directories are made."""
-        chunks = _chunks(_plain(request))
-        entry = files.write_file(actor=actor_of(request), folder_id=folder_id, path=path, chunks=chunks)
+        entry = files.write_file(
+            actor=actor_of(request),
+            folder_id=folder_id,
+            path=path,
+            chunks=_chunks(_plain(request)),
+            expected_bytes=_declared_bytes(request),
+        )
         return Response(EntryOut(entry).data)
 
     @extend_schema(operation_id="delete_entry", responses={204: None, **_REFUSALS})
@@ -186,6 +192,12 @@ def _directory(request: Request, folder_id: UUID, path: str) -> Response:
 def _plain(request: Request) -> HttpRequest:
     """Django's request: DRF's takes a body without Content-Length (chunked) for an empty one."""
     return request._request
+
+
+def _declared_bytes(request: Request) -> int:
+    """0 where the body comes in chunks; the server refuses what is no number, and what is longer."""
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    return min(int(length), MAX_AMOUNT) if length.isdecimal() else 0
 
 
 def _chunks(request: HttpRequest) -> Iterator[bytes]:

@@ -53,6 +53,19 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """How long counting may go on, and which share of one processor core it may take meanwhile."""
+
+    most_entries: int
+    most_s: float
+    share: float
+
+
+WHILE_SOMEBODY_WAITS = Effort(most_entries=1_000_000, most_s=20.0, share=1.0)
+IN_BACKGROUND = Effort(most_entries=200_000_000, most_s=900.0, share=0.25)
+
+
+@dataclass(frozen=True, slots=True)
 class OpenFile:
     """A regular file open for reading; whoever got it closes `stream`. `etag` changes when the file does."""
 
@@ -147,5 +160,5 @@ class StorageBackend(ABC):
         """Remove a file, a link, or a directory with all it holds. Raises EntryMissing, EntryBusy."""
 
     @abstractmethod
-    def measure(self, folder_id: UUID) -> Usage:
-        """Apparent size of all regular files, a hard-linked one counted once."""
+    def measure(self, folder_id: UUID, effort: Effort = WHILE_SOMEBODY_WAITS) -> Usage:
+        """Apparent size of all regular files at any depth, a hard-linked one counted once, links not followed."""

@@ -17,9 +17,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from common.errors import BerthError, InvalidInput, PermissionDenied
-from vfolders.paths import MAX_DEPTH, ROOT, EntryPath, display_name
-from vfolders.storage import descriptors
+from vfolders.paths import ROOT, EntryPath, display_name
+from vfolders.storage import descriptors, measuring
 from vfolders.storage.base import (
+    WHILE_SOMEBODY_WAITS,
+    Effort,
     Entry,
     EntryBusy,
     EntryExists,
@@ -34,8 +36,6 @@ from vfolders.storage.base import (
     WrongKind,
 )
 from vfolders.storage.descriptors import Owner, closing
-
-_MEASURED_ENTRIES = 1_000_000
 
 
 class LocalStorage(StorageBackend):
@@ -108,9 +108,9 @@ class LocalStorage(StorageBackend):
         with self._opened_parent(folder_id, path) as parent:
             descriptors.remove(parent, path[-1])
 
-    def measure(self, folder_id: UUID) -> Usage:
+    def measure(self, folder_id: UUID, effort: Effort = WHILE_SOMEBODY_WAITS) -> Usage:
         with self._opened(folder_id) as folder, _translated(ROOT):
-            return _measure(folder)
+            return measuring.measure(folder, effort)
 
     @contextmanager
     def _opened_root(self) -> Iterator[int]:
@@ -200,39 +200,6 @@ _LAST_INSTANT_S = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 def _instant(seconds: float) -> datetime:
     """Sessions may set any time on a file, also one that no calendar has."""
     return datetime.fromtimestamp(min(max(seconds, 0.0), _LAST_INSTANT_S), UTC)
-
-
-def _measure(folder: int) -> Usage:
-    """At most MAX_DEPTH levels and _MEASURED_ENTRIES entries; each directory is walked to from the top."""
-    size_bytes = file_count = seen = 0
-    is_complete = True
-    linked: set[tuple[int, int]] = set()
-    pending: list[EntryPath] = [ROOT]
-    while pending and is_complete:
-        path = pending.pop()
-        for name, status in _statuses(folder, path):
-            seen += 1
-            if stat.S_ISDIR(status.st_mode):
-                pending.append((*path, name))
-            elif stat.S_ISREG(status.st_mode) and (status.st_dev, status.st_ino) not in linked:
-                size_bytes += status.st_size
-                file_count += 1
-                if status.st_nlink > 1:
-                    linked.add((status.st_dev, status.st_ino))
-        is_complete = seen < _MEASURED_ENTRIES and len(path) < MAX_DEPTH
-    return Usage(size_bytes=size_bytes, file_count=file_count, is_complete=is_complete)
-
-
-def _statuses(folder: int, path: EntryPath) -> Iterator[tuple[str, os.stat_result]]:
-    """Nothing where the directory was removed or replaced since its name was read."""
-    with (
-        suppress(FileNotFoundError, NotADirectoryError),
-        descriptors.descend(folder, path) as directory,
-        os.scandir(directory) as found,
-    ):
-        for entry in itertools.islice(found, _MEASURED_ENTRIES):
-            with suppress(FileNotFoundError):
-                yield entry.name, entry.stat(follow_symlinks=False)
 
 
 _ERRORS: dict[int | None, tuple[type[BerthError], str]] = {

@@ -28,6 +28,7 @@ from vfolders import services
 from vfolders.models import VFolder
 from vfolders.roles import Action
 from vfolders.selectors import NOBODY, actions_on, visible_folders
+from vfolders.web.rows import size_words
 
 PERSONAL = "-"  # no name of a project: folders that belong to a person
 
@@ -46,6 +47,7 @@ TABLE = declare(
         columns=(
             Column("name", gettext_noop("Folder"), ("name",), is_fixed=True),
             Column("whose", gettext_noop("Whose"), ("project__name", "owner__email")),
+            Column("size", gettext_noop("Size"), ("size_bytes",), is_number=True),
             Column("host", gettext_noop("Stored on"), ("host__name",)),
             Column("created", gettext_noop("Created"), ("created_at",), is_number=True),
         ),
@@ -67,13 +69,15 @@ class FolderRow:
     name: str
     whose: str
     is_of_project: bool
+    size: str
+    measured: str
     host: str
     created: str
     can_open: bool
     can_delete: bool
 
 
-EXPORTED = ("id", "name", "owner", "project", "domain", "stored on", "created")
+EXPORTED = ("id", "name", "owner", "project", "domain", "stored on", "created", "size_bytes", "measured_at")
 
 
 def list_context(request: HttpRequest, actor: Actor) -> dict[str, Any]:
@@ -141,6 +145,8 @@ def _row(actor: Actor, folder: VFolder) -> FolderRow:
         name=folder.name,
         whose=whose,
         is_of_project=folder.project is not None,
+        size=size_words(folder),
+        measured=ago(folder.measured_at) if folder.measured_at else "",
         host=str(folder.host),
         created=ago(folder.created_at),
         can_open=Action.READ in allowed,
@@ -183,5 +189,6 @@ def _cells(folder: VFolder) -> tuple[object, ...]:
     """One line of EXPORTED."""
     return (
         folder.pk, folder.name, folder.owner and folder.owner.email, folder.project and folder.project.name,
-        folder.domain.name, folder.host.name, folder.created_at.isoformat(timespec="seconds"),
+        folder.domain.name, folder.host.name, folder.created_at.isoformat(timespec="seconds"), folder.size_bytes,
+        folder.measured_at and folder.measured_at.isoformat(timespec="seconds"),
     )  # fmt: skip

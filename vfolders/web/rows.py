@@ -9,6 +9,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
+from common.slots import format_bytes
+from vfolders.models import VFolder
 from vfolders.paths import EntryPath, display_name, is_addressable
 from vfolders.storage.base import Entry, EntryKind
 
@@ -42,6 +44,14 @@ class EntryRow:
 class Crumb:
     label: str
     url: str
+
+
+def size_words(folder: VFolder) -> str:
+    """ "1.5 GiB"; "more than 1.5 GiB" where it could not be counted wholly, a dash where it was not counted yet."""
+    if folder.measured_at is None and not folder.size_bytes:
+        return "–"
+    size = format_bytes(folder.size_bytes)
+    return size if folder.is_size_whole else _("more than {size}").format(size=size)
 
 
 def page_url(url_name: str, folder_id: UUID, path: EntryPath = ()) -> str:

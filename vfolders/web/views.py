@@ -18,8 +18,8 @@ from accounts.selectors import projects_of
 from common.api import actor_of
 from common.errors import BerthError, InvalidInput
 from common.idempotency import once_a_form
-from common.pages import private, render_page_or_fragment
-from vfolders import files, services
+from common.pages import is_fragment, private, render_page_or_fragment
+from vfolders import files, services, sizes
 from vfolders.downloads import download
 from vfolders.models import VFolder
 from vfolders.paths import EntryPath, UnsafePath, parse_directory, parse_path
@@ -27,7 +27,7 @@ from vfolders.roles import Action
 from vfolders.selectors import access_folder, actions_on, storage_host_names
 from vfolders.web import lists
 from vfolders.web.forms import DirectoryForm, FolderForm, UploadForm
-from vfolders.web.rows import crumbs, entry_row, page_url
+from vfolders.web.rows import crumbs, entry_row, page_url, size_words
 
 ENTRIES_PER_PAGE = 200
 
@@ -69,6 +69,8 @@ def folder_page(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     allowed = actions_on(actor, folder)
     context = {
         "folder": folder,
+        "size": size_words(folder),
+        "above": [] if is_fragment(request) else _above(folder),
         "title": path[-1] if path else folder.name,
         "session_path": "/".join(("/home/work", folder.name, *path)),
         "crumbs": crumbs(folder_id, folder.name, path),
@@ -105,7 +107,10 @@ def upload_files(request: HttpRequest, folder_id: UUID) -> HttpResponse:
     try:
         for file in sent:
             path = "/".join((*directory, file.name or ""))
-            files.write_file(actor=actor_of(request), folder_id=folder_id, path=path, chunks=file.chunks())
+            files.write_file(
+                actor=actor_of(request), folder_id=folder_id, path=path, chunks=file.chunks(),
+                expected_bytes=file.size or 0,
+            )  # fmt: skip
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
     else:
@@ -201,6 +206,14 @@ def _entry_path_of(request: HttpRequest) -> EntryPath:
         return parse_path(request.GET.get("path", ""))
     except UnsafePath as error:
         raise InvalidInput(str(error), fields={"path": [str(error)]}) from error
+
+
+def _above(folder: VFolder) -> list[str]:
+    """Each limit of bytes that is exceeded by whose folder it is, and what to do."""
+    what = _(
+        "Delete files, or ask an administrator. Until then nothing is uploaded, and no session mounts it for writing."
+    )
+    return [f"{state.refusal} {what}" for state in sizes.limits_above(folder)]
 
 
 def _put_url(folder_id: UUID, path: EntryPath) -> str:

@@ -28,6 +28,9 @@ class Folder(Record):
     domain: str = ""
     host: str = ""
     created_at: datetime | None = None
+    size_bytes: int = 0
+    measured_at: datetime | None = None
+    is_size_whole: bool = True
     folders: "Folders" = field(repr=False, compare=False)
 
     @property

@@ -173,6 +173,7 @@ class Policy(Record):
     max_slots: Mapping[str, int] = field(default_factory=dict)
     max_pending_slots: Mapping[str, int] = field(default_factory=dict)
     max_folders: int | None = None
+    max_folder_bytes: int | None = None
     max_keypairs: int | None = None
     max_requests: int | None = None
     max_browsers: int | None = None

@@ -33,11 +33,13 @@ def list_folders(context: typer.Context, as_json: AsJson = False) -> None:
             one.state,
             one.host,
             format_age(one.created_at),
+            format_bytes(one.size_bytes) + ("" if one.is_size_whole else "+"),
+            format_age(one.measured_at) or "never",
             one.id,
         )
         for one in folders
     ]
-    columns = ("name", "owner", "project", "state", "host", "age", "id")
+    columns = ("name", "owner", "project", "state", "host", "age", "size", "counted", "id")
     show_table(columns, rows, empty="None. Make one: berth folder create NAME.")
 
 

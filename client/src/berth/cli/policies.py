@@ -22,6 +22,7 @@ NUMBERS = {
     "lifetime": "max_lifetime_s",
     "priority": "max_priority",
     "folders": "max_folders",
+    "storage": "max_folder_bytes",
     "tokens": "max_keypairs",
     "requests": "max_requests",
     "browsers": "max_browsers",
@@ -33,6 +34,8 @@ LISTS = {
 }
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+UNITS = {"lifetime": SPANS_S, "storage": SIZES}
 NONE = "none"
 
 PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Its name or number.", show_default=False)]
@@ -40,7 +43,7 @@ Limits = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="LIMIT=AMOUNT…",
-        help="sessions=10 waiting=5 containers=4 lifetime=12h priority=10 folders=20 tokens=5 requests=600 "
+        help="sessions=10 waiting=5 containers=4 lifetime=12h priority=10 folders=20 storage=500g tokens=5 requests=600 "
         "browsers=3 cpu=16 mem=64g cuda=2 waiting.cpu=32 …; without an amount, like sessions=, it is unlimited. What may be used: "
         "registries=ghcr.io,local images='berth/*' hosts=local; none allows nothing, images= everything.",
         show_default=False,
@@ -170,11 +173,12 @@ def _typed_slots(slots: dict[str, int]) -> dict[str, Any]:
 def _number(word: str, amount: str) -> int | None:
     if not amount:
         return None
-    factor = SPANS_S.get(amount[-1], 0) if word == "lifetime" else 0
+    factor = UNITS.get(word, {}).get(amount[-1].lower(), 0)
     digits = amount[:-1] if factor else amount
     if not digits.isdecimal():
         raise InvalidInput(
-            f"“{amount[:40]}” is no amount for {word}.", hint="Write it like 10, or 12h for lifetime."
+            f"“{amount[:40]}” is no amount for {word}.",
+            hint="Write it like 10, 12h for lifetime, or 500g for storage.",
         )
     return int(digits) * (factor or 1)
 

@@ -1,0 +1,265 @@
+"""What folders hold: counted, kept, shown, and held against the limits of whose they are."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from accounts.models import Project, User
+from accounts.quota import Limit
+from common import clock
+from common.errors import LimitExceeded, NotFound
+from sessions_app import services as session_services
+from sessions_app.forecast import forecast_session
+from sessions_app.requests import parse_request
+from tests.factories import actor_for, make_project, make_user
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_limits import limit, use_of
+from tests.factories_sessions import Place, make_place
+from vfolders import files, sizes
+from vfolders.models import VFolder
+from vfolders.services import create_folder, delete_folder
+from vfolders.storage.base import Usage
+
+KIB = 1024
+
+
+@pytest.fixture
+def project(db: None, tmp_path: Path) -> Project:
+    make_storage_host(tmp_path)
+    return make_project()
+
+
+@pytest.fixture
+def owner(project: Project) -> User:
+    return make_user(member_of=project)
+
+
+@pytest.fixture
+def folder(owner: User) -> VFolder:
+    return make_folder(owner, name="data")
+
+
+def upload(folder: VFolder, owner: User, path: str, size: int, *, expected: int | None = None) -> None:
+    chunks = (b"x" * min(KIB, size - at) for at in range(0, size, KIB))
+    files.write_file(
+        actor=actor_for(owner), folder_id=folder.pk, path=path, chunks=chunks,
+        expected_bytes=size if expected is None else expected,
+    )  # fmt: skip
+
+
+def written_by_a_session(folder: VFolder, name: str, size: int) -> Path:
+    path = Path(folder.host.config["root"]) / folder.pk.hex / name
+    path.write_bytes(b"x" * size)
+    return path
+
+
+def fresh(folder: VFolder) -> VFolder:
+    return VFolder.objects.select_related("host").get(pk=folder.pk)
+
+
+def test_uploads_and_deletions_count_at_once_for_the_owner_and_the_domain(
+    project: Project, owner: User, folder: VFolder
+) -> None:
+    upload(folder, owner, "a", 5 * KIB)
+    upload(folder, owner, "a", 3 * KIB)
+    upload(folder, owner, "sub/b", KIB, expected=0)
+    assert fresh(folder).size_bytes == 4 * KIB
+    assert use_of(owner)["folder_bytes"] == use_of(project.domain)["folder_bytes"] == 4 * KIB
+
+    files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="a")
+    assert fresh(folder).size_bytes == KIB
+    files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="sub")
+    assert fresh(folder).measure_at <= clock.now()
+    assert sizes.measure_due_folders() == 1
+    assert (fresh(folder).size_bytes, use_of(owner).get("folder_bytes")) == (0, None)
+
+
+@pytest.mark.parametrize("expected", [0, 3 * KIB])
+def test_an_upload_above_the_limit_is_refused_and_leaves_everything_as_it_was(
+    owner: User, folder: VFolder, expected: int
+) -> None:
+    limit(owner, max_folder_bytes=4 * KIB)
+    upload(folder, owner, "a", 2 * KIB)
+    with pytest.raises(LimitExceeded) as refused:
+        upload(folder, owner, "b", 3 * KIB, expected=expected)
+    assert refused.value.message == "Your account has 2 KiB left of 4 KiB for folders; you asked for 3 KiB."
+    assert "Delete files" in refused.value.hint
+    assert [entry.name for entry in files.list_directory(
+        actor=actor_for(owner), folder_id=folder.pk, path=""
+    ).entries] == ["a"]  # fmt: skip
+    assert use_of(owner)["folder_bytes"] == 2 * KIB
+
+    upload(folder, owner, "a", 4 * KIB)  # what it replaces makes room
+    assert use_of(owner)["folder_bytes"] == 4 * KIB
+
+
+def test_large_uploads_of_unknown_size_are_refused_on_the_way(
+    owner: User, folder: VFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "STEP_BYTES", 2 * KIB)
+    limit(owner, max_folder_bytes=5 * KIB)
+    taken: list[int] = []
+
+    def chunks():  # type: ignore[no-untyped-def]
+        for number in range(100):
+            taken.append(number)
+            yield b"x" * KIB
+
+    with pytest.raises(LimitExceeded):
+        files.write_file(actor=actor_for(owner), folder_id=folder.pk, path="a", chunks=chunks())
+    assert len(taken) < 10
+    assert fresh(folder).size_bytes == 0
+
+
+def test_what_sessions_wrote_is_found_by_counting_and_then_nothing_more_is_taken(
+    owner: User, project: Project, folder: VFolder
+) -> None:
+    limit(owner, max_folder_bytes=4 * KIB)
+    shared = make_folder(owner, name="shared", project=project)
+    written_by_a_session(folder, "big", 6 * KIB)
+    assert sizes.measure_due_folders() == 2
+    assert fresh(folder).measured_at is not None
+
+    sentence = "Your account uses 6 KiB for folders, 2 KiB more than its limit of 4 KiB."
+    with pytest.raises(LimitExceeded, match=sentence):
+        upload(folder, owner, "more", 1)
+    with pytest.raises(LimitExceeded, match=sentence):
+        create_folder(actor=actor_for(owner), name="another")
+    upload(folder, owner, "nothing", 0)
+    upload(shared, owner, "fine", KIB)
+    create_folder(actor=actor_for(owner), name="another", project=project.name)
+
+    files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="big")
+    create_folder(actor=actor_for(owner), name="another")
+
+
+def test_a_folder_that_goes_or_changes_hands_takes_its_bytes_along(
+    project: Project, owner: User, folder: VFolder
+) -> None:
+    heir = make_user(member_of=project)
+    upload(folder, owner, "a", KIB)
+    VFolder.objects.filter(pk=folder.pk).update(owner=heir)
+    assert (use_of(owner), use_of(heir)) == ({}, {"folders": 1, "folder_bytes": KIB})
+    delete_folder(actor=actor_for(heir), folder_id=folder.pk)
+    assert (use_of(heir), use_of(project.domain)) == ({}, {})
+
+
+def test_a_count_that_was_cut_short_never_makes_a_size_smaller(owner: User, folder: VFolder) -> None:
+    upload(folder, owner, "a", 5 * KIB)
+    sizes.keep_measure(fresh(folder), Usage(KIB, 1, is_complete=False), at=clock.now(), took_s=1)
+    assert (fresh(folder).size_bytes, fresh(folder).is_size_whole) == (5 * KIB, False)
+    sizes.keep_measure(fresh(folder), Usage(KIB, 1, is_complete=True), at=clock.now(), took_s=1)
+    assert (fresh(folder).size_bytes, fresh(folder).is_size_whole) == (KIB, True)
+
+
+def test_still_folders_are_counted_ever_less_often_and_slow_ones_seldom(folder: VFolder) -> None:
+    at, pauses = clock.now(), []
+    for took_s in (0, 0, 0, 0, 0, 0, 600):
+        sizes.keep_measure(fresh(folder), Usage(0, 0, is_complete=True), at=at, took_s=took_s)
+        pauses.append(round((fresh(folder).measure_at - at).total_seconds() / 60))
+        at = fresh(folder).measure_at
+    assert pauses == [2, 4, 8, 16, 32, 60, 200]
+    sizes.keep_measure(fresh(folder), Usage(1, 1, is_complete=True), at=at, took_s=0)
+    assert fresh(folder).measure_at - at == sizes.SOON
+
+
+def test_whoever_writes_while_it_is_counted_has_it_counted_again_soon(owner: User, folder: VFolder) -> None:
+    VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + timedelta(hours=1))
+    before = fresh(folder)
+    upload(folder, owner, "a", KIB)
+    sizes.keep_measure(before, Usage(0, 0, is_complete=True), at=clock.now(), took_s=0)
+    assert fresh(folder).measure_at <= clock.now() + sizes.SOON
+
+
+def test_a_host_that_is_away_does_not_stop_the_round(owner: User, folder: VFolder) -> None:
+    other = make_folder(owner, name="other")
+    os.rmdir(Path(folder.host.config["root"]) / folder.pk.hex)
+    assert sizes.measure_due_folders() == 1
+    assert fresh(folder).measured_at is None
+    assert fresh(folder).measure_at > clock.now()
+    assert fresh(other).measured_at is not None
+
+
+def test_counting_on_demand_is_kept_and_hidden_from_strangers(owner: User, folder: VFolder) -> None:
+    written_by_a_session(folder, "a", KIB)
+    assert files.measure_folder(actor=actor_for(owner), folder_id=folder.pk).size_bytes == KIB
+    assert fresh(folder).size_bytes == KIB
+    with pytest.raises(NotFound):
+        files.measure_folder(actor=actor_for(make_user()), folder_id=folder.pk)
+
+
+def test_limits_above_are_named_at_the_folder(owner: User, project: Project, folder: VFolder) -> None:
+    upload(folder, owner, "a", 2 * KIB)
+    limit(owner, max_folder_bytes=KIB)
+    limit(project.domain, max_folder_bytes=3 * KIB)
+    (state,) = sizes.limits_above(folder)
+    assert (state.level, state.limit, state.over) == ("user", Limit.FOLDER_BYTES, KIB)
+
+
+def test_who_is_above_the_limit_starts_no_session_that_writes_and_what_runs_goes_on(
+    db: None, tmp_path: Path
+) -> None:
+    make_storage_host(tmp_path)
+    place = make_place()
+    own = make_folder(place.owner, name="own")
+    shared = make_folder(place.owner, name="shared", project=place.project)
+    running = place.run(mounts=[{"folder": "own"}, {"folder": "shared"}])
+    limit(place.project, max_folder_bytes=KIB)
+    written_by_a_session(shared, "big", 3 * KIB)
+    sizes.measure_due_folders()
+
+    sentence = (
+        f"The project “{place.project.name}” uses 3 KiB for folders, 2 KiB more than its limit of 1 KiB."
+    )
+    for attempt in (place.enqueue, forecast(place)):
+        with pytest.raises(LimitExceeded) as refused:
+            attempt(mounts=[{"folder": "shared"}])
+        assert refused.value.message == sentence
+    place.enqueue(mounts=[{"folder": "shared", "readonly": True}, {"folder": str(own.pk)}])
+    place.enqueue()
+    assert place.fresh(running).is_running
+
+
+def test_a_count_between_the_check_and_the_row_is_seen_by_the_row(
+    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_storage_host(tmp_path)
+    place = make_place()
+    folder = make_folder(place.owner, name="own")
+    limit(place.owner, max_folder_bytes=KIB)
+    monkeypatch.setattr(session_services, "demand_within_limits", lambda *_: [])
+    written_by_a_session(folder, "big", 3 * KIB)
+    sizes.measure_due_folders()
+    with pytest.raises(LimitExceeded, match="2 KiB more than its limit"):
+        place.enqueue(mounts=[{"folder": "own"}])
+
+
+def forecast(place: Place) -> Callable[..., object]:
+    return lambda **changes: forecast_session(actor_for(place.owner), parse_request(place.request(**changes)))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_uploads_at_the_same_moment_do_not_get_around_the_limit(project: Project, owner: User) -> None:
+    limit(owner, max_folder_bytes=4 * KIB)
+    folders = [make_folder(owner, name=f"folder-{number}") for number in range(3)]
+
+    def put(number: int) -> None:
+        try:
+            upload(folders[number % 3], owner, f"file-{number}", KIB)
+        except LimitExceeded:
+            pass
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(put, range(12)))
+    assert use_of(owner)["folder_bytes"] == 4 * KIB
+    assert (
+        sum(files.measure_folder(actor=actor_for(owner), folder_id=each.pk).size_bytes for each in folders)
+        == 4 * KIB
+    )

@@ -1,0 +1,138 @@
+"""How much a directory tree holds, counted by descriptors while others change it.
+
+No link is followed, nothing but directories is opened, and a tree of any depth is walked with few descriptors: a directory far
+below is opened from an anchor, which is a directory on the way that stays open. Whoever moves a directory while it is counted can
+have it counted twice or not at all; the next count puts that right.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from vfolders.paths import ROOT, EntryPath
+from vfolders.storage import descriptors
+from vfolders.storage.base import Effort, Usage
+
+_LEVELS_BELOW_AN_ANCHOR = 64
+_MOST_ANCHORS = 200
+_MOST_KEPT = 2_000_000  # directories to come, and files with several names: what is kept in memory meanwhile
+_TURN_S = 0.02
+# The largest sum that the database keeps; files with holes can claim more.
+MOST_BYTES = 2**62
+
+
+def measure(folder: int, effort: Effort) -> Usage:
+    """What is below the open directory `folder`."""
+    walk = _Walk(effort)
+    walk.run(folder)
+    return Usage(walk.size_bytes, walk.file_count, is_complete=walk.is_complete)
+
+
+@dataclass(slots=True, eq=False)
+class _Anchor:
+    """An open directory, and how many of those below it still wait for their turn."""
+
+    descriptor: int
+    waiting: int = 1
+
+
+class _Walk:
+    def __init__(self, effort: Effort) -> None:
+        self.size_bytes = self.file_count = 0
+        self.is_complete = True
+        self._effort, self._entries = effort, 0
+        self._ends_at = time.monotonic() + effort.most_s
+        self._turn_began_at = time.monotonic()
+        self._linked: set[tuple[int, int]] = set()
+        self._anchors: list[_Anchor] = []
+        self._pending: list[tuple[_Anchor, EntryPath]] = []
+
+    def run(self, folder: int) -> None:
+        self._anchors.append(_Anchor(os.dup(folder)))
+        self._pending.append((self._anchors[0], ROOT))
+        try:
+            while self._pending and self._may_go_on():
+                anchor, path = self._anchored(*self._pending.pop())
+                self._count(anchor, path)
+                self._let_go(anchor)
+            self.is_complete &= not self._pending
+            self._rest()
+        finally:
+            for anchor in self._anchors:
+                os.close(anchor.descriptor)
+
+    def _count(self, anchor: _Anchor, path: EntryPath) -> None:
+        for name, status in _statuses(anchor.descriptor, path):
+            if stat.S_ISDIR(status.st_mode):
+                anchor.waiting += 1
+                self._pending.append((anchor, (*path, name)))
+            elif stat.S_ISREG(status.st_mode):
+                self._add(status)
+            self._entries += 1
+            if not self._may_go_on():
+                self.is_complete = False
+                return
+
+    def _add(self, status: os.stat_result) -> None:
+        if status.st_nlink > 1:
+            node = (status.st_dev, status.st_ino)
+            if node in self._linked:
+                return
+            self._linked.add(node)
+        self.size_bytes = min(MOST_BYTES, self.size_bytes + status.st_size)
+        self.file_count += 1
+
+    def _may_go_on(self) -> bool:
+        """Whether the effort is not used up."""
+        now = time.monotonic()
+        if now > self._turn_began_at + _TURN_S:
+            self._rest()
+        kept = len(self._pending) + len(self._linked)
+        return self._entries < self._effort.most_entries and now < self._ends_at and kept < _MOST_KEPT
+
+    def _rest(self) -> None:
+        """Sleep for as long as this turn took, times what others get for each share of ours."""
+        if self._effort.share < 1:
+            took_s = time.monotonic() - self._turn_began_at
+            time.sleep(took_s * (1 - self._effort.share) / self._effort.share)
+        self._turn_began_at = time.monotonic()
+
+    def _anchored(self, anchor: _Anchor, path: EntryPath) -> tuple[_Anchor, EntryPath]:
+        """The same directory; one that is far below its anchor is an anchor itself from now on."""
+        if len(path) < _LEVELS_BELOW_AN_ANCHOR:
+            return anchor, path
+        if len(self._anchors) == _MOST_ANCHORS:
+            self.is_complete = False
+            return anchor, _NOWHERE
+        try:
+            with descriptors.descend(anchor.descriptor, path) as found:
+                deeper = _Anchor(os.dup(found))
+        except (FileNotFoundError, NotADirectoryError):
+            return anchor, _NOWHERE
+        self._anchors.append(deeper)
+        self._let_go(anchor)
+        return deeper, ROOT
+
+    def _let_go(self, anchor: _Anchor) -> None:
+        anchor.waiting -= 1
+        if not anchor.waiting:
+            self._anchors.remove(anchor)
+            os.close(anchor.descriptor)
+
+
+_NOWHERE: EntryPath = ("",)
+
+
+def _statuses(folder: int, path: EntryPath) -> Iterator[tuple[str, os.stat_result]]:
+    """Nothing where the directory was removed or replaced since its name was read."""
+    with (
+        suppress(FileNotFoundError, NotADirectoryError),
+        descriptors.descend(folder, path) as directory,
+        os.scandir(directory) as found,
+    ):
+        for entry in found:
+            with suppress(FileNotFoundError):
+                yield entry.name, entry.stat(follow_symlinks=False)
