@@ -1,0 +1,220 @@
+"""Looks at a database and its engines from outside, by SQL of its own, and says what must never be. Knows nothing of Berth's
+services, and takes nobody's word for a sum.
+
+`python -m tests.chaos.auditor` does so once a second until its standard input ends, and prints a line for each violation.
+"""
+
+import json
+import os
+import select
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import redis
+
+EVERY_S = 1.0
+IN_FORCE_S = 20
+"""A limit counts as in force for so long after it was changed: a statement that began before may commit after."""
+STUCK_AFTER_S = 120
+LIVE = ("PENDING", "SCHEDULED", "PREPARING", "STARTING", "RUNNING", "TERMINATING")
+HOLDING = LIVE[1:]
+
+Row = dict[str, Any]
+
+OVER_ALLOCATED = """
+    SELECT agent.name, slot.slot_name, slot.capacity, slot.occupied, coalesce(held.amount, 0) AS held
+    FROM agents_agentslot AS slot JOIN agents_agent AS agent ON agent.id = slot.agent_id
+    LEFT JOIN (SELECT agent_id, slot_name, sum(amount) AS amount FROM sessions_app_kernelallocation GROUP BY 1, 2) AS held
+        USING (agent_id, slot_name)
+    WHERE slot.occupied > slot.capacity OR coalesce(held.amount, 0) <> slot.occupied
+"""
+HELD_WRONGLY = """
+    SELECT session.id::text, session.status, count(allocation.id) AS rows
+    FROM sessions_app_computesession AS session JOIN sessions_app_kernel AS kernel ON kernel.session_id = session.id
+    LEFT JOIN sessions_app_kernelallocation AS allocation ON allocation.kernel_id = kernel.id
+    WHERE session.ended_at IS NULL OR allocation.id IS NOT NULL
+    GROUP BY session.id, kernel.id
+    HAVING CASE WHEN session.status = ANY(%(holding)s)
+        THEN coalesce(jsonb_object_agg(allocation.slot_name, allocation.amount) FILTER (WHERE allocation.id IS NOT NULL), '{}')
+            <> session.requested_slots OR bool_or(allocation.agent_id IS DISTINCT FROM kernel.agent_id)
+        ELSE count(allocation.id) > 0 END
+"""
+USED = """
+    WITH live AS (SELECT * FROM sessions_app_computesession WHERE ended_at IS NULL),
+    parts AS (
+        SELECT domain_id, project_id, owner_id, 'max_sessions' AS name, 1::bigint AS amount FROM live
+        UNION ALL
+        SELECT live.domain_id, live.project_id, live.owner_id, allocation.slot_name, allocation.amount
+        FROM live JOIN sessions_app_kernel AS kernel ON kernel.session_id = live.id
+        JOIN sessions_app_kernelallocation AS allocation ON allocation.kernel_id = kernel.id
+    )
+    SELECT scope.level, scope.id, parts.name, sum(parts.amount)::bigint AS used
+    FROM parts, LATERAL (VALUES ('domain', domain_id), ('project', project_id), ('user', owner_id)) AS scope (level, id)
+    GROUP BY 1, 2, 3
+"""
+COUNTED = """
+    SELECT level, scope_id AS id, resource, used FROM accounts_limituse
+    WHERE used <> 0 AND level IN ('domain', 'project', 'user')
+"""
+LIMITS = """
+    SELECT level, scope.id, policy.id AS policy_id, policy.max_sessions, policy.max_slots
+    FROM (SELECT 'domain' AS level, id, policy_id FROM accounts_domain
+          UNION ALL SELECT 'project', id, policy_id FROM accounts_project
+          UNION ALL SELECT 'user', id, policy_id FROM accounts_user) AS scope
+    JOIN accounts_resourcepolicy AS policy ON policy.id = scope.policy_id
+"""
+IN_FORCE = """
+    SELECT policy_id, name, max(value) AS value FROM (
+        SELECT policy_id, name, value, at, lead(at) OVER (PARTITION BY policy_id, name ORDER BY at) AS until FROM chaos_limits
+    ) AS each WHERE until IS NULL OR until > clock_timestamp() - make_interval(secs => %(in_force_s)s) GROUP BY 1, 2
+"""
+FIRST_LIMITS = "SELECT policy_id, name FROM chaos_limits GROUP BY 1, 2 HAVING min(at) > clock_timestamp() - make_interval(secs => %(in_force_s)s)"
+LOST = """
+    SELECT session_id::text FROM chaos_acknowledged
+    WHERE session_id NOT IN (SELECT id FROM sessions_app_computesession)
+"""
+BROKEN_HISTORY = """
+    SELECT session_id::text, string_agg(from_status || '>' || to_status, ' ' ORDER BY id) AS history FROM (
+        SELECT step.*, lag(to_status, 1, '') OVER (PARTITION BY session_id ORDER BY id) AS before,
+            count(*) OVER (PARTITION BY session_id, to_status) AS times
+        FROM sessions_app_sessiontransition AS step WHERE session_id IN (
+            SELECT id FROM sessions_app_computesession
+            WHERE %(all)s OR status_changed_at > clock_timestamp() - make_interval(secs => 20))
+    ) AS step GROUP BY session_id HAVING bool_or(from_status <> before OR times > 1)
+"""
+ENDED_TWICE_OR_WRONGLY = """
+    SELECT session.id::text, session.status FROM sessions_app_computesession AS session WHERE session.status <> (
+        SELECT to_status FROM sessions_app_sessiontransition AS step WHERE step.session_id = session.id
+        ORDER BY step.id DESC LIMIT 1) AND (%(all)s OR session.status_changed_at > clock_timestamp() - make_interval(secs => 20))
+"""
+STUCK = """
+    SELECT session.id::text, session.status, session.status_changed_at::text FROM sessions_app_computesession AS session
+    WHERE session.status IN ('SCHEDULED', 'PREPARING', 'STARTING', 'TERMINATING')
+        AND session.status_changed_at < clock_timestamp() - make_interval(secs => %(stuck_after_s)s)
+"""
+KERNELS = """
+    SELECT 'berth-' || replace(kernel.id::text, '-', '') || '-' || kernel.attempt AS name, agent.name AS agent, session.status
+    FROM sessions_app_kernel AS kernel JOIN sessions_app_computesession AS session ON session.id = kernel.session_id
+    JOIN agents_agent AS agent ON agent.id = kernel.agent_id WHERE session.ended_at IS NULL
+"""
+
+
+@dataclass(slots=True)
+class Auditor:
+    """One connection of its own to each. `found` counts violations by kind."""
+
+    database: psycopg.Connection[Row]
+    engines: "redis.Redis"
+    shelves: str
+    stuck_after_s: float = STUCK_AFTER_S
+    looks: int = 0
+    found: Counter[str] = field(default_factory=Counter)
+    _used_before: dict[tuple[str, int, str], int] = field(default_factory=dict)
+
+    def look(self, *, at_all: bool = False) -> list[tuple[str, Row]]:
+        """What is wrong now: (kind, what was seen). One instant of the database."""
+        self.looks += 1
+        containers = self._containers()
+        with self.database.transaction(), self.database.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            told: Mapping[str, Any] = {
+                "holding": list(HOLDING),
+                "all": at_all,
+                "in_force_s": IN_FORCE_S,
+                "stuck_after_s": self.stuck_after_s,
+            }
+
+            def ask(question: str) -> list[Row]:
+                return cursor.execute(question, told).fetchall()
+
+            wrong = [("over-allocated", row) for row in ask(OVER_ALLOCATED)]
+            wrong += [("over-allocated", row) for row in ask(HELD_WRONGLY)]
+            wrong += [("limit exceeded", row) for row in self._exceeded(ask)]
+            wrong += [("lost", row) for row in ask(LOST)]
+            wrong += [("doubled", row) for row in ask(BROKEN_HISTORY)]
+            wrong += [("doubled", row) for row in ask(ENDED_TWICE_OR_WRONGLY)]
+            wrong += [("stuck", row) for row in ask(STUCK)]
+            wrong += [("doubled", row) for row in _elsewhere(containers, ask(KERNELS))]
+        self.found.update(kind for kind, _ in wrong)
+        return wrong
+
+    def _exceeded(self, ask: Any) -> Iterator[Row]:
+        """More than each limit of these seconds, and more than before; or a count that is not the sum."""
+        used = {(row["level"], row["id"], row["name"]): row["used"] for row in ask(USED)}
+        in_force = {(row["policy_id"], row["name"]): row["value"] for row in ask(IN_FORCE)}
+        unlimited = {(row["policy_id"], row["name"]) for row in ask(FIRST_LIMITS)}
+        for row in ask(LIMITS):
+            limits = {"max_sessions": row["max_sessions"], **row["max_slots"]}
+            for name, limit in limits.items():
+                key = (row["level"], row["id"], name)
+                amount = used.get(key, 0)
+                most = max(
+                    limit or 0, in_force.get((row["policy_id"], name), 0), self._used_before.get(key, 0)
+                )
+                if limit is not None and amount > most and (row["policy_id"], name) not in unlimited:
+                    yield {"scope": key, "used": amount, "limit": limit, "most": most}
+        self._used_before = used
+        counted = {
+            (
+                row["level"],
+                row["id"],
+                row["resource"].removeprefix("slots.").replace("sessions", "max_sessions"),
+            ): row["used"]
+            for row in ask(COUNTED)
+            if row["resource"] == "sessions" or row["resource"].startswith("slots.")
+        }
+        if counted != used:
+            differ = {str(key) for key in {*counted, *used} if counted.get(key, 0) != used.get(key, 0)}
+            if differ:
+                yield {"ledger differs": sorted(differ)[:5]}
+
+    def _containers(self) -> dict[str, list[tuple[str, str]]]:
+        """By container: the machines that have it, and how it is there."""
+        there: dict[str, list[tuple[str, str]]] = {}
+        for key in self.engines.scan_iter(match=f"berth:simulated:{self.shelves}:*:containers"):
+            machine = key.decode().split(":")[-2]
+            for name, told in self.engines.hgetall(key).items():
+                there.setdefault(name.decode(), []).append((machine, json.loads(told)["status"]))
+        return there
+
+
+def _elsewhere(containers: Mapping[str, list[tuple[str, str]]], kernels: list[Row]) -> Iterator[Row]:
+    """Containers of live sessions on more than one machine, or on another than the rows say."""
+    for kernel in kernels:
+        machines = [machine for machine, _ in containers.get(kernel["name"], [])]
+        if machines and machines != [kernel["agent"]]:
+            yield {"container": kernel["name"], "machines": machines, "should be": kernel["agent"]}
+
+
+def auditor(stuck_after_s: float = STUCK_AFTER_S) -> Auditor:
+    database = psycopg.connect(os.environ["DATABASE_URL"], row_factory=psycopg.rows.dict_row)
+    return Auditor(
+        database,
+        redis.Redis.from_url(os.environ["REDIS_URL"]),
+        os.environ["CHAOS_INSTALLATION"],
+        stuck_after_s,
+    )
+
+
+def tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    one = auditor()
+    while not select.select([sys.stdin], [], [], EVERY_S)[0]:
+        began_at = time.monotonic()
+        for kind, row in one.look():
+            tell(f"{kind}: {json.dumps(row, default=str)}")
+        time.sleep(min(5.0, 2 * (time.monotonic() - began_at)))  # a third of one processor at most
+    tell(f"looks: {one.looks}")
+
+
+if __name__ == "__main__":
+    main()

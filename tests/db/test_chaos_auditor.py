@@ -1,0 +1,116 @@
+"""Whoever looks for what must never be in `bin/faults chaos` does find it: one violation of each kind, made past all services."""
+
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from accounts.models import Domain
+from accounts.policies import ResourcePolicy
+from agents.runtime.registry import adopt_runtime
+from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated_shelf import clear_shelves, shared_shelf
+from common.redis import client
+from sessions_app.models import ComputeSession, SessionTransition
+from tests.chaos.auditor import Auditor
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SHELVES = "audited"
+TABLES = """
+    CREATE TABLE chaos_acknowledged (session_id uuid PRIMARY KEY);
+    CREATE TABLE chaos_limits (policy_id bigint, name text, value bigint, at timestamptz DEFAULT now())
+"""
+
+
+@pytest.fixture
+def place() -> Place:
+    """A running session and one that waits, on engines that the auditor sees."""
+    made = make_place()
+    adopt_runtime(made.agent.address, SimulatedRuntime(has_any_image=True, shelf=_shelf(made.agent.name)))
+    run_sql(f"INSERT INTO chaos_acknowledged VALUES ('{made.run().pk}'), ('{made.enqueue().pk}')")
+    return made
+
+
+@pytest.fixture(autouse=True)
+def auditor() -> Iterator[Auditor]:
+    run_sql(TABLES)
+    told = connection.get_connection_params()
+    parameters = {name: told[name] for name in ("host", "port", "user", "password", "dbname") if name in told}
+    with psycopg.connect(**parameters, row_factory=psycopg.rows.dict_row) as own:
+        yield Auditor(own, client(), SHELVES)
+    run_sql("DROP TABLE chaos_acknowledged, chaos_limits")
+    clear_shelves(f"{SHELVES}:")
+
+
+def run_sql(text: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(text)
+
+
+def _shelf(machine: str) -> object:
+    return shared_shelf(f"{SHELVES}:{machine}")
+
+
+def test_what_is_as_it_should_be_is_left_alone(place: Place, auditor: Auditor) -> None:
+    assert auditor.look(at_all=True) == []
+    place.end(ComputeSession.objects.get(status="RUNNING"))
+    assert auditor.look(at_all=True) == []
+
+
+def _book_twice() -> None:
+    run_sql("ALTER TABLE sessions_app_kernelallocation DISABLE TRIGGER USER")
+    run_sql("UPDATE sessions_app_kernelallocation SET amount = amount * 2 WHERE slot_name = 'cpu'")
+    run_sql("ALTER TABLE sessions_app_kernelallocation ENABLE TRIGGER USER")
+
+
+def _lower_a_limit_long_ago() -> None:
+    policy = ResourcePolicy.objects.create(name="one", max_sessions=1)
+    Domain.objects.update(policy=policy)
+    run_sql(f"INSERT INTO chaos_limits VALUES ({policy.pk}, 'max_sessions', 1, now() - interval '1 hour')")
+
+
+def _forget_a_count() -> None:
+    run_sql("UPDATE accounts_limituse SET used = used + 1 WHERE level = 'user' AND resource = 'sessions'")
+
+
+def _lose_a_session() -> None:
+    run_sql(f"INSERT INTO chaos_acknowledged VALUES ('{uuid4()}')")
+
+
+def _place_twice() -> None:
+    step = SessionTransition.objects.filter(to_status="SCHEDULED").get()
+    step.pk = None
+    step.save()
+
+
+def _forget_to_launch() -> None:
+    ComputeSession.objects.filter(status="RUNNING").update(
+        status="STARTING", status_changed_at="2020-01-01T00:00:00Z"
+    )
+
+
+def _start_elsewhere_too() -> None:
+    [key] = client().keys(f"berth:simulated:{SHELVES}:*:containers")
+    client().copy(key, key.replace(b"machine-", b"other-"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "harm"),
+    [
+        ("over-allocated", _book_twice),
+        ("limit exceeded", _lower_a_limit_long_ago),
+        ("limit exceeded", _forget_a_count),
+        ("lost", _lose_a_session),
+        ("doubled", _place_twice),
+        ("stuck", _forget_to_launch),
+        ("doubled", _start_elsewhere_too),
+    ],
+)
+def test_a_violation_is_found(place: Place, auditor: Auditor, kind: str, harm: Callable[[], None]) -> None:
+    harm()
+    assert kind in {found for found, _ in auditor.look(at_all=True)}
+    assert settings.BERTH_INSTALLATION != SHELVES

@@ -1,0 +1,23 @@
+"""Everything at once, at random, by workers that are killed: a short run of `bin/faults chaos`."""
+
+import subprocess
+import sys
+
+import pytest
+
+from portal.ops.layout import CHECKOUT
+
+pytestmark = pytest.mark.faults
+
+
+def test_nothing_is_over_allocated_exceeded_lost_doubled_or_stuck() -> None:
+    asked = ("--operations", "3000", "--seconds", "40", "--seed", "7", "--kill-every", "4")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.chaos", *asked],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 violations" in done.stdout
