@@ -15,7 +15,7 @@ from common.texts import quoted
 CPU = "cpu"
 MEM = "mem"
 MILLI = 1000
-MAX_AMOUNT = 2**47 - 1  # one 48-bit field of the engine, less its guard bit
+MAX_AMOUNT = 2**53 - 1  # what every reader of JSON takes exactly; of memory, 8 PiB
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 _NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)

@@ -20,7 +20,7 @@ from scheduler.engine.model import (
     Strategy,
     Tenant,
 )
-from scheduler.engine.planner import plan
+from scheduler.engine.planner import Planner, plan
 
 __all__ = [
     "AgentView",
@@ -33,6 +33,7 @@ __all__ = [
     "PendingSession",
     "Placement",
     "Plan",
+    "Planner",
     "Policy",
     "ReasonCode",
     "Reservation",

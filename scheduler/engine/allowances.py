@@ -2,56 +2,71 @@
 
 from scheduler.engine.model import Allowance, Excess, PendingSession
 from scheduler.engine.shapes import Shape
-from scheduler.engine.vectors import FIELD_BITS, GUARD, Layout
+from scheduler.engine.vectors import Layout
+
+MOST_PATHS = 10_000  # people of whom nothing waits any more leave theirs behind
+SPENT = 0  # less than any request, because not even the guards are left
 
 
 class Account:
-    """What one scope has left, as a vector of the slots that it limits."""
+    """What one scope has left, as a vector with its guards set."""
 
-    __slots__ = ("allowance", "fields", "guards", "left")
+    __slots__ = ("allowance", "left", "left_at_first")
 
-    def __init__(self, allowance: Allowance, layout: Layout, guards: int) -> None:
-        held = allowance.held
-        left = {name: most - held.get(name, 0) for name, most in allowance.limit.items()}
+    def __init__(self, allowance: Allowance, left: int) -> None:
         self.allowance = allowance
-        self.guards = guards
-        self.fields = guards - (guards >> FIELD_BITS - 1)
-        self.left = layout.pack_room(left) | guards
-        if allowance.is_spent:
-            self.left, self.guards = 0, GUARD  # not enough for anything
+        self.left_at_first = left  # as the pass began
+        self.left = left
 
 
 class Allowances:
     """Counts down as sessions are placed; within a pass what is left only shrinks."""
 
     def __init__(self, allowances: tuple[Allowance, ...], layout: Layout) -> None:
-        self._accounts: dict[str, Account] = {}
-        guards: dict[tuple[str, ...], int] = {}  # scopes mostly limit the same
-        for allowance in allowances:
-            limited = tuple(allowance.limit)
-            if limited not in guards:
-                guards[limited] = layout.guards_of(limited)
-            self._accounts[allowance.key] = Account(allowance, layout, guards[limited])
         self._layout = layout
-        self._by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}
+        self._seen = allowances
+        self._accounts = {each.key: Account(each, self._left(each)) for each in allowances}
+        self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # those that were asked for
         self._kept: dict[Account, int] = {}  # what those have left of which nobody may have any
+
+    def follow(self, allowances: tuple[Allowance, ...]) -> bool:
+        """Begin another pass with what later allowances say. False, if they are of other scopes: then only new ones are
+        right."""
+        if allowances is not self._seen:
+            if self._accounts.keys() != {each.key for each in allowances}:
+                return False
+            for each in allowances:
+                account = self._accounts[each.key]
+                if account.allowance is not each:
+                    account.allowance, account.left_at_first = each, self._left(each)
+            self._seen = allowances
+        for account in self._accounts.values():
+            account.left = account.left_at_first
+        self._kept.clear()
+        if len(self.by_scopes) > MOST_PATHS:
+            self.by_scopes.clear()
+        return True
 
     def of(self, scopes: tuple[str, ...]) -> tuple[Account, ...]:
         """Those of the scopes that have any, in their order."""
-        accounts = self._by_scopes.get(scopes)
+        accounts = self.by_scopes.get(scopes)
         if accounts is None:
-            found = (self._accounts.get(key) for key in scopes)
-            accounts = self._by_scopes[scopes] = tuple(account for account in found if account is not None)
+            all_accounts = self._accounts
+            accounts = tuple([all_accounts[key] for key in scopes if key in all_accounts])
+            self.by_scopes[scopes] = accounts
         return accounts
 
     def keep(self, account: Account, shape: Shape) -> None:
         """Let nobody have what is left, so that it gathers for `shape`, which exceeds the limit now but would not if
         all others ended."""
-        most = self._layout.pack_room(account.allowance.limit)
-        is_possible = self._layout.fits(shape.total & account.fields, most)
-        if is_possible and account not in self._kept and not account.allowance.is_spent:
+        allowance, layout = account.allowance, self._layout
+        if (
+            account not in self._kept
+            and not allowance.is_spent
+            and layout.fits(shape.total, layout.pack_limit(allowance.limit))
+        ):
             self._kept[account] = account.left
-            account.left = account.guards
+            account.left = layout.guards | layout.pack_limit(dict.fromkeys(allowance.limit, 0))
 
     def open_all(self) -> None:
         """Keep nothing any more."""
@@ -61,29 +76,25 @@ class Allowances:
 
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
         """The first limit that `session` would exceed now, in the order of its scopes."""
-        account = exceeded(self.of(session.scopes), shape)
-        if account is None:
-            return None
+        guards = self._layout.guards
+        for account in self.of(session.scopes):
+            if (account.left - shape.total) & guards != guards:
+                return self._excess(account, shape)
+        return None
+
+    def _excess(self, account: Account, shape: Shape) -> Excess:
         allowance = account.allowance
         if allowance.is_spent:
             return Excess(allowance, {}, {}, {})
-        asked, left = shape.needs.total, self._layout.unpack(account.left ^ account.guards)
+        asked, left = shape.needs.total, self._layout.unpack(account.left ^ self._layout.guards)
         over = sorted(name for name in allowance.limit if asked[name] > left[name])
         limit = {name: allowance.limit[name] for name in over}
         held = {name: max(limit[name] - left[name], allowance.held.get(name, 0)) for name in over}
         return Excess(allowance, {name: asked[name] for name in over}, held, limit)
 
-
-def exceeded(accounts: tuple[Account, ...], shape: Shape) -> Account | None:
-    """The first that has not enough left for `shape`."""
-    total = shape.total
-    for account in accounts:
-        guards = account.guards
-        if (account.left - (total & account.fields)) & guards != guards:
-            return account
-    return None
-
-
-def charge(accounts: tuple[Account, ...], shape: Shape) -> None:
-    for account in accounts:
-        account.left -= shape.total & account.fields
+    def _left(self, allowance: Allowance) -> int:
+        if allowance.is_spent:
+            return SPENT
+        layout, limit, held = self._layout, allowance.limit, allowance.held
+        used = {name: held[name] for name in limit if name in held} if held else held
+        return layout.less(layout.pack_limit(limit), layout.pack_room(used)) | layout.guards

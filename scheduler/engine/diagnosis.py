@@ -1,5 +1,6 @@
 """Why a session found no room, in one code and the numbers that show it."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -16,12 +17,12 @@ from scheduler.engine.model import (
     Snapshot,
 )
 from scheduler.engine.shapes import Shape
-from scheduler.engine.vectors import Layout
+from scheduler.engine.vectors import FIELD_MASK, Layout
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What some agents have: a vector each, and all together (a sum would overflow the field of a vector)."""
+    """What some agents have: the vectors that occur, and all together."""
 
     vectors: list[int]
     total: ResourceSlots
@@ -105,19 +106,15 @@ class Diagnosis:
         """Of the agents that could host `needs`: what the schedulable have free, what all have at all."""
         key = (needs.architecture, needs.designated_agent_id)
         if key not in self._rooms:
-            free = self._machines.free_vectors(needs)
-            capacities = [agent.capacity for agent in self._snapshot.agents if needs.may_run_on(agent)]
-            distinct = sorted({self._layout.pack_room(capacity) for capacity in capacities})
-            self._rooms[key] = (
-                Room(free, _sum(map(self._layout.unpack, free))),
-                Room(distinct, _sum(capacities)),
-            )
+            hosts = [agent for agent in self._snapshot.agents if needs.may_run_on(agent)]
+            free = Counter(vector & ~FIELD_MASK for vector in self._machines.free_vectors(needs))
+            capacity = Counter(map(self._layout.pack_room, (agent.capacity for agent in hosts)))
+            self._rooms[key] = self._room(free), self._room(capacity)
         return self._rooms[key]
 
-
-def _sum(amounts: Iterable[ResourceSlots]) -> ResourceSlots:
-    total: dict[str, int] = {}
-    for slots in amounts:
-        for name, amount in slots.items():
-            total[name] = total.get(name, 0) + amount
-    return ResourceSlots(total)
+    def _room(self, counts: Counter[int]) -> Room:
+        total: dict[str, int] = {}  # a sum of vectors could overflow a field
+        for vector, count in counts.items():
+            for name, amount in self._layout.unpack(vector).items():
+                total[name] = total.get(name, 0) + amount * count
+        return Room(sorted(counts), ResourceSlots(total))

@@ -2,14 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 
-from common.slots import CPU, MEM, ResourceSlots
-from scheduler.engine.grid import EmptiestFirst, Grid
-from scheduler.engine.model import AgentView, Needs, Snapshot, Strategy
+from scheduler.engine.fleet import Fleet
+from scheduler.engine.model import Needs
 from scheduler.engine.shapes import Search, Shape
-from scheduler.engine.shares import Shares
-from scheduler.engine.vectors import Layout
 
 Until = datetime | None  # at the latest; None: nobody knows
 End = tuple[datetime, int]  # when something ends, and how much it gives back
@@ -29,56 +25,46 @@ class Kept:
 
 
 class Machines:
-    """Schedulable agents, pooled by architecture and kinds of slot, with a grid for each pool.
+    """Counts down what the agents of a fleet have free, while a pass takes from it.
 
     Room can be kept: then only part of what an agent has free is open to all, and the rest to what ends in time.
     """
 
-    def __init__(self, snapshot: Snapshot, layout: Layout, shares: Shares, now: datetime) -> None:
-        schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
-        # A grid takes the highest ordinal first; so that is the smallest id.
-        self._agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
-        self._ids = [agent.id for agent in self._agents]
-        self._ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self._agents)}
-        self._open = [layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self._agents)]
+    def __init__(self, fleet: Fleet, now: datetime) -> None:
+        self._fleet = fleet
+        self._layout = fleet.layout
+        self._now = now
+        self._open = fleet.free[:]
+        self._grids = [grid.copy(self._open) for grid in fleet.grids]
         self._kept: dict[int, Kept] = {}  # by ordinal
         self._kept_until: Until = None  # the last of them, of those that are known
-        self._keeping: set[Grid] = set()  # where room is kept for one that may run anywhere
-        self._taken: list[Taken] = []  # in this pass
+        self._keeping: set[int] = set()  # pools in which room is kept for one that may run anywhere
+        self._taken: list[Taken] = []
         self._taken_ends: dict[int, list[End]] = {}  # of `_taken`, its first `_indexed` entries, by ordinal
         self._indexed = 0
         self._running_ends: dict[int, list[End]] = {}  # by ordinal, filled as they are asked for
-        self._capacities: dict[int, int] = {}  # by object: agents of one kind may share it
-        self._now = now
-        self._layout = layout
-        self._shares = shares
-        self._grid_of: list[Grid] = []
-        self._pools = self._filled_pools(snapshot.rules.strategy)
-        self._shapes: dict[Needs, Shape] = {}
-        self._shape_by_object: dict[int, Shape] = {}
-
-    def shape_of(self, needs: Needs) -> Shape:
-        shape = self._shape_by_object.get(id(needs))
-        if shape is None:
-            shape = self._shapes.get(needs) or self._compile(needs)
-            self._shape_by_object[id(needs)] = self._shapes[needs] = shape
-        return shape
+        self._has_running_ends: bool | None = None  # None: nobody asked
 
     def place(self, shape: Shape, until: Until) -> tuple[int, ...] | None:
         """Take room for every kernel of `shape`, and say on which agents (their ids); or take none."""
-        start = len(self._taken)
-        if not self._take_all(shape, until):
+        # What ends in time may find room that is kept, though nobody else of its shape did.
+        if shape.has_no_room and not self.keeps_beyond(until):
             return None
-        if start + 1 == len(self._taken):
-            return (self._ids[self._taken[start][0]],)
-        ids = [self._ids[ordinal] for ordinal, _, _, _ in self._taken[start:]]
-        return tuple(agent_id for _, agent_id in sorted(zip(shape.order, ids, strict=True)))
+        ids = self._fleet.ids
+        if len(shape.searches) == 1:
+            [(request, search)] = shape.searches
+            ordinal = self._take(shape, request, search, until)
+            return None if ordinal is None else (ids[ordinal],)
+        ordinals = self._take_all(shape, until)
+        if ordinals is None:
+            return None
+        return tuple([ids[ordinal] for _, ordinal in sorted(zip(shape.order, ordinals, strict=True))])
 
     def has_room(self, shape: Shape) -> bool:
         """Whether `shape` could be placed now on what is open to all."""
         shape.has_no_room = False
         start = len(self._taken)
-        has_room = self._take_all(shape, None)
+        has_room = self._take_all(shape, None) is not None
         self._give_back(start)
         return has_room
 
@@ -100,8 +86,8 @@ class Machines:
         if until is not None:
             self._kept_until = max(until, self._kept_until or until)
         if shape.designated is None:
-            self._keeping |= {self._grid_of[ordinal] for ordinal in ordinals}
-        return tuple(self._agents[ordinal].id for ordinal in ordinals)
+            self._keeping |= {self._fleet.pool_of[ordinal] for ordinal in ordinals}
+        return tuple(self._fleet.ids[ordinal] for ordinal in ordinals)
 
     def keeps_beyond(self, until: Until) -> bool:
         """Whether room is kept for longer than something takes that ends then."""
@@ -122,14 +108,16 @@ class Machines:
         pool for one that may run anywhere in it."""
         if shape.designated is not None:
             return [shape.designated] if shape.designated >= 0 and shape.designated not in self._kept else []
-        grids = shape.grids - self._keeping
-        hosts = (ordinal for ordinal, grid in enumerate(self._grid_of) if grid in grids)
+        pools = shape.pools - self._keeping
+        hosts = (ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools)
         return [ordinal for ordinal in hosts if ordinal not in self._kept]
 
     def has_ends(self) -> bool:
         """Whether it is known of anything when it will end."""
         self._index_taken()
-        return bool(self._taken_ends) or any(agent.running for agent in self._agents)
+        if self._has_running_ends is None:
+            self._has_running_ends = any(agent.running for agent in self._fleet.agents)
+        return bool(self._taken_ends) or self._has_running_ends
 
     def ends(self, ordinal: int) -> list[End]:
         """What will be given back there at a known time, the soonest first. Who should have ended by now may never."""
@@ -137,7 +125,7 @@ class Machines:
         running = self._running_ends.get(ordinal)
         if running is None:
             pack = self._layout.pack_room
-            known = [(ends_at, pack(slots)) for slots, ends_at in self._agents[ordinal].running]
+            known = [(ends_at, pack(slots)) for slots, ends_at in self._fleet.agents[ordinal].running]
             running = self._running_ends[ordinal] = sorted(end for end in known if end[0] > self._now)
         taken = self._taken_ends.get(ordinal)
         return sorted(running + taken) if taken else running
@@ -147,10 +135,7 @@ class Machines:
         return self._kept[ordinal].free if ordinal in self._kept else self._open[ordinal]
 
     def capacity(self, ordinal: int) -> int:
-        capacity = self._agents[ordinal].capacity
-        if id(capacity) not in self._capacities:
-            self._capacities[id(capacity)] = self._layout.pack_room(capacity)
-        return self._capacities[id(capacity)] + ordinal
+        return self._fleet.capacities[ordinal]
 
     def grown(self, ordinal: int, room: int, released: int) -> int:
         """`room` after a release, never beyond the capacity of the agent."""
@@ -159,38 +144,48 @@ class Machines:
 
     def free_vectors(self, needs: Needs) -> list[int]:
         """What each schedulable agent that could host `needs` has free now, kept or not, by agent id."""
-        numbered = reversed(list(enumerate(self._agents)))
+        numbered = reversed(list(enumerate(self._fleet.agents)))
         return [self.room(ordinal) for ordinal, agent in numbered if needs.may_run_on(agent)]
 
-    def _take_all(self, shape: Shape, until: Until) -> bool:
-        """Whether there was room for all; it is taken then, and nothing else."""
+    def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
+        """The ordinals of agents that had room for each request; or None, and then nothing is taken."""
         start = len(self._taken)
-        # What ends in time leaves to others what is open to all, if it can.
-        may_use_kept = self.keeps_beyond(until)
+        ordinals = []
         for request, search in shape.searches:
-            if may_use_kept and self._take_kept(shape, request, until):
-                continue
+            ordinal = self._take(shape, request, search, until)
+            if ordinal is None:
+                self._give_back(start)
+                return None
+            ordinals.append(ordinal)
+        return ordinals
+
+    def _take(self, shape: Shape, request: int, search: Search, until: Until) -> int | None:
+        """Take room for one kernel on an agent: its ordinal."""
+        if until is not None and self.keeps_beyond(until):
+            # What ends in time leaves to others what is open to all, if it can.
+            ordinal = self._take_kept(shape, request, until)
+            if ordinal is not None:
+                return ordinal
             if shape.has_no_room and len(shape.searches) == 1:
-                return False
-            for grid, query in search:
-                ordinal = grid.take(query)
-                if ordinal is not None:
-                    break
-            else:
-                ordinal = self._take_designated(shape, request)
-                if ordinal is None:
-                    self._give_back(start)
-                    return False
-            self._taken.append((ordinal, request, until, True))
-            if ordinal in self._kept:
-                self._kept[ordinal].free -= request
-                self._kept[ordinal].beside -= request
-        return True
+                return None
+        for pool, query in search:
+            ordinal = self._grids[pool].take(query)
+            if ordinal is not None:
+                break
+        else:
+            ordinal = self._take_designated(shape, request)
+            if ordinal is None:
+                return None
+        self._taken.append((ordinal, request, until, True))
+        if ordinal in self._kept:
+            self._kept[ordinal].free -= request
+            self._kept[ordinal].beside -= request
+        return ordinal
 
     def _index_taken(self) -> None:
-        for where, request, until, _ in islice(self._taken, self._indexed, None):
+        for ordinal, request, until, _ in self._taken[self._indexed :]:
             if until is not None:
-                self._taken_ends.setdefault(where, []).append((until, request))
+                self._taken_ends.setdefault(ordinal, []).append((until, request))
         self._indexed = len(self._taken)
 
     def _take_designated(self, shape: Shape, request: int) -> int | None:
@@ -200,17 +195,17 @@ class Machines:
         self._set_open(ordinal, self._open[ordinal] - request)
         return ordinal
 
-    def _take_kept(self, shape: Shape, request: int, until: Until) -> bool:
+    def _take_kept(self, shape: Shape, request: int, until: Until) -> int | None:
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
         for ordinal, kept in self._kept.items():
             in_time = until is not None and kept.until is not None and until <= kept.until
-            may_run = shape.needs.may_run_on(self._agents[ordinal])
+            may_run = shape.needs.may_run_on(self._fleet.agents[ordinal])
             if in_time and may_run and self._layout.fits(request, kept.free):
                 kept.free -= request
                 self._taken.append((ordinal, request, until, False))
                 self._open_up(ordinal)
-                return True
-        return False
+                return ordinal
+        return None
 
     def _give_back(self, start: int) -> None:
         """Whatever was taken since."""
@@ -231,51 +226,4 @@ class Machines:
         self._set_open(ordinal, self._layout.lesser(kept.free, kept.beside))
 
     def _set_open(self, ordinal: int, vector: int) -> None:
-        self._grid_of[ordinal].set_free(ordinal, vector)
-
-    def _compile(self, needs: Needs) -> Shape:
-        packed = [self._layout.pack_request(slots) for slots in needs.kernels]
-        order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
-        designated = None
-        if needs.designated_agent_id is not None:
-            designated = self._ordinals.get(needs.designated_agent_id, -1)
-            if designated >= 0 and not needs.may_run_on(self._agents[designated]):
-                designated = -1
-        total = needs.total
-        return Shape(
-            needs=needs,
-            order=order,
-            searches=tuple(
-                (packed[index], self._search(needs, needs.kernels[index], packed[index])) for index in order
-            ),
-            designated=designated,
-            total=self._layout.pack_request(total),
-            fractions=self._shares.fractions(total),
-        )
-
-    def _search(self, needs: Needs, slots: ResourceSlots, request: int) -> Search:
-        if needs.designated_agent_id is not None:
-            return ()
-        return tuple(
-            (grid, grid.query(request))
-            for (architecture, kinds), grid in self._pools.items()
-            if architecture == needs.architecture and all(name in kinds for name in slots)
-        )
-
-    def _filled_pools(self, strategy: Strategy) -> dict[tuple[str, tuple[str, ...]], Grid]:
-        """A grid for each architecture and kinds of slot; those with the fewest kinds come first, because a session
-        without devices must not spend the CPU of a machine with them while a plain one has room."""
-        keys = [(agent.architecture, _kinds_of(agent)) for agent in self._agents]
-        pools: dict[tuple[str, tuple[str, ...]], Grid] = {}
-        kind = Grid if strategy is Strategy.CONCENTRATED else EmptiestFirst
-        for key in sorted(set(keys), key=lambda key: (len(key[1]), key)):
-            devices = [name for name in key[1] if name not in (CPU, MEM)]
-            pools[key] = kind(self._open, self._layout, devices[0] if devices else None)
-        self._grid_of = [pools[key] for key in keys]
-        for grid in pools.values():
-            grid.fill(vector for vector, own in zip(self._open, self._grid_of, strict=True) if own is grid)
-        return pools
-
-
-def _kinds_of(agent: AgentView) -> tuple[str, ...]:
-    return tuple([name for name, _ in agent.capacity.items()])
+        self._grids[self._fleet.pool_of[ordinal]].set_free(ordinal, vector)

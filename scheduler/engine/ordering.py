@@ -3,56 +3,87 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from heapq import heapify, heappop, heapreplace
-from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
-from scheduler.engine.shares import Shares, Standing
-
-_Place = tuple[int, datetime, int, PendingSession]  # band, negated; enqueued at; id; the session
+from scheduler.engine.shares import Fractions, Shares, Standing
 
 
-def in_order(snapshot: Snapshot, now: datetime, shares: Shares) -> Iterator[PendingSession]:
+class Line:
     """Every pending session once: higher bands first, inside a band as the group's policy says, and in all else the older
-    before the newer. Charge `shares` with what is placed before asking for the next."""
-    line = _line(snapshot, now)
-    if snapshot.rules.policy in (Policy.FIFO, Policy.LIFO):
-        for place in line:
-            yield place[-1]
-        return
-    for _, banded in groupby(line, key=itemgetter(0)):
-        yield from _least_share_first((place[-1] for place in banded), shares)
+    before the newer."""
+
+    def __init__(self, snapshot: Snapshot, now: datetime, shares: Shares) -> None:
+        self._bands = _bands(snapshot.pending, snapshot.rules, now)
+        self._policy = snapshot.rules.policy
+        self._shares = shares
+        self._tenant = _Node(Standing())  # whose session was the last, where shares count
+
+    def __iter__(self) -> Iterator[PendingSession]:
+        for number, band in enumerate(self._bands, start=1):
+            if self._policy is Policy.FIFO:
+                yield from band
+            elif self._policy is Policy.LIFO:
+                yield from reversed(band)
+            else:
+                yield from self._least_share_first(band, is_last=number == len(self._bands))
+
+    def charge(self, fractions: Fractions) -> None:
+        """Let the tenants of the session that came last hold so much more."""
+        node = self._tenant
+        while node.parent is not None:
+            node.standing.charge(fractions)
+            node = node.parent
+
+    def _least_share_first(
+        self, band: Iterable[PendingSession], *, is_last: bool
+    ) -> Iterator[PendingSession]:
+        root = _tree(band, self._shares)
+        while root.heap:
+            node = root
+            while heap := node.heap:
+                share, age, child = heap[0]
+                while share != child.standing.share:  # it grew since it was entered
+                    heapreplace(heap, (child.standing.share, age, child))
+                    share, age, child = heap[0]
+                node = child
+            leaf, session = node, node.sessions.pop()
+            while not (node.sessions or node.heap) and node.parent is not None:
+                node = node.parent
+                heappop(node.heap)
+            # The share of a tenant of whom nothing waits any more interests nobody.
+            self._tenant = node if is_last else leaf
+            yield session
 
 
-def band_of(session: PendingSession, rules: Rules, now: datetime) -> int:
-    """Its priority, raised by one for each `rules.ageing` that it has waited. Never below its priority."""
-    if rules.ageing is None or now <= session.enqueued_at:
-        return session.priority
-    return session.priority + (now - session.enqueued_at) // rules.ageing
-
-
-def _line(snapshot: Snapshot, now: datetime) -> list[_Place]:
-    rules = snapshot.rules
-    if rules.ageing is None:
-        line = [(-each.priority, each.enqueued_at, each.id.int, each) for each in snapshot.pending]
-    else:
-        line = [
-            (-band_of(each, rules, now), each.enqueued_at, each.id.int, each) for each in snapshot.pending
-        ]
-    line.sort()
-    if rules.policy is Policy.LIFO:
-        newest_first = sorted(line, key=itemgetter(1, 2), reverse=True)
-        line = sorted(newest_first, key=itemgetter(0))
-    return line
+def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> list[list[PendingSession]]:
+    """The sessions of equal band, the oldest first; the highest band first. A band is a priority, raised by one for each
+    `rules.ageing` that the session has waited; never below the priority."""
+    bands: dict[int, list[PendingSession]] = {}
+    raised, since = (
+        0,
+        datetime.min.replace(tzinfo=now.tzinfo),
+    )  # by how much, if it waits since then or longer
+    for session in sorted(pending, key=attrgetter("enqueued_at", "id")):
+        if rules.ageing is not None and session.enqueued_at > since:
+            raised = max(0, (now - session.enqueued_at) // rules.ageing)
+            since = now - raised * rules.ageing
+        band = session.priority + raised
+        if band in bands:
+            bands[band].append(session)
+        else:
+            bands[band] = [session]
+    return [bands[band] for band in sorted(bands, reverse=True)]
 
 
 class _Node:
     """A tenant with those below it, or with its own sessions. The heap's first is who has the least share."""
 
-    __slots__ = ("children", "heap", "sessions", "standing")
+    __slots__ = ("children", "heap", "parent", "sessions", "standing")
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: Standing, parent: "_Node | None" = None) -> None:
         self.standing = standing
+        self.parent = parent
         self.children: dict[str, _Node] = {}
         self.heap: list[tuple[float, int, _Node]] = []
         self.sessions: list[PendingSession] = []  # the next is the last
@@ -60,50 +91,31 @@ class _Node:
     def order(self) -> None:
         """To be called once, when all are in."""
         self.sessions.reverse()
-        self.heap = [(child.standing.share, age, child) for age, child in enumerate(self.children.values())]
-        heapify(self.heap)
-        for child in self.children.values():
-            child.order()
-
-    def first(self) -> "_Node":
-        """The child with the least share now: shares that grew since they were entered are entered again."""
-        while True:
-            share, age, child = self.heap[0]
-            if child.standing.share == share:
-                return child
-            heapreplace(self.heap, (child.standing.share, age, child))
-
-    def drop_if_over(self, child: "_Node") -> None:
-        """`child` was the first; none of its sessions may be left."""
-        if not child.heap and not child.sessions:
-            heappop(self.heap)
+        if self.children:
+            children = self.children.values()
+            self.heap = [(child.standing.share, age, child) for age, child in enumerate(children)]
+            heapify(self.heap)
+            for child in children:
+                child.order()
 
 
-def _least_share_first(sessions: Iterable[PendingSession], shares: Shares) -> Iterator[PendingSession]:
+def _tree(band: Iterable[PendingSession], shares: Shares) -> _Node:
     root = _Node(Standing())
     leaves: dict[tuple[str, ...], _Node] = {}
-    for session in sessions:
+    for session in band:
         leaf = leaves.get(session.tenants)
         if leaf is None:
-            leaf = leaves[session.tenants] = _leaf_of(session, root, shares)
+            leaf = leaves[session.tenants] = _leaf_of(session.tenants, root, shares)
         leaf.sessions.append(session)
     root.order()
-
-    while root.heap:
-        path = [root]
-        while path[-1].heap:
-            path.append(path[-1].first())
-        session = path[-1].sessions.pop()
-        for parent, child in zip(path[-2::-1], path[:0:-1], strict=True):
-            parent.drop_if_over(child)
-        yield session
+    return root
 
 
-def _leaf_of(session: PendingSession, root: _Node, shares: Shares) -> _Node:
+def _leaf_of(tenants: tuple[str, ...], root: _Node, shares: Shares) -> _Node:
     node = root
-    for key, standing in shares.of(session.tenants):
+    for key in shares.keys(tenants):
         child = node.children.get(key)
         if child is None:
-            child = node.children[key] = _Node(standing)
+            child = node.children[key] = _Node(shares.standing(key), node)
         node = child
     return node

@@ -2,8 +2,9 @@
 
 from datetime import datetime
 
-from scheduler.engine.allowances import Allowances, charge, exceeded
+from scheduler.engine.allowances import Account, Allowances
 from scheduler.engine.diagnosis import Diagnosis
+from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import (
     PendingSession,
@@ -12,11 +13,10 @@ from scheduler.engine.model import (
     Reservation,
     Snapshot,
 )
-from scheduler.engine.ordering import in_order
+from scheduler.engine.ordering import Line
 from scheduler.engine.reservations import soonest
 from scheduler.engine.shapes import Shape
 from scheduler.engine.shares import Shares
-from scheduler.engine.vectors import Layout
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
@@ -26,44 +26,81 @@ def plan(snapshot: Snapshot, now: datetime) -> Plan:
     kernel or for none; equal snapshots give equal plans. A session without room does not stop the pass: those behind it
     may start before it, but for the first that finds none room is kept, so that none of them delays it.
     """
-    return _Pass(snapshot, now).run()
+    return Planner().plan(snapshot, now)
+
+
+class Planner:
+    """Plans for one group again and again, as `plan` would. What it found out about objects that were in the last snapshot
+    too (agents, needs, allowances) it does not find out anew."""
+
+    def __init__(self) -> None:
+        self._fleet: Fleet | None = None
+        self._allowances: Allowances | None = None
+
+    def plan(self, snapshot: Snapshot, now: datetime) -> Plan:
+        if self._fleet is None or not self._fleet.follow(snapshot):
+            self._fleet, self._allowances = Fleet(snapshot), None
+        try:
+            return self._plan_with(self._fleet, snapshot, now)
+        except UnknownSlot:
+            self._fleet, self._allowances = Fleet(snapshot), None
+            return self._plan_with(self._fleet, snapshot, now)
+
+    def _plan_with(self, fleet: Fleet, snapshot: Snapshot, now: datetime) -> Plan:
+        if self._allowances is None or not self._allowances.follow(snapshot.allowances):
+            self._allowances = Allowances(snapshot.allowances, fleet.layout)
+        return _Pass(snapshot, now, fleet, self._allowances).run()
 
 
 class _Pass:
-    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+    def __init__(self, snapshot: Snapshot, now: datetime, fleet: Fleet, allowances: Allowances) -> None:
         self._snapshot = snapshot
         self._now = now
-        self._layout = Layout(_slot_names(snapshot))
-        self._shares = Shares(snapshot)
-        self._machines = Machines(snapshot, self._layout, self._shares, now)
-        self._allowances = Allowances(snapshot.allowances, self._layout)
+        self._fleet = fleet
+        self._layout = fleet.layout
+        self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
+        self._machines = Machines(fleet, now)
+        self._allowances = allowances
+        self._placements: list[Placement] = []
+        self._waiting: list[tuple[PendingSession, Shape]] = []
         self._reservations: list[Reservation] = []
 
     def run(self) -> Plan:
-        placements: list[Placement] = []
-        waiting: list[tuple[PendingSession, Shape]] = []
-        machines, allowances, shares = self._machines, self._allowances, self._shares
-        for session in in_order(self._snapshot, self._now, shares):
-            shape = machines.shape_of(session.needs)
-            accounts = allowances.of(session.scopes)
-            if accounts and (account := exceeded(accounts, shape)):
-                if self._has_waited(session):
-                    allowances.keep(account, shape)
-                waiting.append((session, shape))
-                continue
-            until = None if session.lasts is None else self._now + session.lasts
-            # What ends in time may find room that is kept, though nobody else of its shape did.
-            is_hopeless = shape.has_no_room and not machines.keeps_beyond(until)
-            agent_ids = None if is_hopeless else machines.place(shape, until)
-            if agent_ids is None:
-                self._keep_room(session, shape)
-                shape.has_no_room = True
-                waiting.append((session, shape))
-                continue
-            placements.append(Placement(session, agent_ids))
-            charge(accounts, shape)
-            shares.charge(session, shape.fractions)
-        return self._answer(placements, waiting)
+        """A few microseconds for each session: what is looked up here once is not looked up for each of them."""
+        line, machines, guards = self._line, self._machines, self._layout.guards
+        shapes, shape_of = self._fleet.shapes, self._fleet.shape_of
+        known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
+        placements = self._placements
+        for session in line:
+            needs, scopes, lasts = session.needs, session.scopes, session.lasts
+            shape = shapes.get(id(needs)) or shape_of(needs)
+            accounts = known_accounts.get(scopes) or accounts_of(scopes)
+            total = shape.total
+            for account in accounts:
+                if (account.left - total) & guards != guards:
+                    self._wait_for_limit(session, shape, account)
+                    break
+            else:
+                until = None if lasts is None else self._now + lasts
+                agent_ids = machines.place(shape, until)
+                if agent_ids is None:
+                    self._wait_for_room(session, shape)
+                    continue
+                placements.append(Placement(session, agent_ids))
+                for account in accounts:
+                    account.left -= total
+                line.charge(shape.fractions)
+        return self._answer()
+
+    def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
+        self._keep_room(session, shape)
+        shape.has_no_room = True
+        self._waiting.append((session, shape))
+
+    def _wait_for_limit(self, session: PendingSession, shape: Shape, account: Account) -> None:
+        if self._has_waited(session):
+            self._allowances.keep(account, shape)
+        self._waiting.append((session, shape))
 
     def _keep_room(self, session: PendingSession, shape: Shape) -> None:
         """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
@@ -81,7 +118,7 @@ class _Pass:
         """As long as the group is patient."""
         return self._now - session.enqueued_at >= self._snapshot.rules.patience
 
-    def _answer(self, placements: list[Placement], waiting: list[tuple[PendingSession, Shape]]) -> Plan:
+    def _answer(self) -> Plan:
         snapshot = self._snapshot
         diagnosis = Diagnosis(snapshot, self._machines, self._layout, self._allowances)
         return Plan(
@@ -89,19 +126,10 @@ class _Pass:
             group_name=snapshot.group_name,
             epoch=snapshot.epoch,
             planned_at=self._now,
-            placements=tuple(placements),
+            placements=tuple(self._placements),
             deferrals=tuple(
                 diagnosis.of(session, shape, position)
-                for position, (session, shape) in enumerate(waiting, start=1)
+                for position, (session, shape) in enumerate(self._waiting, start=1)
             ),
             reservations=tuple(self._reservations),
         )
-
-
-def _slot_names(snapshot: Snapshot) -> set[str]:
-    names: set[str] = set()
-    for capacity in {id(agent.capacity): agent.capacity for agent in snapshot.agents}.values():
-        names.update(capacity)
-    for needs in {id(session.needs): session.needs for session in snapshot.pending}.values():
-        names.update(needs.total)
-    return names

@@ -1,17 +1,19 @@
-"""What a pass knows about equal needs: found out once, used for every session that has them."""
+"""What is known about equal needs: found out once, used for every session that has them."""
 
 from dataclasses import dataclass
 
-from scheduler.engine.grid import Grid, Query
+from scheduler.engine.grid import Query
 from scheduler.engine.model import Needs
 from scheduler.engine.shares import Fractions
 
-Search = tuple[tuple[Grid, Query], ...]  # where a kernel could run, in the order to look
+Search = tuple[
+    tuple[int, Query], ...
+]  # in which pools a kernel could run, in the order to look, and where in each
 
 
 @dataclass(slots=True, eq=False)
 class Shape:
-    """Equal needs, compiled for one pass."""
+    """Equal needs, compiled. What changes in a pass is as good as new when the next begins."""
 
     needs: Needs
     order: tuple[int, ...]  # the kernels of `needs`, the largest first
@@ -25,6 +27,6 @@ class Shape:
     may_keep: bool = True  # whether room could still be kept for one of its sessions
 
     @property
-    def grids(self) -> set[Grid]:
+    def pools(self) -> set[int]:
         """All in which one of its kernels could run."""
-        return {grid for _, search in self.searches for grid, _ in search}
+        return {pool for _, search in self.searches for pool, _ in search}

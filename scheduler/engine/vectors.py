@@ -1,4 +1,4 @@
-"""Resource vectors as one integer each: a 48-bit field per slot, whose top bit is a guard.
+"""Resource vectors as one integer each: a 64-bit field per slot, whose top bit is a guard.
 
     … | cuda | cpu | mem | ordinal        high bits … low bits
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from common.slots import CPU, MAX_AMOUNT, MEM, ResourceSlots
 
-FIELD_BITS = 48
+FIELD_BITS = 64  # a field holds a thousand times MAX_AMOUNT, so that sums have room too
 FIELD_MASK = (1 << FIELD_BITS) - 1
 GUARD = 1 << (FIELD_BITS - 1)
 CPU_SHIFT = 2 * FIELD_BITS
@@ -27,6 +27,10 @@ class Layout:
             name: FIELD_BITS * (index + 1) for index, name in enumerate((MEM, CPU, *self.devices))
         }
         self.guards = sum(GUARD << shift for shift in (0, *self._shift_of.values()))
+        self._all = self.guards - (self.guards >> FIELD_BITS - 1)  # all bits below the guards
+
+    def has_all(self, slot_names: Iterable[str]) -> bool:
+        return all(name in self._shift_of for name in slot_names)
 
     def pack_request(self, slots: Mapping[str, int]) -> int:
         """`slots` as a vector with ordinal 0. An amount beyond MAX_AMOUNT becomes that: it fits nowhere."""
@@ -41,12 +45,16 @@ class Layout:
                 vector += (amount if amount < MAX_AMOUNT else MAX_AMOUNT - 1) << self._shift_of[name]
         return vector
 
+    def pack_limit(self, slots: Mapping[str, int]) -> int:
+        """The most that may be held: of slots that are not named as much as a field can say."""
+        vector = self._all
+        for name, amount in slots.items():
+            if name in self._shift_of:
+                vector ^= (FIELD_MASK >> 1 ^ max(amount, 0)) << self._shift_of[name]
+        return vector
+
     def shift_of(self, name: str) -> int:
         return self._shift_of[name]
-
-    def guards_of(self, names: Iterable[str]) -> int:
-        """The guard bits of these slots; those that no agent has and nobody asks for are left out."""
-        return sum(GUARD << self._shift_of[name] for name in names if name in self._shift_of)
 
     def fits(self, request: int, room: int) -> bool:
         """Whether no field of `request` is larger than that of `room`."""

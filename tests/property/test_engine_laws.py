@@ -1,6 +1,7 @@
 """Laws of the engine, for any snapshot."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
+    Allowance,
     Explanation,
     Needs,
     PendingSession,
+    Planner,
     Policy,
     ReasonCode,
     Rules,
@@ -54,6 +57,7 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
         needs=Needs(draw(ARCHITECTURES), tuple(kernels), draw(st.none() | st.none() | st.integers(1, 8))),
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(kernels))),
         priority=draw(st.integers(0, 1)),
+        scopes=tenants,
         tenants=tenants,
         lasts=draw(st.none() | st.integers(0, 3).map(lambda seconds: timedelta(seconds=seconds))),
     )
@@ -78,6 +82,15 @@ def snapshots(draw: st.DrawFn, rules: st.SearchStrategy[Rules] = RULES) -> Snaps
         pending=tuple(draw(sessions(number)) for number in range(1, draw(st.integers(0, 8)) + 1)),
         rules=draw(rules),
     )
+
+
+def allowance(key: str) -> st.SearchStrategy[Allowance]:
+    return st.builds(
+        Allowance, st.just(key), st.just("user"), st.just(key), amounts(9), amounts(4), st.booleans()
+    )
+
+
+ALLOWANCES = st.tuples(allowance("ann"), allowance("a1")) | st.just(())
 
 
 FIFO = st.builds(Rules, strategy=st.sampled_from(Strategy), patience=st.just(timedelta(hours=1)))
@@ -109,6 +122,37 @@ def test_the_plan_depends_on_the_snapshot_alone_not_on_the_order_of_its_rows(sna
         snapshot.rules,
     )
     assert plan(snapshot, NOW) == plan(shuffled, NOW)
+
+
+@st.composite
+def ticks(draw: st.DrawFn) -> list[Snapshot]:
+    """Snapshots of one group, one after the other; of each, some agents, sessions and limits are in the next too."""
+    first = draw(snapshots())
+    told = [replace(first, allowances=draw(ALLOWANCES))]
+    for _ in range(draw(st.integers(1, 4))):
+        last = told[-1]
+        agents_now = tuple(draw(st.just(agent) | changes(agent)) for agent in last.agents)
+        new = tuple(draw(sessions(number)) for number in range(50, draw(st.integers(50, 53))))
+        pending = tuple(each for each in last.pending if draw(st.booleans()) and each.id.int < 50) + new
+        rules = draw(st.just(last.rules) | st.just(last.rules) | RULES)
+        allowances = draw(st.just(last.allowances) | ALLOWANCES)
+        told.append(replace(last, agents=agents_now, pending=pending, rules=rules, allowances=allowances))
+    return told
+
+
+def changes(agent: AgentView) -> st.SearchStrategy[AgentView]:
+    """The agent a moment later: mostly it has other amounts free, sometimes it is no longer what it was."""
+    return agents(agent.id) | st.builds(
+        lambda amount: replace(agent, free=ResourceSlots(dict.fromkeys(agent.capacity, amount)), running=()),
+        st.integers(0, 2),
+    )
+
+
+@given(ticks())
+def test_a_planner_that_planned_before_plans_as_a_new_one(told):
+    planner = Planner()
+    for snapshot in told:
+        assert planner.plan(snapshot, NOW) == plan(snapshot, NOW)
 
 
 @given(snapshots())

@@ -15,6 +15,7 @@ from scheduler.engine import (
     Needs,
     PendingSession,
     Plan,
+    Planner,
     ReasonCode,
     Snapshot,
     plan,
@@ -131,3 +132,25 @@ def test_no_scope_ever_holds_more_than_it_may(asked, limits) -> None:
             pending[n].needs.total["cpu"] for n in placed(decided) if allowance.key in pending[n].scopes
         )
         assert got == 0 or allowance.held["cpu"] + got <= allowance.limit["cpu"]
+
+
+def test_a_planner_counts_a_limit_anew_in_each_pass() -> None:
+    agents = (AgentView(1, "x86_64", ROOM, ROOM),)
+    limits = (project({"cpu": 3000}),)
+    planner = Planner()
+    for first in (1, 11, 21):
+        pending = tuple(session(number, "project:7") for number in range(first, first + 4))
+        told = Snapshot(1, "lab", 7, agents, pending, allowances=limits)
+        assert placed(planner.plan(told, NOW)) == [first, first + 1, first + 2]
+
+
+def test_a_domain_may_hold_more_memory_than_any_machine_has() -> None:
+    large = ResourceSlots({"mem": 2**40})
+    agents = tuple(AgentView(number, "x86_64", large, large) for number in range(300))
+    needs = Needs("x86_64", (large,))
+    pending = tuple(
+        PendingSession(UUID(int=number), NOW, needs, (UUID(int=number),), scopes=("project:7",))
+        for number in range(300)
+    )
+    told = Snapshot(1, "lab", 7, agents, pending, allowances=(project({"mem": 256 * 2**40}),))
+    assert len(plan(told, NOW).placements) == 256

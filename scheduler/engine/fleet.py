@@ -1,0 +1,161 @@
+"""The agents of a group as a pass finds them, and all about them that holds from one pass to the next."""
+
+from common.slots import CPU, MEM, ResourceSlots
+from scheduler.engine.grid import EmptiestFirst, Grid
+from scheduler.engine.model import AgentView, Needs, Snapshot, Strategy
+from scheduler.engine.shapes import Search, Shape
+from scheduler.engine.shares import fractions_of
+from scheduler.engine.vectors import Layout
+
+MOST_SHAPES = 10_000  # sessions that nobody waits for any more leave theirs behind
+
+
+class UnknownSlot(Exception):
+    """A session asks for a slot for which the layout of this fleet has no field."""
+
+
+class Fleet:
+    """Schedulable agents, pooled by architecture and kinds of slot, with a grid for each pool as before any placement.
+
+    An ordinal numbers the agents, a pool number the pools: those with the fewest kinds of slot come first, because a
+    session without devices must not spend the CPU of a machine with them while a plain one has room.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._seen = snapshot.agents
+        self._strategy = snapshot.rules.strategy
+        self.layout = Layout(_slot_names(snapshot))
+        self.total = _together(snapshot.agents)
+        # A grid takes the highest ordinal first; so that is the smallest id.
+        schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
+        self.agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
+        self.ids = [agent.id for agent in self.agents]
+        self._ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
+        self.capacities = self._pack_capacities()  # by ordinal, as the next
+        self.free = [self.layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self.agents)]
+        self._pool_keys: list[tuple[str, tuple[str, ...]]] = []
+        self.pool_of: list[int] = []  # by ordinal
+        self.grids: list[Grid] = []
+        self._fill_pools()
+        self.shapes: dict[int, Shape] = {}  # by object, of those needs that were asked for
+        self._shapes: dict[Needs, Shape] = {}
+        self._asked: list[Needs] = []  # holds them, so that no other object gets the place of one in memory
+
+    def follow(self, snapshot: Snapshot) -> bool:
+        """Take in what the agents of a later snapshot have free. False, if something else changed too: then only a new
+        fleet is right."""
+        if snapshot.rules.strategy is not self._strategy or len(snapshot.agents) != len(self._seen):
+            return False
+        if snapshot.agents is not self._seen:
+            pairs = zip(self._seen, snapshot.agents, strict=True)
+            changed = [(before, after) for before, after in pairs if before is not after]
+            if not all(_differ_in_room(*pair) for pair in changed):
+                return False
+            self._seen = snapshot.agents
+            for _, agent in changed:
+                self._set_free(agent)
+        for shape in self._shapes.values():
+            shape.has_no_room, shape.may_keep = False, True
+        if len(self.shapes) > MOST_SHAPES:
+            self._forget_shapes()
+        return True
+
+    def shape_of(self, needs: Needs) -> Shape:
+        """Raises UnknownSlot."""
+        shape = self._shapes.get(needs)
+        if shape is None:
+            shape = self._shapes[needs] = self._compile(needs)
+        self.shapes[id(needs)] = shape
+        self._asked.append(needs)
+        return shape
+
+    def _set_free(self, agent: AgentView) -> None:
+        ordinal = self._ordinals.get(agent.id)
+        if ordinal is not None:
+            self.agents[ordinal] = agent
+            self.grids[self.pool_of[ordinal]].set_free(ordinal, self.layout.pack_room(agent.free, ordinal))
+
+    def _forget_shapes(self) -> None:
+        self.shapes.clear()
+        self._shapes.clear()
+        self._asked.clear()
+
+    def _pack_capacities(self) -> list[int]:
+        alike = {
+            id(agent.capacity): agent.capacity for agent in self.agents
+        }  # agents of one kind may share it
+        packed = {key: self.layout.pack_room(capacity) for key, capacity in alike.items()}
+        return [packed[id(agent.capacity)] + ordinal for ordinal, agent in enumerate(self.agents)]
+
+    def _fill_pools(self) -> None:
+        keys = [(agent.architecture, tuple(agent.capacity)) for agent in self.agents]
+        self._pool_keys = sorted(set(keys), key=lambda key: (len(key[1]), key))
+        numbers = {key: number for number, key in enumerate(self._pool_keys)}
+        self.pool_of = [numbers[key] for key in keys]
+        kind = Grid if self._strategy is Strategy.CONCENTRATED else EmptiestFirst
+        members: list[list[int]] = [[] for _ in self._pool_keys]
+        for vector, number in zip(self.free, self.pool_of, strict=True):
+            members[number].append(vector)
+        for (_, slot_names), vectors in zip(self._pool_keys, members, strict=True):
+            device = next((name for name in slot_names if name not in (CPU, MEM)), None)
+            grid = kind(self.free, self.layout, device)
+            grid.fill(vectors)
+            self.grids.append(grid)
+
+    def _compile(self, needs: Needs) -> Shape:
+        if not self.layout.has_all(needs.total):
+            raise UnknownSlot
+        requests = {id(slots): self.layout.pack_request(slots) for slots in needs.kernels}
+        packed = [requests[id(slots)] for slots in needs.kernels]
+        order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
+        searches = {id(slots): self._search(needs, slots, requests[id(slots)]) for slots in needs.kernels}
+        return Shape(
+            needs=needs,
+            order=order,
+            searches=tuple((packed[index], searches[id(needs.kernels[index])]) for index in order),
+            designated=self._designated(needs),
+            total=self.layout.pack_request(needs.total),
+            fractions=fractions_of(needs.total, self.total),
+        )
+
+    def _designated(self, needs: Needs) -> int | None:
+        if needs.designated_agent_id is None:
+            return None
+        ordinal = self._ordinals.get(needs.designated_agent_id, -1)
+        return ordinal if ordinal >= 0 and needs.may_run_on(self.agents[ordinal]) else -1
+
+    def _search(self, needs: Needs, slots: ResourceSlots, request: int) -> Search:
+        if needs.designated_agent_id is not None:
+            return ()
+        return tuple(
+            (number, self.grids[number].query(request))
+            for number, (architecture, slot_names) in enumerate(self._pool_keys)
+            if architecture == needs.architecture and all(name in slot_names for name in slots)
+        )
+
+
+def _differ_in_room(before: AgentView, after: AgentView) -> bool:
+    """Whether these are one agent that has the same at all, if perhaps more or less of it free."""
+    return (
+        before.id == after.id
+        and before.is_schedulable == after.is_schedulable
+        and before.architecture == after.architecture
+        and before.capacity == after.capacity
+    )
+
+
+def _slot_names(snapshot: Snapshot) -> set[str]:
+    names: set[str] = set()
+    for capacity in {id(agent.capacity): agent.capacity for agent in snapshot.agents}.values():
+        names.update(capacity)
+    for needs in {id(session.needs): session.needs for session in snapshot.pending}.values():
+        names.update(needs.total)
+    return names
+
+
+def _together(agents: tuple[AgentView, ...]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for agent in agents:
+        for name, amount in agent.capacity.items():
+            total[name] = total.get(name, 0) + amount
+    return total
