@@ -16,6 +16,9 @@ CPU = "cpu"
 MEM = "mem"
 MILLI = 1000
 MAX_AMOUNT = 2**53 - 1  # what every reader of JSON takes exactly; of memory, 8 PiB
+MOST_OF_ONE = (
+    2**47 - 1
+)  # container: more than any machine has, and so little that the database can add up many
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 _NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)
@@ -79,7 +82,7 @@ def is_slot_name(text: str) -> bool:
     return _SLOT_NAME.match(text) is not None
 
 
-def parse_bytes(text: object) -> int:
+def parse_bytes(text: object, most: int = MAX_AMOUNT) -> int:
     """Bytes of "512m", "4g", "1.5 GiB", "1,000 MiB" as it is shown, or a plain number of bytes; k, m, g, t, p are powers of
     1024.
 
@@ -94,12 +97,12 @@ def parse_bytes(text: object) -> int:
                 _("{value} is not an amount of memory. Write it like 512m or 4g.").format(value=quoted(text))
             )
         amount = int(Decimal(match[1].replace(",", "")) * _FACTORS[match[2].lower()])
-    if amount > MAX_AMOUNT:
+    if amount > most:
         raise ValueError(_("{value} is more memory than any machine has.").format(value=quoted(text)))
     return amount
 
 
-def parse_milli(name: str, value: object) -> int:
+def parse_milli(name: str, value: object, most: int = MAX_AMOUNT) -> int:
     """Thousandths of `value` cores or devices: 1 → 1000, "0.5" → 500. Raises ValueError."""
     amount = _number(value)
     if amount is None or amount != amount.to_integral_value():
@@ -108,7 +111,7 @@ def parse_milli(name: str, value: object) -> int:
                 value=quoted(value), resource=name
             )
         )
-    if amount > MAX_AMOUNT:
+    if amount > most:
         raise ValueError(
             _("{value} is more {resource} than any machine has.").format(value=quoted(value), resource=name)
         )
@@ -135,7 +138,9 @@ def parse_slots(raw: Mapping[str, object]) -> ResourceSlots:
                     name=quoted(name)
                 )
             )
-        amounts[name] = parse_bytes(value) if name == MEM else parse_milli(name, value)
+        amounts[name] = (
+            parse_bytes(value, MOST_OF_ONE) if name == MEM else parse_milli(name, value, MOST_OF_ONE)
+        )
     return ResourceSlots(amounts)
 
 

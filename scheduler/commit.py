@@ -240,4 +240,5 @@ def _update_waiting(
     }
     with connection.cursor() as cursor:
         cursor.execute(_WRITE_DOWN, values)
-        return cursor.fetchall()
+        told: list[lifecycle.Told] = cursor.fetchall()
+        return told
