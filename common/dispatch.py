@@ -24,6 +24,7 @@ class TaskName(StrEnum):
     LAUNCH_SESSIONS = "sessions_app.launch_sessions"
     TERMINATE_SESSION = "sessions_app.terminate_session"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
+    SETTLE_DEPENDENTS = "sessions_app.settle_dependents"
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
     NOTE_SETUPS = "sessions_app.note_setups"
     KEEP_MOORINGS = "sessions_app.keep_moorings"
@@ -48,6 +49,7 @@ QUEUE_OF = {
     TaskName.TERMINATE_SESSION: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
+    TaskName.SETTLE_DEPENDENTS: "default",
     TaskName.MEASURE_SESSIONS: "metrics",
     TaskName.KEEP_WALLS: "maintenance",
     TaskName.NOTE_SETUPS: "maintenance",

@@ -24,6 +24,7 @@ class Code(StrEnum):
     LIFETIME_OVER = "lifetime_over"
     NOT_STARTED = "not_started"
     WAITED_TOO_LONG = "waited_too_long"
+    WAITED_IN_VAIN = "waited_in_vain"
     ENDS_SOON = "ends_soon"
     TOKEN_ENDS_SOON = "token_ends_soon"
     MONEY_NEARLY_SPENT = "money_nearly_spent"
@@ -110,6 +111,12 @@ SENTENCES = MappingProxyType(
         Code.WAITED_TOO_LONG: Sentence(
             gettext_noop("“{name}” waited as long as it was to and was cancelled."),
             gettext_noop("Start it again, to wait longer or with less."),
+            "clock-off",
+            Tone.WARN,
+        ),
+        Code.WAITED_IN_VAIN: Sentence(
+            gettext_noop("“{name}” was cancelled: a session that it comes after ended otherwise."),
+            gettext_noop("Its history says which."),
             "clock-off",
             Tone.WARN,
         ),
@@ -209,6 +216,7 @@ KIND_OF = MappingProxyType(
         Code.STOPPED_BY_ADMIN: Kind.ENDED,
         Code.LIFETIME_OVER: Kind.ENDED,
         Code.WAITED_TOO_LONG: Kind.FAILED,
+        Code.WAITED_IN_VAIN: Kind.FAILED,
         Code.ENDS_SOON: Kind.ENDS_SOON,
         Code.TOKEN_ENDS_SOON: Kind.TOKENS,
         Code.MONEY_NEARLY_SPENT: Kind.BUDGETS,
@@ -234,6 +242,7 @@ _OF_REASON = MappingProxyType(
         Reason.ADMIN_REQUESTED: Code.STOPPED_BY_ADMIN,
         Reason.LIFETIME_OVER: Code.LIFETIME_OVER,
         Reason.PENDING_TIMEOUT: Code.WAITED_TOO_LONG,
+        Reason.DEPENDENCY_IN_VAIN: Code.WAITED_IN_VAIN,
     }
 )
 

@@ -136,6 +136,10 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["start_at"] = request.start_at.isoformat()
     if request.pending_timeout_s is not None:
         body["pending_timeout_s"] = request.pending_timeout_s
+    if request.dependencies:
+        body["dependencies"] = [
+            {"session": each.session, "when": each.when.value} for each in request.dependencies
+        ]
     return body
 
 
@@ -183,6 +187,8 @@ def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
         yield "--start-at", request.start_at.isoformat()
     if request.pending_timeout_s is not None:
         yield "--pending-timeout", str(request.pending_timeout_s)
+    for each in request.dependencies:
+        yield "--after", f"{each.session}:{each.when}"
 
 
 def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
@@ -207,6 +213,8 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "start_at", request.start_at.isoformat()
     if request.pending_timeout_s is not None:
         yield "pending_timeout_s", request.pending_timeout_s
+    if request.dependencies:
+        yield "after", {each.session: each.when.value for each in request.dependencies}
 
 
 def _mount_in_python(mount: FolderRequest) -> str:

@@ -17,6 +17,7 @@ from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
 from sessions_app import holds
+from sessions_app.dependencies import hold_for
 from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
@@ -88,8 +89,9 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
 def _outlook(actor: Actor, resolved: ResolvedRequest, lasts_s: int | None) -> Outlook:
     """Of a session that is held, only what holds it."""
     request = resolved.request
-    if hold := holds.hold_of(request.start_at):
-        return Outlook("", holds.reason_of(hold).value, holds.sentence_of(hold, request.start_at))
+    standing = holds.standing_of(request.start_at, hold_for(resolved.dependencies))
+    if standing.hold:
+        return Outlook("", standing.reason.value, standing.message)
     (foresee,) = _foreseers
     scopes = scope_ids(actor, resolved.project).keys()
     return foresee(

@@ -1,7 +1,7 @@
-"""What keeps a waiting session out of the queue: its start time. The scheduler reads those that nothing holds; whoever is
+"""What keeps a waiting session out of the queue: its start time, and others that it comes after (`dependencies`). The scheduler reads those that nothing holds; whoever is
 held has its reason from the beginning, and is let into the queue here."""
 
-from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -22,7 +22,7 @@ from sessions_app.states import DEADLINES_S, HELD_DEADLINE_S, REASON_SENTENCES, 
 FURTHEST_START = timedelta(days=365)
 TOLERATED = timedelta(minutes=1)  # of a start time that was now when it was typed
 UNTIL = gettext_noop("Waits for its start time, {time} UTC.")
-_RELEASED_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
+_STANDING_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
 
 
 def check_start_time(request: SessionRequest) -> None:
@@ -42,19 +42,23 @@ def check_start_time(request: SessionRequest) -> None:
     raise InvalidInput(sentence, fields={"start_at": [sentence]})
 
 
-def hold_of(start_at: datetime | None) -> Hold:
-    """What holds a session that is asked for now."""
-    return Hold.START_TIME if start_at is not None and start_at > clock.now() else Hold.NOTHING
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a session stands that is asked for now: in the queue, or held for something."""
+
+    hold: Hold
+    reason: Reason
+    message: KeptSentence
 
 
-def reason_of(hold: Hold) -> Reason:
-    return Reason.START_TIME if hold is Hold.START_TIME else Reason.ENQUEUED
-
-
-def sentence_of(hold: Hold, start_at: datetime | None) -> KeptSentence:
-    if hold is Hold.START_TIME and start_at is not None:
-        return KeptSentence(UNTIL, {"time": f"{start_at:%Y-%m-%d %H:%M}"})
-    return REASON_SENTENCES[reason_of(hold)]
+def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None) -> Standing:
+    """`waits_for` says what others it comes after, where there are any that live."""
+    if waits_for is not None:
+        return Standing(Hold.DEPENDENCY, Reason.DEPENDENCY, waits_for)
+    if start_at is not None and start_at > clock.now():
+        message = KeptSentence(UNTIL, {"time": f"{start_at:%Y-%m-%d %H:%M}"})
+        return Standing(Hold.START_TIME, Reason.START_TIME, message)
+    return Standing(Hold.NOTHING, Reason.ENQUEUED, REASON_SENTENCES[Reason.ENQUEUED])
 
 
 def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
@@ -70,17 +74,19 @@ def release_what_is_due() -> None:
     )
     if due.exists():
         with transaction.atomic():
-            _release(due.order_by("pk").select_for_update(skip_locked=True))
+            for session in due.order_by("pk").select_for_update(skip_locked=True):
+                go_on(session)
 
 
-def _release(sessions: Collection[ComputeSession]) -> None:
-    """Rows that are locked. Whoever waits from now on stands behind those that have waited."""
-    for session in sessions:
-        session.held_for = Hold.NOTHING.value
+def go_on(session: ComputeSession) -> None:
+    """What held it is over: into the queue, behind those that have waited, or held for its start time. The row is locked."""
+    standing = standing_of(session.start_at)
+    session.held_for = standing.hold.value
+    session.status_reason = standing.reason.value
+    session.status_message = standing.message
+    session.deadline_at = deadline_of(standing.hold, session.pending_timeout_s)
+    if not standing.hold:
         session.eligible_at = clock.now()
-        session.status_reason = Reason.ENQUEUED.value
-        session.status_message = REASON_SENTENCES[Reason.ENQUEUED]
-        session.deadline_at = deadline_of(Hold.NOTHING, session.pending_timeout_s)
-        session.save(update_fields=_RELEASED_FIELDS)
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
-        push_session_change(session)
+    session.save(update_fields=_STANDING_FIELDS)
+    push_session_change(session)

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from common import clock
 from common.actors import Actor
+from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import Conflict
 from common.events import announce
 from common.kept_sentences import KeptSentence
@@ -240,6 +241,8 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
     push_session_change(session)
     if Status(line.to_status).is_terminal:
         announce(SessionEnded(session.pk))
+        if session.is_awaited:
+            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(session.pk))
 
 
 def _tell_many(session_ids: Sequence[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor) -> None:

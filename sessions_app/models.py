@@ -15,6 +15,7 @@ from common import clock
 from common.fields import SentenceField
 from common.slots import ResourceSlots
 from images.models import ContainerImage
+from sessions_app.dependency_models import SessionDependency as SessionDependency
 from sessions_app.door_models import AppDoor as AppDoor
 from sessions_app.door_models import AppLogin as AppLogin
 from sessions_app.door_models import AppTicket as AppTicket
@@ -119,6 +120,9 @@ class ComputeSession(models.Model):
         editable=False,
         help_text="Before it queues (`holds`).",
     )
+    is_awaited = models.BooleanField(
+        default=False, db_default=False, editable=False, help_text="Others start after it."
+    )
     eligible_at = models.DateTimeField(
         null=True, editable=False, help_text="When it was let into the queue, if not when it was asked for."
     )
@@ -168,6 +172,11 @@ class ComputeSession(models.Model):
                 fields=("start_at",),
                 condition=Q(status="PENDING", held_for="start_time"),
                 name="session_start",
+            ),
+            models.Index(
+                fields=("created_at",),
+                condition=Q(status="PENDING", held_for="dependency"),
+                name="session_after",
             ),
             models.Index(
                 fields=("deadline_at",), condition=Q(ended_at__isnull=True), name="session_deadline"

@@ -1,17 +1,22 @@
 """What a request says of its place in the queue, checked as far as that needs no database. Pure."""
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from accounts.quota import HIGHEST_PRIORITY
 from common.languages import gettext as _
-from common.texts import quoted
+from common.texts import check_text, quoted, shown, unknown_field
 
 LOWEST_PRIORITY = -HIGHEST_PRIORITY
 MAX_PENDING_TIMEOUT_S = 30 * 24 * 3600
 LONGEST_INSTANT = 40
+MAX_DEPENDENCIES = 32
+MAX_SESSION_NAME = 64
+DEPENDENCY_FIELDS = ("session", "when")
 _WHOLE = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
 
 
@@ -20,6 +25,23 @@ class Hold(StrEnum):
 
     NOTHING = ""
     START_TIME = "start_time"
+    DEPENDENCY = "dependency"
+
+
+class When(StrEnum):
+    """How another session is to end before one starts."""
+
+    SUCCESS = "success"
+    ANY = "any"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyRequest:
+    """Another session, by id or name, and how it is to end."""
+
+    session: str
+    when: When = When.SUCCESS
 
 
 def check_priority(value: object) -> int:
@@ -57,6 +79,60 @@ def check_start_at(value: object) -> datetime | None:
     except (ValueError, OverflowError) as error:
         sentence = _("{value} is no instant. Write it with its time zone, like {example}.")
         raise ValueError(sentence.format(value=quoted(value), example="2027-01-31T08:00:00+00:00")) from error
+
+
+def check_dependencies(value: object, problems: dict[str, list[str]]) -> tuple[DependencyRequest, ...]:
+    """Sessions to come after. What is wrong is added to `problems` at `dependencies`, or at `dependencies.<index>.<field>`."""
+    if value is None:
+        return ()
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > MAX_DEPENDENCIES:
+        sentence = _("Give a list of at most {count} sessions, like {example}.")
+        example = '[{"session": "prepare", "when": "success"}]'
+        problems["dependencies"] = [sentence.format(count=MAX_DEPENDENCIES, example=example)]
+        return ()
+    found = []
+    for index, item in enumerate(value):
+        asked = {"session": item} if isinstance(item, str) else item
+        place = f"dependencies.{index}"
+        if not isinstance(asked, Mapping):
+            problems[place] = [
+                _("Each entry names a session: {example}.").format(example='{"session": "prepare"}')
+            ]
+            continue
+        unknown = [name for name in asked if name not in DEPENDENCY_FIELDS]
+        if unknown:
+            problems[f"{place}.{shown(unknown[0])}"] = [unknown_field(unknown[0], DEPENDENCY_FIELDS)]
+            continue
+        try:
+            found.append(
+                DependencyRequest(_session_named(asked.get("session")), check_when(asked.get("when")))
+            )
+        except _WrongWhen as error:
+            problems[f"{place}.when"] = [str(error)]
+        except ValueError as error:
+            problems[f"{place}.session"] = [str(error)]
+    return tuple(found)
+
+
+class _WrongWhen(ValueError):
+    """It is no way to end."""
+
+
+def check_when(value: object) -> When:
+    if value is None or value == "":
+        return When.SUCCESS
+    if not isinstance(value, str) or value not in set(When):
+        raise _WrongWhen(
+            _("{value} is no way to end. Use success, any or failure.").format(value=quoted(value))
+        )
+    return When(value)
+
+
+def _session_named(value: object) -> str:
+    text = check_text(value, max_length=MAX_SESSION_NAME).strip()
+    if not text:
+        raise ValueError(_("Say which session, by name or id."))
+    return text
 
 
 def instant_of(typed: str, time_zone: str) -> str:

@@ -31,6 +31,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from sessions_app import lifecycle, specs, together
+from sessions_app.dependencies import settle_all
 from sessions_app.holds import release_what_is_due
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
@@ -65,6 +66,7 @@ def reconcile_sessions() -> None:
         return  # what was read before is of another time
     stop_what_is_due()
     release_what_is_due()
+    settle_all()
     reconcile_agents()
     # Judged by the time at which the round began: if somebody sets the clock meanwhile, no deadline has moved along yet.
     end_sessions_of_lost_agents(began_at)

@@ -11,7 +11,13 @@ from common.errors import InvalidInput
 from common.languages import gettext as _
 from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
-from sessions_app.queueing import check_pending_timeout, check_priority, check_start_at
+from sessions_app.queueing import (
+    DependencyRequest,
+    check_dependencies,
+    check_pending_timeout,
+    check_priority,
+    check_start_at,
+)
 from sessions_app.specs import HOME
 
 NAME = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?\Z")
@@ -32,7 +38,7 @@ DEFAULT_SHM_BYTES = 64 * 2**20
 TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
-    "personal_files", "priority", "start_at", "pending_timeout_s",
+    "personal_files", "priority", "start_at", "pending_timeout_s", "dependencies",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -65,6 +71,7 @@ class SessionRequest:
     priority: int = 0
     start_at: datetime | None = None
     pending_timeout_s: int | None = None
+    dependencies: Sequence[DependencyRequest] = ()
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -101,6 +108,7 @@ def parse_request(raw: object) -> SessionRequest:
             "pending_timeout_s", check_pending_timeout, raw.get("pending_timeout_s")
         ),
     }
+    request["dependencies"] = check_dependencies(raw.get("dependencies"), problems)
     check_together(request, problems)
     if problems:
         first = next(iter(problems))

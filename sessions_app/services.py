@@ -33,9 +33,10 @@ from images.labels import AppHint
 from images.models import ContainerImage
 from images.selectors import access_image
 from sessions_app import holds, lifecycle
+from sessions_app.dependencies import Dependency, hold_awaited, hold_for, resolve_dependencies
 from sessions_app.events import SessionEnqueued
 from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
-from sessions_app.models import ComputeSession, Kernel, SessionMount, SessionTransition
+from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
 from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
 from sessions_app.specs import HOME, build_app_argv
@@ -63,6 +64,7 @@ class ResolvedRequest:
     image: ContainerImage
     group: ResourceGroup
     mounts: Sequence[ResolvedMount]
+    dependencies: Sequence[Dependency] = ()
 
     @property
     def writable_folders(self) -> list[VFolder]:
@@ -105,7 +107,7 @@ def name_is_used(name: str) -> Conflict:
 
 
 def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
-    """Find what the request names, as this actor. At most 6 queries, any number of folders."""
+    """Find what the request names, as this actor. At most 8 queries, any number of folders."""
     holds.check_start_time(request)
     project = access_usable_project(actor, request.project)
     image = access_image(actor, request.image)
@@ -116,7 +118,8 @@ def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
     )
     if clash := clashing_path([mount.path for mount in mounts]):
         raise InvalidInput(clash_sentence(clash), fields={"mounts": [clash_sentence(clash)]})
-    return ResolvedRequest(request=request, project=project, image=image, group=group, mounts=mounts)
+    after = resolve_dependencies(actor, project, request.dependencies)
+    return ResolvedRequest(request, project, image, group, mounts, after)
 
 
 def _resolve_mount(
@@ -169,10 +172,10 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
 
 def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None) -> ComputeSession:
     request, now = resolved.request, clock.now()
-    hold = holds.hold_of(request.start_at)
-    reason, message = holds.reason_of(hold), holds.sentence_of(hold, request.start_at)
     owner = user_of(actor, is_locked=True)  # whoever closes the account waits, or is waited for
     hold_folders(mount.folder.pk for mount in resolved.mounts)
+    after = hold_awaited(resolved.dependencies)
+    standing = holds.standing_of(request.start_at, hold_for(after))
     session = ComputeSession.objects.create(
         name=request.name,
         type=request.type,
@@ -183,11 +186,11 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         resource_group=resolved.group,
         image=resolved.image,
         image_reference=resolved.image.reference,
-        status_reason=reason.value,
-        status_message=message,
+        status_reason=standing.reason.value,
+        status_message=standing.message,
         status_changed_at=now,
-        deadline_at=holds.deadline_of(hold, request.pending_timeout_s),
-        held_for=hold.value,
+        deadline_at=holds.deadline_of(standing.hold, request.pending_timeout_s),
+        held_for=standing.hold.value,
         start_at=request.start_at,
         pending_timeout_s=request.pending_timeout_s,
         requested_slots=request.slots.to_json(),
@@ -215,11 +218,14 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         )
         for mount in resolved.mounts
     )
+    SessionDependency.objects.bulk_create(
+        SessionDependency(session=session, after=each.after, when=each.when.value) for each in after
+    )
     SessionTransition.objects.create(
         session=session,
         to_status=Status.PENDING.value,
-        reason=reason.value,
-        message=message,
+        reason=standing.reason.value,
+        message=standing.message,
         actor_label=actor.label,
         happened_at=now,
     )

@@ -92,6 +92,8 @@ class Reason(StrEnum):
     LIFETIME_OVER = "lifetime_over"
     START_TIME = "start_time"
     PENDING_TIMEOUT = "pending_timeout"
+    DEPENDENCY = "dependency"
+    DEPENDENCY_IN_VAIN = "dependency_in_vain"
 
 
 REASON_SENTENCES = MappingProxyType(
@@ -145,6 +147,10 @@ REASON_SENTENCES = MappingProxyType(
         Reason.START_TIME: KeptSentence(gettext_noop("Waits for its start time.")),
         Reason.PENDING_TIMEOUT: KeptSentence(
             gettext_noop("No machine had room within the time that it was to wait.")
+        ),
+        Reason.DEPENDENCY: KeptSentence(gettext_noop("Waits until another session has ended.")),
+        Reason.DEPENDENCY_IN_VAIN: KeptSentence(
+            gettext_noop("A session that it comes after ended otherwise than it waited for.")
         ),
     }
 )

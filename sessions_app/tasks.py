@@ -11,7 +11,7 @@ from common import clock
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive
 from common.pauses import during
-from sessions_app import launcher, metrics, moorings, reconcile, setups
+from sessions_app import dependencies, launcher, metrics, moorings, reconcile, setups
 from sessions_app.models import AppLogin, AppTicket
 
 
@@ -40,6 +40,11 @@ def reconcile_sessions() -> None:
         if is_mine:
             with during("reconcile"):
                 reconcile.reconcile_sessions()
+
+
+@shared_task(name=TaskName.SETTLE_DEPENDENTS, soft_time_limit=300, time_limit=360)
+def settle_dependents(session_id: str) -> None:
+    dependencies.settle_dependents(UUID(session_id))
 
 
 @shared_task(name=TaskName.MEASURE_SESSIONS, soft_time_limit=60, time_limit=90)

@@ -155,6 +155,9 @@ UNREADABLE = (
         Bad("priority", priority, "Give a whole number from -100 to 100")
         for priority in (101, -101, 1.5, "high", "1.5", "--1", "١", 10**40, True, [1], {})
     ),
+    *(Bad("start_at", at, "Write it with its time zone") for at in ("soon", 7, "2027-01-31T08:00", "9999-12-31T23:59-14:00")),
+    *(Bad("pending_timeout_s", span, "Give whole seconds from 1") for span in (0, -1, "soon", True, 10**40)),
+    Bad("dependencies", "prepare", "Give a list of at most 32 sessions"),
     Bad("resource_gruop", "gpu", "Did you mean “resource_group”?"),
     Bad("a\u202eb", 1, "There is no such field"),
 )  # fmt: skip

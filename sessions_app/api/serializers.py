@@ -10,8 +10,20 @@ from common.api import InputSerializer, TextField
 from common.slots import MEM
 from sessions_app import memory_kills, setups
 from sessions_app.links import apps_of
-from sessions_app.models import ComputeSession, PersonalSetup, SessionMount, SessionTransition, SessionType
-from sessions_app.queueing import LOWEST_PRIORITY, MAX_PENDING_TIMEOUT_S
+from sessions_app.models import (
+    ComputeSession,
+    PersonalSetup,
+    SessionDependency,
+    SessionMount,
+    SessionTransition,
+    SessionType,
+)
+from sessions_app.queueing import (
+    LOWEST_PRIORITY,
+    MAX_PENDING_TIMEOUT_S,
+    MAX_SESSION_NAME,
+    When,
+)
 from sessions_app.requests import MAX_PATH_BYTES, MAX_REFERENCE_LENGTH, MAX_TIMEOUT_S, NAME
 from sessions_app.states import Status
 
@@ -40,6 +52,11 @@ class MountInput(InputSerializer):
         help_text="Below /home/work/. Default: /home/work/<folder name>.",
     )
     readonly = serializers.BooleanField(default=False)
+
+
+class DependencyInput(InputSerializer):
+    session = TextField(max_length=MAX_SESSION_NAME, help_text="Id, or name of one of yours.")
+    when = serializers.ChoiceField(choices=[when.value for when in When], default=When.SUCCESS.value)
 
 
 class SessionCreateInput(InputSerializer):
@@ -87,6 +104,9 @@ class SessionCreateInput(InputSerializer):
         max_value=MAX_PENDING_TIMEOUT_S,
         help_text="How long it waits for a machine before it is cancelled.",
     )
+    dependencies = DependencyInput(
+        many=True, default=list, help_text="After which others it starts; 32 at most."
+    )
 
 
 class MountOut(serializers.ModelSerializer[SessionMount]):
@@ -97,6 +117,16 @@ class MountOut(serializers.ModelSerializer[SessionMount]):
     class Meta:
         model = SessionMount
         fields = ("folder", "folder_id", "path", "readonly")
+
+
+class DependencyOut(serializers.ModelSerializer[SessionDependency]):
+    session = serializers.UUIDField(source="after_id")
+    name = serializers.CharField(source="after.name")
+    status = serializers.CharField(source="after.status")
+
+    class Meta:
+        model = SessionDependency
+        fields = ("session", "name", "when", "status")
 
 
 class AppOut(serializers.Serializer[Any]):
@@ -135,6 +165,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     image = serializers.CharField(source="image_reference")
     resources = serializers.SerializerMethodField(help_text="cpu in millicores, mem and shm in bytes.")
     mounts = MountOut(many=True)
+    dependencies = DependencyOut(many=True)
     agents = serializers.SerializerMethodField()
     apps = serializers.SerializerMethodField()
     memory_kill = serializers.SerializerMethodField(help_text="Null while no program was short of memory.")
@@ -146,7 +177,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "queue_position",
             "agents", "apps", "memory_kill", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 

@@ -49,7 +49,7 @@ class SessionListView(ListAPIView[ComputeSession]):
     queryset = ComputeSession.objects.none()
 
     def get_queryset(self) -> ComputeSessionQuerySet:
-        return visible_sessions(actor_of(self.request)).with_parts()
+        return visible_sessions(actor_of(self.request)).with_parts().prefetch_related("dependencies__after")
 
     @extend_schema(
         operation_id="create_session", request=SessionCreateInput, responses={201: SessionOut, **REFUSALS}

@@ -18,6 +18,7 @@ from common.errors import Conflict
 from common.pages import private, render_page_or_fragment
 from common.toasts import offer_undo
 from sessions_app import presenters, presenters_detail
+from sessions_app.dependencies import dependencies_of
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
 from sessions_app.models import ComputeSession, SessionType
@@ -56,7 +57,13 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
     """What this tab alone shows."""
     if tab == "overview":
         steps = presenters.steps(session, pull_progress(session.pk))
-        return {"steps": steps, "mounts": session.mounts.all(), **_of_log(request, session)}
+        after = dependencies_of(session)
+        return {
+            "steps": steps,
+            "mounts": session.mounts.all(),
+            "dependencies": after,
+            **_of_log(request, session),
+        }
     if tab == "log":
         return _of_log(request, session)
     if tab == "terminal":

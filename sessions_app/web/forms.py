@@ -21,18 +21,20 @@ from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.models import SessionType
-from sessions_app.queueing import LOWEST_PRIORITY, instant_of
+from sessions_app.queueing import LOWEST_PRIORITY, When, instant_of
+from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER
 from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, size_like
 from sessions_app.variables import parse_variables
 from vfolders.selectors import own_folders
 
+MOST_NAMES = 100
 DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
 WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
 
 
 class LauncherForm(forms.Form):
-    """Fields carry the names of the REST body, so that refusals find their place. 7 queries, all when it is made.
+    """Fields carry the names of the REST body, so that refusals find their place. 8 queries, all when it is made.
     `image_objections` says by reference which images may not be used in the chosen project."""
 
     type = TypedChoice(
@@ -123,6 +125,24 @@ class LauncherForm(forms.Form):
         help_text=gettext_lazy("Like 30m, 12h or 7d; it is cancelled if no machine had room by then."),
     )
 
+    after = TypedField(
+        required=False,
+        max_length=2000,
+        label=gettext_lazy("After other sessions"),
+        widget=forms.TextInput(attrs={"list": "sessions-to-come-after", "autocomplete": "off"}),
+        help_text=gettext_lazy("Names of yours, or ids; several with commas between."),
+    )
+    after_when = TypedChoice(
+        required=False,
+        initial=When.SUCCESS.value,
+        label=gettext_lazy("Once these"),
+        choices=[
+            (When.SUCCESS.value, gettext_lazy("have ended well")),
+            (When.ANY.value, gettext_lazy("have ended")),
+            (When.FAILURE.value, gettext_lazy("have failed")),
+        ],
+    )
+
     like = TypedField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
@@ -135,6 +155,9 @@ class LauncherForm(forms.Form):
             visible_resource_groups(actor).filter(is_active=True), key=lambda group: not group.is_default
         )
         self.mountable = list(own_folders(actor))
+        self.live_names = list(
+            own_sessions(actor).live().order_by("name").values_list("name", flat=True)[:MOST_NAMES]
+        )
         self._rooms = rooms_by_group(
             actor, architecture=self.chosen_image.architecture if self.chosen_image else ""
         )
@@ -261,6 +284,11 @@ class LauncherForm(forms.Form):
             "priority": typed["priority"],
             "start_at": instant_of(typed["start_at"], typed["time_zone"]),
             "pending_timeout_s": typed["pending_timeout_s"],
+            "dependencies": [
+                {"session": name.strip(), "when": typed["after_when"]}
+                for name in typed["after"].split(",")
+                if name.strip()
+            ],
         }
 
     def _mounts(self) -> list[dict[str, object]]:
@@ -290,6 +318,8 @@ class LauncherForm(forms.Form):
     def _control_of(self, name: str) -> str | None:
         """The field at which a refusal of `name`, of the REST body, is shown."""
         slot = name.removeprefix("resources.")
+        if name.startswith("dependencies"):
+            return "after_when" if name.endswith(".when") else "after"
         own = "folders" if name.startswith("mounts") else "cpu" if name == "resources" else slot
         if own in ("cpu", "mem") and self.cleaned_data.get("size") in BY_KEY:
             own = "size"  # the numbers are not seen then

@@ -63,6 +63,8 @@ def parts(form: LauncherForm) -> dict[str, Any]:
                 "priority",
                 "start_at",
                 "pending_timeout_s",
+                "after",
+                "after_when",
             )
         ),
     }

@@ -17,7 +17,7 @@ SESSIONS = "/api/v1/sessions/"
 ERROR_KEYS = {"code", "message", "hint", "fields"}
 OUT_KEYS = {
     "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "personal_files", "project", "domain",
-    "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "queue_position", "agents", "apps", "memory_kill",
+    "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "queue_position", "agents", "apps", "memory_kill",
     "created_at", "status_changed_at", "setup", "started_at", "ended_at", "deadline_at", "stops_at",
 }  # fmt: skip
 
@@ -123,8 +123,8 @@ def test_a_list_takes_a_constant_number_of_queries(
     for expected_rows in (1, 4):
         while ComputeSession.objects.count() < expected_rows:
             place.run()
-        # Token, count, sessions, kernels with their agents, mounts.
-        with django_assert_num_queries(5):
+        # Token, count, sessions, kernels with their agents, mounts, others that they come after.
+        with django_assert_num_queries(6):
             assert len(api.get(SESSIONS).json()["results"]) == expected_rows
 
 

@@ -45,6 +45,7 @@ def asked(place: Place, *, is_batch: bool, **changes: object) -> dict[str, objec
     batch = {"type": "batch", "command": f"cd data\necho {ODD}", "timeout_s": 60}
     return place.request(
         priority=-5,
+        dependencies=[{"session": place.enqueue(name="load").name, "when": "any"}],
         start_at=(clock.now() + timedelta(days=1)).isoformat(),
         pending_timeout_s=5400,
         resources={"cpu": 0.5, "mem": "1536m", "shm": "128m"},
@@ -71,7 +72,8 @@ def made_of(name: object) -> dict[str, Any]:
         "resource_group_id",
     )
     mounts = [(mount.folder_name, mount.path, mount.is_readonly) for mount in session.mounts.all()]
-    return {field: getattr(session, field) for field in fields} | {"mounts": mounts}
+    others = [(each.after.name, each.when) for each in session.dependencies.all()]
+    return {field: getattr(session, field) for field in fields} | {"mounts": mounts, "others": others}
 
 
 def copied(key: str, request: dict[str, object], portal_url: str) -> str:

@@ -44,6 +44,10 @@ plausible = {
     | anything,
     "command": st.just("ls") | anything,
     "timeout_s": st.integers() | anything,
+    "dependencies": st.lists(
+        st.just("a") | st.fixed_dictionaries({"session": anything}, optional={"when": anything})
+    )
+    | anything,
     "priority": st.integers(-200, 200) | anything,
     "start_at": st.datetimes(timezones=st.timezones()).map(str) | anything,
     "pending_timeout_s": st.integers() | anything,

@@ -22,6 +22,7 @@ from sessions_app.copy_as import (
     as_yaml,
     ways_to_ask,
 )
+from sessions_app.queueing import DependencyRequest, When
 from sessions_app.requests import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
 from sessions_app.sizes import SIZES, size_like, typed_amount
 from sessions_app.variables import format_variables, parse_variables
@@ -53,6 +54,7 @@ FULL = request(
     priority=-5,
     start_at=datetime(2027, 1, 31, 8, tzinfo=UTC),
     pending_timeout_s=5400,
+    dependencies=(DependencyRequest("load"), DependencyRequest("test", When.ANY)),
     slots=ResourceSlots({CPU: 1500, MEM: 3 * 2**29 + 1, "cuda": 500}),
     shm_bytes=2**27,
     resource_group="big",
@@ -101,6 +103,7 @@ def test_all_of_a_request_is_told() -> None:
         "--resource", "cuda=0.5", "--shm", "128m", "--env", "TOKEN", "--env", "EMPTY", "--mount", "data",
         "--mount", "out:/home/work/x:ro", "--mount", "in:ro", "--group", "big", "--time-limit", "60", "--priority=-5",
         "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400",
+        "--after", "load:success", "--after", "test:any",
         "--", "make all\nmake more",
     ]  # fmt: skip
     assert yaml.safe_load(as_yaml(FULL)) == as_body(FULL, None)

@@ -4,7 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sessions_app.queueing import check_pending_timeout, check_start_at, instant_of
+from sessions_app.queueing import (
+    DependencyRequest,
+    When,
+    check_dependencies,
+    check_pending_timeout,
+    check_start_at,
+    instant_of,
+)
 
 EIGHT = datetime(2027, 1, 31, 8, tzinfo=UTC)
 
@@ -61,3 +68,36 @@ def test_a_time_to_wait_is_read(typed: object, read: int) -> None:
 def test_what_is_no_time_to_wait_is_refused(typed: object) -> None:
     with pytest.raises(ValueError, match="is no time to wait"):
         check_pending_timeout(typed)
+
+
+def test_others_are_read_as_names_or_with_the_way_they_end() -> None:
+    problems: dict[str, list[str]] = {}
+    asked = ["prepare", {"session": " load "}, {"session": "test", "when": "failure"}]
+    assert check_dependencies(asked, problems) == (
+        DependencyRequest("prepare"),
+        DependencyRequest("load"),
+        DependencyRequest("test", When.FAILURE),
+    )
+    assert check_dependencies(None, problems) == ()
+    assert problems == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "words"),
+    [
+        ("prepare", "dependencies", "a list of at most 32"),
+        (["x"] * 33, "dependencies", "a list of at most 32"),
+        ([7], "dependencies.0", "names a session"),
+        (["a", {"session": "b", "wen": "any"}], "dependencies.1.wen", "when"),
+        ([{"when": "any"}], "dependencies.0.session", ""),
+        ([{"session": "  "}], "dependencies.0.session", "by name or id"),
+        ([{"session": "x" * 65}], "dependencies.0.session", "64"),
+        ([{"session": "a", "when": "later"}], "dependencies.0.when", "success, any or failure"),
+        ([{"session": "a", "when": ["any"]}], "dependencies.0.when", "success, any or failure"),
+    ],
+)
+def test_what_names_no_other_is_refused_at_its_place(asked: object, field: str, words: str) -> None:
+    problems: dict[str, list[str]] = {}
+    check_dependencies(asked, problems)
+    assert list(problems) == [field]
+    assert words in problems[field][0]

@@ -79,6 +79,22 @@ def test_a_start_time_is_read_in_the_zone_of_the_reader_and_the_time_to_wait_as_
         assert (answer.status_code, list(answer.context["form"].errors)) == (422, [field])
 
 
+def test_others_that_it_comes_after_are_typed_by_name(place: Place, browser: Client) -> None:
+    place.run(name="prepare"), place.run(name="load")
+    answer = browser.post(LAUNCHER, typed(place, after="prepare, load,", after_when="any"))
+    page = browser.get(answer["Location"]).content.decode()
+    assert "Waits until “prepare” has ended, and for 1 more." in page
+    assert "once it has ended" in page
+    assert '<option value="prepare"></option>' in browser.get(LAUNCHER).content.decode()
+
+    refused = browser.post(LAUNCHER, typed(place, name="other", after="absent"))
+    assert list(refused.context["form"].errors) == ["after"]
+    assert (
+        "There is no session “absent”"
+        in browser.post(SUMMARY, typed(place, name="other", after="absent")).content.decode()
+    )
+
+
 def test_the_empty_form_suggests_a_name_and_a_size(place: Place, browser: Client) -> None:
     page = browser.get(LAUNCHER).content.decode()
 

@@ -158,6 +158,16 @@ class Limits(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency(Record):
+    """Another session that is to end before: in `when` way, success, any or failure."""
+
+    session: str
+    name: str = ""
+    when: str = "success"
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Record):
     """A resource policy, in base units; None is unlimited. Of what is allowed None is everything, () nothing."""
 

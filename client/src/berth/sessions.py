@@ -13,7 +13,7 @@ from berth.decoding import Record, decode
 from berth.errors import InvalidInput, NotFound, SessionEnded, WaitedTooLong
 from berth.files import SessionFiles
 from berth.following import follow_text
-from berth.models import ENDED_STATUSES, LIVE_STATUSES, App, Image, MountRecord, Transition
+from berth.models import ENDED_STATUSES, LIVE_STATUSES, App, Dependency, Image, MountRecord, Transition
 from berth.paging import iterate
 from berth.process import Process, Result, open_process, run_process
 from berth.transport import KEY_HEADER, Transport, json_of, new_key
@@ -61,6 +61,7 @@ class Session(Record):
     priority: int = 0
     start_at: datetime | None = None
     pending_timeout_s: int | None = None
+    dependencies: tuple[Dependency, ...] = ()
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()
@@ -184,6 +185,7 @@ class Sessions:
         priority: int = 0,
         start_at: datetime | str = "",
         pending_timeout_s: int | None = None,
+        after: Mapping[str, str] | None = None,
         idempotency_key: str = "",
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
@@ -192,7 +194,7 @@ class Sessions:
 
         The higher `priority` goes first; below 0 lets others go first, above 0 a policy must allow it.
         `start_at`: not before, an aware datetime or text like "2027-01-31T08:00+01:00". After `pending_timeout_s` without room
-        it is cancelled.
+        it is cancelled. `after`: others, by id or name, that end before: `{"prepare": "success"}`, or "any", or "failure".
 
         An image is one that the portal told of, or its exact reference or id.
 
@@ -210,6 +212,8 @@ class Sessions:
             "mounts": [(Mount(one) if isinstance(one, str) else one).to_json() for one in mounts],
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
+        if after:
+            body["dependencies"] = [{"session": one, "when": when} for one, when in after.items()]
         chosen |= {"start_at": _instant(start_at), "pending_timeout_s": pending_timeout_s}
         body |= {} if personal_files else {"personal_files": False}
         body |= {"priority": priority} if priority else {}

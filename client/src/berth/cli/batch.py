@@ -14,6 +14,7 @@ import typer
 from berth.cli.context import AsJson, client_of
 from berth.cli.exits import FAILED, INTERRUPTED
 from berth.cli.launch_options import (
+    After,
     Cpu,
     Environment,
     Group,
@@ -28,6 +29,7 @@ from berth.cli.launch_options import (
     Resources,
     Shm,
     StartAt,
+    dependencies_of,
     environment_of,
     instant_of,
     mounts_of,
@@ -68,6 +70,7 @@ def run(
     priority: Priority = 0,
     start_at: StartAt = "",
     pending_timeout: PendingTimeout = "",
+    after: After = None,
     time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and go.")] = False,
     quiet: Annotated[
@@ -99,6 +102,7 @@ def run(
         priority=priority,
         start_at=instant_of(start_at),
         pending_timeout_s=seconds_of(pending_timeout),
+        after=dependencies_of(after),
     )
     if detach:
         show_started(session, as_json=as_json)

@@ -97,6 +97,16 @@ PendingTimeout = Annotated[
         help="Cancel it if no machine had room for so long: 90, 30m, 2h or 1d.",
     ),
 ]
+After = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--after",
+        metavar="SESSION[:WHEN]",
+        help="Start after this one, by id or name, has ended: with success, if not said otherwise, or :any, or :failure. "
+        "May be repeated.",
+        autocompletion=complete.sessions,
+    ),
+]
 
 SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -151,6 +161,12 @@ def instant_of(text: str) -> str:
         return datetime.fromisoformat(text).astimezone().isoformat() if text else ""
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"“{text[:40]}” is no time.", hint="Write it like 2027-01-31T08:00.") from error
+
+
+def dependencies_of(texts: list[str] | None) -> dict[str, str]:
+    """How each is to end, by id or name."""
+    parts = (text.partition(":") for text in texts or ())
+    return {session: when or "success" for session, _colon, when in parts}
 
 
 def project_of(client: Client, project: str) -> str:

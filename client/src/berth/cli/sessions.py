@@ -11,6 +11,7 @@ from berth.amounts import format_age, format_amount, format_instant, format_slot
 from berth.cli import complete
 from berth.cli.context import AsJson, Kernel, SessionName, client_of
 from berth.cli.launch_options import (
+    After,
     Cpu,
     Environment,
     Group,
@@ -25,6 +26,7 @@ from berth.cli.launch_options import (
     Resources,
     Shm,
     StartAt,
+    dependencies_of,
     environment_of,
     instant_of,
     mounts_of,
@@ -66,6 +68,7 @@ def start(
     priority: Priority = 0,
     start_at: StartAt = "",
     pending_timeout: PendingTimeout = "",
+    after: After = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
     patience_s: Annotated[
         int, typer.Option("--timeout", help="Seconds to wait until it runs; it goes on after them.", min=1)
@@ -88,6 +91,7 @@ def start(
         priority=priority,
         start_at=instant_of(start_at),
         pending_timeout_s=seconds_of(pending_timeout),
+        after=dependencies_of(after),
     )
     if not detach:
         tell_progress(session)
@@ -269,6 +273,7 @@ def _facts(session: Session) -> dict[str, object]:
         "apps": ", ".join(f"{one.name} {one.url}" for one in session.apps),
         "time limit": f"{session.timeout_s} s" if session.timeout_s else "",
         "priority": session.priority or "",
+        "after": ", ".join(f"{one.name}:{one.when}" for one in session.dependencies),
         "not before": format_instant(session.start_at),
         "waits at most": f"{session.pending_timeout_s} s" if session.pending_timeout_s else "",
         "created": format_instant(session.created_at),
