@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
         ("accounts", "0024_priorities"),
         ("agents", "0003_names_of_rules"),
         ("images", "0002_readonly_root"),
-        ("sessions_app", "0020_start_times"),
+        ("sessions_app", "0021_count_by_sums"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
