@@ -18,6 +18,7 @@ class TaskName(StrEnum):
     """Every Celery task of Berth. A test asserts that each is registered and none is missing here."""
 
     TICK = "scheduler.tick"
+    PLACE_NEWCOMERS = "scheduler.place_newcomers"
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
     KEEP_WALLS = "agents.keep_walls"
     LAUNCH_SESSION = "sessions_app.launch_session"
@@ -44,6 +45,7 @@ class TaskName(StrEnum):
 
 QUEUE_OF = {
     TaskName.TICK: "tick",
+    TaskName.PLACE_NEWCOMERS: "tick",
     TaskName.LAUNCH_SESSION: "launch",
     TaskName.LAUNCH_SESSIONS: "launch",
     TaskName.TERMINATE_SESSION: "ends",

@@ -14,9 +14,16 @@ class SchedulerConfig(AppConfig):
         from sessions_app import forecast
         from sessions_app.events import CapacityReleased, SessionEnqueued
 
-        for event_type in (SessionEnqueued, CapacityReleased, CapacityChanged):
+        subscribe(SessionEnqueued, place_newcomer)
+        for event_type in (CapacityReleased, CapacityChanged):
             subscribe(event_type, tick_its_group)
         forecast.register(foresee)
+
+
+def place_newcomer(event: Any) -> None:
+    from scheduler.tasks import request_placement
+
+    request_placement(event.resource_group_id, event.session_id)
 
 
 def tick_its_group(event: Any) -> None:

@@ -1,7 +1,8 @@
 """Turns a plan into rows: all of it in one transaction, or nothing."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -79,16 +80,31 @@ def commit_plan(plan: Plan) -> list[UUID]:
     order: group, sessions by id, agents by id, their slots, what limits count. Raises GroupBusy, StalePlan; then nothing was
     written.
     """
+    with _all_or_nothing(plan):
+        _lock_group(plan)
+        _write_down(plan)
+        return _place(plan.placements)
+
+
+def commit_newcomers(plan: Plan) -> list[UUID]:
+    """The same for sessions that were placed on what the last plan left, which remains the last: `epoch` is what the group has
+    after it. Waits for a commit that is in progress. Raises StalePlan."""
+    with _all_or_nothing(plan), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK_CLASS, plan.group_id])
+        if not ResourceGroup.objects.filter(pk=plan.group_id, epoch=plan.epoch).exists():
+            raise _overtaken(plan)
+        return _place(plan.placements)
+
+
+@contextmanager
+def _all_or_nothing(plan: Plan) -> Iterator[None]:
     try:
         with transaction.atomic():
-            _lock_group(plan)
-            _write_down(plan)
-            placed = _place(plan.placements)
+            yield
     except IntegrityError as error:
         # The database's own checks: of what an agent holds, unreachable while everybody takes the locks; of what
         # policies allow, where the tick of another group was faster.
         raise StalePlan(f"The database refused the plan of {plan.group_name}: {error}") from error
-    return placed
 
 
 def _lock_group(plan: Plan) -> None:
@@ -99,7 +115,11 @@ def _lock_group(plan: Plan) -> None:
         raise GroupBusy(f"Another worker plans {plan.group_name}.")
     group = ResourceGroup.objects.filter(pk=plan.group_id, epoch=plan.epoch)
     if not group.update(epoch=F("epoch") + 1):
-        raise StalePlan(f"A newer plan than epoch {plan.epoch} of {plan.group_name} was committed.")
+        raise _overtaken(plan)
+
+
+def _overtaken(plan: Plan) -> StalePlan:
+    return StalePlan(f"A newer plan than epoch {plan.epoch} of {plan.group_name} was committed.")
 
 
 def _place(placements: Sequence[Placement]) -> list[UUID]:

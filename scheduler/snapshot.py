@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
+from uuid import UUID
 
 from django.contrib.postgres.aggregates import JSONBAgg
 from django.db.models import Q, Sum
@@ -52,10 +54,19 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = ()) -> Snapshot:
         epoch=group.epoch,
         agents=tuple(_agents(group_id, _running(group_id) if scopes else {})),
         pending=pending,
-        rules=_rules(group),
+        rules=rules_of(group),
         allowances=tuple(_allowances(scopes)) if scopes else (),
         tenants=_tenants(group_id) if scopes and group.scheduler == Policy.DRF else {},
     )
+
+
+def read_newcomers(
+    group_id: int, session_ids: Collection[UUID]
+) -> tuple[list[PendingSession], tuple[Allowance, ...]]:
+    """Those of these that wait in the group, and what their scopes may hold. 2 queries, and 4 at most where there are budgets."""
+    scopes: set[ScopeKey] = set()
+    newcomers = list(_pending(group_id, scopes, session_id__in=list(session_ids)))
+    return newcomers, tuple(_allowances(scopes)) if scopes else ()
 
 
 def groups_with_pending_sessions() -> list[int]:
@@ -65,7 +76,7 @@ def groups_with_pending_sessions() -> list[int]:
     return list(pending.values_list("resource_group_id", flat=True).distinct())
 
 
-def _rules(group: ResourceGroup) -> Rules:
+def rules_of(group: ResourceGroup) -> Rules:
     return Rules(
         strategy=Strategy(group.strategy),
         policy=Policy(group.scheduler),
@@ -161,14 +172,15 @@ def _allowances(scopes: Collection[ScopeKey]) -> list[Allowance]:
     return list(found.values())
 
 
-def _pending(group_id: int, scopes: set[ScopeKey]) -> Iterator[PendingSession]:
-    """Adds to `scopes` those of the sessions."""
+def _pending(group_id: int, scopes: set[ScopeKey], **only: Any) -> Iterator[PendingSession]:
+    """Adds to `scopes` those of the sessions. `only`: conditions on kernels."""
     kernels = (
         Kernel.objects.filter(
             session__resource_group_id=group_id,
             session__status=Status.PENDING.value,
             session__held_for=Hold.NOTHING.value,
             session__stops_at=None,
+            **only,
         )
         .order_by("session_id", "role", "index")
         .values(

@@ -1,24 +1,51 @@
 """The tick as background work. News ask for one of their group, a timer for all; either alone is right."""
 
 from threading import Lock
+from typing import Any
+from uuid import UUID
 
+import redis
+import structlog
 from celery import shared_task
+from django.conf import settings
 from django.core.cache import cache
 
 from common.dispatch import TaskName, enqueue_on_commit
+from common.outages import Outage
 from common.pauses import during
+from common.redis import client, demand_redis
+from scheduler import newcomers
 from scheduler.commit import GroupBusy, StalePlan
 from scheduler.snapshot import groups_with_pending_sessions
 from scheduler.tick import run_tick
 
+log = structlog.get_logger(__name__)
 _one_at_a_time = Lock()  # in this process: two ticks of a group would only make each other's plan stale
 ASKED_FOR_S = 5  # if a task is lost, the next timer may ask again
+KEPT_FOR_S = 60  # ids of newcomers; until then the timer has found them
+MOST_TAKEN = 10_000
 
 
 def request_tick(resource_group_id: int) -> None:
     """Have a tick of this group run soon. Requests that come before it begins are one."""
     if cache.add(_asked_key(resource_group_id), 1, timeout=ASKED_FOR_S):
         enqueue_on_commit(TaskName.TICK, resource_group_id=resource_group_id)
+
+
+def request_placement(resource_group_id: int, session_id: UUID) -> None:
+    """Have this session decided soon. Requests that come before somebody takes them up are one."""
+    newcomers_key = _newcomers_key(resource_group_id)
+    try:
+        demand_redis()
+        pipeline = client().pipeline(transaction=False)
+        pipeline.rpush(newcomers_key, str(session_id))
+        pipeline.expire(newcomers_key, KEPT_FOR_S)
+        pipeline.execute()
+    except (redis.RedisError, Outage) as error:
+        log.warning("tick.newcomer_lost", session_id=str(session_id), error=str(error))  # the timer finds it
+        return
+    if cache.add(_placement_key(resource_group_id), 1, timeout=ASKED_FOR_S):
+        enqueue_on_commit(TaskName.PLACE_NEWCOMERS, resource_group_id=resource_group_id)
 
 
 @shared_task(
@@ -43,5 +70,29 @@ def tick(resource_group_id: int | None = None) -> None:
             run_tick(resource_group_id)
 
 
+@shared_task(name=TaskName.PLACE_NEWCOMERS.value, soft_time_limit=60, time_limit=90)
+def place_newcomers(resource_group_id: int) -> None:
+    """Place sessions that came lately; where that is in doubt, ask for a tick of the group."""
+    cache.delete(_placement_key(resource_group_id))
+    taken: Any = client().lpop(_newcomers_key(resource_group_id), MOST_TAKEN) or []
+    session_ids = [UUID(each.decode()) for each in taken]
+    with during("tick"):
+        is_done = newcomers.place_newcomers(resource_group_id, session_ids)
+        if not is_done and _one_at_a_time.locked():
+            with _one_at_a_time:  # a tick that began before they came leaves what they are placed on
+                pass
+            is_done = newcomers.place_newcomers(resource_group_id, session_ids)
+    if not is_done:
+        request_tick(resource_group_id)
+
+
 def _asked_key(resource_group_id: int) -> str:
     return f"tick-asked:{resource_group_id}"
+
+
+def _placement_key(resource_group_id: int) -> str:
+    return f"placement-asked:{resource_group_id}"
+
+
+def _newcomers_key(resource_group_id: int) -> str:
+    return f"berth:{settings.BERTH_INSTALLATION}:newcomers:{resource_group_id}"

@@ -1,10 +1,12 @@
 """One tick of one resource group: snapshot → plan → commit."""
 
+from time import monotonic
 from uuid import UUID
 
 import structlog
 
 from common import clock
+from scheduler import newcomers
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import plan
 from scheduler.snapshot import read_snapshot
@@ -30,11 +32,14 @@ def run_tick(resource_group_id: int) -> list[UUID]:
 
 
 def _tick_once(resource_group_id: int) -> list[UUID]:
+    read_at = monotonic()
     snapshot = read_snapshot(resource_group_id)
     if not snapshot.pending:
+        newcomers.remember(snapshot, None, read_at=read_at)
         return []
     decided = plan(snapshot, clock.now())
     placed = commit_plan(decided)
+    newcomers.remember(snapshot, decided, read_at=read_at)
     if placed:
         log.info(
             "scheduler.tick", group=snapshot.group_name, placed=len(placed), waiting=len(decided.deferrals)

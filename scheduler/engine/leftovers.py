@@ -1,0 +1,84 @@
+"""What a plan left open to all: one more session is decided on it alone, without those that were decided already."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from common.slots import ResourceSlots
+from scheduler.engine.allowances import Allowances
+from scheduler.engine.fleet import Fleet, UnknownSlot
+from scheduler.engine.machines import Machines
+from scheduler.engine.model import AgentView, Allowance, PendingSession, Placement, Plan, Snapshot
+from scheduler.engine.shapes import Shape
+
+
+class Leftovers:
+    """The agents of a snapshot as its plan left them.
+
+    Whoever waits by that plan found no room, and goes on to find none until something becomes free, which nothing here
+    counts on. So a newcomer may have what is left, as it might have in the plan, behind all others: but not on an agent of
+    which anything is kept, and not while somebody waits for the same limit. Sessions that find nothing here may find
+    something by a whole plan.
+    """
+
+    def __init__(self, snapshot: Snapshot, decided: Plan | None, meanwhile: Iterable[Placement] = ()) -> None:
+        """`decided`: None where nothing waited. `meanwhile`: what newcomers got since the snapshot was read; counted twice at
+        worst."""
+        self.epoch = snapshot.epoch + (decided is not None)  # a commit adds one
+        self.rules = snapshot.rules
+        deferrals = decided.deferrals if decided else ()
+        reservations = decided.reservations if decided else ()
+        self.waiting = len(deferrals)
+        self._snapshot = replace(snapshot, pending=(), allowances=(), tenants={})
+        self._placements = [*(decided.placements if decided else ()), *meanwhile]
+        self._kept = {agent_id for each in reservations for agent_id in each.agent_ids}
+        reasons = {id(each.why): each.why for each in deferrals}
+        self._awaited = {why.excess.allowance.key for why in reasons.values() if why.excess}
+        self._room: tuple[Fleet, Machines] | None = None  # made when the first comes
+
+    def place(
+        self, newcomers: Iterable[PendingSession], allowances: tuple[Allowance, ...], now: datetime
+    ) -> list[Placement]:
+        """Room for those of `newcomers` that find some, which nobody else gets from here any more. `allowances`: of their
+        scopes, as they are now. The higher priority goes first, then the oldest."""
+        fleet, machines = self._room = self._room or self._left(now)
+        guards = fleet.layout.guards
+        accounts_of = Allowances(allowances, fleet.layout).of
+        placements = []
+        for session in sorted(newcomers, key=lambda each: (-each.priority, each.enqueued_at, each.id)):
+            shape, accounts = _shape_of(fleet, session), accounts_of(session.scopes)
+            is_awaited = not self._awaited.isdisjoint(session.scopes)
+            if (
+                shape is None
+                or is_awaited
+                or any((each.left - shape.total) & guards != guards for each in accounts)
+            ):
+                continue
+            agent_ids = machines.place(shape, None)
+            if agent_ids is not None:
+                for account in accounts:
+                    account.left -= shape.total
+                placements.append(Placement(session, agent_ids))
+        return placements
+
+    def _left(self, now: datetime) -> tuple[Fleet, Machines]:
+        taken: dict[int, ResourceSlots] = {}
+        for placement in self._placements:
+            for kernel in placement.kernels:
+                taken[kernel.agent_id] = taken.get(kernel.agent_id, ResourceSlots()) + kernel.slots
+        agents = (agent for agent in self._snapshot.agents if agent.id not in self._kept)
+        left = tuple(_without(agent, taken.get(agent.id)) for agent in agents)
+        fleet = Fleet(replace(self._snapshot, agents=left))
+        return fleet, Machines(fleet, now)
+
+
+def _shape_of(fleet: Fleet, session: PendingSession) -> Shape | None:
+    """None for one that asks for a slot that no agent has."""
+    try:
+        return fleet.shape_of(session.needs)
+    except UnknownSlot:
+        return None
+
+
+def _without(agent: AgentView, taken: ResourceSlots | None) -> AgentView:
+    return agent if taken is None else replace(agent, free=agent.free - taken, running=())

@@ -1,0 +1,243 @@
+"""One more session beside those that wait is placed on what the last tick left, and a whole tick where that is in doubt."""
+
+from threading import Event
+from time import monotonic
+
+import pytest
+from django.db import IntegrityError, connection
+from django.test.utils import CaptureQueriesContext
+
+from agents import lifecycle as agents_lifecycle
+from agents.models import AgentSlot, ResourceGroup
+from agents.states import AgentState
+from common.actors import SYSTEM
+from common.dispatch import TaskName
+from common.events import announce
+from common.outages import Outage
+from common.redis import client as redis_client
+from scheduler import commit, newcomers, tasks
+from scheduler.newcomers import place_newcomers
+from scheduler.snapshot import read_snapshot
+from scheduler.tick import run_tick
+from sessions_app import lifecycle
+from sessions_app.events import SessionEnqueued
+from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.states import Reason, Status
+from tests.db.test_scheduler_concurrency import assert_ledger_is_exact, at_the_same_time
+from tests.factories_scheduler import Cluster, make_cluster
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
+GIB = 2**30
+SMALL = {"cpu": 1000, "mem": GIB}
+LARGE = {"cpu": 9000, "mem": GIB}
+
+
+@pytest.fixture
+def cluster(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two agents, one that waits for more than they have, and what a tick left."""
+    monkeypatch.setattr(newcomers, "_left", {})
+    cluster = make_cluster()
+    for _ in range(2):
+        cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
+    cluster.add_pending(LARGE, age_s=60)
+    run_tick(cluster.group.pk)
+    return cluster
+
+
+def status(session: ComputeSession) -> str:
+    return str(ComputeSession.objects.get(pk=session.pk).status)
+
+
+def place(cluster: Cluster, *sessions: ComputeSession) -> bool:
+    return place_newcomers(cluster.group.pk, [session.pk for session in sessions])
+
+
+def epoch(cluster: Cluster) -> int:
+    return int(ResourceGroup.objects.get(pk=cluster.group.pk).epoch)
+
+
+def test_a_newcomer_is_placed_and_the_last_plan_remains_the_last(cluster):
+    before = epoch(cluster)
+    first, second = cluster.add_pending(SMALL), cluster.add_pending(SMALL, kernels=2)
+    assert place(cluster, first, second)
+    assert (status(first), status(second), epoch(cluster)) == (Status.SCHEDULED, Status.SCHEDULED, before)
+    assert place(cluster, cluster.add_pending(SMALL))
+    assert_ledger_is_exact()
+
+
+def test_a_newcomer_costs_the_same_however_many_wait_and_however_many_machines_there_are(cluster):
+    def queries() -> int:
+        session = cluster.add_pending(SMALL)
+        with CaptureQueriesContext(connection) as captured:
+            assert place(cluster, session)
+        return len(captured)
+
+    few = queries()
+    for _ in range(5):
+        cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
+        cluster.add_pending(LARGE)
+    run_tick(cluster.group.pk)
+    assert queries() == few
+
+
+def test_without_what_a_tick_left_or_with_many_at_once_a_whole_tick_is_needed(cluster, monkeypatch):
+    session = cluster.add_pending(SMALL)
+    newcomers.forget(cluster.group.pk)
+    assert not place(cluster, session)
+    run_tick(cluster.group.pk)
+    many = [cluster.add_pending(SMALL) for _ in range(newcomers.MOST + 1)]
+    assert not place(cluster, *many)
+    monkeypatch.setattr(newcomers, "TRUSTED_FOR_S", -1.0)
+    assert not place(cluster, many[0])
+    assert status(many[0]) == Status.PENDING
+
+
+def drain_all(cluster: Cluster) -> None:
+    for agent in cluster.group.agents.all():
+        agents_lifecycle.transition(agent.pk, to=AgentState.DRAINING, actor=SYSTEM)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        drain_all,
+        lambda cluster: AgentSlot.objects.update(capacity=500),
+        lambda cluster: ResourceGroup.objects.update(epoch=99),
+        lambda cluster: ResourceGroup.objects.update(strategy="dispersed"),
+    ],
+    ids=["draining", "smaller", "planned elsewhere", "other rules"],
+)
+def test_what_changed_since_is_found_out_and_nothing_is_placed(cluster, change):
+    session = cluster.add_pending(SMALL)
+    change(cluster)
+    assert not place(cluster, session)
+    assert status(session) == Status.PENDING
+    assert not KernelAllocation.objects.exists()
+    assert not place(cluster, session)  # forgotten: only a whole tick leaves something new
+
+
+def test_a_newcomer_that_the_database_refuses_is_left_to_a_whole_tick(cluster, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise IntegrityError("within_limits")
+
+    session = cluster.add_pending(SMALL)
+    with monkeypatch.context() as broken:
+        broken.setattr(commit, "_allocate", refuse)
+        assert not place(cluster, session)
+    assert run_tick(cluster.group.pk) == [session.pk]
+
+
+def test_a_crash_in_the_commit_leaves_nothing_behind_and_is_trusted_with_nothing(cluster, monkeypatch):
+    def cut(*_: object) -> None:
+        raise RuntimeError("power cut")
+
+    session = cluster.add_pending(SMALL)
+    with monkeypatch.context() as broken:
+        broken.setattr(commit, "_allocate", cut)
+        with pytest.raises(RuntimeError):
+            place(cluster, session)
+    assert status(session) == Status.PENDING
+    assert not place(cluster, session)
+    assert run_tick(cluster.group.pk) == [session.pk]
+
+
+def test_who_finds_no_room_is_told_why_at_once_in_a_short_queue_and_by_the_timer_in_a_long_one(
+    cluster, monkeypatch
+):
+    session = cluster.add_pending(LARGE)
+    assert not place(cluster, session)
+    monkeypatch.setattr(newcomers, "LONG_QUEUE", 0)
+    assert place(cluster, session)
+    assert status(session) == Status.PENDING
+
+
+def test_who_was_cancelled_meanwhile_is_left_alone(cluster):
+    session = cluster.add_pending(SMALL)
+    lifecycle.transition(session.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    assert place(cluster, session)
+    assert status(session) == Status.CANCELLED
+
+
+def test_a_group_where_nobody_waits_has_room_for_newcomers_too():
+    cluster = make_cluster()
+    cluster.add_agent(SMALL)
+    run_tick(cluster.group.pk)
+    session = cluster.add_pending(SMALL)
+    assert place(cluster, session)
+    assert status(session) == Status.SCHEDULED
+
+
+def test_newcomers_beside_ticks_and_ends_keep_the_ledger_exact(cluster):
+    for _ in range(4):
+        sessions = [cluster.add_pending(SMALL) for _ in range(4)]
+        scheduled = list(ComputeSession.objects.filter(status=Status.SCHEDULED))
+        results = at_the_same_time(
+            lambda: run_tick(cluster.group.pk),
+            lambda sessions=sessions: place(cluster, *sessions[:2]),
+            lambda sessions=sessions: place(cluster, *sessions[1:]),
+            lambda scheduled=scheduled: [end(session) for session in scheduled[::2]],
+        )
+        assert len(results) == 4
+        assert_ledger_is_exact()
+
+
+def end(session: ComputeSession) -> None:
+    lifecycle.transition(session.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    lifecycle.finish(session.pk, actor=SYSTEM)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[TaskName]:
+    names: list[TaskName] = []
+    monkeypatch.setattr(tasks, "enqueue_on_commit", lambda name, **_: names.append(name))
+    return names
+
+
+def test_whoever_is_enqueued_is_placed_by_a_task_and_requests_before_it_begins_are_one(cluster, sent):
+    sessions = [cluster.add_pending(SMALL) for _ in range(2)]
+    for session in sessions:
+        announce(SessionEnqueued(session_id=session.pk, resource_group_id=cluster.group.pk))
+    assert sent == [TaskName.PLACE_NEWCOMERS]
+    tasks.place_newcomers(cluster.group.pk)
+    assert {status(session) for session in sessions} == {Status.SCHEDULED}
+    assert sent == [TaskName.PLACE_NEWCOMERS]
+
+
+def test_where_a_whole_tick_is_needed_one_is_asked_for(cluster, sent):
+    newcomers.forget(cluster.group.pk)
+    tasks.request_placement(cluster.group.pk, cluster.add_pending(SMALL).pk)
+    tasks.place_newcomers(cluster.group.pk)
+    assert sent == [TaskName.PLACE_NEWCOMERS, TaskName.TICK]
+
+
+def test_newcomers_wait_for_a_tick_in_progress_and_are_placed_on_what_it_leaves(cluster, sent):
+    session = cluster.add_pending(SMALL)
+    tasks.request_placement(cluster.group.pk, session.pk)
+    newcomers.forget(cluster.group.pk)
+    is_running = Event()
+
+    def slow_tick() -> None:
+        with tasks._one_at_a_time:
+            is_running.set()
+            assert wait_until(lambda: not redis_client().exists(tasks._newcomers_key(cluster.group.pk)))
+            newcomers.remember(read_snapshot(cluster.group.pk), None, read_at=monotonic())
+
+    def newcomer() -> None:
+        assert is_running.wait(timeout=10)
+        tasks.place_newcomers(cluster.group.pk)
+
+    at_the_same_time(slow_tick, newcomer)
+    assert status(session) == Status.SCHEDULED
+    assert sent == [TaskName.PLACE_NEWCOMERS]
+
+
+def test_without_redis_the_timer_finds_the_newcomer(cluster, sent, monkeypatch):
+    def lost() -> None:
+        raise Outage("Redis does not answer.")
+
+    monkeypatch.setattr(tasks, "demand_redis", lost)
+    session = cluster.add_pending(SMALL)
+    tasks.request_placement(cluster.group.pk, session.pk)
+    assert sent == []
+    assert run_tick(cluster.group.pk) == [session.pk]
