@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, F, OuterRef, Q
 
 from agents.models import Agent, AgentSlot
 from agents.selectors import visible_resource_groups
@@ -81,6 +81,20 @@ def group_rooms(actor: Actor) -> list[GroupRoom]:
             )
         )
     return found
+
+
+def groups_with_room(actor: Actor, slots: ResourceSlots, architecture: str) -> dict[int, str]:
+    """{id: name} of the groups that the actor may use in which one machine has so much free now, by name. One query."""
+    machines = Agent.objects.filter(state=AgentState.CONNECTED.value, architecture=architecture)
+    for name, amount in slots.items():
+        free = AgentSlot.objects.filter(
+            agent=OuterRef("pk"), slot_name=name, occupied__lte=F("capacity") - amount
+        )
+        machines = machines.filter(Exists(free))
+    groups = visible_resource_groups(actor).filter(
+        is_active=True, pk__in=machines.values("resource_group_id")
+    )
+    return dict(groups.order_by("name").values_list("pk", "name"))
 
 
 def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int]]]:

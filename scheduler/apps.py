@@ -10,14 +10,14 @@ class SchedulerConfig(AppConfig):
         """Tick a group when a session begins to wait there, and when it may have room again; answer what would be."""
         from agents.events import CapacityChanged
         from common.events import subscribe
-        from scheduler.forecast import foresee
+        from scheduler.forecast import expected_start, foresee
         from sessions_app import forecast
         from sessions_app.events import CapacityReleased, SessionEnqueued
 
         subscribe(SessionEnqueued, place_newcomer)
         for event_type in (CapacityReleased, CapacityChanged):
             subscribe(event_type, tick_its_group)
-        forecast.register(foresee)
+        forecast.register(foresee, expected_start)
 
 
 def place_newcomer(event: Any) -> None:

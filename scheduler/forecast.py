@@ -1,8 +1,9 @@
-"""What the next tick would do with one more session: the engine is asked, on the picture that a tick would have."""
+"""What the next tick would do with one more session, and when one that waits will start: the engine is asked, on the picture that a
+tick would have."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 from accounts.quota import Level
@@ -11,12 +12,25 @@ from common import clock
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from common.slots import ResourceSlots
-from scheduler.engine import Needs, PendingSession, plan
+from scheduler import histories
+from scheduler.engine import Deferral, Needs, PendingSession, Plan, ReasonCode, Snapshot, plan
+from scheduler.estimates import Held, Kind, Wanted, estimate
 from scheduler.reasons import sentence_for
 from scheduler.snapshot import OWNERS, read_snapshot, scope_key
 from sessions_app.forecast import STARTS_NOW, Outlook
+from sessions_app.models import ComputeSession
+from sessions_app.start_ranges import StartRange
+from sessions_app.states import Status
 
 STARTS = gettext_noop("Starts now on {agent}.")
+NEXT_TICK = StartRange(0, 10)
+# What these wait for is not that something of the group ends.
+NOT_FOR_ROOM = frozenset(
+    {
+        ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
+        ReasonCode.BUDGET_SPENT,
+    }
+)  # fmt: skip
 
 
 def foresee(
@@ -26,9 +40,10 @@ def foresee(
     scopes: Collection[tuple[Level, int]],
     lasts_s: int | None,
     priority: int = 0,
+    kind: Kind | None = None,
 ) -> Outlook:
-    """The outlook of a session of these scopes that would be enqueued now, behind all of its priority that wait. At most 6 queries.
-    Nothing is kept free for it: whoever asks first gets the room."""
+    """The outlook of a session of these scopes that would be enqueued now, behind all of its priority that wait. At most 6 queries,
+    3 more where it would wait. Nothing is kept free for it: whoever asks first gets the room."""
     snapshot, now = read_snapshot(group_id, also=scopes), clock.now()
     named = tuple(scope_key(*key) for key in scopes)
     asked = PendingSession(
@@ -41,13 +56,101 @@ def foresee(
         tenants=named[:OWNERS],
         lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
     )
-    planned = plan(replace(snapshot, pending=(*snapshot.pending, asked)), now)
+    snapshot = replace(snapshot, pending=(*snapshot.pending, asked))
+    planned = plan(snapshot, now)
     for placement in planned.placements:
         if placement.session is asked:
             agent = Agent.objects.only("name").get(pk=placement.agent_ids[0]).name
-            return Outlook(agent, STARTS_NOW, KeptSentence(STARTS, {"agent": agent}))
+            return Outlook(agent, STARTS_NOW, KeptSentence(STARTS, {"agent": agent}), start_range=NEXT_TICK)
     (deferral,) = (each for each in planned.deferrals if each.session_id == asked.id)
     why = deferral.why
     sentence = sentence_for(why, snapshot.group_name)
     room = ResourceSlots() if why.excess else why.best_agent
-    return Outlook("", deferral.reason.value, sentence, deferral.position, room)
+    start_range = _range_of(deferral, asked, snapshot, planned, now, kind)
+    return Outlook("", deferral.reason.value, sentence, deferral.position, room, start_range)
+
+
+def expected_start(session: ComputeSession) -> StartRange | None:
+    """When a session that waits will probably start; None where nobody can know. At most 9 queries, any number of rows."""
+    if session.status != Status.PENDING.value:
+        return None
+    snapshot, now = read_snapshot(session.resource_group_id), clock.now()
+    asked = next((each for each in snapshot.pending if each.id == session.pk), None)
+    if asked is None:  # it is held back, or was placed just now
+        return None
+    planned = plan(snapshot, now)
+    deferral = next((each for each in planned.deferrals if each.session_id == asked.id), None)
+    return NEXT_TICK if deferral is None else _range_of(deferral, asked, snapshot, planned, now)
+
+
+def _range_of(
+    deferral: Deferral,
+    asked: PendingSession,
+    snapshot: Snapshot,
+    planned: Plan,
+    now: datetime,
+    kind: Kind | None = None,
+) -> StartRange | None:
+    if deferral.reason in NOT_FOR_ROOM:
+        return None
+    sessions = {each.id: each for each in snapshot.pending}
+    ahead = [
+        sessions[each.session_id]
+        for each in planned.deferrals[: deferral.position - 1]
+        if each.reason not in NOT_FOR_ROOM
+    ]
+    placed = [each.session for each in planned.placements]
+    kinds = histories.kinds_of(each.id for each in (*ahead, *placed, asked))
+    if kind is not None:
+        kinds[asked.id] = kind
+    held = histories.held_in(snapshot.group_id, now)
+    free = {each.id: dict(each.free.items()) for each in snapshot.agents if each.is_schedulable}
+    for placement in planned.placements:
+        for kernel in placement.kernels:
+            held.append(
+                Held(
+                    kernel.agent_id,
+                    kernel.slots,
+                    kinds[placement.session.id],
+                    0.0,
+                    _lasts_s(placement.session),
+                )
+            )
+            for name, amount in kernel.slots.items():
+                free[kernel.agent_id][name] -= amount
+    kept = next((each.starts_at for each in planned.reservations if each.session_id == asked.id), None)
+    hosts: dict[int, list[int]] = {}
+    *before, wanted = (
+        _wanted(each, kinds[each.id], snapshot, hosts) for each in (*ahead, asked) if each.id in kinds
+    )
+    return estimate(
+        wanted,
+        before,
+        held,
+        free,
+        histories.lengths_of(
+            {image for _owner, image, _type in kinds.values()} | {each.kind[1] for each in held}, now
+        ),
+        no_later_s=None if kept is None else max(0.0, (kept - now).total_seconds()),
+    )
+
+
+def _wanted(session: PendingSession, kind: Kind, snapshot: Snapshot, hosts: dict[int, list[int]]) -> Wanted:
+    """`hosts` remembers who could run what: sessions with equal needs share one object."""
+    needs = session.needs
+    if id(needs) not in hosts:
+        hosts[id(needs)] = [
+            agent.id
+            for agent in snapshot.agents
+            if agent.is_schedulable and needs.may_run_on(agent) and _fits(needs.kernels, agent.capacity)
+        ]
+    slots = dict(needs.kernels[0].items())
+    return Wanted(session.id, slots, len(needs.kernels), hosts[id(needs)], kind, _lasts_s(session))
+
+
+def _fits(kernels: Iterable[ResourceSlots], capacity: ResourceSlots) -> bool:
+    return all(slots.fits_in(capacity) for slots in kernels)
+
+
+def _lasts_s(session: PendingSession) -> float | None:
+    return None if session.lasts is None else session.lasts.total_seconds()

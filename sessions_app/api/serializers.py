@@ -228,6 +228,22 @@ class SlotRoomOut(serializers.Serializer[Any]):
     occupied = serializers.IntegerField(help_text="By live sessions, on all of them.")
 
 
+class StartRangeOut(serializers.Serializer[Any]):
+    """When a waiting session will probably start, from limits and from how long such sessions ran lately. No promise: about eight of
+    ten start within it."""
+
+    earliest_s = serializers.IntegerField(help_text="Seconds from now.")
+    latest_s = serializers.IntegerField(allow_null=True, help_text="null: nobody can know how late.")
+    message = serializers.CharField(source="words")
+
+
+class ExpectedStartOut(serializers.Serializer[Any]):
+    status = serializers.CharField()
+    expected_start = StartRangeOut(
+        allow_null=True, help_text="null: it does not wait for room, or nobody can know."
+    )
+
+
 class SessionCheckOut(serializers.Serializer[Any]):
     """What would come of the request now. Nobody keeps the room: whoever asks first gets it."""
 
@@ -238,6 +254,17 @@ class SessionCheckOut(serializers.Serializer[Any]):
     reason = serializers.CharField(source="outlook.reason", help_text="starts_now, or why it would wait.")
     message = serializers.CharField(source="outlook.sentence")
     queue_position = serializers.IntegerField(source="outlook.position", allow_null=True)
+    expected_start = StartRangeOut(
+        source="outlook.start_range", allow_null=True, help_text="null: nobody can know when."
+    )
+    best_room = serializers.DictField(
+        source="outlook.best_room",
+        child=serializers.IntegerField(),
+        help_text="If it waits for room: what the machine nearest to it has free, in base units. A request of that size may start now.",
+    )
+    other_groups = serializers.ListField(
+        child=serializers.CharField(), help_text="If it waits: resource groups in which it would start now."
+    )
     resources = serializers.DictField(source="resolved.request.slots", child=serializers.IntegerField())
     resource_group = serializers.CharField(source="resolved.group.name")
     room = serializers.DictField(source="rooms", child=SlotRoomOut(), help_text="By slot, in base units.")

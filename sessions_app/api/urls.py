@@ -9,6 +9,11 @@ urlpatterns = [
     path("sessions/", views.SessionListView.as_view(), name="api-session-list"),
     path("sessions/check/", views.SessionCheckView.as_view(), name="api-session-check"),
     path("sessions/<uuid:session_id>/", views.SessionDetailView.as_view(), name="api-session-detail"),
+    path(
+        "sessions/<uuid:session_id>/expected-start/",
+        views.ExpectedStartView.as_view(),
+        name="api-session-expected-start",
+    ),
     path("sessions/<uuid:session_id>/logs/", views.SessionLogView.as_view(), name="api-session-logs"),
     path(
         "sessions/<uuid:session_id>/history/", views.SessionHistoryView.as_view(), name="api-session-history"

@@ -16,8 +16,14 @@ from common.api import ErrorOut, actor_of, is_wanted
 from common.idempotency import takes_idempotency_key
 from common.renderers import PlainTextRenderer
 from common.scopes import FOR_SESSIONS
-from sessions_app.api.serializers import SessionCheckOut, SessionCreateInput, SessionOut, TransitionOut
-from sessions_app.forecast import forecast_session
+from sessions_app.api.serializers import (
+    ExpectedStartOut,
+    SessionCheckOut,
+    SessionCreateInput,
+    SessionOut,
+    TransitionOut,
+)
+from sessions_app.forecast import expected_start, forecast_session
 from sessions_app.logs import Follower, follow_log, read_log
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
 from sessions_app.requests import parse_request
@@ -78,6 +84,17 @@ class SessionCheckView(APIView):
         written."""
         forecast = forecast_session(actor_of(request), parse_request(request.data))
         return Response(SessionCheckOut(forecast).data)
+
+
+class ExpectedStartView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(operation_id="read_expected_start", responses={200: ExpectedStartOut, **REFUSALS})
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """When a session that waits will probably start."""
+        session = access_session(actor_of(request), session_id, Action.VIEW)
+        found = {"status": session.status, "expected_start": expected_start(session)}
+        return Response(ExpectedStartOut(found).data)
 
 
 class SessionDetailView(APIView):

@@ -19,6 +19,7 @@ from common.pages import private, render_page_or_fragment
 from common.toasts import offer_undo
 from sessions_app import presenters, presenters_detail
 from sessions_app.dependencies import dependencies_of
+from sessions_app.forecast import expected_start
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
 from sessions_app.models import ComputeSession, SessionType
@@ -39,6 +40,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
     context: dict[str, Any] = {
         "session": session,
         "row": presenters.row(actor, session),
+        "expected_start": expected_start(session),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
         "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
         "apps_ahead": presenters_detail.apps_ahead(actor, session),

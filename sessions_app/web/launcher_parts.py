@@ -41,6 +41,7 @@ MOST_IMAGE_CARDS = 6
 MIB = 2**20
 STEPS = {CPU: 500, MEM: 256 * MIB}
 LABELS = {CPU: "CPU", MEM: gettext_noop("Memory")}
+SHOWN_GROUPS = 3
 
 
 def parts(form: LauncherForm) -> dict[str, Any]:
@@ -236,10 +237,15 @@ def summary(actor: Actor, form: LauncherForm) -> dict[str, Any]:
 
 def _of_forecast(forecast: Forecast) -> dict[str, Any]:
     outlook = forecast.outlook
-    place = _("It would be number {position} in the queue.").format(position=outlook.position)
+    said = [str(outlook.sentence)]
+    if outlook.position:
+        said.append(_("It would be number {position} in the queue.").format(position=outlook.position))
+    if outlook.start_range and not outlook.starts_now:
+        said.append(outlook.start_range.words)
     return {
         "verdict": "now" if outlook.starts_now else "wait",
-        "sentence": paragraph([str(outlook.sentence), place]) if outlook.position else str(outlook.sentence),
+        "sentence": paragraph(said),
+        "other_groups": forecast.other_groups[:SHOWN_GROUPS],
         "nearest": None if outlook.starts_now else _nearest(forecast),
         "live_sessions": forecast.live_sessions,
         "live_limit": forecast.live_limit,

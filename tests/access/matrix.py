@@ -298,6 +298,7 @@ GET    api-session-content                 401        404        404        404 
 PUT    api-session-content                 401        404        404        404        200        403        403        403        403        403  ?profile
 GET    api-session-archive                 401        404        404        404        200        403        403        403        403        403  ?home
 PUT    api-session-archive                 401        404        404        404        200        403        403        403        403        403  tar  ?home
+GET    api-session-expected-start          401        404        404        404        200        200        200        200        200        200
 GET    api-session-history                 401        404        404        404        200        200        200        200        200        200
 POST   api-app-token                       401         404        404        404        201        403        403        403        403        403
 GET    api-schema                          401        200        200        200        200        200        200        200        200        200

@@ -46,6 +46,13 @@ def test_a_request_with_room_starts_now_and_says_where(place: Place, api: APICli
         "reason": "starts_now",
         "message": f"Starts now on {place.agent.name}.",
         "queue_position": None,
+        "expected_start": {
+            "earliest_s": 0,
+            "latest_s": 10,
+            "message": "It will probably start within 1 min.",
+        },
+        "best_room": {},
+        "other_groups": [],
         "resources": {"cpu": 1000, "mem": GIB},
         "resource_group": place.group.name,
         "room": {

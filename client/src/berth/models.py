@@ -193,6 +193,31 @@ class Policy(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartRange(Record):
+    """When a waiting session will probably start, in seconds from now; `latest_s` is None where nobody can know."""
+
+    earliest_s: int
+    latest_s: int | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCheck(Record):
+    """What would come of a request. Amounts in base units."""
+
+    starts_now: bool
+    agent: str = ""
+    reason: str = ""
+    message: str = ""
+    queue_position: int | None = None
+    expected_start: StartRange | None = None
+    best_room: Mapping[str, int] = field(default_factory=dict)
+    other_groups: tuple[str, ...] = ()
+    resource_group: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyImpact(Record):
     """Whom a change would touch, and who would be above the new limits."""
 

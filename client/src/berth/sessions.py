@@ -13,7 +13,17 @@ from berth.decoding import Record, decode
 from berth.errors import InvalidInput, NotFound, SessionEnded, WaitedTooLong
 from berth.files import SessionFiles
 from berth.following import follow_text
-from berth.models import ENDED_STATUSES, LIVE_STATUSES, App, Dependency, Image, MountRecord, Transition
+from berth.models import (
+    ENDED_STATUSES,
+    LIVE_STATUSES,
+    App,
+    Dependency,
+    Image,
+    MountRecord,
+    SessionCheck,
+    StartRange,
+    Transition,
+)
 from berth.paging import iterate
 from berth.process import Process, Result, open_process, run_process
 from berth.transport import KEY_HEADER, Transport, json_of, new_key
@@ -219,6 +229,16 @@ class Sessions:
         body |= {"priority": priority} if priority else {}
         body |= {key: value for key, value in chosen.items() if value not in ("", None)}
         return self.create(body, idempotency_key=idempotency_key)
+
+    def check(self, body: Mapping[str, Any]) -> SessionCheck:
+        """What would come of a request in the words of the REST API; nothing is asked for. Raises what `create` would."""
+        answer = self.transport.request("POST", "sessions/check/", json=dict(body))
+        return decode(SessionCheck, json_of(answer))
+
+    def expected_start(self, session_id: str) -> StartRange | None:
+        """When a session that waits will probably start; None: nobody can know."""
+        found = self.transport.get_json(f"sessions/{segment(session_id)}/expected-start/")["expected_start"]
+        return decode(StartRange, found) if found else None
 
     def create(self, body: Mapping[str, Any], *, idempotency_key: str = "") -> Session:
         """Ask for a session in the words of the REST API: `{"name": …, "project": …, "image": …, "resources": …}`."""

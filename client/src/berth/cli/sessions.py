@@ -134,7 +134,8 @@ def show(context: typer.Context, session: AnySession, as_json: AsJson = False) -
     if as_json:
         show_json(found)
         return
-    show_facts(_facts(found))
+    waits = {"starts": _expected(found)} if found.status == "PENDING" else {}
+    show_facts(_facts(found) | waits)
     if is_terminal():
         say("")
         rows = [
@@ -250,6 +251,11 @@ def _cell(session: Session, column: str) -> object:
             return format_age(session.created_at)
         case _:
             return getattr(session, column)
+
+
+def _expected(session: Session) -> str:
+    found = session.sessions.expected_start(session.id)
+    return found.message if found else "unknown"
 
 
 def _facts(session: Session) -> dict[str, object]:

@@ -1,0 +1,74 @@
+"""`check`: what would come of a session, before one asks for it."""
+
+from typing import Annotated, Any
+
+import typer
+
+from berth.amounts import format_slots
+from berth.cli.context import AsJson, client_of
+from berth.cli.launch_options import (
+    Cpu,
+    Group,
+    Image,
+    Mem,
+    Mounts,
+    Priority,
+    Project,
+    Resources,
+    Shm,
+    mounts_of,
+    project_of,
+    resources_of,
+    seconds_of,
+)
+from berth.cli.output import show_facts, show_json
+from berth.models import SessionCheck
+from berth.sessions import made_name
+
+
+def check(
+    context: typer.Context,
+    image: Image,
+    project: Project = "",
+    cpu: Cpu = "1",
+    mem: Mem = "1g",
+    shm: Shm = "",
+    resource: Resources = None,
+    mount: Mounts = None,
+    group: Group = "",
+    priority: Priority = 0,
+    time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a session would start now, or why it would wait and for how long. Nothing is started; what would be refused is
+    refused in the same words."""
+    client = client_of(context)
+    reference = client.find_image(image).reference
+    body: dict[str, Any] = {
+        "name": made_name(reference),
+        "project": project_of(client, project),
+        "image": reference,
+        "resources": {"cpu": cpu, "mem": mem, **resources_of(shm, resource)},
+        "mounts": [one.to_json() for one in mounts_of(mount)],
+        "priority": priority,
+    }
+    if group:
+        body["resource_group"] = group
+    if time_limit:
+        body["timeout_s"] = seconds_of(time_limit)
+    found = client.sessions.check(body)
+    show_json(found) if as_json else show_facts(_facts(found))
+
+
+def _facts(found: SessionCheck) -> dict[str, object]:
+    waits = not found.starts_now
+    return {
+        "starts": "now" if found.starts_now else "later",
+        "why": found.message,
+        "position": found.queue_position,
+        "when": ((found.expected_start and found.expected_start.message) or "unknown") if waits else "",
+        "most free on one machine": format_slots(found.best_room) if waits and found.best_room else "",
+        "starts now in": ", ".join(found.other_groups),
+        "resources": format_slots(found.resources),
+        "resource group": found.resource_group,
+    }

@@ -1,0 +1,160 @@
+"""When a waiting session will probably start: a range, from how long sessions like those that run really ran. Pure.
+
+The ends of what runs are drawn many times from what was seen before, the queue is placed on what they free, and the range is what
+most draws say. Where limits end sessions, they end in the draws, too. Whoever comes later with a higher priority, machines that come or
+go, and reservations of others are not foreseen; the range is no promise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import ceil, inf
+from random import Random
+from uuid import UUID
+
+from sessions_app.start_ranges import StartRange
+
+LEAST_SEEN = 5  # fewer lengths say nothing
+MOST_AHEAD = 30
+MOST_DRAWS, LEAST_DRAWS = 80, 12
+WORK = 40_000  # kernels that are drawn in all
+# Nearly all draws: those who come later and fill gaps are in none of them. tests/property/test_estimates_hold.py tells how often it holds.
+EARLY, LATE = 0.02, 0.98
+
+Kind = tuple[int, int, str]  # owner, image, type
+Slots = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a kernel holds: for how long it has run, and how long it may go on at most; None: nobody knows."""
+
+    agent_id: int
+    slots: Slots
+    kind: Kind
+    ran_s: float
+    left_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A session that waits. Its kernels all ask for `slots`; `agent_ids` could run it; `lasts_s` is its time limit."""
+
+    id: UUID
+    slots: Slots
+    kernels: int
+    agent_ids: Sequence[int]
+    kind: Kind
+    lasts_s: float | None = None
+
+
+class Lengths:
+    """How long sessions really ran, in seconds: by owner, image and type, or by image and type where there are few of an owner."""
+
+    def __init__(self, seen: Mapping[Kind, Sequence[float]]) -> None:
+        self._own = {kind: sorted(lengths) for kind, lengths in seen.items()}
+        shared: dict[tuple[int, str], list[float]] = {}
+        for (_owner, image, type_), lengths in seen.items():
+            shared.setdefault((image, type_), []).extend(lengths)
+        self._shared = {key: sorted(lengths) for key, lengths in shared.items()}
+
+    def left_s(self, kind: Kind, ran_s: float) -> list[float]:
+        """How much longer those ran that had run this long; [] if too few did."""
+        _owner, image, type_ = kind
+        for lengths in (self._own.get(kind, ()), self._shared.get((image, type_), ())):
+            left = [length - ran_s for length in lengths if length > ran_s]
+            if len(left) >= LEAST_SEEN:
+                return left
+        return []
+
+
+def estimate(
+    wanted: Wanted,
+    ahead: Sequence[Wanted],
+    held: Sequence[Held],
+    free: Mapping[int, Slots],
+    lengths: Lengths,
+    *,
+    no_later_s: float | None = None,
+) -> StartRange | None:
+    """When `wanted` starts, behind those `ahead` that wait for room, too; None where nobody can know. `free` is what each machine has
+    now; `no_later_s` is when room that is kept for it is there at the latest. The same question gives the same answer."""
+    if len(ahead) > MOST_AHEAD:
+        return None if no_later_s is None else StartRange(0, ceil(no_later_s))
+    hosts = {agent_id for each in (wanted, *ahead) for agent_id in each.agent_ids}
+    holding = [(each, lengths.left_s(each.kind, each.ran_s)) for each in held if each.agent_id in hosts]
+    queue = [(each, lengths.left_s(each.kind, 0)) for each in (*ahead, wanted)]
+    draws = max(LEAST_DRAWS, min(MOST_DRAWS, WORK // (len(holding) + len(queue))))
+    chance = Random(wanted.id.int)  # noqa: S311 -- nothing secret
+    starts = sorted(_draw(chance, queue, holding, free) for _ in range(draws))
+    early, late = starts[int(EARLY * draws)], starts[ceil(LATE * draws) - 1]
+    if no_later_s is not None:
+        early, late = min(early, no_later_s), min(late, no_later_s)
+    if early == inf:
+        return None
+    return StartRange(int(early), None if late == inf else ceil(late))
+
+
+_Queue = Sequence[tuple[Wanted, list[float]]]
+
+
+def _draw(
+    chance: Random, queue: _Queue, holding: Sequence[tuple[Held, list[float]]], free: Mapping[int, Slots]
+) -> float:
+    """In how many seconds the last of the queue starts, should all end as drawn."""
+    ends: dict[int, list[tuple[float, int, Slots]]] = {}
+    for number, (each, left) in enumerate(holding):
+        heappush(ends.setdefault(each.agent_id, []), (_drawn(chance, left, each.left_s), number, each.slots))
+    rooms = {agent_id: dict(slots) for agent_id, slots in free.items()}
+    at, number = 0.0, len(holding)
+    for wanted, left in queue:
+        placed = [_take(wanted, rooms, ends) for _ in range(wanted.kernels)]
+        at = max(begin for begin, _agent in placed)
+        if at == inf:
+            continue
+        end = at + _drawn(chance, left, wanted.lasts_s)
+        for _begin, agent_id in placed:
+            number += 1
+            heappush(ends.setdefault(agent_id, []), (end, number, wanted.slots))
+    return at
+
+
+def _drawn(chance: Random, left: list[float], most_s: float | None) -> float:
+    return min(chance.choice(left) if left else inf, inf if most_s is None else max(0.0, most_s))
+
+
+def _take(
+    wanted: Wanted, rooms: dict[int, dict[str, int]], ends: dict[int, list[tuple[float, int, Slots]]]
+) -> tuple[float, int]:
+    """The machine that has room first, and when. The room is taken: what it waits for has ended by then."""
+    begin, chosen = inf, -1
+    for agent_id in wanted.agent_ids:
+        when = _when(wanted.slots, rooms[agent_id], ends.get(agent_id, ()), begin)
+        if when < begin:
+            begin, chosen = when, agent_id
+            if not when:
+                break
+    if begin < inf:
+        room = rooms[chosen]
+        while ends.get(chosen) and ends[chosen][0][0] <= begin:
+            for name, amount in heappop(ends[chosen])[2].items():
+                room[name] = room.get(name, 0) + amount
+        for name, amount in wanted.slots.items():
+            room[name] = room.get(name, 0) - amount
+    return begin, chosen
+
+
+def _when(
+    slots: Slots, room: Mapping[str, int], ends: Sequence[tuple[float, int, Slots]], before: float
+) -> float:
+    """When so much will be free on a machine; infinite if not `before`."""
+    short = {name: amount - room.get(name, 0) for name, amount in slots.items() if amount > room.get(name, 0)}
+    if not short:
+        return 0.0
+    for at, _number, released in sorted(ends):
+        if at >= before:
+            break
+        short = {name: rest for name, amount in short.items() if (rest := amount - released.get(name, 0)) > 0}
+        if not short:
+            return at
+    return inf

@@ -1,0 +1,38 @@
+"""`berth check` and what `berth show` says of a session that waits, on wires of their own."""
+
+import json
+from typing import Any
+
+from tests.client.conftest import Command
+from tests.client.test_people import made, portal
+from tests.client.wires import page, session_row
+
+__all__ = ("portal",)
+IMAGE = {"id": 1, "reference": "python:3", "is_allowed": True}
+RANGE = {"earliest_s": 60, "latest_s": 600, "message": "It will probably start in 1 min to 10 min."}
+CHECK: dict[str, Any] = {
+    "starts_now": False, "message": "Waits for 2 cores.", "queue_position": 3, "expected_start": RANGE,
+    "best_room": {"cpu": 1000}, "other_groups": ["lab"], "resource_group": "default", "resources": {"cpu": 2000},
+}  # fmt: skip
+
+
+def test_a_check_says_when_and_where_and_starts_nothing(portal: Any, command: Command) -> None:
+    options = ("--project", "vision", "--cpu", "2", "--group", "default", "-t", "2h")
+    wire = portal(page(IMAGE), made(CHECK))
+    said = command("check", "python:3", *options).out
+    for words in ("later", "Waits for 2 cores.", RANGE["message"], "cpu 1", "lab", "3"):
+        assert words in said
+    body = wire.body()
+    assert (body["resources"], body["timeout_s"]) == ({"cpu": "2", "mem": "1g"}, 7200)
+
+    portal(page(IMAGE), made({**CHECK, "expected_start": None}))
+    assert "unknown" in command("check", "python:3", "--project", "vision").out
+    portal(page(IMAGE), made(CHECK))
+    assert json.loads(command("check", "python:3", "--project", "vision", "--json").out) == CHECK
+
+
+def test_a_session_that_waits_says_when_it_will_start(portal: Any, command: Command) -> None:
+    for found, words in ((RANGE, RANGE["message"]), (None, "unknown")):
+        waiting = session_row(status="PENDING")
+        portal(made(waiting), made({"status": "PENDING", "expected_start": found}))
+        assert words in command("show", waiting["id"]).out

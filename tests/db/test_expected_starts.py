@@ -1,0 +1,117 @@
+"""When waiting sessions will probably start: on the page, over REST, and in the answer to a check."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from agents.models import Agent
+from agents.states import AgentState
+from common import clock
+from sessions_app.forecast import expected_start
+from sessions_app.models import ComputeSession
+from sessions_app.start_ranges import StartRange
+from tests.factories import api_client
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+ALL = {"cpu": 8, "mem": "1g"}
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def ran(place: Place, *minutes: int) -> None:
+    """Sessions of the owner that ended after so long."""
+    for number in minutes:
+        session = place.end(place.run())
+        began = session.ended_at - timedelta(minutes=number)  # type: ignore[operator]
+        ComputeSession.objects.filter(pk=session.pk).update(started_at=began)
+
+
+def told(place: Place, session: ComputeSession) -> Any:
+    return api_client(place.owner).get(f"/api/v1/sessions/{session.pk}/expected-start/").json()
+
+
+def test_without_history_and_limits_nobody_knows(place: Place, browser_of: Any) -> None:
+    place.run(resources=ALL)
+    waiting = place.place(resources=ALL)
+    assert told(place, waiting) == {"status": "PENDING", "expected_start": None}
+    assert "probably" not in browser_of(place.owner).get(f"/sessions/{waiting.pk}/").content.decode()
+
+
+def test_history_says_when_and_the_page_says_it_too(place: Place, browser_of: Any) -> None:
+    ran(place, 10, 20, 30, 40, 50)
+    place.run(resources=ALL)
+    waiting = place.place(resources=ALL)
+    found = told(place, waiting)["expected_start"]
+    assert 9 * 60 <= found["earliest_s"] <= found["latest_s"] <= 50 * 60
+    page: Client = browser_of(place.owner)
+    assert found["message"].startswith("It will probably start in")
+    assert "It will probably start in" in page.get(f"/sessions/{waiting.pk}/").content.decode()
+
+
+def test_a_time_limit_is_known_and_those_ahead_wait_first(place: Place) -> None:
+    place.run(resources=ALL, timeout_s=600)
+    first = place.place(resources=ALL, timeout_s=300, type="batch", command="true")
+    second = place.place(resources=ALL)
+    one, two = (expected_start(place.fresh(each)) for each in (first, second))
+    assert one is not None and 590 <= one.earliest_s <= one.latest_s <= 600  # type: ignore[operator]  # noqa: PT018
+    assert two is not None and two.latest_s is not None and 880 <= two.latest_s <= 910  # noqa: PT018
+
+
+def test_what_does_not_wait_for_room_has_no_range(place: Place) -> None:
+    running = place.run(timeout_s=600)
+    assert expected_start(running) is None
+    limit(place.owner, max_slots={"cpu": 1000})
+    assert expected_start(place.place()) is None
+    held = place.enqueue(start_at=(clock.now() + timedelta(hours=1)).isoformat())
+    assert expected_start(held) is None
+
+
+def test_what_the_next_tick_places_starts_now(place: Place) -> None:
+    assert expected_start(place.enqueue()) == StartRange(0, 10)
+
+
+def test_room_that_another_session_takes_in_the_same_tick_is_not_told_twice(place: Place) -> None:
+    place.enqueue(resources=ALL, timeout_s=600)
+    found = expected_start(place.enqueue(resources=ALL))
+    assert found is not None
+    assert found.earliest_s >= 590
+
+
+def test_a_check_tells_the_range_the_room_and_other_groups(place: Place) -> None:
+    other = make_place()
+    Agent.objects.filter(pk=other.agent.pk).update(architecture=place.agent.architecture)
+    place.run(resources={"cpu": 6, "mem": "1g"}, timeout_s=600)
+    api = api_client(place.owner)
+    body = api.post("/api/v1/sessions/check/", place.request(resources=ALL)).json()
+    assert body["other_groups"] == [other.group.name]
+    assert body["best_room"]["cpu"] == 2000
+    assert 590 <= body["expected_start"]["earliest_s"] <= 600
+
+    other.run(resources=ALL)
+    assert api.post("/api/v1/sessions/check/", place.request(resources=ALL)).json()["other_groups"] == []
+    other.place(resources=ALL)
+    Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.DRAINING.value)
+    body = api.post("/api/v1/sessions/check/", place.request(resources=ALL)).json()
+    assert (body["reason"], body["expected_start"]) == ("no_agents", None)
+
+
+def test_an_estimate_takes_a_fixed_number_of_queries(place: Place) -> None:
+    ran(place, 10, 20, 30, 40, 50)
+    place.run(resources=ALL)
+    counts = set()
+    for _ in range(2):
+        waiting = place.place(resources=ALL)
+        with CaptureQueriesContext(connection) as queries:
+            assert expected_start(waiting) is not None
+        counts.add(len(queries))
+    assert len(counts) == 1
+    assert counts.pop() <= 10

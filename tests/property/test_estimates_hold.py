@@ -1,0 +1,147 @@
+"""How often estimates of a start hold, on clusters that the engine itself fills."""
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from common.slots import ResourceSlots
+from scheduler.engine import AgentView, Needs, PendingSession, Snapshot, plan
+from scheduler.estimates import Held, Lengths, Wanted, estimate
+from sessions_app.start_ranges import StartRange
+
+NOW = datetime(2027, 1, 1, tzinfo=UTC)
+CORES = 8000
+KIND = (1, 2, "batch")
+
+
+@dataclass
+class Cluster:
+    """Sessions of three kinds come, wait, run as long as chance says, and end."""
+
+    chance: Random
+    agents: int = 6
+    seen: dict[tuple[int, int, str], list[float]] = field(default_factory=dict)
+    running: dict[UUID, tuple[int, ResourceSlots, tuple[int, int, str], float]] = field(default_factory=dict)
+    pending: dict[UUID, tuple[PendingSession, tuple[int, int, str]]] = field(default_factory=dict)
+    told: dict[UUID, tuple[float, StartRange | None]] = field(default_factory=dict)
+    outcomes: list[tuple[float, float, StartRange | None]] = field(default_factory=list)
+
+    def length(self, kind: tuple[int, int, str]) -> float:
+        return self.chance.lognormvariate(7 + kind[1] / 2, 0.8)
+
+    def run(self, sessions: int) -> None:
+        news: list[tuple[float, str, UUID]] = []
+        at = 0.0
+        for number in range(sessions):
+            at += self.chance.expovariate(1 / 190)
+            heappush(news, (at, "comes", UUID(int=number + 1)))
+        while news:
+            at, what, key = heappop(news)
+            if what == "comes":
+                kind = (self.chance.randrange(3), self.chance.randrange(2), "batch")
+                slots = ResourceSlots({"cpu": self.chance.choice((1000, 2000, 4000, 8000))})
+                session = PendingSession(key, NOW + timedelta(seconds=at), Needs("x", (slots,)), (key,))
+                self.pending[key] = (session, kind)
+            else:
+                _agent, _slots, kind, began = self.running.pop(key)
+                self.seen.setdefault(kind, []).append(at - began)
+            self.tick(at, news)
+
+    def tick(self, at: float, news: list[tuple[float, str, UUID]]) -> None:
+        free = dict.fromkeys(range(self.agents), CORES)
+        for agent_id, slots, _kind, _began in self.running.values():
+            free[agent_id] -= slots["cpu"]
+        capacity = ResourceSlots({"cpu": CORES})
+        views = tuple(
+            AgentView(number, "x", capacity, ResourceSlots({"cpu": room})) for number, room in free.items()
+        )
+        waiting = tuple(session for session, _ in self.pending.values())
+        decided = plan(Snapshot(1, "g", 1, views, waiting), NOW + timedelta(seconds=at))
+        for placement in decided.placements:
+            session, kind = self.pending.pop(placement.session.id)
+            self.running[session.id] = (placement.agent_ids[0], session.needs.total, kind, at)
+            heappush(news, (at + self.length(kind), "ends", session.id))
+            if session.id in self.told:
+                asked_at, said = self.told.pop(session.id)
+                self.outcomes.append((asked_at, at, said))
+        if sum(map(len, self.seen.values())) > 100:
+            for index, deferral in enumerate(decided.deferrals):
+                if deferral.session_id not in self.told:
+                    ids = [each.session_id for each in decided.deferrals[: index + 1]]
+                    self.told[deferral.session_id] = (at, self.ask(ids, at))
+
+    def ask(self, ids: list[UUID], at: float) -> StartRange | None:
+        free = {number: {"cpu": CORES} for number in range(self.agents)}
+        held = []
+        for agent_id, slots, kind, began in self.running.values():
+            free[agent_id]["cpu"] -= slots["cpu"]
+            held.append(Held(agent_id, slots, kind, at - began))
+        queue = [
+            Wanted(key, self.pending[key][0].needs.total, 1, range(self.agents), self.pending[key][1])
+            for key in ids
+        ]
+        return estimate(queue[-1], queue[:-1], held, free, Lengths(self.seen))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_most_sessions_start_within_the_range_that_was_told(seed: int) -> None:
+    cluster = Cluster(Random(seed))
+    cluster.run(400)
+    told = [(begin - asked, said) for asked, begin, said in cluster.outcomes if said is not None]
+    held = [said.earliest_s <= waited <= (said.latest_s or 1e9) for waited, said in told]
+    not_late = [waited <= (said.latest_s or 1e9) for waited, said in told]
+    assert len(told) > 50
+    assert sum(held) / len(told) > 0.75
+    assert sum(not_late) / len(told) > 0.75
+
+
+def test_what_never_ends_is_unknown_and_limits_bound_the_rest() -> None:
+    slots, hosts = {"cpu": 8000}, {7: {"cpu": 0}}
+    wanted = Wanted(UUID(int=1), slots, 1, (7,), KIND)
+    held = Held(7, slots, KIND, 100.0)
+    assert estimate(wanted, (), [held], hosts, Lengths({})) is None
+    limited = replace(held, left_s=50.0)
+    assert estimate(wanted, (), [limited], hosts, Lengths({})) == StartRange(50, 50)
+    ahead = [Wanted(UUID(int=2), slots, 1, (7,), KIND, lasts_s=20.0)]
+    assert estimate(wanted, ahead, [limited], hosts, Lengths({})) == StartRange(70, 70)
+    seen = Lengths({KIND: [150.0] * 5, (9, 2, "batch"): [90.0]})
+    assert estimate(wanted, (), [held], hosts, seen) == StartRange(50, 50)
+    assert estimate(wanted, (), [held], hosts, seen, no_later_s=30.0) == StartRange(30, 30)
+    others = Lengths({(9, 2, "batch"): [150.0] * 5})
+    assert estimate(wanted, (), [held], hosts, others) == StartRange(50, 50)
+
+
+def test_a_long_queue_is_unknown_but_for_room_that_is_kept() -> None:
+    wanted = Wanted(UUID(int=1), {"cpu": 1}, 1, (7,), KIND)
+    ahead = [wanted] * 31
+    assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, Lengths({})) is None
+    assert estimate(wanted, ahead, (), {7: {"cpu": 1}}, Lengths({}), no_later_s=9.5) == StartRange(0, 10)
+
+
+def test_those_ahead_that_nobody_can_place_hold_up_nobody_and_gangs_wait_for_their_last() -> None:
+    blocked = Wanted(UUID(int=2), {"gpu": 1}, 1, (7,), KIND)
+    gang = Wanted(UUID(int=1), {"cpu": 4}, 2, (7, 8), KIND)
+    held = [Held(7, {"cpu": 4}, KIND, 0, 10.0), Held(8, {"cpu": 4}, KIND, 0, 40.0)]
+    hosts = {7: {"cpu": 0}, 8: {"cpu": 0}}
+    assert estimate(gang, [blocked], held, hosts, Lengths({})) == StartRange(40, 40)
+
+
+def test_ranges_are_said_in_words() -> None:
+    said = [
+        StartRange(0, 40),
+        StartRange(840, 2400),
+        StartRange(3600, None),
+        StartRange(0, None),
+        StartRange(90, 110),
+    ]
+    assert [each.words for each in said] == [
+        "It will probably start within 1 min.",
+        "It will probably start in 14 min to 40 min.",
+        "It will probably not start before 1 h; how long it may take is unknown.",
+        "It may start at any moment; how long it may take is unknown.",
+        "It will probably start in 1 min to 2 min.",
+    ]
