@@ -1,15 +1,17 @@
 """Reads one resource group into the engine's picture of it."""
 
+import json
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import JSONBAgg
-from django.db.models import Q, Sum
-from django.db.models.functions import Coalesce, JSONObject
+from django.db.models import BigIntegerField, Q, Sum, TextField
+from django.db.models.functions import Cast, Coalesce, Extract, JSONObject
 
 from accounts.budget_selectors import budget_states
 from accounts.limits import ScopeIds, scopes_of
@@ -35,6 +37,8 @@ from sessions_app.queueing import Hold
 from sessions_app.states import DEADLINES_S, Status
 
 ScopeKey = tuple[Level, int]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SINCE = Coalesce("session__eligible_at", "session__created_at")  # it waits
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 
 
@@ -139,14 +143,15 @@ def _agents(group_id: int, running: Mapping[int, list[Running]]) -> Iterator[Age
     slots = ("slots__slot_name", "slots__capacity", "slots__occupied")
     agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
     rows = agents.values_list("pk", "architecture", "state", *slots)
-    for (agent_id, architecture, state), same in groupby(rows.iterator(), key=itemgetter(0, 1, 2)):
+    slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # machines are mostly alike
+    for (agent_id, architecture, state), same in groupby(rows, key=itemgetter(0, 1, 2)):
         # An agent of which nothing is known yet has one row, without a slot.
         amounts = [(name, capacity, occupied) for *_, name, capacity, occupied in same if name]
         yield AgentView(
             id=agent_id,
             architecture=architecture,
-            capacity=ResourceSlots({name: capacity for name, capacity, _ in amounts}),
-            free=ResourceSlots({name: capacity - occupied for name, capacity, occupied in amounts}),
+            capacity=slots_of(tuple([(name, capacity) for name, capacity, _ in amounts])),
+            free=slots_of(tuple([(name, capacity - occupied) for name, capacity, occupied in amounts])),
             is_schedulable=state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
         )
@@ -183,44 +188,40 @@ def _pending(group_id: int, scopes: set[ScopeKey], **only: Any) -> Iterator[Pend
             **only,
         )
         .order_by("session_id", "role", "index")
-        .values(
-            "pk",
-            "session_id",
-            "session__created_at",
-            "session__eligible_at",
-            "session__priority",
-            "session__requested_slots",
-            "session__image__architecture",
-            "session__domain_id",
-            "session__project_id",
-            "session__owner_id",
-            "session__keypair_id",
-            "session__timeout_s",
-            "session__lifetime_s",
+        .annotate(asked=Cast("session__requested_slots", TextField()), since_us=_microseconds(_SINCE))
+        .values_list(
+            "session_id", "pk", "since_us", "session__priority",
+            "asked", "session__image__architecture",
+            "session__domain_id", "session__project_id", "session__owner_id", "session__keypair_id",
+            Coalesce("session__timeout_s", "session__lifetime_s"),
         )
-    )
-    known: dict[Needs, Needs] = {}  # one object for equal needs
-    for session_id, rows in groupby(kernels.iterator(), key=itemgetter("session_id")):
+    )  # fmt: skip
+    needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
+    owners: dict[tuple[int | None, ...], tuple[str, ...]] = {}
+    for session_id, rows in groupby(kernels, key=itemgetter(0)):
         same_session = list(rows)  # each row repeats the columns of its session
-        session = same_session[0]
-        slots = ResourceSlots(session["session__requested_slots"])
-        needs = Needs(session["session__image__architecture"], (slots,) * len(same_session))
-        keys = ScopeIds(
-            session["session__domain_id"],
-            session["session__project_id"],
-            session["session__owner_id"],
-            session["session__keypair_id"],
-        ).keys()
-        scopes.update(keys)
-        named = tuple(scope_key(*key) for key in keys)
-        lasts_s = session["session__timeout_s"] or session["session__lifetime_s"]
+        _, _, since_us, priority, asked, architecture, *ids, lasts_s = same_session[0]
+        named = owners.get(tuple(ids))
+        if named is None:
+            keys = ScopeIds(*ids).keys()
+            scopes.update(keys)
+            named = owners[tuple(ids)] = tuple(scope_key(*key) for key in keys)
         yield PendingSession(
             id=session_id,
-            enqueued_at=session["session__eligible_at"] or session["session__created_at"],
-            needs=known.setdefault(needs, needs),
-            kernel_ids=tuple(row["pk"] for row in same_session),
-            priority=session["session__priority"],
+            enqueued_at=EPOCH + timedelta(microseconds=since_us),
+            needs=needs_of(architecture, asked, len(same_session)),
+            kernel_ids=tuple([row[1] for row in same_session]),
+            priority=priority,
             scopes=named,
             tenants=named[:OWNERS],
             lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
         )
+
+
+def _microseconds(instant: Any) -> Cast:
+    """Since 1970, UTC: an instant as text takes longer to read than all else of a row."""
+    return Cast(Extract(instant, "epoch") * 1_000_000, BigIntegerField())
+
+
+def _needs(architecture: str, asked: str, kernel_count: int) -> Needs:
+    return Needs(architecture, (ResourceSlots(json.loads(asked)),) * kernel_count)
