@@ -24,6 +24,7 @@ class TaskName(StrEnum):
     LAUNCH_SESSION = "sessions_app.launch_session"
     LAUNCH_SESSIONS = "sessions_app.launch_sessions"
     TERMINATE_SESSION = "sessions_app.terminate_session"
+    TERMINATE_SESSIONS = "sessions_app.terminate_sessions"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
     SETTLE_DEPENDENTS = "sessions_app.settle_dependents"
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
@@ -49,6 +50,7 @@ QUEUE_OF = {
     TaskName.LAUNCH_SESSION: "launch",
     TaskName.LAUNCH_SESSIONS: "launch",
     TaskName.TERMINATE_SESSION: "ends",
+    TaskName.TERMINATE_SESSIONS: "ends",
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.SETTLE_DEPENDENTS: "default",

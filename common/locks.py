@@ -2,7 +2,7 @@
 never leaves one behind."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from django.db import OperationalError, connection
@@ -28,6 +28,22 @@ def try_exclusive(subject: str) -> Iterator[bool]:
         if is_held:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
+
+
+@contextmanager
+def try_exclusive_each(subjects: Collection[str]) -> Iterator[frozenset[str]]:
+    """Those of `subjects` in which this thread is now the only one, as by `try_exclusive`. Two queries, any number."""
+    numbers = {_number_of(subject): subject for subject in subjects}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT key, pg_try_advisory_lock(key) FROM unnest(%s::bigint[]) AS key", [list(numbers)]
+        )
+        held = [number for number, is_held in cursor.fetchall() if is_held]
+    try:
+        yield frozenset(numbers[number] for number in held)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(key) FROM unnest(%s::bigint[]) AS key", [held])
 
 
 def wait_exclusive(subject: str, *, wait_s: int) -> None:

@@ -156,7 +156,7 @@ def resources(chance: random.Random, *, has_gpus: bool) -> dict[str, object]:
     gpus = chance.choice(GPUS)
     return {
         "cpu": gpus * chance.choice((2, 4, 8)),
-        "mem": f"{gpus * chance.choice((16, 32, 64))}g",
+        "mem": f"{gpus * chance.choice((16, 32, 60))}g",
         "gpu": gpus,
     }
 

@@ -133,6 +133,14 @@ def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
 
 def plan_of(session: ComputeSession, kernel: Kernel, *, has_setup: bool = False) -> specs.KernelPlan:
     """The values that decide how the kernel's container looks. Raises NotFound if a folder is gone."""
+    mooring_id = mooring_of(session.pk, kernel.placed_agent)
+    return plan_with(session, kernel, has_setup=has_setup, mooring_id=mooring_id)
+
+
+def plan_with(
+    session: ComputeSession, kernel: Kernel, *, has_setup: bool, mooring_id: UUID | None
+) -> specs.KernelPlan:
+    """The same where it is known which network it has. No query for a session that came `with_parts`."""
     return specs.KernelPlan(
         installation=settings.BERTH_INSTALLATION,
         session_id=session.pk,
@@ -156,7 +164,7 @@ def plan_of(session: ComputeSession, kernel: Kernel, *, has_setup: bool = False)
         network_pool=settings.BERTH_SESSION_POOL,
         has_readonly_root=session.image.bears_readonly_root,
         has_setup=has_setup,
-        mooring_id=mooring_of(session.pk, kernel.placed_agent),
+        mooring_id=mooring_id,
     )
 
 

@@ -24,7 +24,6 @@ from sessions_app.models import ComputeSession, KernelAllocation, SessionTransit
 from sessions_app.states import (
     DEADLINES_S,
     LATE_END,
-    LAUNCHING,
     REASON_SENTENCES,
     Reason,
     Status,
@@ -49,7 +48,11 @@ _MOVE_MANY = f"""
     ), moved AS (
         UPDATE {_SESSIONS} AS session
         SET status = %(to)s, status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
-            deadline_at = %(deadline)s, queue_position = NULL
+            deadline_at = %(now)s + make_interval(secs => CASE WHEN %(to)s = 'RUNNING'
+                THEN coalesce(nullif(timeout_s, 0), nullif(lifetime_s, 0), %(lasts_s)s) ELSE %(lasts_s)s END),
+            started_at = CASE WHEN %(to)s = 'RUNNING' THEN %(now)s ELSE started_at END,
+            outcome = coalesce(%(outcome)s, outcome), outcome_reason = coalesce(%(outcome_reason)s, outcome_reason),
+            exit_code = coalesce(%(exit_code)s, exit_code), queue_position = NULL
         FROM held WHERE session.id = held.id
         RETURNING session.id, session.owner_id, session.project_id, session.domain_id
     ), history AS (
@@ -58,6 +61,27 @@ _MOVE_MANY = f"""
         SELECT id, %(frm)s, %(to)s, %(reason)s, %(message)s, %(actor)s, %(now)s FROM moved
     )
     SELECT id, owner_id, project_id, domain_id FROM moved
+"""
+_HOLD_ENDING = f"""
+    SELECT id FROM {_SESSIONS} WHERE id = ANY(%s) AND status = 'TERMINATING' ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+"""
+_FINISH_MANY = f"""
+    WITH began AS (
+        SELECT DISTINCT ON (session_id) session_id, message FROM {SessionTransition._meta.db_table}
+        WHERE session_id = ANY(%(ids)s) AND to_status = 'TERMINATING' ORDER BY session_id, id DESC
+    ), moved AS (
+        UPDATE {_SESSIONS} AS session
+        SET status = coalesce(nullif(outcome, ''), 'ERROR'), status_changed_at = %(now)s, ended_at = %(now)s,
+            status_reason = coalesce(nullif(outcome_reason, ''), 'engine_refused'), status_message = began.message,
+            deadline_at = NULL, queue_position = NULL
+        FROM began WHERE session.id = began.session_id
+        RETURNING session.*
+    ), history AS (
+        INSERT INTO {SessionTransition._meta.db_table}
+            (session_id, from_status, to_status, reason, message, actor_label, happened_at)
+        SELECT id, 'TERMINATING', status, status_reason, status_message, %(actor)s, %(now)s FROM moved
+    )
+    SELECT status, resource_group_id, id, owner_id, project_id, domain_id FROM moved
 """
 
 
@@ -94,26 +118,62 @@ def transition(
 
 @transaction.atomic(savepoint=False)
 def transition_many(
-    session_ids: Collection[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor
+    session_ids: Collection[UUID],
+    *,
+    frm: Status,
+    to: Status,
+    reason: Reason,
+    actor: Actor,
+    exit_code: int | None = None,
 ) -> list[UUID]:
     """Move all of these that are still in `frm`; ids of the moved ones. 1 query, any number of sessions.
 
     Sessions that somebody else holds or moved meanwhile are left out, without waiting.
     """
-    if not is_legal(frm, to) or to not in LAUNCHING:
+    if not is_legal(frm, to) or to.is_terminal:
         raise IllegalTransition(f"{frm} cannot become {to} for many sessions at once.")
     now = clock.now()
     values: dict[str, Any] = {
         "ids": list(session_ids), "frm": frm.value, "to": to.value, "reason": reason.value, "now": now,
         "message": Jsonb(REASON_SENTENCES[reason].to_json()), "actor": actor.label,
-        "deadline": now + timedelta(seconds=DEADLINES_S[to]),
+        "lasts_s": DEADLINES_S[to], "exit_code": exit_code,
+        "outcome": outcome_of(reason).value if to is Status.TERMINATING else None,
+        "outcome_reason": reason.value if to is Status.TERMINATING else None,
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(_MOVE_MANY, values)
         moved = cursor.fetchall()
     _tell_many([row[0] for row in moved], frm=frm, to=to, reason=reason, actor=actor)
     push_sessions_changed(moved, to)
+    if frm is Status.RUNNING and moved:
+        ring_on_commit()
     return [row[0] for row in moved]
+
+
+@transaction.atomic
+def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
+    """`finish` for all of these that are TERMINATING; ids of the ended ones. 3 queries, any number of sessions. Those that
+    somebody else holds are left out."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HOLD_ENDING, [list(session_ids)])
+        held = [row[0] for row in cursor.fetchall()]
+        # Before the statuses: slots of agents are locked before what limits count (ADR 8).
+        released = KernelAllocation.objects.filter(kernel__session__in=held)
+        released._raw_delete(released.db)
+        cursor.execute(_FINISH_MANY, {"ids": held, "actor": actor.label, "now": clock.now()})
+        rows = cursor.fetchall()
+    for group_id in {row[1] for row in rows}:
+        announce(CapacityReleased(resource_group_id=group_id))
+    for status in {row[0] for row in rows}:
+        told = [row[2:] for row in rows if row[0] == status]
+        log.info(
+            "session.transitions", session_ids=[str(row[0]) for row in told], to=status, actor=actor.label
+        )
+        push_sessions_changed(told, Status(status))
+        for row in told:
+            announce(SessionEnded(row[0]))
+    transaction.on_commit(lambda: pause(Status.TERMINATED))
+    return [row[2] for row in rows]
 
 
 def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:

@@ -78,7 +78,9 @@ def reconcile_agents() -> None:
     """Each agent in a lane of its own. One that takes longer than ROUND_S goes on in its lane, is left out of the next
     rounds meanwhile, and holds up nobody; one whose last heartbeat failed is left out until it is heard again."""
     agents = list(connected_agents().filter(last_error=""))
-    differ = set(together.differing([agent for agent in agents if agent.answers_with_others]))
+    simulated = [agent for agent in agents if agent.answers_with_others]
+    together.end_exited(simulated)
+    differ = set(together.differing(simulated))
     asked = [agent for agent in agents if not agent.answers_with_others or agent.pk in differ]
     _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in asked}, timeout_s=ROUND_S)
 

@@ -11,7 +11,7 @@ from common import clock
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive
 from common.pauses import during
-from sessions_app import dependencies, launcher, metrics, moorings, reconcile, setups
+from sessions_app import dependencies, launcher, metrics, moorings, reconcile, setups, together
 from sessions_app.models import AppLogin, AppTicket
 
 
@@ -24,8 +24,18 @@ def launch_session(session_id: str) -> None:
 @shared_task(name=TaskName.LAUNCH_SESSIONS, soft_time_limit=60, time_limit=90)
 def launch_sessions(session_ids: list[str]) -> None:
     """One message for all that a tick placed: whoever decides does not wait until each of them is handed out."""
-    for session_id in session_ids:
-        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=session_id)
+    with during("launch"):
+        rest = together.launch_sessions([UUID(session_id) for session_id in session_ids])
+    for session_id in rest:
+        enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(session_id))
+
+
+@shared_task(name=TaskName.TERMINATE_SESSIONS, soft_time_limit=60, time_limit=90)
+def terminate_sessions(session_ids: list[str]) -> None:
+    with during("end"):
+        rest = together.end_sessions([UUID(session_id) for session_id in session_ids])
+    for session_id in rest:
+        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
 
 
 @shared_task(name=TaskName.TERMINATE_SESSION, soft_time_limit=300, time_limit=360)

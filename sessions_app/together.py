@@ -1,20 +1,32 @@
 """Engines that are asked together: simulated ones, which keep what they have in Redis. Thousands of them cost a round as
 much as one engine of a machine; those that differ from the rows are then looked at one by one, as all others are."""
 
+import gzip
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from uuid import UUID
 
 from django.conf import settings
+from django.db import connection, transaction
 
 from agents.models import Agent
-from agents.runtime.base import ContainerState, ContainerStatus
+from agents.runtime.addresses import SHARED
+from agents.runtime.base import ContainerState, ContainerStatus, RuntimeUnavailable
 from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated_many import Removal, Start, read_outputs, remove_many, start_many
 from agents.runtime.simulated_shelf import read_containers
 from agents.selectors import runtime_of
-from sessions_app import specs
-from sessions_app.models import Kernel
-from sessions_app.states import Status
+from common.actors import SYSTEM
+from common.dispatch import TaskName, enqueue_on_commit
+from common.locks import try_exclusive_each
+from sessions_app import lifecycle, specs
+from sessions_app.launcher import KEPT_LOG_BYTES, plan_with, work_lock
+from sessions_app.models import ComputeSession, Dotfile, Kernel, KernelLog, StartupScript
+from sessions_app.states import Reason, Status
 
+AT_ONCE = 1000
 OURS = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
 _Known = Mapping[str, tuple[str, str | None]]
 """By container name: status of the session, address."""
@@ -56,3 +68,174 @@ def _differ(found: Mapping[str, ContainerState], known: _Known) -> bool:
         ):
             return True
     return False
+
+
+def launch_sessions(session_ids: Collection[UUID]) -> list[UUID]:
+    """Bring those of these to RUNNING whose machines answer together, all in a few statements; the others, which somebody is to
+    launch one by one: they are elsewhere, were begun before, or have folders or files of their owner to bring.
+
+    Dies anywhere: names are deterministic, each stage is a statement, and what it leaves is launched again one by one."""
+    with _held(session_ids, Status.SCHEDULED) as held:
+        rest = [session_id for session_id in session_ids if session_id not in held]
+        keepers = _who_keeps_files({session.owner_id for session in held.values()})
+        sessions = {pk: session for pk, session in held.items() if _is_plain(session, keepers)}
+        if not sessions:
+            return list(session_ids)
+        rest += held.keys() - sessions.keys()
+        move = partial(lifecycle.transition_many, actor=SYSTEM)
+        moved = move(sessions, frm=Status.SCHEDULED, to=Status.PREPARING, reason=Reason.PREPARING)
+        moved = move(moved, frm=Status.PREPARING, to=Status.STARTING, reason=Reason.IMAGE_READY)
+        up = _start([sessions[pk] for pk in moved])
+        move(up, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP)
+        return rest + [pk for pk in sessions if pk not in set(up)]
+
+
+def end_sessions(session_ids: Collection[UUID]) -> list[UUID]:
+    """Remove what those of these that are TERMINATING have on machines that answer together, and finish them; the others, which
+    somebody is to end one by one."""
+    with _held(session_ids, Status.TERMINATING) as held:
+        gone = _remove(list(held.values()))
+        lifecycle.finish_many(gone, actor=SYSTEM)
+        return [session_id for session_id in session_ids if session_id not in gone]
+
+
+def end_exited(agents: Sequence[Agent]) -> None:
+    """Sessions whose containers have ended by themselves begin to end, all with the same end at once."""
+    ends: dict[tuple[Reason, int], list[UUID]] = defaultdict(list)
+    codes: dict[UUID, int] = {}
+    found = {
+        name: state
+        for _, states in list_containers(agents)
+        for name, state in states.items()
+        if _is_over(state)
+    }
+    if not found:
+        return
+    ids = [UUID(state.labels[specs.KERNEL_LABEL]) for state in found.values()]
+    running = Kernel.objects.filter(pk__in=ids, session__status=Status.RUNNING, session__kernel_count=1)
+    for kernel_id, attempt, session_id, command in running.values_list(
+        "pk", "attempt", "session_id", "session__command"
+    ):
+        state = found.get(specs.container_name(kernel_id, attempt))
+        if state is None or state.exit_code is None or state.was_oom_killed:
+            continue  # looked at alone
+        reason = Reason.CONTAINER_EXITED
+        if command:
+            reason = Reason.COMMAND_FAILED if state.exit_code else Reason.COMMAND_FINISHED
+        ends[reason, state.exit_code].append(session_id)
+        codes[kernel_id] = state.exit_code
+    for (reason, code), session_ids in ends.items():
+        for first in range(0, len(session_ids), AT_ONCE):
+            _begin_ends(session_ids[first : first + AT_ONCE], reason, code)
+
+
+@transaction.atomic
+def _begin_ends(session_ids: Sequence[UUID], reason: Reason, code: int) -> None:
+    moved = lifecycle.transition_many(
+        session_ids, frm=Status.RUNNING, to=Status.TERMINATING, reason=reason, actor=SYSTEM, exit_code=code
+    )
+    Kernel.objects.filter(session__in=moved).update(exit_code=code)
+    if moved:
+        enqueue_on_commit(TaskName.TERMINATE_SESSIONS, session_ids=[str(pk) for pk in moved])
+
+
+@contextmanager
+def _held(session_ids: Collection[UUID], status: Status) -> Iterator[dict[UUID, ComputeSession]]:
+    """Those of these in this status whose machines answer together, and on which nobody else works meanwhile."""
+    rows = ComputeSession.objects.filter(pk__in=session_ids, status=status)
+    elsewhere = Kernel.objects.filter(session__in=session_ids).exclude(agent__address__contains=SHARED)
+    locks = {work_lock(pk): pk for pk in rows.exclude(kernels__in=elsewhere).values_list("pk", flat=True)}
+    with try_exclusive_each(locks) as held:
+        # Read under the lock: who had it before may have moved them on.
+        mine = rows.with_parts().filter(pk__in=[locks[each] for each in held])
+        yield {session.pk: session for session in mine}
+
+
+def _is_plain(session: ComputeSession, keepers: set[int]) -> bool:
+    """Nothing has to be brought to it, and no app is started in it."""
+    return (
+        session.type == "batch"
+        and not session.mounts.all()
+        and not (session.personal_files and session.owner_id in keepers)
+    )
+
+
+def _who_keeps_files(owner_ids: set[int]) -> set[int]:
+    kept = [model.objects.filter(user__in=owner_ids) for model in (Dotfile, StartupScript)]
+    return {user_id for rows in kept for user_id in rows.values_list("user_id", flat=True)}
+
+
+def _start(sessions: Sequence[ComputeSession]) -> list[UUID]:
+    """Those of these whose containers all run now, with their rows saying where these are."""
+    plans = {
+        kernel: plan_with(session, kernel, has_setup=False, mooring_id=None)
+        for session in sessions
+        for kernel in session.kernels.all()
+    }
+    starts = [
+        Start(
+            runtime_of(kernel.placed_agent),  # type: ignore[arg-type]
+            specs.build_network_spec(plan),
+            specs.home_volume_name(kernel.pk),
+            specs.build_container_spec(plan),
+        )
+        for kernel, plan in plans.items()
+    ]
+    try:
+        states = start_many(starts)
+    except RuntimeUnavailable:
+        return []
+    up = {kernel: states[kernel.container_name] for kernel in plans if kernel.container_name in states}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            UPDATE {Kernel._meta.db_table} AS kernel SET container_id = up.container_id, address = up.address
+            FROM unnest(%s::uuid[], %s::text[], %s::inet[]) AS up (id, container_id, address) WHERE kernel.id = up.id
+            """,
+            [
+                [kernel.pk for kernel in up],
+                [state.container_id for state in up.values()],
+                [next(iter(state.addresses.values())) for state in up.values()],
+            ],
+        )
+    return [session.pk for session in sessions if all(kernel in up for kernel in session.kernels.all())]
+
+
+def _remove(sessions: Sequence[ComputeSession]) -> set[UUID]:
+    """Those of these of which nothing is on a machine any more; their logs are kept."""
+    kernels = [kernel for session in sessions for kernel in session.kernels.all()]
+    removals = [
+        Removal(
+            runtime_of(kernel.placed_agent),  # type: ignore[arg-type]
+            specs.network_name(kernel.session_id),
+            specs.home_volume_name(kernel.pk),
+            kernel.container_name,
+        )
+        for kernel in kernels
+    ]
+    try:
+        outputs = read_outputs(removals)
+        _keep_logs(kernels, outputs)  # before their containers go
+        remove_many([removal for removal in removals if removal.container in outputs])
+    except RuntimeUnavailable:
+        return set()
+    return {
+        session.pk
+        for session in sessions
+        if all(kernel.container_name in outputs for kernel in session.kernels.all())
+    }
+
+
+def _keep_logs(kernels: Sequence[Kernel], outputs: Mapping[str, bytes]) -> None:
+    KernelLog.objects.bulk_create(
+        (
+            KernelLog(kernel=kernel, content_gzip=gzip.compress(output, 1), size_bytes=len(output))
+            for kernel in kernels
+            if (output := outputs.get(kernel.container_name, b"")[-KEPT_LOG_BYTES:])
+        ),
+        ignore_conflicts=True,
+    )
+
+
+def _is_over(state: ContainerState) -> bool:
+    return state.status is ContainerStatus.EXITED

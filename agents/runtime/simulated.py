@@ -137,6 +137,10 @@ class SimulatedRuntime(ContainerRuntime):
         return not self._conduct.is_silent(self.name, time.time())
 
     @property
+    def conduct(self) -> Conduct:
+        return self._conduct
+
+    @property
     def shelf(self) -> Shelf:
         return self._shelf
 

@@ -86,36 +86,36 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
         self._encode, self._decode = encode, decode
 
     def __getitem__(self, name: str) -> Thing:
-        text = _ask(lambda: client().hget(self.key, name))
+        text = ask(lambda: client().hget(self.key, name))
         if text is None:
             raise KeyError(name)
         return self.decoded(text)
 
     def __setitem__(self, name: str, thing: Thing) -> None:
-        _ask(lambda: client().hset(self.key, name, self._encoded(thing)))
+        ask(lambda: client().hset(self.key, name, self.encoded(thing)))
 
     def __delitem__(self, name: str) -> None:
-        if not _ask(lambda: client().hdel(self.key, name)):
+        if not ask(lambda: client().hdel(self.key, name)):
             raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([name.decode() for name in _ask(lambda: client().hkeys(self.key))])
+        return iter([name.decode() for name in ask(lambda: client().hkeys(self.key))])
 
     def __len__(self) -> int:
-        return int(_ask(lambda: client().hlen(self.key)))
+        return int(ask(lambda: client().hlen(self.key)))
 
     def __contains__(self, name: object) -> bool:
-        return bool(_ask(lambda: client().hexists(self.key, str(name))))
+        return bool(ask(lambda: client().hexists(self.key, str(name))))
 
     def items(self) -> ItemsView[str, Thing]:
-        return self.all_of(_ask(lambda: client().hgetall(self.key))).items()
+        return self.all_of(ask(lambda: client().hgetall(self.key))).items()
 
     def values(self) -> ValuesView[Thing]:
-        return self.all_of(_ask(lambda: client().hgetall(self.key))).values()
+        return self.all_of(ask(lambda: client().hgetall(self.key))).values()
 
     def setdefault(self, name: str, default: Thing = None) -> Thing:  # type: ignore[assignment]
         """In one step: of two who come at once one is first."""
-        _ask(lambda: client().hsetnx(self.key, name, self._encoded(default)))
+        ask(lambda: client().hsetnx(self.key, name, self.encoded(default)))
         return self[name]
 
     def all_of(self, answer: Mapping[bytes, bytes]) -> dict[str, Thing]:
@@ -124,7 +124,7 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
     def decoded(self, text: bytes) -> Thing:
         return self._decode(json.loads(text))
 
-    def _encoded(self, thing: Thing) -> str:
+    def encoded(self, thing: Thing) -> str:
         return json.dumps(self._encode(thing), separators=(",", ":"))
 
 
@@ -174,7 +174,7 @@ def read_containers(shelves: Iterable[Shelf]) -> list[dict[str, Container]]:
         for each in all_of_them:
             if isinstance(each, InRedis):
                 pipeline.hgetall(each.key)
-        answers = iter(_ask(pipeline.execute))
+        answers = iter(ask(pipeline.execute))
     return [each.all_of(next(answers)) if isinstance(each, InRedis) else dict(each) for each in all_of_them]
 
 
@@ -195,7 +195,8 @@ def is_over(container: Container) -> bool:
     )
 
 
-def _ask(question: Callable[[], Any]) -> Any:
+def ask(question: Callable[[], Any]) -> Any:
+    """What Redis answers. Raises RuntimeUnavailable."""
     try:
         return question()
     except redis.RedisError as error:

@@ -81,6 +81,7 @@ def test_whatever_an_event_starts_is_also_started_by_a_timer() -> None:
     woken_by_events = {
         TaskName.LAUNCH_SESSION,
         TaskName.LAUNCH_SESSIONS,
+        TaskName.TERMINATE_SESSIONS,
         TaskName.TERMINATE_SESSION,
         TaskName.SETTLE_DEPENDENTS,
         TaskName.PLACE_NEWCOMERS,

@@ -9,8 +9,19 @@ from pathlib import Path
 from portal.ops.layout import layout_of
 from tests.bench.frame import Options, as_json, as_table
 
-BENCHES = ("gateway", "terminal", "start", "revocation", "memory", "pages", "tenants", "live", "scheduler")
-WITH_ROWS_OF_ITS_OWN = {"gateway", "pages", "revocation", "tenants", "terminal"}
+BENCHES = (
+    "gateway",
+    "terminal",
+    "start",
+    "revocation",
+    "memory",
+    "pages",
+    "tenants",
+    "live",
+    "lives",
+    "scheduler",
+)
+WITH_ROWS_OF_ITS_OWN = {"gateway", "lives", "pages", "revocation", "tenants", "terminal"}
 ROUNDS = 5
 
 

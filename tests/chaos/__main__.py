@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 os.environ.setdefault("CHAOS_INSTALLATION", f"chaos{os.getpid()}")
-import tests.chaos.one_installation  # noqa: F401
+import tests.chaos.one_installation  # noqa: F401  # isort: skip
 from accounts.policies import ResourcePolicy
 from agents.runtime.simulated_shelf import clear_shelves
 from common.redis import client
@@ -63,7 +63,7 @@ class Run:
     def __init__(self, *, seed: int, workers: int, environment: dict[str, str], kill_every_s: float) -> None:
         self._environment, self._kill_every_s = environment, kill_every_s
         self._chance = random.Random(seed)
-        self._counts = COUNTS.format(name=environment["DATABASE_URL"].rpartition("/")[2])
+        self._counts = COUNTS.format(installation=os.environ["CHAOS_INSTALLATION"])
         self.outcome = Outcome()
         self._lives = [0] * workers
         self._pids: dict[int, int] = {}
@@ -94,6 +94,9 @@ class Run:
         with Watched(self._environment, self.outcome):
             while self._done() < operations and time.monotonic() - began_at < seconds:
                 time.sleep(0.1)
+                if self._nursery.poll() is not None:  # it never ends by itself
+                    self.outcome.note(f"error: no worker can be started: {self._nursery.returncode}")
+                    break
                 now = time.monotonic()
                 if now - killed_at > self._kill_every_s * (0.5 + self._chance.random()):
                     killed_at = now

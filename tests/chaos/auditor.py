@@ -20,7 +20,8 @@ import redis
 EVERY_S = 1.0
 IN_FORCE_S = 20
 """A limit counts as in force for so long after it was changed: a statement that began before may commit after."""
-STUCK_AFTER_S = 120
+STUCK_AFTER_S = 300
+"""Longer than the deadlines of the stages: until then a portal that has too much to do is only late."""
 LIVE = ("PENDING", "SCHEDULED", "PREPARING", "STARTING", "RUNNING", "TERMINATING")
 HOLDING = LIVE[1:]
 

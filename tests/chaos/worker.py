@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+import tests.chaos.one_installation  # noqa: F401 -- Django, before any model  # isort: skip
 from django.conf import settings
 from django.db import connection
 
@@ -32,8 +33,8 @@ from sessions_app.states import Status
 from tests.chaos.world import LIMITS, SILENT_FOR_S, World, enter, silence_key
 
 WEIGHTS = {"submit": 40, "cancel": 18, "finish": 30, "limit": 8, "lose": 1}
-COUNTS = "berth:simulated:chaos:{name}"
-TASKS_PER_OPERATION = 3
+COUNTS = "berth:simulated:{installation}:counts"
+TASKS_PER_OPERATION = 5
 LOOKED_AFTER_EVERY = 60
 SIZES = ((1, "1g", 0), (2, "4g", 0), (4, "8g", 1), (8, "16g", 2), (16, "32g", 4))
 
@@ -47,12 +48,13 @@ class Worker:
         self._number = 0
 
     def run(self) -> None:
-        """One operation after the other, without end."""
-        counts = COUNTS.format(name=connection.settings_dict["NAME"])
-        while True:
+        """One operation after the other, as long as the run goes on."""
+        counts = COUNTS.format(installation=settings.BERTH_INSTALLATION)
+        parent = os.getppid()
+        while os.getppid() == parent:  # nobody is left over from a run that was itself killed
             [kind] = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
             client().hincrby(counts, kind if self._try(getattr(self, kind)) else f"{kind} refused")
-            for _ in range(self._chance.randrange(TASKS_PER_OPERATION + 1)):
+            for _ in range(self._chance.randrange(1, 2 * TASKS_PER_OPERATION)):
                 is_twice = self._chance.random() < 0.05
                 self._try(partial(self._world.run_task, self._chance, is_twice=is_twice))
             if self._chance.randrange(LOOKED_AFTER_EVERY) == 0:

@@ -8,7 +8,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
+from django.conf import settings
 from django.db import connection
 
 from accounts.models import Domain, Membership, Project, User
@@ -22,11 +24,11 @@ from agents.simulation import Shape, add_simulated_agents
 from agents.tasks import heartbeat_agents
 from common import dispatch
 from common.actors import SYSTEM, Actor
-from common.dispatch import TaskName
+from common.dispatch import QUEUE_OF, TaskName
 from common.redis import client
 from images.models import ContainerImage
+from portal.celery import app as celery
 from portal.simulation import actor_of
-from scheduler import tasks as ticks
 from sessions_app import reconcile, tasks
 
 DOMAINS, PROJECTS, PEOPLE = 2, 6, 24
@@ -41,6 +43,8 @@ LIMITS = {
 SILENT_FOR_S = 8
 QUICK = timedelta(seconds=3)
 LOOKED_EVERY_S = 0.5
+SERVED = frozenset({"tick", "launch", "ends"})
+"""Queues whose tasks are done by the processes of a run."""
 
 
 class ChaosRuntime(SimulatedRuntime):
@@ -60,7 +64,7 @@ class ChaosRuntime(SimulatedRuntime):
 
 
 def silence_key(name: str) -> str:
-    return f"berth:simulated:silent:{connection.settings_dict['NAME']}:{name}"
+    return f"berth:simulated:{settings.BERTH_INSTALLATION}:silent:{name}"
 
 
 @dataclass(slots=True)
@@ -73,7 +77,7 @@ class World:
     policies: dict[str, int]
     runtimes: dict[str, ChaosRuntime]
     image: str
-    sent: deque[tuple[TaskName, dict[str, str | int]]] = field(default_factory=deque)
+    sent: deque[tuple[TaskName, dict[str, Any]]] = field(default_factory=deque)
 
     def run_task(self, chance: random.Random, *, is_twice: bool = False) -> None:
         """One of those that were sent: the oldest, or any; now and then twice."""
@@ -83,20 +87,19 @@ class World:
             self.sent.rotate(chance.randrange(len(self.sent)))
         name, arguments = self.sent.popleft()
         for _ in range(2 if is_twice else 1):
-            BODIES[name](**arguments)
+            body_of(name)(**arguments)
 
     def look_after(self) -> None:
         """What the clock of a portal asks for."""
         heartbeat_agents()
         tasks.reconcile_sessions()
-        ticks.tick._orig_run()
+        body_of(TaskName.TICK)()
 
 
-BODIES: dict[TaskName, Callable[..., object]] = {
-    TaskName.TICK: ticks.tick._orig_run,  # its own retries would go to a broker
-    TaskName.LAUNCH_SESSION: tasks.launch_session.run,
-    TaskName.TERMINATE_SESSION: tasks.terminate_session.run,
-}
+def body_of(name: TaskName) -> Callable[..., object]:
+    """Without the retries of a worker, which would go to a broker."""
+    task = celery.tasks[name.value]
+    return getattr(task, "_orig_run", task.run)  # type: ignore[no-any-return]
 
 
 def make() -> None:
@@ -134,6 +137,7 @@ def enter(installation: str) -> World:
     """The world as this process sees and serves it, in a hurry: what takes minutes in a portal takes seconds."""
     agent_services.LOST_AFTER = reconcile.STALE_AFTER = QUICK
     reconcile.LOST_GRACE = QUICK
+    celery.loader.import_default_modules()
     runtimes = {}
     for agent in Agent.objects.all():
         runtimes[agent.name] = ChaosRuntime(
@@ -168,6 +172,6 @@ class _Broker:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def send_task(self, name: str, *, kwargs: dict[str, str | int], **_: object) -> None:
-        if TaskName(name) in BODIES:
+    def send_task(self, name: str, *, kwargs: dict[str, Any], **_: object) -> None:
+        if QUEUE_OF[TaskName(name)] in SERVED:
             self._world.sent.append((TaskName(name), json.loads(json.dumps(kwargs))))

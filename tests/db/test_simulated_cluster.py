@@ -3,10 +3,14 @@
 import time
 from collections.abc import Iterator
 from itertools import islice
+from threading import Event, Thread
 from typing import Any
+from uuid import UUID
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
+from django.db import connections
 
 from accounts.models import Domain, User
 from accounts.policies import LimitUse
@@ -17,14 +21,15 @@ from agents.simulation import Shape
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
+from common.locks import try_exclusive
 from common.models import AuditEntry
 from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
-from sessions_app import launcher, reconcile
+from sessions_app import launcher, reconcile, together
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.services import enqueue_session
-from sessions_app.states import Reason, Status
+from sessions_app.states import LAUNCHING, Reason, Status
 from tests.factories_sessions import make_place
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +54,7 @@ def statuses(group: ResourceGroup) -> set[str]:
 
 @pytest.mark.django_db(transaction=True)
 def test_sessions_live_their_whole_life_on_simulated_machines(cluster: ResourceGroup) -> None:
-    submit(cluster, 8)
+    submit(cluster, 4)
     for session_id in run_tick(cluster.pk):
         launcher.launch_session(session_id)
     assert statuses(cluster) == {Status.RUNNING}
@@ -103,7 +108,7 @@ def test_clearing_removes_all_that_was_simulated_and_nothing_else() -> None:
     assert (cleared.agents, cleared.sessions, cleared.retired) == (3, 5, 0)
     assert {model: model.objects.count() for model in before} == before
     assert place.fresh(mine).status == Status.RUNNING
-    assert not client().keys("berth:simulated:*")
+    assert not client().keys(f"berth:simulated:{settings.BERTH_INSTALLATION}:*")
     assert not AuditEntry.objects.filter(actor_label__endswith=simulation.OURS).exists()
     assert simulation.clear() == simulation.Cleared(0, 0, 0)
 
@@ -151,3 +156,65 @@ def test_a_lost_machine_is_silent_and_comes_back() -> None:
     at = [conduct.is_silent("one", now + 600 * number) for number in range(50)]
     assert any(at)
     assert not all(at)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_sessions_live_together(cluster: ResourceGroup) -> None:
+    submit(cluster, 4)
+    placed = run_tick(cluster.pk)
+    assert together.launch_sessions(placed) == []
+    assert statuses(cluster) == {Status.RUNNING}
+    assert (
+        together.launch_sessions(placed) == placed
+    )  # one by one, they find that there is nothing left to do
+    assert set(ComputeSession.objects.values_list("transitions__to_status", flat=True)) == {
+        *LAUNCHING, Status.PENDING, Status.RUNNING
+    }  # fmt: skip
+
+    time.sleep(0.05)
+    reconcile.reconcile_sessions()
+    assert statuses(cluster) == {Status.TERMINATING}
+    assert together.end_sessions(placed) == []
+    assert statuses(cluster) == {Status.TERMINATED}
+    assert set(ComputeSession.objects.values_list("status_reason", "exit_code")) == {
+        (Reason.COMMAND_FINISHED.value, 0)
+    }
+    assert not KernelAllocation.objects.exists()
+    assert not AgentSlot.objects.exclude(occupied=0).exists()
+    assert not client().keys(f"berth:simulated:{settings.BERTH_INSTALLATION}:*")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_not_like_the_others_is_launched_alone(cluster: ResourceGroup) -> None:
+    [one, other] = submit(cluster, 2)
+    ComputeSession.objects.filter(pk=one.pk).update(type="interactive")
+    placed = run_tick(cluster.pk)
+    assert together.launch_sessions(placed) == [one.pk]
+    found = dict(ComputeSession.objects.values_list("pk", "status"))
+    assert found == {one.pk: Status.SCHEDULED, other.pk: Status.RUNNING}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_done_with_a_session_on_which_somebody_works(cluster: ResourceGroup) -> None:
+    submit(cluster, 2)
+    [held, free] = run_tick(cluster.pk)
+    is_held, is_over = Event(), Event()
+    worker = Thread(target=_work_on, args=(held, is_held, is_over))
+    worker.start()
+    try:
+        assert is_held.wait(30)
+        assert together.launch_sessions([held, free]) == [held]
+    finally:
+        is_over.set()
+        worker.join()
+    found = dict(ComputeSession.objects.values_list("pk", "status"))
+    assert found == {held: Status.SCHEDULED, free: Status.RUNNING}
+
+
+def _work_on(session_id: UUID, is_held: Event, is_over: Event) -> None:
+    try:
+        with try_exclusive(launcher.work_lock(session_id)):
+            is_held.set()
+            is_over.wait(60)
+    finally:
+        connections.close_all()

