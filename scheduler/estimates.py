@@ -120,7 +120,10 @@ def _draw(
 
 
 def _drawn(chance: Random, left: list[float], most_s: float | None) -> float:
-    return min(chance.choice(left) if left else inf, inf if most_s is None else max(0.0, most_s))
+    """Where nothing like it was seen: at once, or not before its limit, so that the range holds all between."""
+    if most_s is None:
+        return chance.choice(left) if left else inf
+    return min(chance.choice(left or (0.0, most_s)), most_s)
 
 
 def _take(

@@ -105,9 +105,9 @@ def test_what_never_ends_is_unknown_and_limits_bound_the_rest() -> None:
     held = Held(7, slots, KIND, 100.0)
     assert estimate(wanted, (), [held], hosts, Lengths({})) is None
     limited = replace(held, left_s=50.0)
-    assert estimate(wanted, (), [limited], hosts, Lengths({})) == StartRange(50, 50)
+    assert estimate(wanted, (), [limited], hosts, Lengths({})) == StartRange(0, 50)
     ahead = [Wanted(UUID(int=2), slots, 1, (7,), KIND, lasts_s=20.0)]
-    assert estimate(wanted, ahead, [limited], hosts, Lengths({})) == StartRange(70, 70)
+    assert estimate(wanted, ahead, [limited], hosts, Lengths({})) == StartRange(0, 70)
     seen = Lengths({KIND: [150.0] * 5, (9, 2, "batch"): [90.0]})
     assert estimate(wanted, (), [held], hosts, seen) == StartRange(50, 50)
     assert estimate(wanted, (), [held], hosts, seen, no_later_s=30.0) == StartRange(30, 30)
@@ -127,7 +127,7 @@ def test_those_ahead_that_nobody_can_place_hold_up_nobody_and_gangs_wait_for_the
     gang = Wanted(UUID(int=1), {"cpu": 4}, 2, (7, 8), KIND)
     held = [Held(7, {"cpu": 4}, KIND, 0, 10.0), Held(8, {"cpu": 4}, KIND, 0, 40.0)]
     hosts = {7: {"cpu": 0}, 8: {"cpu": 0}}
-    assert estimate(gang, [blocked], held, hosts, Lengths({})) == StartRange(40, 40)
+    assert estimate(gang, [blocked], held, hosts, Lengths({})) == StartRange(0, 40)
 
 
 def test_ranges_are_said_in_words() -> None:
