@@ -8,11 +8,12 @@ import structlog
 from common import clock
 from scheduler import newcomers
 from scheduler.commit import StalePlan, commit_plan
-from scheduler.engine import plan
+from scheduler.engine import Planner
 from scheduler.snapshot import read_snapshot
 
 log = structlog.get_logger(__name__)
 SNAPSHOTS_PER_TICK = 3
+_planners: dict[int, Planner] = {}  # by resource group: a worker's next tick goes on from what the last found out
 
 
 def run_tick(resource_group_id: int) -> list[UUID]:
@@ -37,7 +38,9 @@ def _tick_once(resource_group_id: int) -> list[UUID]:
     if not snapshot.pending:
         newcomers.remember(snapshot, None, read_at=read_at)
         return []
-    decided = plan(snapshot, clock.now())
+    planner = _planners.pop(resource_group_id, None) or Planner()  # so that no other thread has it meanwhile
+    decided = planner.plan(snapshot, clock.now())
+    _planners[resource_group_id] = planner
     placed = commit_plan(decided)
     newcomers.remember(snapshot, decided, read_at=read_at)
     if placed:

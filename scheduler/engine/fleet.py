@@ -71,9 +71,12 @@ class Fleet:
 
     def _set_free(self, agent: AgentView) -> None:
         ordinal = self._ordinals.get(agent.id)
-        if ordinal is not None:
-            self.agents[ordinal] = agent
-            self.grids[self.pool_of[ordinal]].set_free(ordinal, self.layout.pack_room(agent.free, ordinal))
+        if ordinal is None:
+            return
+        self.agents[ordinal] = agent
+        vector = self.layout.pack_room(agent.free, ordinal)
+        if vector != self.free[ordinal]:
+            self.grids[self.pool_of[ordinal]].set_free(ordinal, vector)
 
     def _forget_shapes(self) -> None:
         self.shapes.clear()

@@ -55,7 +55,7 @@ class Shares:
             tenant = self._tenants.get(key, NEWCOMER)
             lately = tenant.lately if self._counts_past else 0.0
             standing = self._standings[key] = Standing(len(self._total), lately, tenant.weight)
-            if tenant.held:
+            if tenant is not NEWCOMER:
                 standing.charge(fractions_of(tenant.held, self._total))
         return standing
 
