@@ -13,7 +13,9 @@ from scheduler.snapshot import read_snapshot
 
 log = structlog.get_logger(__name__)
 SNAPSHOTS_PER_TICK = 3
-_planners: dict[int, Planner] = {}  # by resource group: a worker's next tick goes on from what the last found out
+_planners: dict[
+    int, Planner
+] = {}  # by resource group: a worker's next tick goes on from what the last found out
 
 
 def run_tick(resource_group_id: int) -> list[UUID]:
