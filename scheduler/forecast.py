@@ -15,7 +15,7 @@ from common.slots import ResourceSlots
 from scheduler import histories
 from scheduler.engine import Deferral, Needs, PendingSession, Plan, ReasonCode, Snapshot, plan
 from scheduler.estimates import Held, Kind, Wanted, estimate
-from scheduler.reasons import sentence_for
+from scheduler.reasons import sentence_for, who_may_raise
 from scheduler.snapshot import OWNERS, read_snapshot, scope_key
 from sessions_app.forecast import STARTS_NOW, Outlook
 from sessions_app.models import ComputeSession
@@ -67,7 +67,9 @@ def foresee(
     sentence = sentence_for(why, snapshot.group_name)
     room = ResourceSlots() if why.excess else why.best_agent
     start_range = _range_of(deferral, asked, snapshot, planned, now, kind)
-    return Outlook("", deferral.reason.value, sentence, deferral.position, room, start_range)
+    return Outlook(
+        "", deferral.reason.value, sentence, deferral.position, room, start_range, who_may_raise(why)
+    )
 
 
 def expected_start(session: ComputeSession) -> StartRange | None:

@@ -152,6 +152,20 @@ def _limit_reached(why: Explanation) -> _Said:
     return text, {"name": excess.allowance.name, **amounts}
 
 
+# Whoever may edit the policy, or the budget, of each level.
+_WHO = {
+    "domain": gettext_noop("A superadmin may raise what the domain may hold."),
+    "project": gettext_noop("An administrator of its domain may raise what the project may hold."),
+    "user": gettext_noop("An administrator of the domain may raise what a person may hold."),
+    "keypair": gettext_noop("An administrator of the domain may raise what a token may hold."),
+}
+
+
+def who_may_raise(why: Explanation) -> KeptSentence:
+    """Whom to ask; nothing where no limit is in the way."""
+    return KeptSentence(_WHO[why.excess.allowance.level]) if why.excess else KeptSentence()
+
+
 def _excess_of(why: Explanation) -> Excess:
     if why.excess is None:
         raise ValueError(f"{why} names no limit.")

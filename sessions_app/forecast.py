@@ -41,6 +41,9 @@ class Outlook:
     position: int | None = None
     best_room: ResourceSlots = field(default_factory=ResourceSlots)
     start_range: StartRange | None = None  # None: nobody can know
+    who_may_raise: KeptSentence = field(
+        default_factory=KeptSentence
+    )  # whom to ask where a limit is in the way
 
     @property
     def starts_now(self) -> bool:

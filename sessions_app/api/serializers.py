@@ -262,6 +262,9 @@ class SessionCheckOut(serializers.Serializer[Any]):
         child=serializers.IntegerField(),
         help_text="If it waits for room: what the machine nearest to it has free, in base units. A request of that size may start now.",
     )
+    who_may_raise = serializers.CharField(
+        source="outlook.who_may_raise", help_text="Whom to ask where a limit is in the way; else empty."
+    )
     other_groups = serializers.ListField(
         child=serializers.CharField(), help_text="If it waits: resource groups in which it would start now."
     )

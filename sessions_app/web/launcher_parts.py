@@ -240,6 +240,8 @@ def _of_forecast(forecast: Forecast) -> dict[str, Any]:
     said = [str(outlook.sentence)]
     if outlook.position:
         said.append(_("It would be number {position} in the queue.").format(position=outlook.position))
+    if outlook.who_may_raise:
+        said.append(str(outlook.who_may_raise))
     if outlook.start_range and not outlook.starts_now:
         said.append(outlook.start_range.words)
     return {

@@ -52,6 +52,7 @@ def test_a_request_with_room_starts_now_and_says_where(place: Place, api: APICli
             "message": "It will probably start within 1 min.",
         },
         "best_room": {},
+        "who_may_raise": "",
         "other_groups": [],
         "resources": {"cpu": 1000, "mem": GIB},
         "resource_group": place.group.name,
@@ -170,6 +171,7 @@ def test_a_limit_that_others_use_up_makes_it_wait_in_the_words_of_the_scheduler(
     body = api.post(CHECK, place.request()).json()
 
     assert (body["starts_now"], body["reason"], body["queue_position"]) == (False, "limit_reached", 1)
+    assert body["who_may_raise"] == "An administrator of the domain may raise what a person may hold."
     session = place.place()
     assert str(session.status_message) == body["message"]
 

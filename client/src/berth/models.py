@@ -212,6 +212,7 @@ class SessionCheck(Record):
     queue_position: int | None = None
     expected_start: StartRange | None = None
     best_room: Mapping[str, int] = field(default_factory=dict)
+    who_may_raise: str = ""
     other_groups: tuple[str, ...] = ()
     resource_group: str = ""
     resources: Mapping[str, int] = field(default_factory=dict)

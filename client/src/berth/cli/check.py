@@ -65,6 +65,7 @@ def _facts(found: SessionCheck) -> dict[str, object]:
     return {
         "starts": "now" if found.starts_now else "later",
         "why": found.message,
+        "ask": found.who_may_raise,
         "position": found.queue_position,
         "when": ((found.expected_start and found.expected_start.message) or "unknown") if waits else "",
         "most free on one machine": format_slots(found.best_room) if waits and found.best_room else "",

@@ -1,0 +1,107 @@
+"""Every code that a waiting session can have occurs, by the tick itself, with a sentence that has its numbers."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from accounts.quota import Level
+from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.states import AgentState
+from common import clock
+from scheduler.engine import ReasonCode
+from scheduler.tick import run_tick
+from sessions_app.models import ComputeSession
+from sessions_app.queueing import Hold
+from tests.db.test_budgets import budget
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+HALF, ALL = {"cpu": 4, "mem": "1g"}, {"cpu": 8, "mem": "1g"}
+
+
+def no_agents(place: Place) -> ComputeSession:
+    session = place.enqueue()
+    Agent.objects.update(state=AgentState.DRAINING.value)
+    return session
+
+
+def never_fits(place: Place) -> ComputeSession:
+    session = place.enqueue(resources=ALL)
+    AgentSlot.objects.filter(slot_name="cpu").update(capacity=4000)
+    return session
+
+
+def no_capacity(place: Place) -> ComputeSession:
+    place.run(resources=HALF)
+    return place.enqueue(resources=ALL)
+
+
+def budget_spent(place: Place) -> ComputeSession:
+    session = place.enqueue()
+    budget(place, level=Level.USER, owner_id=place.owner.pk, amount=Decimal(0))
+    return session
+
+
+def limit_reached(place: Place) -> ComputeSession:
+    limit(place.owner, max_slots={"cpu": 4000})
+    place.run(resources=HALF)
+    return place.enqueue()
+
+
+def fragmented(place: Place) -> ComputeSession:
+    other = make_place()
+    Agent.objects.filter(pk=other.agent.pk).update(resource_group=place.group)
+    for _ in range(2):
+        place.place(resources={"cpu": 5, "mem": "1g"})
+    return place.enqueue(resources={"cpu": 6, "mem": "1g"})
+
+
+def kept_free(place: Place) -> ComputeSession:
+    ResourceGroup.objects.update(patience_s=0)
+    place.run(resources=HALF)
+    place.enqueue(resources=ALL)
+    return place.enqueue(resources=HALF)
+
+
+def start_time(place: Place) -> ComputeSession:
+    return place.enqueue(start_at=(clock.now() + timedelta(hours=1)).isoformat())
+
+
+def dependency(place: Place) -> ComputeSession:
+    first = place.run(type="batch", command="true")
+    return place.enqueue(dependencies=[{"session": str(first.pk)}])
+
+
+WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
+    no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, start_time, dependency,
+)  # fmt: skip
+SAID = {
+    "no_agents": "takes x86_64 sessions now",
+    "never_fits": "8 cores on one agent",
+    "no_capacity": "Waits for 8 cores",
+    "budget_spent": "is used up",
+    "limit_reached": "hold 4 cores, and may hold 4 cores",
+    "fragmented": "6 cores free in all, but the agent with the most room only 3 cores",
+    "kept_free": "kept for a session that is ahead",
+    "start_time": "Waits for its start time",
+    "dependency": "Waits",
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_waiting_session_says_why_with_the_numbers(way: Callable[[Place], ComputeSession]) -> None:
+    place = make_place()
+    session = way(place)
+    run_tick(place.group.pk)
+    session.refresh_from_db()
+    assert (session.status, session.status_reason) == ("PENDING", way.__name__)
+    assert SAID[way.__name__] in str(session.status_message)
+
+
+def test_no_code_is_left_out() -> None:
+    """No request can name an agent yet; what the engine says of one is in tests/unit/test_engine_reasons.py."""
+    known = {*ReasonCode, *Hold} - {ReasonCode.AGENT_UNAVAILABLE, Hold.NOTHING}
+    assert {way.__name__ for way in WAYS} == set(SAID) == {str(code) for code in known}
