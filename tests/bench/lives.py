@@ -30,7 +30,7 @@ from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_bel
 from tests.bench.own_django import own_database
 
 LIVES = "whole lives"
-AGENTS, BATCH, MOST_ROUNDS = 1000, 1000, 3
+AGENTS, BATCH, MOST_ROUNDS = 500, 300, 3
 TARGET = 1000.0
 STAGES = ("asked for", "placed", "running", "exited", "ended")
 
