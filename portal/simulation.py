@@ -206,21 +206,22 @@ def clear() -> Cleared:
         cursor.execute(
             "SET CONSTRAINTS ALL IMMEDIATE"
         )  # all at the end take longer than one waits for an answer
-    sessions = 0
+    found = ResourceGroup.objects.filter(Q(name=GROUP) | Q(agents__address__contains=SHARED)).distinct()
+    groups = list(filter(is_ours, found))
+    for session in (
+        ComputeSession.objects.live().filter(resource_group__in=groups).exclude(domain__title=TITLE)
+    ):
+        terminate_session(actor=SYSTEM, session_id=session.pk)
+    shelves, sessions = f"{settings.BERTH_INSTALLATION}:", 0
+    clear_shelves(shelves)  # before the rows: a container without one is reported
     ours = ComputeSession.objects.filter(domain__title=TITLE).order_by("pk")
     while ids := list(ours.values_list("pk", flat=True)[:SESSIONS_AT_ONCE]):
         _remove_sessions(ids)
         sessions += len(ids)
     _remove_people()
-    deleted = retired = 0
-    groups = ResourceGroup.objects.filter(Q(name=GROUP) | Q(agents__address__contains=SHARED)).distinct()
-    for group in filter(is_ours, groups):
-        for session in ComputeSession.objects.live().filter(resource_group=group):
-            terminate_session(actor=SYSTEM, session_id=session.pk)
-        counts = remove_simulated_agents(actor=SYSTEM, group=group)
-        deleted, retired = deleted + counts[0], retired + counts[1]
-    clear_shelves(f"{settings.BERTH_INSTALLATION}:")
-    return Cleared(deleted, retired, sessions)
+    counts = [remove_simulated_agents(actor=SYSTEM, group=group) for group in groups]
+    clear_shelves(shelves)  # what was launched meanwhile
+    return Cleared(sum(each[0] for each in counts), sum(each[1] for each in counts), sessions)
 
 
 @transaction.atomic
