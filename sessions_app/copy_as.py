@@ -68,6 +68,8 @@ def as_command(request: SessionRequest) -> str:
     lines += [_option(name, value) for name, value in _options(request)]
     if not request.personal_files:
         lines.append("--no-personal-files")
+    if request.requeues:
+        lines.append("--requeue")
     if request.command:
         lines.append(f"-- {shlex.quote(request.command)}")
     return " \\\n  ".join(lines)
@@ -136,6 +138,10 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["start_at"] = request.start_at.isoformat()
     if request.pending_timeout_s is not None:
         body["pending_timeout_s"] = request.pending_timeout_s
+    if request.max_retries:
+        body["max_retries"] = request.max_retries
+    if request.requeues:
+        body["requeues"] = True
     if request.dependencies:
         body["dependencies"] = [
             {"session": each.session, "when": each.when.value} for each in request.dependencies
@@ -187,6 +193,8 @@ def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
         yield "--start-at", request.start_at.isoformat()
     if request.pending_timeout_s is not None:
         yield "--pending-timeout", str(request.pending_timeout_s)
+    if request.max_retries:
+        yield "--retries", str(request.max_retries)
     for each in request.dependencies:
         yield "--after", f"{each.session}:{each.when}"
 
@@ -213,6 +221,10 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "start_at", request.start_at.isoformat()
     if request.pending_timeout_s is not None:
         yield "pending_timeout_s", request.pending_timeout_s
+    if request.max_retries:
+        yield "max_retries", request.max_retries
+    if request.requeues:
+        yield "requeues", True
     if request.dependencies:
         yield "after", {each.session: each.when.value for each in request.dependencies}
 

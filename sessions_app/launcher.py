@@ -38,6 +38,7 @@ from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, KernelLog, SessionMount
 from sessions_app.moorings import mooring_of, remove_network_of, take_mooring
 from sessions_app.pulls import PullReporter
+from sessions_app.retries import finish_or_retry
 from sessions_app.services import begin_termination, start_app
 from sessions_app.states import LAUNCHING, REASON_SENTENCES, Reason, Status
 from vfolders.selectors import mount_source
@@ -89,7 +90,7 @@ def _launch(session: ComputeSession) -> None:
         require_walls(kernel.placed_agent)
         if plan.mooring_id is None:
             runtime.ensure_network(specs.build_network_spec(plan))
-        runtime.ensure_volume(specs.home_volume_name(kernel.pk), specs.kernel_labels(plan))
+        runtime.ensure_volume(specs.home_volume_name(kernel.pk, kernel.attempt), specs.kernel_labels(plan))
 
     lifecycle_to(session, Status.STARTING, Reason.IMAGE_READY)
     told = [kernel for kernel, plan in plans.items() if start_kernel(kernel, plan, setup and setup[1])]
@@ -256,7 +257,7 @@ def end_session(session_id: UUID) -> None:
         except RuntimeFault as error:
             log.warning("end.not_yet", session_id=str(session_id), error=str(error))
             return
-        lifecycle.finish(session_id, actor=SYSTEM)
+        finish_or_retry(session_id, actor=SYSTEM)
 
 
 def end_kernel(kernel: Kernel, agent: Agent) -> None:
@@ -270,7 +271,7 @@ def end_kernel(kernel: Kernel, agent: Agent) -> None:
             runtime.stop_container(kernel.container_name, STOP_GRACE_S)
         keep_log(kernel, runtime)
         runtime.remove_container(kernel.container_name)
-    leave_if_refused(partial(runtime.remove_volume, specs.home_volume_name(kernel.pk)))
+    leave_if_refused(partial(runtime.remove_volume, specs.home_volume_name(kernel.pk, kernel.attempt)))
 
 
 def leave_if_refused(remove: Callable[[], None]) -> None:

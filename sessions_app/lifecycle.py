@@ -238,7 +238,7 @@ def _move(
         happened_at=now,
     )
     _set_fields(session, to=to, reason=reason, message=message, exit_code=exit_code, now=now)
-    if to.is_terminal:
+    if to.is_terminal or to is Status.PENDING:
         _release(session)  # before the status: slots of agents are locked before what limits count (ADR 8)
     session.save(update_fields=_MOVED_FIELDS)
     line.save(force_insert=True)
@@ -277,6 +277,8 @@ def _deadline(session: ComputeSession, to: Status, now: datetime) -> datetime | 
         return None
     if to is Status.RUNNING and (asked := session.timeout_s or session.lifetime_s):
         return now + timedelta(seconds=asked)
+    if to is Status.PENDING and session.pending_timeout_s:
+        return now + timedelta(seconds=session.pending_timeout_s)
     return now + timedelta(seconds=DEADLINES_S[to])
 
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q, functions
+from django.db.models import F, Q, functions
 from django.utils.translation import gettext_lazy
 
 from accounts.models import Domain, KeyPair, Project
@@ -120,6 +120,11 @@ class ComputeSession(models.Model):
         editable=False,
         help_text="Before it queues (`holds`).",
     )
+    max_retries = models.PositiveSmallIntegerField(default=0, db_default=0)
+    retry_count = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
+    requeues = models.BooleanField(
+        default=False, db_default=False, help_text="It waits again when its machine is lost."
+    )
     is_awaited = models.BooleanField(
         default=False, db_default=False, editable=False, help_text="Others start after it."
     )
@@ -157,6 +162,9 @@ class ComputeSession(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(held_for__in=[hold.value for hold in Hold]), name="session_hold_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(retry_count__lte=F("max_retries")), name="session_retries_are_counted"
             ),
             models.UniqueConstraint(
                 fields=("owner", "name"),

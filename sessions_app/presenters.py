@@ -116,6 +116,8 @@ def steps(session: ComputeSession, pull: PullProgress | None = None) -> list[dic
     """The way to ready, as includes/timeline.html shows it. One query."""
     reached: dict[str, datetime] = {}
     for line in session.transitions.all():
+        if line.to_status == Status.PENDING:
+            reached.clear()  # of the attempt before
         reached.setdefault(line.to_status, line.happened_at)
     end = reached.get(Status.TERMINATING.value) or session.ended_at
     shown = []

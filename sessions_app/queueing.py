@@ -15,6 +15,7 @@ LOWEST_PRIORITY = -HIGHEST_PRIORITY
 MAX_PENDING_TIMEOUT_S = 30 * 24 * 3600
 LONGEST_INSTANT = 40
 MAX_DEPENDENCIES = 32
+MAX_RETRIES = 10
 MAX_SESSION_NAME = 64
 DEPENDENCY_FIELDS = ("session", "when")
 _WHOLE = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
@@ -62,6 +63,16 @@ def check_pending_timeout(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PENDING_TIMEOUT_S:
         sentence = _("{value} is no time to wait. Give whole seconds from 1 to {most}.")
         raise ValueError(sentence.format(value=quoted(value), most=MAX_PENDING_TIMEOUT_S))
+    return value
+
+
+def check_retries(value: object) -> int:
+    if value is None or value == "":
+        return 0
+    value = _whole(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RETRIES:
+        sentence = _("{value} is no number of retries. Give a whole number from 0 to {most}.")
+        raise ValueError(sentence.format(value=quoted(value), most=MAX_RETRIES))
     return value
 
 

@@ -38,6 +38,7 @@ from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_
 from sessions_app.memory_kills import sentence as memory_sentence
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
 from sessions_app.moorings import reap_moorings, remove_network_of
+from sessions_app.retries import finish_or_retry
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.services import begin_termination
 from sessions_app.states import LAUNCHING, Reason, Status
@@ -162,8 +163,8 @@ def is_up(state: ContainerState | None) -> bool:
 def check_running(kernel: Kernel, runtime: ContainerRuntime) -> None:
     """End the session of a container that ended or vanished. A list may be older than the row: ask again before."""
     state = runtime.inspect_container(kernel.container_name)
-    if is_up(state):
-        return
+    if is_up(state) or not Kernel.objects.filter(pk=kernel.pk, attempt=kernel.attempt).exists():
+        return  # or it is of an attempt that is over
     reason = reason_for_end(kernel, state)
     exit_code = state.exit_code if state is not None else None
     if exit_code is not None:
@@ -190,8 +191,13 @@ def reap(state: ContainerState, agent: Agent, runtime: ContainerRuntime) -> None
     log.warning("reconcile.reaped", container=state.name, session_id=state.labels.get(specs.SESSION_LABEL))
     try:
         runtime.remove_container(state.name)
-        runtime.remove_volume(specs.home_volume_name(UUID(state.labels[specs.KERNEL_LABEL])))
-        remove_network_of(UUID(state.labels[specs.SESSION_LABEL]), agent, runtime)
+        kernel_id, attempt = UUID(state.labels[specs.KERNEL_LABEL]), int(state.labels[specs.ATTEMPT_LABEL])
+        runtime.remove_volume(specs.home_volume_name(kernel_id, attempt))
+        session_id = UUID(state.labels[specs.SESSION_LABEL])
+        if (
+            not ComputeSession.objects.live().filter(pk=session_id).exists()
+        ):  # else it is tried again, perhaps here
+            remove_network_of(session_id, agent, runtime)
     except (RuntimeFault, KeyError, ValueError) as error:  # of labels that somebody else wrote
         log.warning("reconcile.leftover", container=state.name, error=str(error))
 
@@ -281,7 +287,7 @@ def _enqueue_each(task: TaskName, sessions: ComputeSessionQuerySet, *, every_s: 
 
 def _finish(session_id: UUID) -> None:
     try:
-        lifecycle.finish(session_id, actor=SYSTEM)
+        finish_or_retry(session_id, actor=SYSTEM)
     except IllegalTransition:
         log.info("reconcile.overtaken", session_id=str(session_id))
 

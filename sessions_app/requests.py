@@ -16,6 +16,7 @@ from sessions_app.queueing import (
     check_dependencies,
     check_pending_timeout,
     check_priority,
+    check_retries,
     check_start_at,
 )
 from sessions_app.specs import HOME
@@ -39,6 +40,7 @@ TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
     "personal_files", "priority", "start_at", "pending_timeout_s", "dependencies",
+    "max_retries", "requeues",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -72,6 +74,8 @@ class SessionRequest:
     start_at: datetime | None = None
     pending_timeout_s: int | None = None
     dependencies: Sequence[DependencyRequest] = ()
+    max_retries: int = 0
+    requeues: bool = False
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -108,6 +112,8 @@ def parse_request(raw: object) -> SessionRequest:
             "pending_timeout_s", check_pending_timeout, raw.get("pending_timeout_s")
         ),
     }
+    request["max_retries"] = checked("max_retries", check_retries, raw.get("max_retries"))
+    request["requeues"] = checked("requeues", check_switch, raw.get("requeues", False))
     request["dependencies"] = check_dependencies(raw.get("dependencies"), problems)
     check_together(request, problems)
     if problems:
@@ -126,6 +132,9 @@ def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -
         problems.setdefault("command", [_("A batch session needs a command to run.")])
     if request["type"] == "interactive" and request["command"]:
         problems["command"] = [_("Only a batch session runs a command. Set the type to batch.")]
+    for name in ("max_retries", "requeues"):
+        if request["type"] == "interactive" and request[name]:
+            problems[name] = [_("Only a batch session is tried again. Set the type to batch.")]
     slots, shm_bytes = request["slots"], request["shm_bytes"]
     if slots and slots[MEM] and shm_bytes is not None and shm_bytes > slots[MEM]:
         problems["resources.shm"] = [

@@ -200,6 +200,8 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         command=request.command,
         timeout_s=request.timeout_s,
         priority=request.priority,
+        max_retries=request.max_retries,
+        requeues=request.requeues,
         lifetime_s=lifetime_s,
         host_label=new_host_label(),
         app_token=secrets.token_hex(24),

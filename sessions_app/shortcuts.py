@@ -118,6 +118,8 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "timeout_s": session.timeout_s,
         "personal_files": session.personal_files,
         "priority": session.priority,
+        "max_retries": session.max_retries,
+        "requeues": session.requeues,
         "pending_timeout_s": session.pending_timeout_s,
     }
 

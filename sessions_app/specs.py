@@ -69,8 +69,9 @@ def mooring_name(mooring_id: UUID) -> str:
     return f"berth-net-{mooring_id.hex}"
 
 
-def home_volume_name(kernel_id: UUID) -> str:
-    return f"berth-home-{kernel_id.hex}"
+def home_volume_name(kernel_id: UUID, attempt: int = 1) -> str:
+    """Each attempt begins with a home of its own."""
+    return f"berth-home-{kernel_id.hex}" if attempt == 1 else f"berth-home-{kernel_id.hex}-{attempt}"
 
 
 def session_labels(plan: KernelPlan) -> dict[str, str]:
@@ -111,7 +112,10 @@ def build_container_spec(plan: KernelPlan) -> ContainerSpec:
     idle = ("sh", "-c", f"{begin}exec sleep infinity")
     batch = ("sh", "-c", f'{begin}{RAISE_OOM_SCORE}exec sh -c "$1"', "sh", plan.command)
     home = MountSpec(
-        kind="volume", source=home_volume_name(plan.kernel_id), target=HOME, owner=(plan.uid, plan.gid)
+        kind="volume",
+        source=home_volume_name(plan.kernel_id, plan.attempt),
+        target=HOME,
+        owner=(plan.uid, plan.gid),
     )
     setup = (MountSpec(kind="volume", target=SETUP),) if plan.has_setup else ()
     folders = tuple(

@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 
 # The only legal moves. A session that failed still goes through TERMINATING, so that nothing of it stays on the
-# machine; `outcome` on its row remembers whether TERMINATED or ERROR comes after.
+# machine; `outcome` on its row remembers whether TERMINATED or ERROR comes after, if it is not tried again (`retries`).
 TRANSITIONS = MappingProxyType(
     {
         Status.PENDING: frozenset({Status.SCHEDULED, Status.CANCELLED, Status.ERROR}),
@@ -32,7 +32,7 @@ TRANSITIONS = MappingProxyType(
         Status.PREPARING: frozenset({Status.STARTING, Status.TERMINATING}),
         Status.STARTING: frozenset({Status.RUNNING, Status.TERMINATING}),
         Status.RUNNING: frozenset({Status.TERMINATING}),
-        Status.TERMINATING: frozenset({Status.TERMINATED, Status.ERROR}),
+        Status.TERMINATING: frozenset({Status.TERMINATED, Status.ERROR, Status.PENDING}),
         Status.TERMINATED: frozenset(),
         Status.CANCELLED: frozenset(),
         Status.ERROR: frozenset(),
@@ -94,6 +94,8 @@ class Reason(StrEnum):
     PENDING_TIMEOUT = "pending_timeout"
     DEPENDENCY = "dependency"
     DEPENDENCY_IN_VAIN = "dependency_in_vain"
+    RETRIED = "retried"
+    REQUEUED = "requeued"
 
 
 REASON_SENTENCES = MappingProxyType(
@@ -152,6 +154,8 @@ REASON_SENTENCES = MappingProxyType(
         Reason.DEPENDENCY_IN_VAIN: KeptSentence(
             gettext_noop("A session that it comes after ended otherwise than it waited for.")
         ),
+        Reason.RETRIED: KeptSentence(gettext_noop("It failed and waits for a machine again.")),
+        Reason.REQUEUED: KeptSentence(gettext_noop("Its machine was lost, so it waits for another one.")),
     }
 )
 
@@ -173,6 +177,14 @@ OUTCOMES = MappingProxyType(
         Reason.LIFETIME_OVER: Status.TERMINATED,
     }
 )
+
+# Failures after which another try may go better; more memory or time is for people to give.
+RETRIED = frozenset(
+    {
+        Reason.COMMAND_FAILED, Reason.CONTAINER_LOST, Reason.ENGINE_REFUSED, Reason.NO_ROOM_ON_AGENT,
+        Reason.WALLS_MISSING, Reason.IMAGE_PULL_FAILED,
+    }
+)  # fmt: skip
 
 
 def outcome_of(reason: Reason) -> Status:

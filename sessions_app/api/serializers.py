@@ -21,6 +21,7 @@ from sessions_app.models import (
 from sessions_app.queueing import (
     LOWEST_PRIORITY,
     MAX_PENDING_TIMEOUT_S,
+    MAX_RETRIES,
     MAX_SESSION_NAME,
     When,
 )
@@ -108,6 +109,17 @@ class SessionCreateInput(InputSerializer):
         many=True, default=list, help_text="After which others it starts; 32 at most."
     )
 
+    max_retries = serializers.IntegerField(
+        default=0,
+        min_value=0,
+        max_value=MAX_RETRIES,
+        help_text="Batch only: tried again so often after a failure.",
+    )
+    requeues = serializers.BooleanField(
+        default=False,
+        help_text="Batch only: waits again when its machine is lost, which may go on with it for a while.",
+    )
+
 
 class MountOut(serializers.ModelSerializer[SessionMount]):
     folder = serializers.CharField(source="folder_name")
@@ -177,7 +189,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "queue_position",
             "agents", "apps", "memory_kill", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 

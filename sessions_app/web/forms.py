@@ -21,7 +21,7 @@ from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.models import SessionType
-from sessions_app.queueing import LOWEST_PRIORITY, When, instant_of
+from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, When, instant_of
 from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER
 from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, size_like
@@ -29,6 +29,7 @@ from sessions_app.variables import parse_variables
 from vfolders.selectors import own_folders
 
 MOST_NAMES = 100
+REQUEUES = "yes"
 DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
 WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
 
@@ -83,6 +84,20 @@ class LauncherForm(forms.Form):
         label=gettext_lazy("Time limit in seconds"),
         widget=forms.NumberInput(attrs={"min": "1"}),
         help_text=gettext_lazy("It is stopped after this time."),
+    )
+    max_retries = TypedField(
+        required=False,
+        initial="0",
+        label=gettext_lazy("Retries"),
+        widget=forms.NumberInput(attrs={"min": 0, "max": MAX_RETRIES}),
+        help_text=gettext_lazy("How often it is tried again if the command fails."),
+    )
+    requeues = TypedChoice(
+        required=False,
+        initial="",
+        label=gettext_lazy("If its machine is lost"),
+        choices=[("", gettext_lazy("It ends")), (REQUEUES, gettext_lazy("It waits for another one"))],
+        help_text=gettext_lazy("The lost one may go on with the command until it is heard again."),
     )
     environment = TypedField(
         required=False,
@@ -284,6 +299,8 @@ class LauncherForm(forms.Form):
             "priority": typed["priority"],
             "start_at": instant_of(typed["start_at"], typed["time_zone"]),
             "pending_timeout_s": typed["pending_timeout_s"],
+            "max_retries": typed["max_retries"] if is_batch else 0,
+            "requeues": is_batch and typed["requeues"] == REQUEUES,
             "dependencies": [
                 {"session": name.strip(), "when": typed["after_when"]}
                 for name in typed["after"].split(",")

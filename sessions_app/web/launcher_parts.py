@@ -28,6 +28,7 @@ from sessions_app.variables import format_variables
 from sessions_app.web.forms import (
     DEVICE_PREFIX,
     PLACE_PREFIX,
+    REQUEUES,
     WITH_PERSONAL_FILES,
     WITHOUT_PERSONAL_FILES,
     LauncherForm,
@@ -207,6 +208,8 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         },
         "timeout_s": session.timeout_s or "",
         "priority": str(session.priority),
+        "max_retries": str(session.max_retries),
+        "requeues": REQUEUES if session.requeues else "",
         "pending_timeout_s": typed_duration(session.pending_timeout_s) if session.pending_timeout_s else "",
         "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
         "environment": "" if actor.behind_id else format_variables(session.environment),

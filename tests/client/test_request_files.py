@@ -42,7 +42,13 @@ def asked(place: Place, *, is_batch: bool, **changes: object) -> dict[str, objec
     """A request with something in each field."""
     make_folder(place.owner, name="data")
     make_folder(place.owner, name="out")
-    batch = {"type": "batch", "command": f"cd data\necho {ODD}", "timeout_s": 60}
+    batch = {
+        "type": "batch",
+        "command": f"cd data\necho {ODD}",
+        "timeout_s": 60,
+        "max_retries": 2,
+        "requeues": True,
+    }
     return place.request(
         priority=-5,
         dependencies=[{"session": place.enqueue(name="load").name, "when": "any"}],
@@ -64,6 +70,8 @@ def made_of(name: object) -> dict[str, Any]:
         "priority",
         "start_at",
         "pending_timeout_s",
+        "max_retries",
+        "requeues",
         "requested_slots",
         "shm_bytes",
         "environment",

@@ -44,6 +44,8 @@ plausible = {
     | anything,
     "command": st.just("ls") | anything,
     "timeout_s": st.integers() | anything,
+    "max_retries": st.integers(-2, 12) | anything,
+    "requeues": st.booleans() | anything,
     "dependencies": st.lists(
         st.just("a") | st.fixed_dictionaries({"session": anything}, optional={"when": anything})
     )
@@ -86,6 +88,8 @@ def assert_legal(request: SessionRequest) -> None:
     assert all(isinstance(value, str) for value in request.environment.values())
     assert request.timeout_s is None or request.timeout_s > 0
     assert -100 <= request.priority <= 100
+    assert 0 <= request.max_retries <= 10
+    assert request.type == "batch" or not (request.max_retries or request.requeues)
     assert request.start_at is None or request.start_at.utcoffset() == timedelta(0)
     assert request.pending_timeout_s is None or request.pending_timeout_s > 0
     for mount in request.mounts:

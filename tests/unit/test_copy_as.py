@@ -54,6 +54,8 @@ FULL = request(
     priority=-5,
     start_at=datetime(2027, 1, 31, 8, tzinfo=UTC),
     pending_timeout_s=5400,
+    max_retries=3,
+    requeues=True,
     dependencies=(DependencyRequest("load"), DependencyRequest("test", When.ANY)),
     slots=ResourceSlots({CPU: 1500, MEM: 3 * 2**29 + 1, "cuda": 500}),
     shm_bytes=2**27,
@@ -102,9 +104,9 @@ def test_all_of_a_request_is_told() -> None:
         "run", "berth/python:1", "--project", "demo", "--name", "train", "--cpu", "1.5", "--mem", "1610612737",
         "--resource", "cuda=0.5", "--shm", "128m", "--env", "TOKEN", "--env", "EMPTY", "--mount", "data",
         "--mount", "out:/home/work/x:ro", "--mount", "in:ro", "--group", "big", "--time-limit", "60", "--priority=-5",
-        "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400",
+        "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400", "--retries", "3",
         "--after", "load:success", "--after", "test:any",
-        "--", "make all\nmake more",
+        "--requeue", "--", "make all\nmake more",
     ]  # fmt: skip
     assert yaml.safe_load(as_yaml(FULL)) == as_body(FULL, None)
     assert "command: |-\n  make all\n  make more\n" in as_yaml(FULL)

@@ -72,6 +72,9 @@ class Session(Record):
     start_at: datetime | None = None
     pending_timeout_s: int | None = None
     dependencies: tuple[Dependency, ...] = ()
+    max_retries: int = 0
+    retry_count: int = 0
+    requeues: bool = False
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()
@@ -196,6 +199,8 @@ class Sessions:
         start_at: datetime | str = "",
         pending_timeout_s: int | None = None,
         after: Mapping[str, str] | None = None,
+        max_retries: int = 0,
+        requeues: bool = False,
         idempotency_key: str = "",
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
@@ -205,6 +210,7 @@ class Sessions:
         The higher `priority` goes first; below 0 lets others go first, above 0 a policy must allow it.
         `start_at`: not before, an aware datetime or text like "2027-01-31T08:00+01:00". After `pending_timeout_s` without room
         it is cancelled. `after`: others, by id or name, that end before: `{"prepare": "success"}`, or "any", or "failure".
+        A command is tried again `max_retries` times after a failure, and with `requeues` when its machine is lost.
 
         An image is one that the portal told of, or its exact reference or id.
 
@@ -222,6 +228,8 @@ class Sessions:
             "mounts": [(Mount(one) if isinstance(one, str) else one).to_json() for one in mounts],
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
+        body |= {"max_retries": max_retries} if max_retries else {}
+        body |= {"requeues": True} if requeues else {}
         if after:
             body["dependencies"] = [{"session": one, "when": when} for one, when in after.items()]
         chosen |= {"start_at": _instant(start_at), "pending_timeout_s": pending_timeout_s}

@@ -71,6 +71,12 @@ def run(
     start_at: StartAt = "",
     pending_timeout: PendingTimeout = "",
     after: After = None,
+    retries: Annotated[
+        int, typer.Option("--retries", help="Try it again so often after a failure.", min=0)
+    ] = 0,
+    requeue: Annotated[
+        bool, typer.Option("--requeue", help="Wait for another machine when its own is lost.")
+    ] = False,
     time_limit: Annotated[str, typer.Option("--time-limit", "-t", help="Like 90, 30m, 2h or 1d.")] = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Print its id and go.")] = False,
     quiet: Annotated[
@@ -103,6 +109,8 @@ def run(
         start_at=instant_of(start_at),
         pending_timeout_s=seconds_of(pending_timeout),
         after=dependencies_of(after),
+        max_retries=retries,
+        requeues=requeue,
     )
     if detach:
         show_started(session, as_json=as_json)

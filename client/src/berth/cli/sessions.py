@@ -279,6 +279,8 @@ def _facts(session: Session) -> dict[str, object]:
         "apps": ", ".join(f"{one.name} {one.url}" for one in session.apps),
         "time limit": f"{session.timeout_s} s" if session.timeout_s else "",
         "priority": session.priority or "",
+        "retries": f"{session.retry_count} of {session.max_retries}" if session.max_retries else "",
+        "if its machine is lost": "waits again" if session.requeues else "",
         "after": ", ".join(f"{one.name}:{one.when}" for one in session.dependencies),
         "not before": format_instant(session.start_at),
         "waits at most": f"{session.pending_timeout_s} s" if session.pending_timeout_s else "",

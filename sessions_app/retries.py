@@ -1,0 +1,73 @@
+"""Batch sessions that are tried again: after a failure so many times, and after the loss of their machine if they chose it.
+What one held is given back, and it waits again, under the same row and the next attempt of its containers.
+
+A machine that is lost may go on with what it runs until it is heard again: then the old container is removed, for its name
+is that of an attempt which is over.
+"""
+
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from accounts.limits import WITHIN_LIMITS
+from common import clock
+from common.actors import Actor
+from common.database import constraint_of
+from common.kept_sentences import KeptSentence
+from common.languages import gettext_noop
+from sessions_app import lifecycle
+from sessions_app.models import ComputeSession, Kernel, KernelUsage, PersonalSetup
+from sessions_app.states import RETRIED, Reason, Status
+
+MOST_ATTEMPTS = 100  # of one that goes from one lost machine to the next
+TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
+_BEFORE_AN_ATTEMPT = {
+    "agent": None, "container_id": "", "address": None, "cpuset": "", "exit_code": None, "memory_kills": 0,
+    "memory_killed_at": None, "memory_peak_bytes": None,
+}  # fmt: skip
+
+
+@transaction.atomic
+def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
+    """The end of a TERMINATING session of which nothing is left: as it was decided, or another attempt. One that has ended, or
+    waits again, stays as it is."""
+    session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
+    if session.status != Status.TERMINATING:
+        return session
+    if reason := _reason_to_retry(session):
+        try:
+            with transaction.atomic():
+                return _wait_again(session, reason, actor)
+        except IntegrityError as error:  # policies allow fewer waiting sessions than there are
+            if constraint_of(error) != WITHIN_LIMITS:
+                raise
+    return lifecycle.finish(session_id, actor=actor)
+
+
+def _reason_to_retry(session: ComputeSession) -> Reason | None:
+    if session.outcome_reason == Reason.AGENT_LOST:
+        attempts = session.kernels.filter(attempt__lt=MOST_ATTEMPTS)
+        return Reason.REQUEUED if session.requeues and attempts.exists() else None
+    has_left = session.retry_count < session.max_retries
+    return Reason.RETRIED if has_left and session.outcome_reason in RETRIED else None
+
+
+def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> ComputeSession:
+    """Behind those that wait already after a failure; at its old place where its machine was lost."""
+    session.outcome = session.outcome_reason = ""
+    session.started_at = None
+    fields = ["outcome", "outcome_reason", "started_at"]
+    message = None
+    if reason is Reason.RETRIED:
+        session.retry_count += 1
+        session.eligible_at = clock.now()
+        fields += ["retry_count", "eligible_at"]
+        message = KeptSentence(TRIED_AGAIN, {"number": session.retry_count, "most": session.max_retries})
+    session.save(update_fields=fields)
+    kernels = Kernel.objects.filter(session=session)
+    KernelUsage.objects.filter(kernel__in=kernels).delete()
+    PersonalSetup.objects.filter(session=session).delete()
+    moved = lifecycle.transition(session.pk, to=Status.PENDING, reason=reason, actor=actor, message=message)
+    kernels.update(attempt=F("attempt") + 1, **_BEFORE_AN_ATTEMPT)
+    return moved

@@ -1,0 +1,192 @@
+"""Batch sessions that are tried again, after failures and lost machines: never twice at once, never lost."""
+
+from datetime import timedelta
+
+import pytest
+
+from agents import lifecycle as agent_lifecycle
+from agents.models import Agent
+from agents.states import AgentState
+from common import clock
+from common.actors import SYSTEM
+from common.errors import InvalidInput
+from scheduler.tick import run_tick
+from sessions_app import reconcile
+from sessions_app.dependencies import settle_all
+from sessions_app.launcher import end_session, launch_session
+from sessions_app.lifecycle import IllegalTransition
+from sessions_app.models import ComputeSession, KernelAllocation, KernelLog
+from sessions_app.retries import finish_or_retry
+from sessions_app.services import begin_termination, terminate_session
+from sessions_app.states import Reason, Status
+from tests.factories import actor_for
+from tests.factories_limits import limit, use_of
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def batch(place: Place, **changes: object) -> ComputeSession:
+    return place.run(type="batch", command="python train.py", **changes)
+
+
+def fail(place: Place, session: ComputeSession, reason: Reason = Reason.COMMAND_FAILED) -> ComputeSession:
+    begin_termination(session.pk, reason=reason, actor=SYSTEM, exit_code=1)
+    end_session(session.pk)
+    return place.fresh(session)
+
+
+def lose(place: Place) -> None:
+    if Agent.objects.get(pk=place.agent.pk).state != AgentState.LOST:
+        agent_lifecycle.transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)
+    with clock.frozen_at(clock.now() + reconcile.LOST_GRACE + timedelta(seconds=1)):
+        reconcile.end_sessions_of_lost_agents(clock.now())
+
+
+def containers_of(place: Place) -> set[str]:
+    return {state.name for state in place.runtime.list_containers({})}
+
+
+def run_again(place: Place, session: ComputeSession) -> ComputeSession:
+    run_tick(place.group.pk)
+    launch_session(session.pk)
+    return place.fresh(session)
+
+
+def test_a_failure_is_tried_again_as_often_as_was_asked(place: Place) -> None:
+    session = batch(place, max_retries=2, name="train")
+    for number in (1, 2):
+        waiting = fail(place, session)
+        assert (waiting.status, waiting.status_reason) == (Status.PENDING, "retried")
+        assert f"retry {number} of 2" in str(waiting.status_message)
+        assert (waiting.outcome, waiting.started_at, waiting.ended_at) == ("", None, None)
+        assert (place.occupied(), KernelAllocation.objects.count()) == ({}, 0)
+
+        session = run_again(place, session)
+        kernel = session.kernels.get()
+        assert (session.status, kernel.attempt) == (Status.RUNNING, number + 1)
+        assert containers_of(place) == {kernel.container_name}
+
+    ended = fail(place, session)
+    assert (ended.status, ended.status_reason, ended.retry_count) == (Status.TERMINATED, "command_failed", 2)
+    assert KernelLog.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.COMMAND_FINISHED, Reason.USER_REQUESTED, Reason.OUT_OF_MEMORY, Reason.COMMAND_TIMED_OUT]
+)
+def test_other_ends_are_ends(place: Place, reason: Reason) -> None:
+    session = batch(place, max_retries=2, requeues=True)
+    assert not fail(place, session, reason).is_live
+
+
+def test_a_lost_machine_sends_it_back_if_that_was_chosen(place: Place) -> None:
+    chosen, other = batch(place, requeues=True), batch(place, max_retries=3)
+    lose(place)
+    lose(place)
+
+    waiting = place.fresh(chosen)
+    assert (waiting.status, waiting.status_reason, waiting.retry_count) == (Status.PENDING, "requeued", 0)
+    assert (waiting.eligible_at, waiting.kernels.get().agent) == (None, None)
+    assert place.fresh(other).status_reason == "agent_lost"
+    assert place.occupied() == {}
+
+
+def test_the_machine_that_comes_back_loses_the_old_container_and_keeps_the_new_one(place: Place) -> None:
+    session = batch(place, requeues=True)
+    old = session.kernels.get().container_name
+    lose(place)
+    agent_lifecycle.transition(place.agent.pk, to=AgentState.CONNECTED, actor=SYSTEM)
+    session = run_again(place, session)
+    new = session.kernels.get().container_name
+    assert containers_of(place) == {old, new}
+
+    reconcile.reconcile_agent(place.agent, place.runtime)
+
+    assert containers_of(place) == {new}
+    assert place.fresh(session).is_running
+
+
+def test_what_is_told_of_an_attempt_that_is_over_ends_nothing(place: Place) -> None:
+    session = batch(place, max_retries=1)
+    [before] = session.kernels.select_related("session")
+    fail(place, session)
+    run_again(place, session)
+
+    reconcile.check_running(before, place.runtime)
+    assert place.fresh(session).is_running
+
+
+def test_an_end_that_comes_twice_is_one(place: Place) -> None:
+    session = batch(place, max_retries=1)
+    waiting = fail(place, session)
+    end_session(session.pk)
+    assert finish_or_retry(session.pk, actor=SYSTEM).status == Status.PENDING
+    assert place.fresh(session).retry_count == waiting.retry_count == 1
+    launch_session(session.pk)  # of the attempt before, late
+    assert place.fresh(session).status == Status.PENDING
+    with pytest.raises(IllegalTransition):
+        begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
+
+
+def test_after_a_failure_it_stands_behind_those_that_wait(place: Place) -> None:
+    place.agent.slots.filter(slot_name="cpu").update(capacity=1000)
+    session = batch(place, max_retries=1)
+    patient = place.enqueue()
+    fail(place, session)
+    run_tick(place.group.pk)
+    assert place.fresh(patient).status == Status.SCHEDULED
+    assert place.fresh(session).queue_position == 1
+
+
+def test_it_ends_where_policies_let_nothing_more_wait(place: Place) -> None:
+    session = batch(place, max_retries=5)
+    limit(place.project, max_pending_sessions=0)
+    assert fail(place, session).status_reason == "command_failed"
+    assert use_of(place.project).get("pending_sessions", 0) == 0
+
+
+def test_limits_count_each_attempt_once(place: Place) -> None:
+    limit(place.project, max_sessions=5)
+    session = batch(place, max_retries=1)
+    fail(place, session)
+    used = use_of(place.project)
+    assert (used["sessions"], used["pending_sessions"], used.get("slots.cpu", 0)) == (1, 1, 0)
+    place.end(run_again(place, session))
+    assert not any(use_of(place.project).values())
+
+
+def test_one_that_waits_again_can_be_stopped(place: Place) -> None:
+    session = batch(place, max_retries=1)
+    fail(place, session)
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    assert place.fresh(session).status == Status.CANCELLED
+
+
+def test_the_time_to_wait_holds_for_each_attempt(place: Place) -> None:
+    session = batch(place, max_retries=1, pending_timeout_s=60)
+    waiting = fail(place, session)
+    assert timedelta(seconds=50) < waiting.deadline_at - clock.now() <= timedelta(minutes=1)
+
+
+def test_whoever_comes_after_it_waits_for_the_last_attempt(place: Place) -> None:
+    session = batch(place, max_retries=1, name="train")
+    later = place.enqueue(dependencies=[{"session": "train", "when": "failure"}])
+    fail(place, session)
+    settle_all()
+    assert place.fresh(later).held_for == "dependency"
+    fail(place, run_again(place, session))
+    settle_all()
+    assert place.fresh(later).held_for == ""
+
+
+@pytest.mark.parametrize("asked", [{"max_retries": 1}, {"requeues": True}])
+def test_only_commands_are_tried_again(place: Place, asked: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match="Only a batch session") as refused:
+        place.enqueue(**asked)
+    assert set(refused.value.fields) == set(asked)
