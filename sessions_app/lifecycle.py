@@ -63,7 +63,8 @@ _MOVE_MANY = f"""
     SELECT id, owner_id, project_id, domain_id FROM moved
 """
 _HOLD_ENDING = f"""
-    SELECT id FROM {_SESSIONS} WHERE id = ANY(%s) AND status = 'TERMINATING' ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    SELECT id FROM {_SESSIONS} WHERE id = ANY(%s) AND status = 'TERMINATING' AND max_retries = 0 AND NOT requeues
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 """
 _FINISH_MANY = f"""
     WITH began AS (
@@ -81,7 +82,7 @@ _FINISH_MANY = f"""
             (session_id, from_status, to_status, reason, message, actor_label, happened_at)
         SELECT id, 'TERMINATING', status, status_reason, status_message, %(actor)s, %(now)s FROM moved
     )
-    SELECT status, resource_group_id, id, owner_id, project_id, domain_id FROM moved
+    SELECT status, resource_group_id, is_awaited, id, owner_id, project_id, domain_id FROM moved
 """
 
 
@@ -153,7 +154,7 @@ def transition_many(
 @transaction.atomic
 def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
     """`finish` for all of these that are TERMINATING; ids of the ended ones. 3 queries, any number of sessions. Those that
-    somebody else holds are left out."""
+    somebody else holds, and those that may be tried again (`retries`), are left out."""
     with connection.cursor() as cursor:
         cursor.execute(_HOLD_ENDING, [list(session_ids)])
         held = [row[0] for row in cursor.fetchall()]
@@ -165,15 +166,18 @@ def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
     for group_id in {row[1] for row in rows}:
         announce(CapacityReleased(resource_group_id=group_id))
     for status in {row[0] for row in rows}:
-        told = [row[2:] for row in rows if row[0] == status]
+        told = [row[3:] for row in rows if row[0] == status]
         log.info(
             "session.transitions", session_ids=[str(row[0]) for row in told], to=status, actor=actor.label
         )
         push_sessions_changed(told, Status(status))
         for row in told:
             announce(SessionEnded(row[0]))
+    for row in rows:
+        if row[2]:
+            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(row[3]))
     transaction.on_commit(lambda: pause(Status.TERMINATED))
-    return [row[2] for row in rows]
+    return [row[3] for row in rows]
 
 
 def finish(session_id: UUID, *, actor: Actor) -> ComputeSession:

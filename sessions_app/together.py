@@ -95,8 +95,8 @@ def end_sessions(session_ids: Collection[UUID]) -> list[UUID]:
     somebody is to end one by one."""
     with _held(session_ids, Status.TERMINATING) as held:
         gone = _remove(list(held.values()))
-        lifecycle.finish_many(gone, actor=SYSTEM)
-        return [session_id for session_id in session_ids if session_id not in gone]
+        ended = set(lifecycle.finish_many(gone, actor=SYSTEM))
+        return [session_id for session_id in session_ids if session_id not in ended]
 
 
 def end_exited(agents: Sequence[Agent]) -> None:
@@ -176,7 +176,7 @@ def _start(sessions: Sequence[ComputeSession]) -> list[UUID]:
         Start(
             runtime_of(kernel.placed_agent),  # type: ignore[arg-type]
             specs.build_network_spec(plan),
-            specs.home_volume_name(kernel.pk),
+            specs.home_volume_name(kernel.pk, kernel.attempt),
             specs.build_container_spec(plan),
         )
         for kernel, plan in plans.items()
@@ -208,7 +208,7 @@ def _remove(sessions: Sequence[ComputeSession]) -> set[UUID]:
         Removal(
             runtime_of(kernel.placed_agent),  # type: ignore[arg-type]
             specs.network_name(kernel.session_id),
-            specs.home_volume_name(kernel.pk),
+            specs.home_volume_name(kernel.pk, kernel.attempt),
             kernel.container_name,
         )
         for kernel in kernels

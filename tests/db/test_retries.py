@@ -9,9 +9,10 @@ from agents.models import Agent
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
+from common.dispatch import TaskName
 from common.errors import InvalidInput
 from scheduler.tick import run_tick
-from sessions_app import reconcile
+from sessions_app import lifecycle, reconcile
 from sessions_app.dependencies import settle_all
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.lifecycle import IllegalTransition
@@ -190,3 +191,19 @@ def test_only_commands_are_tried_again(place: Place, asked: dict[str, object]) -
     with pytest.raises(InvalidInput, match="Only a batch session") as refused:
         place.enqueue(**asked)
     assert set(refused.value.fields) == set(asked)
+
+
+def test_ends_of_many_leave_out_those_that_may_be_tried_again_and_find_those_that_wait(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(lifecycle, "enqueue_on_commit", lambda name, **given: asked.append((name, given)))
+    again, plain = batch(place, max_retries=1), batch(place, name="plain")
+    place.enqueue(dependencies=[{"session": "plain", "when": "any"}])
+    for session in (again, plain):
+        begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
+
+    assert lifecycle.finish_many([again.pk, plain.pk], actor=SYSTEM) == [plain.pk]
+    assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_id": str(plain.pk)})]
+    end_session(again.pk)
+    assert place.fresh(again).status_reason == "retried"
