@@ -51,8 +51,8 @@ class Line:
             while not (node.sessions or node.heap) and node.parent is not None:
                 node = node.parent
                 heappop(node.heap)
-            # The share of a tenant of whom nothing waits any more interests nobody.
-            self._tenant = node if is_last else leaf
+            # Of an owner of whom nothing waits any more the share interests nobody, unless the owner is in two projects.
+            self._tenant = node if is_last and self._policy is Policy.DRF else leaf
             yield session
 
 

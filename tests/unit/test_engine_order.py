@@ -132,6 +132,15 @@ def test_fair_share_counts_an_owner_of_two_projects_once():
     assert placed(decide(Rules(policy=Policy.FAIR_SHARE), 2, *pending)) == [1, 3]
 
 
+def test_fair_share_counts_what_an_owner_got_by_the_last_session_of_a_project():
+    pending = [
+        session(1, "lab", "vision", "ann", age_s=9),
+        session(2, "lab", "speech", "ann", age_s=8),
+        session(3, "lab", "speech", "bea", age_s=7),
+    ]
+    assert placed(decide(Rules(policy=Policy.FAIR_SHARE), 2, *pending)) == [1, 3]
+
+
 @pytest.mark.parametrize("policy", [Policy.DRF, Policy.FAIR_SHARE])
 def test_an_owner_whose_session_finds_no_room_holds_nobody_up(policy):
     large = Needs("x86_64", (ResourceSlots({"cpu": 50_000}),))
