@@ -34,6 +34,7 @@ from tests.chaos.worker import COUNTS
 say = speaker("chaos")
 OPERATIONS = ("submit", "cancel", "finish", "limit", "lose")
 MOST_KEPT = 200
+BETWEEN_KILLS = 10  # operations: on a busy machine processes would do nothing but begin
 DRAINED_WITHIN_S = 300.0
 SAID_EVERY_S = 30.0
 
@@ -89,6 +90,7 @@ class Run:
     def go_on(self, operations: int, seconds: float) -> None:
         """Until so many operations are done or the time is over."""
         began_at = said_at = killed_at = time.monotonic()
+        done_at_kill = 0
         for number in range(len(self._lives)):
             self._bear(number)
         with Watched(self._environment, self.outcome):
@@ -98,8 +100,9 @@ class Run:
                     self.outcome.note(f"error: no worker can be started: {self._nursery.returncode}")
                     break
                 now = time.monotonic()
-                if now - killed_at > self._kill_every_s * (0.5 + self._chance.random()):
-                    killed_at = now
+                is_time = now - killed_at > self._kill_every_s * (0.5 + self._chance.random())
+                if is_time and self._done() >= done_at_kill + BETWEEN_KILLS:
+                    killed_at, done_at_kill = now, self._done()
                     self._kill_one()
                 if now - said_at > SAID_EVERY_S:
                     said_at = now
