@@ -28,8 +28,8 @@ class PolicyForm(forms.ModelForm):
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
-            "max_containers", "max_lifetime_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs",
-            "max_requests", "max_browsers",
+            "max_containers", "max_lifetime_s", "max_idle_s", "max_extensions", "max_extension_s", "max_priority",
+            "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
             *ALLOW_COLUMNS.values(),
         )  # fmt: skip
         help_texts = {  # noqa: RUF012  the form that Django wants
@@ -39,6 +39,9 @@ class PolicyForm(forms.ModelForm):
             "max_lifetime_s": gettext_lazy(
                 "Seconds from its start; of sessions that are asked for from now on."
             ),
+            "max_idle_s": gettext_lazy("Seconds without anybody at work in it after which a session ends."),
+            "max_extensions": gettext_lazy("How often the end of a session may be put off; 0 forbids it."),
+            "max_extension_s": gettext_lazy("Seconds, at most, each time."),
             "max_keypairs": gettext_lazy("API tokens; counts for people alone."),
             "max_priority": PRIORITY,
             "max_folder_bytes": gettext_lazy("Bytes of all folders together, as they were measured last."),

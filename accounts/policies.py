@@ -56,6 +56,8 @@ class ResourcePolicy(models.Model):
     max_containers = models.PositiveIntegerField(null=True, blank=True)
     max_lifetime_s = models.PositiveIntegerField(null=True, blank=True)
     max_idle_s = models.PositiveIntegerField(null=True, blank=True)
+    max_extensions = models.PositiveIntegerField(null=True, blank=True)
+    max_extension_s = models.PositiveIntegerField(null=True, blank=True)
     max_priority = models.SmallIntegerField(
         null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(HIGHEST_PRIORITY)]
     )
@@ -101,6 +103,9 @@ class ResourcePolicy(models.Model):
             models.CheckConstraint(
                 condition=Q(max_priority=None) | Q(max_priority__range=(0, HIGHEST_PRIORITY)),
                 name="policy_priority_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(max_idle_s=None) | Q(max_idle_s__gt=0), name="policy_idle_is_time"
             ),
             models.CheckConstraint(
                 condition=Q(max_browsers=None) | Q(max_browsers__gt=0), name="policy_browsers_let_in"
@@ -154,6 +159,8 @@ COLUMNS = {
     Limit.CONTAINERS: "max_containers",
     Limit.LIFETIME: "max_lifetime_s",
     Limit.IDLE_TIMEOUT: "max_idle_s",
+    Limit.EXTENSIONS: "max_extensions",
+    Limit.EXTENSION: "max_extension_s",
     Limit.PRIORITY: "max_priority",
     Limit.FOLDERS: "max_folders",
     Limit.FOLDER_BYTES: "max_folder_bytes",

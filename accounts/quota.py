@@ -35,6 +35,8 @@ class Limit(StrEnum):
     CONTAINERS = "containers"  # of one session
     LIFETIME = "lifetime_s"  # of one session, from RUNNING on
     IDLE_TIMEOUT = "idle_timeout_s"  # of one session
+    EXTENSIONS = "extensions"  # of one session
+    EXTENSION = "extension_s"  # each of them
     PRIORITY = "priority"  # of one session
     FOLDERS = "folders"
     FOLDER_BYTES = "folder_bytes"  # as they were measured last; sessions write without asking
@@ -49,7 +51,7 @@ class Limit(StrEnum):
 # Limits of each request, token or person by itself: nothing adds up.
 CEILINGS = frozenset(
     {
-        Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.PRIORITY, Limit.REQUESTS, Limit.BROWSERS,
+        Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.EXTENSIONS, Limit.EXTENSION, Limit.PRIORITY, Limit.REQUESTS, Limit.BROWSERS,
     }
 )  # fmt: skip
 # Limits that do not stand at every level: folders have no token, tokens are a person's alone, what they send is of no project,
@@ -69,6 +71,8 @@ TITLES = {
     Limit.CONTAINERS: gettext_noop("Containers of a session"),
     Limit.LIFETIME: gettext_noop("Lifetime of a session"),
     Limit.IDLE_TIMEOUT: gettext_noop("Idle time of a session"),
+    Limit.EXTENSIONS: gettext_noop("Extensions of a session"),
+    Limit.EXTENSION: gettext_noop("Length of an extension"),
     Limit.PRIORITY: gettext_noop("Priority of a session"),
     Limit.FOLDERS: gettext_noop("Folders"),
     Limit.FOLDER_BYTES: gettext_noop("Size of folders"),
@@ -99,6 +103,10 @@ REFUSALS = {
     Limit.LIFETIME: gettext_noop("{scope} may run a session for at most {value}; you asked for {asked}."),
     Limit.IDLE_TIMEOUT: gettext_noop(
         "{scope} may leave a session idle for at most {value}; you asked for {asked}."
+    ),
+    Limit.EXTENSIONS: gettext_noop("{scope} may extend a session at most {value} times."),
+    Limit.EXTENSION: gettext_noop(
+        "{scope} may extend a session by at most {value} at once; you asked for {asked}."
     ),
     Limit.PRIORITY: gettext_noop(
         "{scope} may give a session at most priority {value}; you asked for {asked}."
@@ -286,7 +294,7 @@ def format_limit(limit: str, amount: int) -> str:
         return format_amount(slot, amount)
     if kind is Limit.FOLDER_BYTES:
         return format_bytes(amount)
-    if kind in (Limit.LIFETIME, Limit.IDLE_TIMEOUT):
+    if kind in (Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.EXTENSION):
         return duration_words(amount)
     return str(amount)
 

@@ -1,8 +1,8 @@
 """Machines and the groups that they are partitioned into."""
 
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy
@@ -13,6 +13,9 @@ from agents.runtime.base import TlsMaterial
 from agents.states import STATE_TITLES, AgentState
 from common import clock
 from common.slots import ResourceSlots
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
 
 
 class Strategy(models.TextChoices):
@@ -28,6 +31,31 @@ class Scheduler(models.TextChoices):
     FIFO = "fifo", gettext_lazy("First in, first out")
     LIFO = "lifo", gettext_lazy("Last in, first out")
     DRF = "drf", gettext_lazy("Who holds least (dominant resource fairness)")
+
+
+class UseRule(models.TextChoices):
+    """Which of the amounts that have a least use must be below it."""
+
+    ALL = "all", gettext_lazy("all of them are below")
+    ANY = "any", gettext_lazy("any of them is below")
+
+
+def _span(
+    name: "_StrPromise", help_text: "_StrPromise"
+) -> "models.PositiveIntegerField[int | None, int | None]":
+    return models.PositiveIntegerField(
+        name, null=True, blank=True, validators=[MinValueValidator(60)], help_text=help_text
+    )
+
+
+def _percent(name: "_StrPromise") -> "models.PositiveSmallIntegerField[int | None, int | None]":
+    return models.PositiveSmallIntegerField(
+        name,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(100)],
+        help_text=gettext_lazy("Percent of what a session holds. Empty: any use will do."),
+    )
 
 
 class ResourceGroup(models.Model):
@@ -53,6 +81,43 @@ class ResourceGroup(models.Model):
             " will be. Where that is known, it is kept at once."
         ),
     )
+    max_lifetime_s = _span(gettext_lazy("Lifetime"), gettext_lazy("Seconds that a session runs at most."))
+    max_idle_s = _span(
+        gettext_lazy("Idle time"),
+        gettext_lazy("Seconds without anybody at work in it after which an interactive session ends."),
+    )
+    min_cpu_percent = _percent(gettext_lazy("Least use of CPU"))
+    min_mem_percent = _percent(gettext_lazy("Least use of memory"))
+    min_device_percent = _percent(gettext_lazy("Least use of accelerators"))
+    min_device_mem_percent = _percent(gettext_lazy("Least use of their memory"))
+    use_rule = models.CharField(
+        gettext_lazy("It uses too little if"), max_length=3, choices=UseRule, default=UseRule.ALL
+    )
+    use_window_s = models.PositiveIntegerField(
+        gettext_lazy("Window"),
+        default=3600,
+        validators=[MinValueValidator(600), MaxValueValidator(86400)],
+        help_text=gettext_lazy("Seconds over which use is averaged."),
+    )
+    use_grace_s = models.PositiveIntegerField(
+        gettext_lazy("Grace"),
+        default=3600,
+        validators=[MinValueValidator(600)],
+        help_text=gettext_lazy("Seconds from when it uses too little to its end."),
+    )
+    ends_idle_batch = models.BooleanField(
+        gettext_lazy("Batch too"),
+        default=False,
+        help_text=gettext_lazy(
+            "Batch sessions end for little use as well; nobody is expected at work in them."
+        ),
+    )
+    max_extensions = models.PositiveIntegerField(
+        gettext_lazy("Extensions"), default=3, help_text=gettext_lazy("How often a session may be extended.")
+    )
+    extension_s = models.PositiveIntegerField(
+        gettext_lazy("Length of an extension"), default=3600, help_text=gettext_lazy("Seconds, each time.")
+    )
     epoch = models.BigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
@@ -70,6 +135,14 @@ class ResourceGroup(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(scheduler__in=Scheduler.values), name="resource_group_scheduler_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(use_rule__in=UseRule.values), name="resource_group_use_rule_is_known"
+            ),
+            models.CheckConstraint(
+                condition=(Q(max_lifetime_s=None) | Q(max_lifetime_s__gt=0))
+                & (Q(max_idle_s=None) | Q(max_idle_s__gt=0)),
+                name="resource_group_ends_take_time",
             ),
             models.CheckConstraint(
                 condition=Q(ageing_s__isnull=True) | Q(ageing_s__gt=0),

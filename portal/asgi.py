@@ -18,6 +18,7 @@ from agents.runtime.registry import close_async_runtimes
 from portal.body_guard import BodyGuard
 from portal.lifespan import Lifespan
 from sessions_app.gateway.app_proxy import AppProxy
+from sessions_app.gateway.interactions import start_noting, stop_noting
 from sessions_app.gateway.keepers import start_keeping, stop_keeping
 from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatterns
 
@@ -32,6 +33,6 @@ portal_application = ProtocolTypeRouter(
 app_proxy = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
 application = Lifespan(
     app_proxy,
-    on_startup=(start_keeping,),
-    on_shutdown=(app_proxy.close, stop_keeping, close_async_runtimes),
+    on_startup=(start_keeping, start_noting),
+    on_shutdown=(app_proxy.close, stop_noting, stop_keeping, close_async_runtimes),
 )

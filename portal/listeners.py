@@ -5,16 +5,22 @@ from common import clock
 from common.events import subscribe
 from portal.sentences import Code
 from portal.services import notify, notify_of_end
-from sessions_app.events import SessionEnded
+from portal.warning_notices import notify_of_warnings
+from sessions_app.events import SessionEnded, SessionEndsSoon
 
 
 def listen() -> None:
     subscribe(SessionEnded, tell_the_owner)
+    subscribe(SessionEndsSoon, tell_of_an_end)
     subscribe(PasswordsTried, tell_whose_password)
 
 
 def tell_the_owner(event: SessionEnded) -> None:
     notify_of_end(event.session_id)
+
+
+def tell_of_an_end(event: SessionEndsSoon) -> None:
+    notify_of_warnings(event.session_id)
 
 
 def tell_whose_password(event: PasswordsTried) -> None:

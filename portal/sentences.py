@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from common.languages import gettext_noop
 from common.looks import Tone
+from sessions_app.idle_rules import Cause
 from sessions_app.states import Reason, Status
 
 
@@ -26,6 +27,11 @@ class Code(StrEnum):
     WAITED_TOO_LONG = "waited_too_long"
     WAITED_IN_VAIN = "waited_in_vain"
     ENDS_SOON = "ends_soon"
+    LIFETIME_ENDS_SOON = "lifetime_ends_soon"
+    UNUSED_ENDS_SOON = "unused_ends_soon"
+    UNDERUSED_ENDS_SOON = "underused_ends_soon"
+    ENDED_UNUSED = "ended_unused"
+    ENDED_UNDERUSED = "ended_underused"
     TOKEN_ENDS_SOON = "token_ends_soon"
     MONEY_NEARLY_SPENT = "money_nearly_spent"
     HOURS_NEARLY_SPENT = "hours_nearly_spent"
@@ -36,7 +42,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`text` takes the arguments {name}, {exit_code}, {image}, {date}, {left}, {amount}, {day}; `more` says what to do. Both are English, and translated
+    """`text` takes the arguments {name}, {exit_code}, {image}, {date}, {minutes}, {left}, {amount}, {day}; `more` says what to do. Both are English, and translated
     where they are shown. `page` is what it is about where that is no session."""
 
     text: str
@@ -124,6 +130,36 @@ SENTENCES = MappingProxyType(
             gettext_noop("“{name}” ends soon: its time limit is near."),
             gettext_noop("Save what you need into a folder."),
             "hourglass",
+            Tone.WARN,
+        ),
+        Code.LIFETIME_ENDS_SOON: Sentence(
+            gettext_noop("“{name}” ends in {minutes} min: that is its longest lifetime."),
+            gettext_noop("Save what you need into a folder, or extend it on its page."),
+            "hourglass",
+            Tone.WARN,
+        ),
+        Code.UNUSED_ENDS_SOON: Sentence(
+            gettext_noop("“{name}” ends in {minutes} min unless somebody works in it."),
+            gettext_noop("Go on in it, or extend it on its page."),
+            "hourglass",
+            Tone.WARN,
+        ),
+        Code.UNDERUSED_ENDS_SOON: Sentence(
+            gettext_noop("“{name}” ends in {minutes} min unless it uses more of what it holds."),
+            gettext_noop("Start what you have it for, or extend it on its page."),
+            "hourglass",
+            Tone.WARN,
+        ),
+        Code.ENDED_UNUSED: Sentence(
+            gettext_noop("“{name}” was ended: nobody worked in it."),
+            gettext_noop("Start it again to go on."),
+            "clock",
+            Tone.WARN,
+        ),
+        Code.ENDED_UNDERUSED: Sentence(
+            gettext_noop("“{name}” was ended: it used too little of what it held."),
+            gettext_noop("Start it again with less, or when you need it."),
+            "clock",
             Tone.WARN,
         ),
         Code.TOKEN_ENDS_SOON: Sentence(
@@ -218,6 +254,11 @@ KIND_OF = MappingProxyType(
         Code.WAITED_TOO_LONG: Kind.FAILED,
         Code.WAITED_IN_VAIN: Kind.FAILED,
         Code.ENDS_SOON: Kind.ENDS_SOON,
+        Code.LIFETIME_ENDS_SOON: Kind.ENDS_SOON,
+        Code.UNUSED_ENDS_SOON: Kind.ENDS_SOON,
+        Code.UNDERUSED_ENDS_SOON: Kind.ENDS_SOON,
+        Code.ENDED_UNUSED: Kind.ENDED,
+        Code.ENDED_UNDERUSED: Kind.ENDED,
         Code.TOKEN_ENDS_SOON: Kind.TOKENS,
         Code.MONEY_NEARLY_SPENT: Kind.BUDGETS,
         Code.HOURS_NEARLY_SPENT: Kind.BUDGETS,
@@ -243,9 +284,19 @@ _OF_REASON = MappingProxyType(
         Reason.LIFETIME_OVER: Code.LIFETIME_OVER,
         Reason.PENDING_TIMEOUT: Code.WAITED_TOO_LONG,
         Reason.DEPENDENCY_IN_VAIN: Code.WAITED_IN_VAIN,
+        Reason.UNUSED: Code.ENDED_UNUSED,
+        Reason.UNDERUSED: Code.ENDED_UNDERUSED,
     }
 )
 
+# What to tell of an end that is to come, by its cause.
+OF_CAUSE = MappingProxyType(
+    {
+        Cause.LIFETIME: Code.LIFETIME_ENDS_SOON,
+        Cause.INTERACTION: Code.UNUSED_ENDS_SOON,
+        Cause.USE: Code.UNDERUSED_ENDS_SOON,
+    }
+)
 REASONS_TOLD = frozenset(_OF_REASON)
 
 

@@ -3,11 +3,12 @@
 from celery import shared_task
 
 from common.dispatch import TaskName
-from portal import budget_notices, notification_mails, services
+from portal import budget_notices, notification_mails, services, warning_notices
 
 
 @shared_task(name=TaskName.NOTIFY_PEOPLE, soft_time_limit=60, time_limit=90)
 def notify_people() -> None:
+    warning_notices.notify_of_warnings()
     services.notify_of_what_nears()
 
 

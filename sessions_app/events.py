@@ -22,6 +22,13 @@ class SessionEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionEndsSoon(Event):
+    """A limit will end a session: a SessionWarning is there that its owner is to be told."""
+
+    session_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class CapacityReleased(Event):
     """A session gave back what it held in this resource group."""
 

@@ -95,7 +95,9 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     live_names = list(own_sessions(actor).live().values_list("name", flat=True))
     if request.name in live_names:
         raise name_is_used(request.name)
-    outlook = _outlook(actor, owner.pk, resolved, request.timeout_s or longest_lifetime_s(scopes))
+    outlook = _outlook(
+        actor, owner.pk, resolved, request.timeout_s or longest_lifetime_s(scopes, resolved.group)
+    )
     return Forecast(
         resolved=resolved,
         outlook=outlook,

@@ -279,8 +279,9 @@ def _set_fields(
 def _deadline(session: ComputeSession, to: Status, now: datetime) -> datetime | None:
     if to.is_terminal:
         return None
-    if to is Status.RUNNING and (asked := session.timeout_s or session.lifetime_s):
-        return now + timedelta(seconds=asked)
+    asked = [seconds for seconds in (session.timeout_s, session.lifetime_s) if seconds]
+    if to is Status.RUNNING and asked:
+        return now + timedelta(seconds=min(asked))
     if to is Status.PENDING and session.pending_timeout_s:
         return now + timedelta(seconds=session.pending_timeout_s)
     return now + timedelta(seconds=DEADLINES_S[to])

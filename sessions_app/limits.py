@@ -8,6 +8,7 @@ from accounts.limits import demand_room, scope_ids, scopes_of
 from accounts.models import Project
 from accounts.quota import Level, Limit, LimitState, Scope, ceiling, exceeded, hits, never, not_raised
 from accounts.selectors import may_do_everything
+from agents.models import ResourceGroup
 from common.actors import Actor
 from common.slots import ResourceSlots
 from images.allowed import lists_asked
@@ -91,9 +92,10 @@ def of_slots(limit: Limit, slots: ResourceSlots) -> dict[str, int]:
     return {limit.of_slot(name): amount for name, amount in slots.items()}
 
 
-def longest_lifetime_s(scopes: Sequence[Scope]) -> int | None:
-    """How long the session may run; it keeps that, whatever becomes of the policies."""
-    return ceiling(scopes, Limit.LIFETIME)
+def longest_lifetime_s(scopes: Sequence[Scope], group: ResourceGroup) -> int | None:
+    """How long the session may run: the tightest of all levels. It keeps that, whatever becomes of policies and group."""
+    found = (ceiling(scopes, Limit.LIFETIME), group.max_lifetime_s)
+    return min((seconds for seconds in found if seconds is not None), default=None)
 
 
 def own_session_limit(scopes: Sequence[Scope]) -> int | None:

@@ -19,6 +19,10 @@ from sessions_app.dependency_models import SessionDependency as SessionDependenc
 from sessions_app.door_models import AppDoor as AppDoor
 from sessions_app.door_models import AppLogin as AppLogin
 from sessions_app.door_models import AppTicket as AppTicket
+from sessions_app.idle_models import GatewayReport as GatewayReport
+from sessions_app.idle_models import IdleWatch as IdleWatch
+from sessions_app.idle_models import SessionIdle as SessionIdle
+from sessions_app.idle_models import SessionWarning as SessionWarning
 from sessions_app.personal_models import Dotfile as Dotfile
 from sessions_app.personal_models import PersonalSetup as PersonalSetup
 from sessions_app.personal_models import StartupScript as StartupScript
@@ -56,7 +60,7 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
     def with_kernels(self) -> "ComputeSessionQuerySet":
         """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
-        related = ("project", "domain", "owner", "image", "resource_group", "setup")
+        related = ("project", "domain", "owner", "image", "resource_group", "setup", "idle")
         return self.select_related(*related).prefetch_related(kernels)
 
     def for_rows(self) -> "ComputeSessionQuerySet":

@@ -15,6 +15,7 @@ from common.slots import format_bytes, format_slots
 from common.tables import Head
 from common.words import duration_words
 from sessions_app import memory_kills, setups
+from sessions_app.idle_facts import outlook_of
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.queueing import Hold
@@ -44,9 +45,7 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "can_open_terminal": session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         "can_start_again": not session.is_live and session.owner_id == actor.user_id,
         "is_own": session.owner_id == actor.user_id,
-        "ends_at": session.deadline_at
-        if session.is_running and (session.timeout_s or session.lifetime_s)
-        else None,
+        "ends_at": outlook.ends_at if (outlook := outlook_of(session)) else None,
         "starts_at": session.start_at if session.held_for == Hold.START_TIME and session.is_live else None,
         "headline": headline(session) if session.owner_id == actor.user_id else "",
         "explanation": explanation(session),

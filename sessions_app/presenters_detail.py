@@ -35,7 +35,14 @@ WINDOWS = {
 }
 
 ENDED_BY_ITSELF = frozenset(
-    {Reason.USER_REQUESTED, Reason.ADMIN_REQUESTED, Reason.COMMAND_FINISHED, Reason.LIFETIME_OVER}
+    {
+        Reason.USER_REQUESTED,
+        Reason.ADMIN_REQUESTED,
+        Reason.COMMAND_FINISHED,
+        Reason.LIFETIME_OVER,
+        Reason.UNUSED,
+        Reason.UNDERUSED,
+    }
 )
 LOG_SAYS_WHY = frozenset({Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED})
 OTHER_IMAGE_HELPS = frozenset({Reason.IMAGE_MISSING, Reason.IMAGE_PULL_FAILED})

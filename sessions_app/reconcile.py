@@ -30,7 +30,7 @@ from common.cache import forget_what_was_asked
 from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
-from sessions_app import lifecycle, specs, together
+from sessions_app import idle, idle_facts, lifecycle, specs, together
 from sessions_app.dependencies import settle_all
 from sessions_app.holds import release_what_is_due
 from sessions_app.lifecycle import IllegalTransition
@@ -68,6 +68,7 @@ def reconcile_sessions() -> None:
     stop_what_is_due()
     release_what_is_due()
     settle_all()
+    idle.judge_sessions(began_at)
     reconcile_agents()
     # Judged by the time at which the round began: if somebody sets the clock meanwhile, no deadline has moved along yet.
     end_sessions_of_lost_agents(began_at)
@@ -106,6 +107,7 @@ def follow_the_clock() -> bool:
         forget_what_was_asked()
         lifecycle.shift_deadlines(step)
         shift_instants(step)
+        idle.shift_instants(step, clock.now())
     return bool(step)
 
 
@@ -250,8 +252,8 @@ def _end_late(session: ComputeSession) -> None:
     elif status is Status.TERMINATING:
         _insist(session.pk)
     elif status is Status.RUNNING:
-        reason = Reason.COMMAND_TIMED_OUT if session.timeout_s else Reason.LIFETIME_OVER
-        _begin_end(session.pk, reason)
+        if idle_facts.is_own_limit(session):  # all other limits warn before: `idle` ends what they end
+            _begin_end(session.pk, Reason.COMMAND_TIMED_OUT)
     else:
         _begin_end(session.pk, Reason.DEADLINE_PASSED)
 

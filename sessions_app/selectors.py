@@ -24,13 +24,14 @@ class Action(StrEnum):
     VIEW = "view"
     READ_LOGS = "read_logs"
     TERMINATE = "terminate"
+    EXTEND = "extend"
     OPEN_APP = "open_app"
     OPEN_TERMINAL = "open_terminal"
 
 
 # To look and to stop is an administrator's work; to be inside is the owner's alone. What a log holds is somebody's work, so
 # monitors, who look from outside, do not read it.
-ADMIN_ACTIONS = frozenset({Action.VIEW, Action.READ_LOGS, Action.TERMINATE})
+ADMIN_ACTIONS = frozenset({Action.VIEW, Action.READ_LOGS, Action.TERMINATE, Action.EXTEND})
 MONITOR_ACTIONS = frozenset({Action.VIEW})
 
 

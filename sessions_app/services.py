@@ -82,7 +82,7 @@ def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
         )
 
     def write(scopes: list[Scope]) -> ComputeSession:
-        session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes))
+        session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes, resolved.group))
         demand_still_allowed(actor, resolved.project, resolved.image, request, resolved.writable_folders)
         audit.record(actor=actor, action="sessions.enqueue_session", target=session)
         if not session.held_for:

@@ -96,6 +96,8 @@ class Reason(StrEnum):
     DEPENDENCY_IN_VAIN = "dependency_in_vain"
     RETRIED = "retried"
     REQUEUED = "requeued"
+    UNUSED = "unused"
+    UNDERUSED = "underused"
 
 
 REASON_SENTENCES = MappingProxyType(
@@ -156,6 +158,12 @@ REASON_SENTENCES = MappingProxyType(
         ),
         Reason.RETRIED: KeptSentence(gettext_noop("It failed and waits for a machine again.")),
         Reason.REQUEUED: KeptSentence(gettext_noop("Its machine was lost, so it waits for another one.")),
+        Reason.UNUSED: KeptSentence(
+            gettext_noop("Nobody worked in it for as long as it may be idle. Its owner was warned.")
+        ),
+        Reason.UNDERUSED: KeptSentence(
+            gettext_noop("It used too little of what it held for too long. Its owner was warned.")
+        ),
     }
 )
 
@@ -175,6 +183,8 @@ OUTCOMES = MappingProxyType(
         Reason.COMMAND_TIMED_OUT: Status.TERMINATED,
         Reason.CONTAINER_EXITED: Status.TERMINATED,
         Reason.LIFETIME_OVER: Status.TERMINATED,
+        Reason.UNUSED: Status.TERMINATED,
+        Reason.UNDERUSED: Status.TERMINATED,
     }
 )
 

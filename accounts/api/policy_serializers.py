@@ -61,6 +61,9 @@ class LimitsInput(InputSerializer):
         "Of a session, 0 to 100. null at every level, or set by policies of domains alone: 0.",
         most=HIGHEST_PRIORITY,
     )
+    max_idle_s = _count("Seconds without anybody at work in it after which a session ends.", least=1)
+    max_extensions = _count("How often the end of a session may be put off.")
+    max_extension_s = _count("Seconds by which it is put off at most each time.", least=1)
     max_slots = AmountsField(
         help_text="What running sessions hold together, as {cpu: cores, mem: “64g”, cuda: devices}."
     )
@@ -114,6 +117,9 @@ class PolicyOut(serializers.Serializer[Any]):
     max_pending_sessions = serializers.IntegerField(allow_null=True)
     max_containers = serializers.IntegerField(allow_null=True)
     max_lifetime_s = serializers.IntegerField(allow_null=True)
+    max_idle_s = serializers.IntegerField(allow_null=True)
+    max_extensions = serializers.IntegerField(allow_null=True)
+    max_extension_s = serializers.IntegerField(allow_null=True)
     max_priority = serializers.IntegerField(allow_null=True)
     max_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))
     max_pending_slots = serializers.DictField(child=serializers.IntegerField(max_value=MAX_AMOUNT))

@@ -26,7 +26,14 @@ SECTIONS = (
     (
         gettext_noop("Sessions"),
         gettext_noop("How many at once, how large each, and for how long."),
-        ("max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_priority"),
+        ("max_sessions", "max_pending_sessions", "max_containers", "max_priority"),
+    ),
+    (
+        gettext_noop("When sessions end"),
+        gettext_noop(
+            "Their owners are warned before. Resource groups have such limits as well; the tightest of all holds."
+        ),
+        ("max_lifetime_s", "max_idle_s", "max_extensions", "max_extension_s"),
     ),
     (
         gettext_noop("Resources held"),
@@ -57,8 +64,8 @@ ALLOWED = (
 )
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
 NUMBER_FIELDS = (
-    "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_priority", "max_folders",
-    "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
+    "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_idle_s", "max_extensions",
+    "max_extension_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
 )  # fmt: skip
 _DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
 _MEMORY = gettext_lazy("Like 64g or 512m.")
@@ -89,6 +96,21 @@ class PolicyForm(forms.Form):
         ),
     )
     max_priority = count_field(label=gettext_lazy("Priority of a session"), help_text=PRIORITY)
+    max_idle_s = duration_field(
+        label=gettext_lazy("Idle time of a session"),
+        help_text=gettext_lazy(
+            "Without anybody at work in it, like 2h. A page that is only open is no work. Batch sessions are exempt."
+        ),
+    )
+    max_extensions = count_field(
+        label=gettext_lazy("Extensions of a session"),
+        help_text=gettext_lazy(
+            "How often its end may be put off; 0 forbids it. Empty: as the resource group says."
+        ),
+    )
+    max_extension_s = duration_field(
+        label=gettext_lazy("Length of an extension"), help_text=gettext_lazy("At most, each time, like 1h.")
+    )
     max_slots_cpu = cores_field(label=gettext_lazy("CPU cores"))
     max_slots_mem = bytes_field(label=gettext_lazy("Memory"), help_text=_MEMORY)
     max_slots_devices = SlotsField(required=False, label=gettext_lazy("Accelerators"), help_text=_DEVICES)

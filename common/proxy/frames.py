@@ -1,6 +1,7 @@
 """Where the frames of a websocket begin and end (RFC 6455, 5). Their payload is not looked at. Pure but for `os.urandom`."""
 
 import os
+from collections.abc import Callable
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, TOO_BIG, INTERNAL_ERROR = 1000, 1001, 1002, 1009, 1011
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -14,6 +15,9 @@ _CONTROL_LIMIT_BYTES = 125
 _REASON_LIMIT_BYTES = 123  # a control frame's payload without the code
 
 
+OnMessage = Callable[[int], None]
+
+
 class FrameFault(Exception):
     """What came is no websocket, or more than may come; `code` is the close code that says so."""
 
@@ -23,11 +27,21 @@ class FrameFault(Exception):
 
 
 class FrameWatch:
-    """Follows one direction of a websocket without extensions. `is_masked`: the direction from client to server."""
+    """Follows one direction of a websocket without extensions. `is_masked`: the direction from client to server.
+    `on_message` is called with the size of each message, or of its first fragment, as it begins."""
 
-    __slots__ = ("_head", "_is_fragmented", "_is_masked", "_left_bytes", "_message_bytes", "has_closed")
+    __slots__ = (
+        "_head",
+        "_is_fragmented",
+        "_is_masked",
+        "_left_bytes",
+        "_message_bytes",
+        "_on_message",
+        "has_closed",
+    )
 
-    def __init__(self, *, is_masked: bool) -> None:
+    def __init__(self, *, is_masked: bool, on_message: OnMessage | None = None) -> None:
+        self._on_message = on_message
         self.has_closed = False
         self._is_masked = is_masked
         self._left_bytes = 0
@@ -80,6 +94,8 @@ class FrameWatch:
         if first in _WHOLE or first in _FIRST:
             is_in_order = not self._is_fragmented
             self._message_bytes = length
+            if self._on_message is not None:
+                self._on_message(length)
         else:
             is_in_order = self._is_fragmented and first in (_NEXT, _LAST)
             self._message_bytes += length

@@ -3,7 +3,15 @@
 import asyncio
 from typing import cast
 
-from common.proxy.frames import GOING_AWAY, INTERNAL_ERROR, FrameFault, FrameWatch, close_frame, ping_frame
+from common.proxy.frames import (
+    GOING_AWAY,
+    INTERNAL_ERROR,
+    FrameFault,
+    FrameWatch,
+    OnMessage,
+    close_frame,
+    ping_frame,
+)
 
 # How long a side is given to finish a frame, or to answer our close frame.
 FAREWELL_S = 2.0
@@ -18,10 +26,10 @@ class Splice:
     """Passes on what each side sends, and holds a side back while the other does not read. `finished` is done once
     both connections are closed. Watches over the client; who vanishes is reported to the other side."""
 
-    def __init__(self, *, vigil_s: float = VIGIL_S) -> None:
+    def __init__(self, *, vigil_s: float = VIGIL_S, on_message: OnMessage | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.finished: asyncio.Future[None] = self.loop.create_future()
-        self.client = Side(self, is_client=True)
+        self.client = Side(self, is_client=True, on_message=on_message)
         self.app = Side(self, is_client=False)
         self.client.other, self.app.other = self.app, self.client
         self._vigil_s = vigil_s
@@ -86,8 +94,8 @@ class Side(asyncio.Protocol):
     transport: asyncio.Transport
     other: "Side"
 
-    def __init__(self, splice: Splice, *, is_client: bool) -> None:
-        self.watch = FrameWatch(is_masked=is_client)
+    def __init__(self, splice: Splice, *, is_client: bool, on_message: OnMessage | None = None) -> None:
+        self.watch = FrameWatch(is_masked=is_client, on_message=on_message)
         self.has_spoken = False
         self.is_held = False  # not read from, as the other side does not read
         self.is_deaf = False  # nothing more is passed on to it

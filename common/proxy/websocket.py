@@ -5,7 +5,7 @@ import asyncio
 from common.proxy.asgi import Receive, Scope, Send
 from common.proxy.connection import Connection, ResponseHead
 from common.proxy.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
-from common.proxy.frames import GOING_AWAY
+from common.proxy.frames import GOING_AWAY, OnMessage
 from common.proxy.handshake import accepted_headers, handshake_head
 from common.proxy.headers import HeaderRules
 from common.proxy.splice import Splice
@@ -34,12 +34,14 @@ async def forward_websocket(
     target: Target,
     rules: HeaderRules,
     farewell: tuple[int, str] = (GOING_AWAY, ""),
+    on_message: OnMessage | None = None,
 ) -> None:
     """Carry one websocket until both sides are closed; each gets the other's code and reason.
 
     Needs a server that hands its connection over (`berth.exchange`). Raises RequestRefused or UpstreamError while the
     client's handshake is still open. A side that does not read stops the other: nothing is queued beyond the sockets'
     buffers. Where it is cancelled, the client gets the code and the reason of `farewell`, and the app sees it go.
+    `on_message` is called with the size of each message of the client, or of its first fragment.
     """
     exchange: Exchange = scope["extensions"]["berth.exchange"]
     head = handshake_head(scope, rules)
@@ -53,7 +55,7 @@ async def forward_websocket(
     if exchange.is_gone:
         connection.abort()
         return
-    splice = Splice()
+    splice = Splice(on_message=on_message)
     connection.hand_over(
         splice.app, lambda: _open(exchange, splice, encode_answer(SWITCHING_PROTOCOLS, headers))
     )

@@ -66,6 +66,7 @@ ACTIONS = {
     "sessions.terminate_session": gettext_noop("Session stopped"),
     "sessions.stop_soon": gettext_noop("Session told to stop"),
     "sessions.keep_session": gettext_noop("Session kept running"),
+    "sessions.extend_session": gettext_noop("Session extended"),
     "sessions.open_app": gettext_noop("App opened"),
     "sessions.open_terminal": gettext_noop("Terminal opened"),
     "sessions.run_process": gettext_noop("Program run in a session"),

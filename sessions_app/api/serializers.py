@@ -9,6 +9,7 @@ from accounts.quota import HIGHEST_PRIORITY
 from common.api import InputSerializer, TextField
 from common.slots import MEM
 from sessions_app import memory_kills, setups
+from sessions_app.idle_facts import outlook_of
 from sessions_app.links import apps_of
 from sessions_app.models import (
     ComputeSession,
@@ -167,6 +168,22 @@ class SetupOut(serializers.Serializer[Any]):
     messages = serializers.ListField(child=serializers.CharField(), help_text="What did not go as wanted.")
 
 
+class EndingOut(serializers.Serializer[Any]):
+    """When a running session ends if nothing changes, and what is known of its use."""
+
+    ends_at = serializers.DateTimeField(allow_null=True, help_text="null: no limit ends it.")
+    cause = serializers.CharField(
+        help_text="lifetime, interaction, use; empty: the time limit that was asked for with it."
+    )
+    is_near = serializers.BooleanField(help_text="Its owner was warned.")
+    interacted_at = serializers.DateTimeField(
+        allow_null=True, help_text="When somebody was last at work in it."
+    )
+    idle_since = serializers.DateTimeField(allow_null=True, help_text="null: not limited, or not measured.")
+    max_idle_s = serializers.IntegerField(allow_null=True)
+    gap = serializers.CharField(help_text="Why its use is not measured now; it is not ended for that.")
+
+
 class SessionOut(serializers.ModelSerializer[ComputeSession]):
     status = serializers.ChoiceField(choices=[status.value for status in Status])
     project = serializers.CharField(source="project.name")
@@ -181,6 +198,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     agents = serializers.SerializerMethodField()
     apps = serializers.SerializerMethodField()
     memory_kill = serializers.SerializerMethodField(help_text="Null while no program was short of memory.")
+    ending = serializers.SerializerMethodField(help_text="null for a session that does not run.")
     setup = serializers.SerializerMethodField(
         help_text="For its owner; null where nothing is kept for sessions."
     )
@@ -190,7 +208,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
             "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "queue_position",
-            "agents", "apps", "memory_kill", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
+            "agents", "apps", "memory_kill", "ending", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 
     def get_resources(self, session: ComputeSession) -> dict[str, int]:
@@ -216,6 +234,11 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
             "files": setup.files,
             "messages": setups.troubles(setup),
         }
+
+    @extend_schema_field(EndingOut(allow_null=True))
+    def get_ending(self, session: ComputeSession) -> dict[str, Any] | None:
+        outlook = outlook_of(session)
+        return EndingOut(outlook).data if outlook is not None else None
 
     @extend_schema_field(MemoryKillOut(allow_null=True))
     def get_memory_kill(self, session: ComputeSession) -> dict[str, object] | None:

@@ -14,6 +14,7 @@ urlpatterns = [
         views.ExpectedStartView.as_view(),
         name="api-session-expected-start",
     ),
+    path("sessions/<uuid:session_id>/extend/", views.SessionExtendView.as_view(), name="api-session-extend"),
     path("sessions/<uuid:session_id>/logs/", views.SessionLogView.as_view(), name="api-session-logs"),
     path(
         "sessions/<uuid:session_id>/history/", views.SessionHistoryView.as_view(), name="api-session-history"

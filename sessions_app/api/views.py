@@ -23,6 +23,7 @@ from sessions_app.api.serializers import (
     SessionOut,
     TransitionOut,
 )
+from sessions_app.extending import extend_session
 from sessions_app.forecast import expected_start, forecast_session
 from sessions_app.logs import Follower, follow_log, read_log
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
@@ -118,6 +119,19 @@ class SessionDetailView(APIView):
             SessionOut(access_session(actor, session_id, Action.VIEW), context={"request": request}).data,
             status=202,
         )
+
+
+class SessionExtendView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(operation_id="extend_session", request=None, responses={201: SessionOut, **REFUSALS})
+    @takes_idempotency_key
+    def post(self, request: Request, session_id: UUID) -> Response:
+        """Put off what would end a session next, as often and as far as its resource group and the policies allow."""
+        actor = actor_of(request)
+        extend_session(actor=actor, session_id=session_id)
+        session = access_session(actor, session_id, Action.VIEW)
+        return Response(SessionOut(session, context={"request": request}).data, status=201)
 
 
 class SessionLogView(APIView):

@@ -30,6 +30,8 @@ from sessions_app.gateway.call import CUT_CODE, Call
 from sessions_app.gateway.connections import ConnectionCut, Kind, OpenConnections, TooManyConnections
 from sessions_app.gateway.cookie_guard import AppCookies, Shelf
 from sessions_app.gateway.fetch_rules import allows_http, allows_websocket, header
+from sessions_app.gateway.interactions import Interactions
+from sessions_app.gateway.interactions import interactions as all_interactions
 from sessions_app.gateway.languages import in_language_of
 from sessions_app.gateway.ports import AccessUnknown, Admission, AppState, Authorizer
 from sessions_app.tickets import AppPort, Door, is_secret, is_under, parse_app_host
@@ -57,6 +59,7 @@ class AppProxy:
         authorizer: Authorizer | None = None,
         connections: OpenConnections | None = None,
         transport: Transport | None = None,
+        interactions: Interactions | None = None,
     ) -> None:
         self._apps_domain = apps_domain
         self._fallback = fallback
@@ -64,7 +67,8 @@ class AppProxy:
         self._connections = connections or access.open_connections()
         self._transport = transport or Transport()
         self._admissions = Admissions(self._authorizer, self._connections)
-        self._at_once = AtOnce(self, self._admissions, self._connections, self._transport)
+        self._interactions = interactions or all_interactions()
+        self._at_once = AtOnce(self, self._admissions, self._connections, self._transport, self._interactions)
         self._starts = _Starts()
         self._shelf = Shelf()
         self._cookie_key = hash_secret(f"app cookies {settings.SECRET_KEY}").encode()
@@ -153,6 +157,7 @@ class AppProxy:
         kind = Kind.WEBSOCKET if call.is_websocket else Kind.REQUEST
         try:
             async with self._connections.carry(admission.presence, kind):
+                self._note(call, admission)
                 await self._forward(call, door, admission)
         except UpstreamError as exc:
             await self.answer_fault(call, door, admission, secret, exc)
@@ -186,13 +191,27 @@ class AppProxy:
             return pages.signed_out()
         return None if admission.state is AppState.OPEN else _page_of_state(admission)
 
+    def _note(self, call: Call, admission: Admission) -> None:
+        if not call.is_websocket:
+            self._interactions.note_request(
+                admission.presence.session_id,
+                call.method,
+                call.scope["path"],
+                is_navigation=call.is_navigation,
+            )
+
     async def _forward(self, call: Call, door: Door, admission: Admission) -> None:
         assert admission.target is not None
         rules = self.rules(call, door, admission)
         way = (call.scope, call.receive, call.send)
         if call.is_websocket:
             await forward_websocket(
-                *way, transport=self._transport, target=admission.target, rules=rules, farewell=_FAREWELL
+                *way,
+                transport=self._transport,
+                target=admission.target,
+                rules=rules,
+                farewell=_FAREWELL,
+                on_message=self._interactions.hear(admission.presence.session_id),
             )
         else:
             await forward_http(*way, transport=self._transport, target=admission.target, rules=rules)

@@ -19,6 +19,7 @@ from sessions_app.gateway.admissions import Admissions
 from sessions_app.gateway.call import Call
 from sessions_app.gateway.connections import Kind, OpenConnections, TooManyConnections
 from sessions_app.gateway.fetch_rules import allows_http
+from sessions_app.gateway.interactions import Interactions
 from sessions_app.gateway.ports import Admission, AppState
 from sessions_app.tickets import Door, is_secret
 
@@ -52,6 +53,7 @@ class _Route:
     admission: Admission
     rules: HeaderRules
     lines: bytes  # of the head for the app, behind the first
+    is_navigation: bool
 
 
 class AtOnce:
@@ -63,7 +65,9 @@ class AtOnce:
         admissions: Admissions,
         connections: OpenConnections,
         transport: Transport,
+        interactions: Interactions,
     ) -> None:
+        self.interactions = interactions
         self.long_way = long_way
         self.admissions = admissions
         self.connections = connections
@@ -117,7 +121,7 @@ class AtOnce:
             head = request_head(scope, rules)
         except RequestRefused:
             return None  # the long way says so
-        return _Route(door, secret, admission, rules, head[head.index(b"\r\n") :])
+        return _Route(door, secret, admission, rules, head[head.index(b"\r\n") :], call.is_navigation)
 
 
 class _Passage:
@@ -140,6 +144,12 @@ class _Passage:
             self._leave = way.connections.enter(route.admission.presence, Kind.REQUEST, self._cut)
         except TooManyConnections:
             return False
+        way.interactions.note_request(
+            route.admission.presence.session_id,
+            scope["method"],
+            scope["path"],
+            is_navigation=route.is_navigation,
+        )
         self._relay = Relay(
             self._exchange, connection, transport=way.transport, rules=route.rules, on_end=self._end
         )

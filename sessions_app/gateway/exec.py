@@ -29,6 +29,7 @@ from sessions_app.gateway.access import in_database
 from sessions_app.gateway.entries import RUN_PROCESS, address_of, enter_session
 from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
+from sessions_app.idle_models import Interaction
 from sessions_app.selectors import Action
 
 ORDER_PATIENCE_S = 30
@@ -98,6 +99,7 @@ class ExecSocket(ProcessSocket):
     async def hear_bytes(self, data: bytes) -> None:
         if not self._asked.done() or data[:1] != b"\0" or self._has_end_of_input:
             raise InvalidInput(_("Input begins with a byte 0, after the first message and before its end."))
+        self.note(Interaction.COMMAND)
         self._untold_bytes += len(data) - 1
         if self._untold_bytes > INPUT_WINDOW_BYTES:
             sentence = ngettext(
@@ -115,6 +117,7 @@ class ExecSocket(ProcessSocket):
         await self._tell_taken()
 
     async def tell_start(self) -> None:
+        self.note(Interaction.COMMAND)
         await self.say({"started": {"window": INPUT_WINDOW_BYTES}})
         assert self.process is not None
         if self._has_end_of_input:

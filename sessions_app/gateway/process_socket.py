@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from django.utils.translation import gettext as _
 
@@ -24,9 +25,11 @@ from common.proxy.asgi import Message, Receive, Scope, Send
 from sessions_app.gateway.access import open_connections
 from sessions_app.gateway.call import CUT_CODE
 from sessions_app.gateway.connections import ConnectionCut, Kind, TooManyConnections
+from sessions_app.gateway.interactions import interactions
 from sessions_app.gateway.keepers import keepers
 from sessions_app.gateway.languages import in_language_of
 from sessions_app.gateway.ports import AccessUnknown, Presence
+from sessions_app.idle_models import Interaction
 
 ENDED_CODE, LOST_CODE, NONSENSE_CODE = 1000, 1011, 4400
 NO_SHELL_CODE, TOO_MANY_CODE = 4410, 4429
@@ -69,6 +72,7 @@ class ProcessSocket(ABC):
         self._early_bytes = 0
         self._size: tuple[int, int] | None = None
         self._is_closing = False
+        self._session_id: UUID | None = None
         self._orders: asyncio.Queue[Callable[[Process], Awaitable[None]]] = asyncio.Queue(ORDERS_LIMIT)
 
     @classmethod
@@ -148,6 +152,11 @@ class ProcessSocket(ABC):
         except asyncio.QueueFull:
             raise InvalidInput(_("These are more orders than the process can follow.")) from None
 
+    def note(self, interaction: Interaction) -> None:
+        """Somebody is at work; before the process runs that is not counted."""
+        if self._session_id is not None:
+            interactions().note(self._session_id, interaction)
+
     async def send(self, message: Message) -> None:
         """Raises OSError when the client is gone, or as good as gone."""
         async with asyncio.timeout(SEND_PATIENCE_S):
@@ -214,6 +223,7 @@ class ProcessSocket(ABC):
 
     async def _carry(self, order: Order) -> None:
         runtime = async_runtime_of(order.agent)
+        self._session_id = order.presence.session_id
         with keepers().keep(order.agent, order.container) as keeper:
             columns, rows = self._size or (order.spec.columns, order.spec.rows)
             spec = replace(order.spec, keeper=keeper.name, columns=columns, rows=rows)

@@ -20,6 +20,7 @@ from sessions_app.gateway.entries import OPEN_TERMINAL, address_of, demand_own_e
 from sessions_app.gateway.fetch_rules import allows_websocket, header
 from sessions_app.gateway.ports import Presence
 from sessions_app.gateway.process_socket import Order, ProcessSocket
+from sessions_app.idle_models import Interaction
 from sessions_app.selectors import Action
 
 WINDOW_BYTES = 512 * 1024
@@ -57,6 +58,7 @@ class TerminalSocket(ProcessSocket):
         return Order(presence, kernel.container_name, kernel.placed_agent, ProcessSpec())
 
     async def hear_bytes(self, data: bytes) -> None:
+        self.note(Interaction.TERMINAL)
         self.type(data)
 
     async def hear(self, text: str) -> None:

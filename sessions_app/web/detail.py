@@ -14,11 +14,13 @@ from django.views.decorators.http import require_GET, require_POST
 
 from common.actors import Actor
 from common.api import actor_of
-from common.errors import Conflict
+from common.errors import Conflict, LimitExceeded
+from common.idempotency import once_a_form
 from common.pages import private, render_page_or_fragment
 from common.toasts import offer_undo
-from sessions_app import presenters, presenters_detail
+from sessions_app import idle_words, presenters, presenters_detail
 from sessions_app.dependencies import dependencies_of
+from sessions_app.extending import extend_session
 from sessions_app.forecast import expected_start
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
@@ -43,6 +45,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
         "expected_start": expected_start(session),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
         "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
+        "ending": idle_words.ending(actor, session),
         "apps_ahead": presenters_detail.apps_ahead(actor, session),
         "outcome": presenters_detail.outcome(actor, session),
         "launcher_query": presenters.launcher_query(session),
@@ -142,6 +145,20 @@ def session_keep(request: HttpRequest, session_id: UUID) -> HttpResponse:
     else:
         messages.success(request, _("“{session}” goes on.").format(session=session.name))
     return _back(request.POST.get("back", ""), session_id)
+
+
+@require_POST
+@login_required
+@once_a_form(otherwise="session-list")
+def session_extend(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Put off the end of a session, and go back to its page."""
+    try:
+        session = extend_session(actor=actor_of(request), session_id=session_id)
+    except (Conflict, LimitExceeded) as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+    else:
+        messages.success(request, _("“{session}” was extended.").format(session=session.name))
+    return redirect("session-detail", session_id=session_id)
 
 
 def _back(place: str, session_id: UUID) -> HttpResponse:

@@ -15,6 +15,7 @@ urlpatterns = [
     path("<uuid:session_id>/terminal/", detail.session_terminal, name="session-terminal"),
     path("<uuid:session_id>/log/", detail.session_log, name="session-log"),
     path("<uuid:session_id>/stop/", detail.session_stop, name="session-stop"),
+    path("<uuid:session_id>/extend/", detail.session_extend, name="session-extend"),
     path("<uuid:session_id>/keep/", detail.session_keep, name="session-keep"),
     path("<uuid:session_id>/start-again/", launcher.start_again, name="session-start-again"),
 ]

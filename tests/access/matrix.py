@@ -88,6 +88,7 @@ GET    session-terminal                    in         404        404        404 
 GET    session-log                         in         404        404        404        200        200        200        200        403        403
 POST   session-stop                        in         404        404        404        302        302        302        302        403        403
 POST   session-keep                        in         404        404        404        302        302        302        302        403        403
+POST   session-extend                      in         404        404        404        302        302        302        302        403        403
 POST   session-start-again                 in         404        404        404        302        403        403        403        403        403
 GET    app-authorize                       in         404        404        404        303        403        403        403        403        403  ?app
 GET    app-open                            in         404        404        404        303        403        403        403        403        403
@@ -290,6 +291,7 @@ POST   api-session-list                    401        404        404        201 
 POST   api-session-check                   401        404        404        200        200        200        403        403        403        403  session
 GET    api-session-detail                  401        404        404        404        200        200        200        200        200        200
 DELETE api-session-detail                  401        404        404        404        202        202        202        202        403        403
+POST   api-session-extend                  401        404        404        404        201        201        201        201        403        403
 GET    api-session-logs                    401        404        404        404        200        200        200        200        403        403
 GET    api-session-metrics                 401        404        404        404        200        200        200        200        200        200
 GET    api-session-files                   401        404        404        404        200        403        403        403        403        403  ?home

@@ -168,6 +168,20 @@ class Dependency(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ending(Record):
+    """When a running session ends if nothing changes. `cause` is lifetime, interaction or use; empty: its own time limit. `gap`
+    says why its use is not measured now."""
+
+    ends_at: datetime | None = None
+    cause: str = ""
+    is_near: bool = False
+    interacted_at: datetime | None = None
+    idle_since: datetime | None = None
+    max_idle_s: int | None = None
+    gap: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Record):
     """A resource policy, in base units; None is unlimited. Of what is allowed None is everything, () nothing."""
 
@@ -179,6 +193,9 @@ class Policy(Record):
     max_pending_sessions: int | None = None
     max_containers: int | None = None
     max_lifetime_s: int | None = None
+    max_idle_s: int | None = None
+    max_extensions: int | None = None
+    max_extension_s: int | None = None
     max_priority: int | None = None
     max_slots: Mapping[str, int] = field(default_factory=dict)
     max_pending_slots: Mapping[str, int] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from berth.models import (
     LIVE_STATUSES,
     App,
     Dependency,
+    Ending,
     Image,
     MountRecord,
     SessionCheck,
@@ -83,6 +84,7 @@ class Session(Record):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     deadline_at: datetime | None = None
+    ending: Ending | None = None
     sessions: "Sessions" = field(repr=False, compare=False)
 
     @property
@@ -152,6 +154,10 @@ class Session(Record):
     def stop(self) -> "Session":
         """Ask it to end; asking again changes nothing."""
         return self.sessions.stop(self.id)
+
+    def extend(self) -> "Session":
+        """Put off what would end it next, as far as policies allow."""
+        return self.sessions.extend(self.id)
 
     def wait_for(
         self, *statuses: str, timeout_s: float | None = None, on_change: OnChange | None = None
@@ -295,6 +301,10 @@ class Sessions:
 
     def stop(self, session_id: str) -> Session:
         return self._one(self.transport.request("DELETE", f"sessions/{segment(session_id)}/"))
+
+    def extend(self, session_id: str) -> Session:
+        path = f"sessions/{segment(session_id)}/extend/"
+        return self._one(self.transport.request("POST", path, headers=new_key()))
 
     def logs(self, session_id: str, *, follow: bool = False, kernel: str = "main1") -> Iterator[bytes]:
         path, params = f"sessions/{segment(session_id)}/logs/", {"kernel": kernel}

@@ -113,6 +113,7 @@ for name, command in (
     ("shell", processes.shell),
     ("open", sessions.open_app),
     ("stop", sessions.stop),
+    ("extend", sessions.extend),
     ("cp", copying.cp),
 ):
     app.command(name)(command)

@@ -20,6 +20,9 @@ NUMBERS = {
     "waiting": "max_pending_sessions",
     "containers": "max_containers",
     "lifetime": "max_lifetime_s",
+    "idle": "max_idle_s",
+    "extensions": "max_extensions",
+    "extension": "max_extension_s",
     "priority": "max_priority",
     "folders": "max_folders",
     "storage": "max_folder_bytes",
@@ -35,7 +38,7 @@ LISTS = {
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-UNITS = {"lifetime": SPANS_S, "storage": SIZES}
+UNITS = {"lifetime": SPANS_S, "idle": SPANS_S, "extension": SPANS_S, "storage": SIZES}
 NONE = "none"
 
 PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Its name or number.", show_default=False)]
@@ -43,8 +46,9 @@ Limits = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="LIMIT=AMOUNT…",
-        help="sessions=10 waiting=5 containers=4 lifetime=12h priority=10 folders=20 storage=500g tokens=5 requests=600 "
-        "browsers=3 cpu=16 mem=64g cuda=2 waiting.cpu=32 …; without an amount, like sessions=, it is unlimited. What may be used: "
+        help="sessions=10 waiting=5 containers=4 lifetime=12h idle=2h extensions=3 extension=1h priority=10 folders=20 "
+        "storage=500g tokens=5 requests=600 browsers=3 cpu=16 mem=64g cuda=2 waiting.cpu=32 …; without an amount, like "
+        "sessions=, it is unlimited. What may be used: "
         "registries=ghcr.io,local images='berth/*' hosts=local; none allows nothing, images= everything.",
         show_default=False,
     ),

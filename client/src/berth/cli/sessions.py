@@ -211,6 +211,15 @@ def stop(
         note(f"{session.name} ({session.id[:ID_LENGTH]}): {session.status.lower()}")
 
 
+def extend(context: typer.Context, session: SessionName, as_json: AsJson = False) -> None:
+    """Put off the end of a session, as often and as far as its resource group and your policies allow."""
+    extended = client_of(context).sessions.find(session).extend()
+    if as_json:
+        show_json(extended)
+    else:
+        note(f"{extended.name} ({extended.id[:ID_LENGTH]}) ends {_ending_words(extended)}")
+
+
 def tell_progress(session: Session) -> None:
     """One line beside the output about where a session is on its way."""
     place = f", place {session.queue_position} in the queue" if session.queue_position else ""
@@ -258,6 +267,16 @@ def _expected(session: Session) -> str:
     return found.message if found else "unknown"
 
 
+def _ending_words(session: Session) -> str:
+    """ "2026-11-22 21:20 (lifetime)"; empty where no limit ends it."""
+    ending = session.ending
+    if ending is None:
+        return ""
+    if ending.ends_at is None:
+        return f"not measured: {ending.gap}" if ending.gap else ""
+    return f"{format_instant(ending.ends_at)} ({ending.cause or 'its time limit'})"
+
+
 def _facts(session: Session) -> dict[str, object]:
     return {
         "id": session.id,
@@ -272,6 +291,7 @@ def _facts(session: Session) -> dict[str, object]:
         "owner": session.owner,
         "project": f"{session.domain}/{session.project}",
         "resource group": session.resource_group,
+        "ends": _ending_words(session),
         "agents": ", ".join(session.agents),
         "folders": ", ".join(
             f"{one.folder}:{one.path}{':ro' if one.readonly else ''}" for one in session.mounts

@@ -1,0 +1,298 @@
+"""The judge of how long sessions run: warns their owners, and ends what was warned and has had its time.
+
+It runs in the reconciler's round, which moves all instants along first when somebody sets the clock. Right if it runs twice,
+late or never; what was not measured, and what nobody was told of, ends nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F, Q
+
+from accounts.policies import ResourcePolicy
+from accounts.quota import Limit
+from agents.states import AgentState
+from common.actors import SYSTEM
+from common.events import announce
+from common.slots import CPU
+from sessions_app import lifecycle
+from sessions_app.events import SessionEndsSoon
+from sessions_app.idle_facts import Scopes, facts_of, idle_of, limits_of, scopes_by_key
+from sessions_app.idle_models import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
+from sessions_app.idle_rules import (
+    FULL_PERCENT,
+    MARKS_S,
+    Cause,
+    End,
+    UseRule,
+    ends_of,
+    is_low,
+    may_end,
+    warning_due,
+)
+from sessions_app.idle_use import RECENT, Wanted, thresholds_of, use_of
+from sessions_app.models import ComputeSession, SessionType
+from sessions_app.services import begin_termination
+from sessions_app.states import Reason, Status
+
+log = structlog.get_logger(__name__)
+
+ROUND = timedelta(seconds=10)
+SILENCE = timedelta(seconds=60)
+"""So long may gateways not report, and may nobody judge, before interactions count as not known."""
+
+NEAR = timedelta(seconds=MARKS_S[0])
+BUSY_MILLI = 100
+"""Who uses more than this of a core, over the last minutes, computes."""
+
+REASONS = {
+    Cause.LIFETIME: Reason.LIFETIME_OVER,
+    Cause.INTERACTION: Reason.UNUSED,
+    Cause.USE: Reason.UNDERUSED,
+}
+_INSTANTS = (
+    "measured_from", "use_from", "low_since", "kept_until", "warned_of", "last_told_at",
+)  # fmt: skip
+_JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use")
+
+
+def judge_sessions(now: datetime) -> None:
+    """One round: what is known of each running session with a limit, who is to be warned, what ends. 8 queries, any number
+    of sessions, and some for each that is warned or ends."""
+    if not _begin_round(now):
+        return
+    sessions = list(_limited_sessions(now))
+    _judge(sessions, now)
+    due = _warn(sessions, now)
+    for session, end in due:
+        end_if_due(session.pk, end.cause, now)
+
+
+def _begin_round(now: datetime) -> bool:
+    """False where a round was a moment ago. After a time in which nobody looked, or no gateway reported, nothing is known
+    of anybody."""
+    with transaction.atomic():
+        watch, _is_new = IdleWatch.objects.select_for_update().get_or_create(pk=1)
+        if watch.judged_at is not None and timedelta(0) <= now - watch.judged_at < ROUND:
+            return False
+        is_blind = watch.judged_at is None or now - watch.judged_at > SILENCE or not _gateway_reports(now)
+        watch.judged_at = now
+        watch.save(update_fields=["judged_at"])
+        if is_blind:
+            SessionIdle.objects.filter(session__status=Status.RUNNING).exclude(measured_from=None).update(
+                measured_from=None, low_since=None
+            )
+    return True
+
+
+def _gateway_reports(now: datetime) -> bool:
+    return GatewayReport.objects.filter(reported_at__gt=now - SILENCE).exists()
+
+
+def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
+    """Running ones that a limit could end, or that are to be warned."""
+    group = "resource_group__"
+    has_limit = ~Q(**{f"{group}max_idle_s": None})
+    for column in ("min_cpu_percent", "min_mem_percent", "min_device_percent", "min_device_mem_percent"):
+        has_limit |= ~Q(**{f"{group}{column}": None})
+    running = ComputeSession.objects.filter(status=Status.RUNNING)
+    if not ResourcePolicy.objects.exclude(max_idle_s=None).exists():
+        running = running.filter(has_limit | Q(deadline_at__lte=now + NEAR) | ~Q(idle__max_idle_s=None))
+    return running.select_related("resource_group", "idle").prefetch_related("kernels__agent").order_by("pk")
+
+
+def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
+    """Writes what is known of them now."""
+    missing = [SessionIdle(session=session) for session in sessions if not hasattr(session, "idle")]
+    SessionIdle.objects.bulk_create(missing, ignore_conflicts=True)  # a gateway may be faster
+    scopes = scopes_by_key(sessions)
+    is_reported = _gateway_reports(now)
+    before = {}
+    for session in sessions:
+        if not hasattr(session, "idle"):
+            session.idle = SessionIdle(session_id=session.pk)  # type: ignore[attr-defined]
+        before[session.pk] = _values(idle_of(session))
+        _judge_interaction(session, scopes, now, is_reported=is_reported)
+    _judge_use(sessions, now)
+    _note_programs(sessions, now)
+    changed = [idle for session in sessions if _values(idle := idle_of(session)) != before[session.pk]]
+    SessionIdle.objects.bulk_update(changed, _JUDGED, batch_size=1000)
+
+
+def _values(idle: SessionIdle) -> tuple[object, ...]:
+    return tuple(getattr(idle, name) for name in _JUDGED)
+
+
+def _judge_interaction(session: ComputeSession, scopes: Scopes, now: datetime, *, is_reported: bool) -> None:
+    idle = idle_of(session)
+    idle.max_idle_s = max_idle_s(session, scopes)
+    if not _machines_answer(session):
+        idle.gap = Gap.MACHINE
+    elif not is_reported:
+        idle.gap = Gap.GATEWAY
+    else:
+        idle.gap = Gap.NONE
+    if idle.gap:
+        idle.measured_from = None
+    elif idle.measured_from is None:
+        is_fresh = session.started_at is not None and now - session.started_at < SILENCE
+        idle.measured_from = session.started_at if is_fresh else now
+
+
+def max_idle_s(session: ComputeSession, scopes: Scopes) -> int | None:
+    """The tightest of its group and of all policies; None for batch sessions, in which nobody is expected at work."""
+    if session.type == SessionType.BATCH:
+        return None
+    own = session.resource_group.max_idle_s
+    found = limits_of(session, scopes, Limit.IDLE_TIMEOUT)
+    return min(found if own is None else [own, *found], default=None)
+
+
+def _machines_answer(session: ComputeSession) -> bool:
+    agents = [kernel.agent for kernel in session.kernels.all()]
+    return all(agent is not None and agent.state != AgentState.LOST for agent in agents)
+
+
+def _judge_use(sessions: Sequence[ComputeSession], now: datetime) -> None:
+    """Over the window of its group, and where it was found low, over the last minutes: who comes back is not made to wait
+    for a mean of hours."""
+    watched = [session for session in sessions if _is_use_watched(session)]
+    ready = [session for session in watched if _has_window(session, now)]
+    means = use_of([Wanted(session, _window(session)) for session in ready], now)
+    low = [session for session in ready if idle_of(session).low_since]
+    recent = use_of([Wanted(session, RECENT) for session in low], now)
+    for session in sessions:
+        idle = idle_of(session)
+        idle.use = means.get(session.pk, {})
+        wants, rule = thresholds_of(session.resource_group), UseRule(session.resource_group.use_rule)
+        is_now_low = is_low(idle.use, wants, rule)
+        if is_now_low and idle.low_since is None:
+            idle.low_since = now
+        elif is_now_low and is_low(recent.get(session.pk, {}), wants, rule) is not False:
+            continue
+        elif idle.low_since is not None:
+            idle.low_since, idle.use_from = None, now
+
+
+def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
+    """A session that nobody is seen in may compute, for a notebook or a terminal that was left: that is work as well. Asked
+    when its end is near."""
+    near = [session for session in sessions if _is_nearly_idle(session, now)]
+    for session_id, use in use_of([Wanted(session, RECENT) for session in near], now).items():
+        session = next(each for each in near if each.pk == session_id)
+        if (use.get(CPU) or 0) * session.slots[CPU] * session.kernel_count < FULL_PERCENT * BUSY_MILLI:
+            continue
+        idle = idle_of(session)
+        idle.interacted_at, idle.interaction = now, Interaction.PROGRAM
+        older = Q(interacted_at=None) | Q(interacted_at__lt=now)
+        SessionIdle.objects.filter(older, pk=session_id).update(
+            interacted_at=now, interaction=Interaction.PROGRAM
+        )
+
+
+def _is_nearly_idle(session: ComputeSession, now: datetime) -> bool:
+    ends = ends_of(facts_of(session, idle_of(session)))
+    return any(end.cause is Cause.INTERACTION and end.at - now <= NEAR for end in ends)
+
+
+def _is_use_watched(session: ComputeSession) -> bool:
+    is_meant = session.type != SessionType.BATCH or session.resource_group.ends_idle_batch
+    return is_meant and bool(thresholds_of(session.resource_group)) and _machines_answer(session)
+
+
+def _window(session: ComputeSession) -> timedelta:
+    return timedelta(seconds=session.resource_group.use_window_s)
+
+
+def _has_window(session: ComputeSession, now: datetime) -> bool:
+    began = session.started_at or now
+    return now - max(began, idle_of(session).use_from or began) >= _window(session)
+
+
+def _warn(sessions: Sequence[ComputeSession], now: datetime) -> list[tuple[ComputeSession, End]]:
+    """Writes the warnings that are due. Returns what may have had its time."""
+    near = [
+        (session, end)
+        for session in sessions
+        for end in ends_of(facts_of(session, idle_of(session)))
+        if end.at - now <= NEAR
+    ]
+    given: dict[tuple[UUID, str, datetime], set[int]] = {}
+    for warning in SessionWarning.objects.filter(session__in={session.pk for session, _end in near}):
+        given.setdefault((warning.session_id, warning.cause, warning.ends_at), set()).add(warning.mark_s)
+    for session, end in near:
+        mark = warning_due(end, now, given.get((session.pk, end.cause.value, end.at), ()))
+        if mark is not None:
+            _warn_of(session, end, mark, now)
+    return [(session, end) for session, end in near if now >= end.at]
+
+
+@transaction.atomic
+def _warn_of(session: ComputeSession, end: End, mark_s: int, now: datetime) -> None:
+    _row, is_new = SessionWarning.objects.get_or_create(
+        session=session, cause=end.cause.value, ends_at=end.at, mark_s=mark_s, defaults={"warned_at": now}
+    )
+    if is_new:
+        log.info(
+            "idle.warned",
+            session_id=str(session.pk),
+            cause=end.cause,
+            ends_at=end.at.isoformat(),
+            mark_s=mark_s,
+        )
+        announce(SessionEndsSoon(session.pk))
+
+
+def note_told(warning: SessionWarning, now: datetime) -> None:
+    """The owner has the notification: from now on it may be acted upon. In the transaction that wrote that."""
+    SessionWarning.objects.filter(pk=warning.pk, told_at=None).update(told_at=now)
+    session = ComputeSession.objects.select_related("resource_group", "idle").get(pk=warning.session_id)
+    ends = ends_of(facts_of(session, idle_of(session)))
+    is_last = any(end.at == warning.ends_at and end.last_mark_s == warning.mark_s for end in ends)
+    SessionIdle.objects.filter(session=session).update(
+        warned_of=warning.ends_at, last_told_at=now if is_last else None
+    )
+    lifecycle.push_session_change(session)
+
+
+@transaction.atomic
+def end_if_due(session_id: UUID, cause: Cause, now: datetime) -> bool:
+    """End a session that a limit has given its time, if that still is so: decided with all that decides it locked. Whether it
+    ends."""
+    locked = ComputeSession.objects.select_for_update(of=("self",)).select_related("resource_group")
+    session = locked.filter(pk=session_id, status=Status.RUNNING).first()
+    idle = SessionIdle.objects.select_for_update().filter(session_id=session_id).first()
+    if session is None or idle is None:
+        return False
+    end = next((end for end in ends_of(facts_of(session, idle)) if end.cause is cause), None)
+    if end is None or not may_end(end, now, _last_told_at(session_id, end)):
+        return False
+    begin_termination(session_id, reason=REASONS[cause], actor=SYSTEM)
+    return True
+
+
+def _last_told_at(session_id: UUID, end: End) -> datetime | None:
+    told = SessionWarning.objects.filter(
+        session_id=session_id, cause=end.cause.value, ends_at=end.at, mark_s=end.last_mark_s
+    )
+    return told.values_list("told_at", flat=True).first()
+
+
+def shift_instants(step: timedelta, now: datetime) -> None:
+    """The clock was set by `step`: nobody has been idle for longer because of that, and whoever was warned was. What was seen
+    since is younger than a round, by the new clock."""
+    is_new = Q(interacted_at__gt=now - ROUND, interacted_at__lte=now + ROUND)
+    live = SessionIdle.objects.filter(session__ended_at=None)
+    live.exclude(is_new).update(interacted_at=F("interacted_at") + step)
+    live.update(**_moved(step, *_INSTANTS))
+    warnings = SessionWarning.objects.filter(session__ended_at=None)
+    warnings.update(**_moved(step, "ends_at", "warned_at", "told_at"))
+    IdleWatch.objects.update(judged_at=F("judged_at") + step)
+    GatewayReport.objects.update(reported_at=F("reported_at") + step)
+
+
+def _moved(step: timedelta, *names: str) -> dict[str, object]:
+    return {name: F(name) + step for name in names}

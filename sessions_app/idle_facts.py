@@ -1,0 +1,111 @@
+"""What limits of time hold for running sessions, and what is known of their use: read for pages, programs and the judge."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from accounts.limits import ScopeIds, scopes_of
+from accounts.quota import Level, Limit, Scope
+from sessions_app.idle_models import Gap, SessionIdle
+from sessions_app.idle_rules import Cause, End, Extension, Facts, earliest_end, ends_of, extension_of
+from sessions_app.models import ComputeSession
+from sessions_app.states import DEADLINES_S, Status
+
+Scopes = Mapping[tuple[Level, int], Scope]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """When a running session ends if nothing changes. `cause` is "" for the time limit that was asked for with it;
+    `is_near`: its owner was told. `idle_since` is None where nobody is expected at work, or nobody can say: `gap` says why."""
+
+    ends_at: datetime | None
+    cause: str
+    is_near: bool
+    interacted_at: datetime | None
+    idle_since: datetime | None
+    max_idle_s: int | None
+    gap: str
+
+
+def is_own_limit(session: ComputeSession) -> bool:
+    """Whether it ends in time as was asked for with it, which surprises nobody."""
+    return session.timeout_s is not None and (
+        session.lifetime_s is None or session.timeout_s <= session.lifetime_s
+    )
+
+
+def idle_of(session: ComputeSession) -> SessionIdle:
+    """Its row, or one that says nothing."""
+    return getattr(session, "idle", None) or SessionIdle(session_id=session.pk)
+
+
+def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
+    """Of a running session that came with its group. No query."""
+    return Facts(
+        started_at=session.started_at or session.status_changed_at,
+        lifetime_s=session.lifetime_s or DEADLINES_S[Status.RUNNING],
+        lifetime_ends_at=None if is_own_limit(session) else session.deadline_at,
+        max_idle_s=idle.max_idle_s,
+        interacted_at=idle.interacted_at,
+        measured_from=idle.measured_from,
+        low_since=idle.low_since,
+        use_grace_s=session.resource_group.use_grace_s,
+        kept_until=idle.kept_until,
+    )
+
+
+def outlook_of(session: ComputeSession) -> Outlook | None:
+    """None for a session that does not run. It must have come with its group and `idle`. No query."""
+    if not session.is_running:
+        return None
+    idle = idle_of(session)
+    facts = facts_of(session, idle)
+    end = next((end for end in ends_of(facts) if _is_shown(session, end)), None)
+    own = session.deadline_at if is_own_limit(session) else None
+    is_near = end is not None and idle.warned_of == end.at
+    ends_at = None
+    if end is not None:
+        ends_at = earliest_end(end, idle.last_told_at) if is_near and idle.last_told_at else end.at
+    is_own = own is not None and (ends_at is None or own <= ends_at)
+    return Outlook(
+        ends_at=own if is_own else ends_at,
+        cause="" if is_own or end is None else end.cause.value,
+        is_near=is_near and not is_own,
+        interacted_at=idle.interacted_at,
+        idle_since=facts.idle_since if idle.max_idle_s else None,
+        max_idle_s=idle.max_idle_s,
+        gap=str(Gap(idle.gap).label) if idle.max_idle_s and idle.gap else "",
+    )
+
+
+def _is_shown(session: ComputeSession, end: End) -> bool:
+    """The lifetime of all whom nobody limits is no news until they are warned."""
+    is_limited = end.cause is not Cause.LIFETIME or session.lifetime_s is not None
+    return is_limited or idle_of(session).warned_of == end.at
+
+
+def scopes_by_key(sessions: Iterable[ComputeSession]) -> Scopes:
+    """The policies that hold for these, by (level, id). One query, or none for none."""
+    keys = {key for session in sessions for key in keys_of(session)}
+    return {(scope.level, scope.id): scope for scope in scopes_of(keys)} if keys else {}
+
+
+def keys_of(session: ComputeSession) -> list[tuple[Level, int]]:
+    return ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
+
+
+def limits_of(session: ComputeSession, scopes: Scopes, limit: Limit) -> list[int]:
+    """What each level says of it."""
+    found = (scopes.get(key) for key in keys_of(session))
+    return [scope.limits[limit] for scope in found if scope is not None and limit in scope.limits]
+
+
+def extension_left(session: ComputeSession, idle: SessionIdle, scopes: Scopes) -> Extension:
+    """What its group and the policies leave of extending it."""
+    group = session.resource_group
+    return extension_of(
+        used=idle.extensions,
+        most=[group.max_extensions, *limits_of(session, scopes, Limit.EXTENSIONS)],
+        lengths_s=[group.extension_s, *limits_of(session, scopes, Limit.EXTENSION)],
+    )

@@ -1,0 +1,92 @@
+"""What is known of how running sessions are used, and what their owners were told of their ends."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy
+
+
+class Interaction(models.TextChoices):
+    """By what it was seen that a session is at work."""
+
+    TERMINAL = "terminal", gettext_lazy("Terminal")
+    COMMAND = "command", gettext_lazy("Command line")
+    APP = "app", gettext_lazy("App")
+    PROGRAM = "program", gettext_lazy("Program that computes")
+
+
+class Gap(models.TextChoices):
+    """Why nobody can say whether a session is used."""
+
+    NONE = "", ""
+    MACHINE = "machine", gettext_lazy("its machine does not answer")
+    GATEWAY = "gateway", gettext_lazy("no gateway reports")
+
+
+class SessionIdle(models.Model):
+    """How a running session is used. Gateways write the interactions, the judge (`idle`) all else; no row: nothing is known
+    yet. `measured_from`: since when interactions are known without a gap."""
+
+    session = models.OneToOneField(
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, primary_key=True, related_name="idle"
+    )
+    interacted_at = models.DateTimeField(null=True)
+    interaction = models.CharField(max_length=10, choices=Interaction, blank=True)
+    measured_from = models.DateTimeField(null=True)
+    gap = models.CharField(max_length=10, choices=Gap, blank=True, default=Gap.NONE)
+    max_idle_s = models.PositiveIntegerField(null=True, help_text="As last judged.")
+    use_from = models.DateTimeField(null=True, help_text="What was used before does not count.")
+    low_since = models.DateTimeField(null=True)
+    use = models.JSONField(default=dict, help_text="Percent by name, as last judged; null: not measured.")
+    kept_until = models.DateTimeField(null=True)
+    extensions = models.PositiveIntegerField(default=0)
+    warned_of = models.DateTimeField(null=True, help_text="The end that its owner was told of last.")
+    last_told_at = models.DateTimeField(null=True, help_text="When, if it was for the last time.")
+
+    def __str__(self) -> str:
+        return f"use of {self.session_id}"
+
+
+class SessionWarning(models.Model):
+    """That the owner is to know of an end: written before, and told (`told_at`) when the notification exists."""
+
+    session = models.ForeignKey(
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="warnings"
+    )
+    cause = models.CharField(max_length=12)
+    ends_at = models.DateTimeField()
+    mark_s = models.PositiveIntegerField()
+    warned_at = models.DateTimeField()
+    told_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(
+                fields=("session", "cause", "ends_at", "mark_s"), name="session_warned_once"
+            ),
+        )
+        indexes = (models.Index(fields=("warned_at",), condition=Q(told_at=None), name="warning_untold"),)
+
+    def __str__(self) -> str:
+        return f"{self.cause} of {self.session_id} at {self.ends_at}"
+
+
+class GatewayReport(models.Model):
+    """That a web process told what it saw, until then."""
+
+    process = models.CharField(max_length=40, primary_key=True)
+    reported_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.process
+
+
+class IdleWatch(models.Model):
+    """One row: when use was last judged. A long time before now is a gap in what is measured."""
+
+    judged_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = (models.CheckConstraint(condition=Q(pk=1), name="one_idle_watch"),)
+
+    def __str__(self) -> str:
+        return f"judged at {self.judged_at}"

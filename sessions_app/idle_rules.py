@@ -1,0 +1,148 @@
+"""When a running session is ended by a limit, what it is told before, and whether it may be ended now. Pure.
+
+What is not measured ends nothing, and nothing ends that was not warned SHORTEST mark of its end before.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+MARKS_S = (1800, 600, 300)
+"""So long before an end people are warned; of a limit that is shorter than twice the last, at half of it."""
+
+FULL_PERCENT = 100
+
+
+class Cause(StrEnum):
+    """Which limit it is."""
+
+    LIFETIME = "lifetime"
+    INTERACTION = "interaction"
+    USE = "use"
+
+
+class UseRule(StrEnum):
+    """Which of the amounts that have a threshold must be below it."""
+
+    ALL = "all"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a running session. `lifetime_ends_at`: None where only its own time limit ends it. `measured_from`:
+    since when interactions are known without a gap; None: they are not known now. `low_since`: since when it uses too
+    little; None: it does not, or that is not known."""
+
+    started_at: datetime
+    lifetime_s: int = 0
+    lifetime_ends_at: datetime | None = None
+    max_idle_s: int | None = None
+    interacted_at: datetime | None = None
+    measured_from: datetime | None = None
+    low_since: datetime | None = None
+    use_grace_s: int = 0
+    kept_until: datetime | None = None
+
+    @property
+    def idle_since(self) -> datetime | None:
+        """None: not measured."""
+        if self.measured_from is None:
+            return None
+        return max(self.started_at, self.measured_from, self.interacted_at or self.started_at)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The moment at which a limit ends the session, if nothing changes. `span_s` is how long the limit leaves it."""
+
+    at: datetime
+    cause: Cause
+    span_s: int
+
+    @property
+    def marks_s(self) -> tuple[int, ...]:
+        """How long before it people are warned, the longest first."""
+        return tuple(mark for mark in MARKS_S if 2 * mark <= self.span_s) or (self.span_s // 2,)
+
+    @property
+    def last_mark_s(self) -> int:
+        return self.marks_s[-1]
+
+
+def ends_of(facts: Facts) -> tuple[End, ...]:
+    """What is to come by each limit that is measured, the next first."""
+    found = []
+    if facts.lifetime_ends_at is not None:
+        found.append(End(facts.lifetime_ends_at, Cause.LIFETIME, facts.lifetime_s))
+    if facts.max_idle_s is not None and facts.idle_since is not None:
+        found.append(_end_by(facts, Cause.INTERACTION, facts.idle_since, facts.max_idle_s))
+    if facts.low_since is not None:
+        found.append(_end_by(facts, Cause.USE, facts.low_since, facts.use_grace_s))
+    return tuple(sorted(found, key=lambda end: end.at))
+
+
+def _end_by(facts: Facts, cause: Cause, since: datetime, span_s: int) -> End:
+    at = since + timedelta(seconds=span_s)
+    return End(max(at, facts.kept_until or at), cause, span_s)
+
+
+def warning_due(end: End, now: datetime, given: Collection[int]) -> int | None:
+    """The mark to warn of now, in seconds before the end; None if there is none that was not `given` for this end. Whoever
+    comes late gives the last one alone."""
+    due = [mark for mark in end.marks_s if now >= end.at - timedelta(seconds=mark)]
+    return due[-1] if due and due[-1] not in given else None
+
+
+def may_end(end: End, now: datetime, last_told_at: datetime | None) -> bool:
+    """Whether its time is over. `last_told_at`: when the person was told of this end at its last mark; None: never."""
+    return now >= earliest_end(end, last_told_at or now)
+
+
+def earliest_end(end: End, last_told_at: datetime) -> datetime:
+    """When it ends if the last warning was, or is, told at that moment."""
+    return max(end.at, last_told_at + timedelta(seconds=end.last_mark_s))
+
+
+def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: UseRule) -> bool | None:
+    """Whether what is used, in percent of what is held, is below the thresholds. What the session does not hold is not in
+    `use`; None there is not measured. None: what is measured does not decide it."""
+    judged = [
+        None if (percent := use[name]) is None else percent < threshold
+        for name, threshold in thresholds.items()
+        if name in use
+    ]
+    deciding = rule is UseRule.ANY
+    if deciding in judged:
+        return deciding
+    if None in judged or not judged:
+        return None
+    return not deciding
+
+
+def percent_of(used: int | None, held: int) -> int | None:
+    """None: not measured."""
+    return None if used is None or held <= 0 else round(FULL_PERCENT * used / held)
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """What policies leave of extending a session: so many times more, each by so many seconds."""
+
+    left: int
+    by_s: int
+
+    @property
+    def is_possible(self) -> bool:
+        return self.left > 0 and self.by_s > 0
+
+
+def extension_of(*, used: int, most: Collection[int], lengths_s: Collection[int]) -> Extension:
+    """The tightest of all levels holds; a level that says nothing is not among them."""
+    return Extension(left=max(0, min(most, default=0) - used), by_s=min(lengths_s, default=0))
+
+
+def put_off(end: End, now: datetime, by_s: int) -> datetime:
+    """When it ends that is extended now: no less than `by_s` from now."""
+    return max(end.at, now) + timedelta(seconds=by_s)

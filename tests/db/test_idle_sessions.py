@@ -1,0 +1,393 @@
+"""Limits of time: who is warned, what ends, and what is left alone."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+from django.db import transaction
+
+from agents.models import Agent, ResourceGroup
+from agents.states import AgentState
+from common import clock
+from common.errors import Conflict, LimitExceeded, NotFound
+from common.models import AuditEntry
+from portal.models import Notification
+from portal.warning_notices import notify_of_warnings
+from sessions_app import idle
+from sessions_app.extending import extend_session
+from sessions_app.gateway.interactions import write_report
+from sessions_app.idle_facts import outlook_of
+from sessions_app.idle_models import GatewayReport, Interaction, SessionIdle, SessionWarning
+from sessions_app.idle_rules import Cause
+from sessions_app.models import ComputeSession, KernelMetric
+from sessions_app.reconcile import enforce_deadlines
+from sessions_app.states import Reason, Status
+from tests.factories import actor_for, make_user
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def began() -> datetime:
+    """Now, as the judge has looked and a gateway has reported for a while."""
+    now = clock.now()
+    with clock.frozen_at(now - timedelta(seconds=20)):
+        look()
+    return now
+
+
+@contextmanager
+def at(instant: datetime) -> Iterator[None]:
+    with clock.frozen_at(instant):
+        yield
+
+
+def look() -> None:
+    """One round with a gateway that reports."""
+    write_report("web", {}, 0.0)
+    idle.judge_sessions(clock.now())
+
+
+def watch(since: datetime, until: datetime) -> None:
+    """Rounds of a portal that runs from then to then."""
+    moment = since
+    while moment <= until:
+        with at(moment):
+            look()
+        moment += timedelta(seconds=55)
+
+
+def work_in(session: ComputeSession, when: datetime) -> None:
+    with at(when):
+        write_report("web", {session.pk: (5.0, Interaction.TERMINAL)}, 5.0)
+
+
+def group_has(place: Place, **changes: object) -> None:
+    ResourceGroup.objects.filter(pk=place.group.pk).update(**changes)
+
+
+def warnings_of(session: ComputeSession) -> list[tuple[str, int, bool]]:
+    rows = SessionWarning.objects.filter(session=session).order_by("warned_at")
+    return [(row.cause, row.mark_s, row.told_at is not None) for row in rows]
+
+
+def test_who_does_not_work_in_it_is_warned_three_times_and_then_it_ends(
+    place: Place, began: datetime
+) -> None:
+    group_has(place, max_idle_s=3600)
+    session = place.run()
+    watch(began, began + timedelta(minutes=59))
+    assert place.fresh(session).is_running
+    assert warnings_of(session) == [("interaction", mark, True) for mark in (1800, 600, 300)]
+    told = Notification.objects.filter(person=place.owner, code="unused_ends_soon").order_by("created_at")
+    minutes = [one.arguments["minutes"] for one in told]
+    assert [round(number, -1) if number > 6 else 5 for number in minutes] == [30, 10, 5]
+
+    watch(began + timedelta(minutes=59), began + timedelta(minutes=63))
+    ended = place.fresh(session)
+    assert (ended.status, ended.status_reason) == (Status.TERMINATING, Reason.UNUSED)
+    assert ended.outcome == Status.TERMINATED
+
+
+def test_who_works_in_it_keeps_it(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    for turn in range(3):
+        watch(began + turn * 8 * MINUTE, began + (turn + 1) * 8 * MINUTE)
+        work_in(session, began + (turn + 1) * 8 * MINUTE)
+    assert place.fresh(session).is_running
+    found = SessionIdle.objects.get(session=session)
+    assert (found.interacted_at, found.interaction) == (began + 24 * MINUTE, "terminal")
+
+
+def test_an_older_interaction_never_replaces_a_newer_one(place: Place, began: datetime) -> None:
+    session = place.run()
+    work_in(session, began + 9 * MINUTE)
+    work_in(session, began + 3 * MINUTE)
+    assert SessionIdle.objects.get(session=session).interacted_at == began + 9 * MINUTE
+
+
+def test_nobody_is_noted_in_what_does_not_run(place: Place, began: datetime) -> None:
+    waiting = place.enqueue()
+    work_in(waiting, began)
+    assert not SessionIdle.objects.filter(session=waiting).exists()
+
+
+@pytest.mark.parametrize("level", ["domain", "project", "owner"])
+def test_the_tightest_level_says_how_long(place: Place, began: datetime, level: str) -> None:
+    group_has(place, max_idle_s=7200)
+    targets = {"domain": place.project.domain, "project": place.project, "owner": place.owner}
+    for name, target in targets.items():
+        limit(target, max_idle_s=600 if name == level else 7200)
+    session = place.run()
+    watch(began, began)
+    assert SessionIdle.objects.get(session=session).max_idle_s == 600
+
+
+def test_batch_sessions_are_not_expected_to_be_worked_in(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run(type="batch", command="sleep 1d")
+    watch(began, began + 15 * MINUTE)
+    assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
+
+
+def test_a_portal_that_was_off_for_a_day_ends_nothing_without_a_warning_and_a_grace(
+    place: Place, began: datetime
+) -> None:
+    group_has(place, max_idle_s=3600)
+    limit(place.owner, max_lifetime_s=4 * 3600)
+    session = place.run()
+    watch(began, began + 10 * MINUTE)
+    tomorrow = began + timedelta(days=1)
+    watch(tomorrow, tomorrow + 4 * MINUTE)
+    assert place.fresh(session).is_running
+    assert warnings_of(session) == [("lifetime", 300, True)]
+    watch(tomorrow + 4 * MINUTE, tomorrow + 6 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.LIFETIME_OVER
+
+
+def test_without_reports_of_gateways_nobody_counts_as_idle(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    watch(began, began + 2 * MINUTE)
+    for minute in range(3, 30):
+        with at(began + minute * MINUTE):
+            idle.judge_sessions(clock.now())
+    assert place.fresh(session).is_running
+    assert outlook_of(place.fresh(session)).gap == "no gateway reports"  # type: ignore[union-attr]
+    watch(began + 30 * MINUTE, began + 33 * MINUTE)
+    assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
+
+
+def test_a_lost_machine_is_no_proof_of_idleness(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    watch(began, began + 2 * MINUTE)
+    Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.LOST)
+    watch(began + 3 * MINUTE, began + 30 * MINUTE)
+    assert place.fresh(session).is_running
+    Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.CONNECTED)
+    watch(began + 30 * MINUTE, began + 34 * MINUTE)
+    assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
+
+
+def test_nothing_ends_whose_owner_could_not_be_told(
+    place: Place, began: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    with monkeypatch.context() as patched:
+        patched.setattr("portal.listeners.notify_of_warnings", lambda _session_id: None)
+        watch(began, began + 60 * MINUTE)
+    assert (place.fresh(session).is_running, warnings_of(session)) == (True, [("interaction", 300, False)])
+    with at(began + 60 * MINUTE):
+        notify_of_warnings()
+        notify_of_warnings()
+    assert Notification.objects.filter(person=place.owner).count() == 1
+    watch(began + 60 * MINUTE, began + 64 * MINUTE)
+    assert place.fresh(session).is_running
+    watch(began + 64 * MINUTE, began + 66 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.UNUSED
+
+
+def test_who_comes_back_at_the_last_moment_is_safe(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    watch(began, began + 9 * MINUTE)
+    end = SessionWarning.objects.get(session=session).ends_at
+    work_in(session, end - timedelta(seconds=1))
+    assert not idle.end_if_due(session.pk, Cause.INTERACTION, end + MINUTE)
+    assert place.fresh(session).is_running
+
+
+def test_an_end_waits_for_who_notes_an_interaction(place: Place, began: datetime) -> None:
+    """Both lock the row: whoever comes second sees what the first wrote."""
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    watch(began, began + 9 * MINUTE)
+    with transaction.atomic():
+        work_in(session, began + 9 * MINUTE)
+        row = SessionIdle.objects.select_for_update().get(session=session)
+    assert row.interacted_at == began + 9 * MINUTE
+    assert not idle.end_if_due(session.pk, Cause.INTERACTION, began + 11 * MINUTE)
+
+
+def test_a_clock_that_jumps_ends_nothing(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=3600)
+    session = place.run()
+    watch(began, began + 40 * MINUTE)
+    step = timedelta(hours=1)
+    before = outlook_of(place.fresh(session))
+    with at(began + 40 * MINUTE + step):
+        idle.shift_instants(step, clock.now())
+    after = outlook_of(place.fresh(session))
+    assert before is not None
+    assert after is not None
+    assert after.ends_at == before.ends_at + step  # type: ignore[operator]
+    assert after.is_near == before.is_near is True
+    watch(began + 41 * MINUTE + step, began + 54 * MINUTE + step)
+    assert place.fresh(session).is_running
+
+
+def test_a_lifetime_ends_by_the_group_too_and_is_told_before(place: Place, began: datetime) -> None:
+    limit(place.owner, max_lifetime_s=7200)
+    group_has(place, max_lifetime_s=3600)
+    place.group.refresh_from_db()
+    session = place.run()
+    assert session.lifetime_s == 3600
+    with at(session.deadline_at + MINUTE):
+        enforce_deadlines(clock.now())
+    assert place.fresh(session).is_running
+    watch(began, session.deadline_at + 3 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.LIFETIME_OVER
+    assert [mark for _cause, mark, _told in warnings_of(session)] == [1800, 600, 300]
+
+
+def test_a_muted_warning_still_stands_on_the_page(place: Place, began: datetime) -> None:
+    from portal.services import choose_notifications
+
+    choose_notifications(actor=actor_for(place.owner), muted=["ends_soon"])
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    watch(began, began + 6 * MINUTE)
+    assert not Notification.objects.filter(person=place.owner).exists()
+    assert outlook_of(place.fresh(session)).is_near  # type: ignore[union-attr]
+
+
+def test_extending_puts_the_next_end_off_and_is_counted(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=600, max_extensions=2, extension_s=1800)
+    limit(place.owner, max_extension_s=1200)
+    session = place.run()
+    watch(began, began + 6 * MINUTE)
+    end = outlook_of(place.fresh(session)).ends_at  # type: ignore[union-attr]
+    with at(began + 6 * MINUTE):
+        extend_session(actor=actor_for(place.owner), session_id=session.pk)
+    outlook = outlook_of(place.fresh(session))
+    assert outlook is not None
+    assert not outlook.is_near
+    assert abs(outlook.ends_at - end - timedelta(seconds=1200)) < MINUTE  # type: ignore[operator]
+    watch(began + 6 * MINUTE, began + 29 * MINUTE)
+    assert place.fresh(session).is_running
+    assert len(warnings_of(session)) == 2
+
+    with at(began + 29 * MINUTE):
+        extend_session(actor=actor_for(place.owner), session_id=session.pk)
+        with pytest.raises(LimitExceeded, match="was extended 2 times"):
+            extend_session(actor=actor_for(place.owner), session_id=session.pk)
+    assert AuditEntry.objects.filter(action="sessions.extend_session").count() == 2
+
+
+def test_a_lifetime_is_extended_by_its_deadline(place: Place) -> None:
+    limit(place.owner, max_lifetime_s=7200)
+    session = place.run()
+    extend_session(actor=actor_for(place.owner), session_id=session.pk)
+    assert place.fresh(session).deadline_at == session.deadline_at + timedelta(hours=1)
+
+
+def test_its_own_time_limit_is_extended_too(place: Place) -> None:
+    session = place.run(type="batch", command="true", timeout_s=600)
+    extend_session(actor=actor_for(place.owner), session_id=session.pk)
+    assert place.fresh(session).deadline_at == session.deadline_at + timedelta(hours=1)
+
+
+def test_who_may_not_extends_nothing(place: Place) -> None:
+    session = place.run()
+    with pytest.raises(NotFound):
+        extend_session(actor=actor_for(make_user()), session_id=session.pk)
+    limit(place.project, max_extensions=0)
+    with pytest.raises(LimitExceeded, match="cannot be extended"):
+        extend_session(actor=actor_for(place.owner), session_id=session.pk)
+    ended = place.end(place.run())
+    with pytest.raises(Conflict):
+        extend_session(actor=actor_for(place.owner), session_id=ended.pk)
+
+
+def use(session: ComputeSession, since: datetime, minutes: int, *, cpu_milli: int | None) -> None:
+    kernel = session.kernels.get()
+    start = since.replace(second=0, microsecond=0)
+    KernelMetric.objects.bulk_create(
+        KernelMetric(
+            kernel=kernel, span_s=60, at=start + minute * MINUTE, cpu_milli=cpu_milli, mem_bytes=2**20
+        )
+        for minute in range(minutes)
+    )
+
+
+def test_a_program_that_computes_is_work(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    use(session, began, 15, cpu_milli=150)
+    watch(began, began + 14 * MINUTE)
+    assert SessionIdle.objects.get(session=session).interaction == "program"
+    watch(began + 14 * MINUTE, began + 19 * MINUTE)
+    assert place.fresh(session).is_running
+
+
+LITTLE = {"min_cpu_percent": 5, "use_window_s": 1200, "use_grace_s": 1200}
+
+
+def test_what_uses_too_little_for_a_window_and_a_grace_ends(place: Place, began: datetime) -> None:
+    group_has(place, **LITTLE)
+    session = place.run()
+    use(session, began, 60, cpu_milli=10)
+    watch(began, began + 19 * MINUTE)
+    assert SessionIdle.objects.get(session=session).low_since is None
+    watch(began + 19 * MINUTE, began + 39 * MINUTE)
+    assert SessionIdle.objects.get(session=session).use == {"cpu": 1, "mem": 0}
+    assert [cause for cause, _mark, _told in warnings_of(session)] == ["use", "use"]
+    watch(began + 39 * MINUTE, began + 42 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.UNDERUSED
+
+
+def test_who_starts_to_compute_in_the_grace_keeps_it(place: Place, began: datetime) -> None:
+    group_has(place, **LITTLE)
+    session = place.run()
+    use(session, began, 25, cpu_milli=1)
+    use(session, began + 25 * MINUTE, 40, cpu_milli=200)
+    watch(began, began + 60 * MINUTE)
+    assert place.fresh(session).is_running
+
+
+@pytest.mark.parametrize("cpu_milli", [None, 1])
+def test_what_was_not_measured_is_not_too_little(
+    place: Place, began: datetime, cpu_milli: int | None
+) -> None:
+    group_has(place, **LITTLE)
+    session = place.run()
+    use(session, began, 60 if cpu_milli is None else 8, cpu_milli=cpu_milli)
+    watch(began, began + 60 * MINUTE)
+    assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
+
+
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_batch_is_exempt_unless_the_group_chose_otherwise(
+    place: Place, began: datetime, is_chosen: bool
+) -> None:
+    group_has(place, **LITTLE, ends_idle_batch=is_chosen)
+    session = place.run(type="batch", command="sleep 1d")
+    use(session, began, 60, cpu_milli=1)
+    watch(began, began + 45 * MINUTE)
+    assert place.fresh(session).is_running is not is_chosen
+
+
+def test_rounds_are_cheap_and_write_nothing_new(
+    place: Place, began: datetime, django_assert_max_num_queries: object
+) -> None:
+    group_has(place, max_idle_s=3600)
+    place.run(), place.run()
+    watch(began, began + MINUTE)
+    with at(began + 2 * MINUTE), django_assert_max_num_queries(16):  # type: ignore[operator]
+        idle.judge_sessions(clock.now())
+    assert GatewayReport.objects.count() == 1
+    assert isinstance(SessionIdle.objects.values_list("session_id", flat=True).first(), UUID)

@@ -1,0 +1,179 @@
+"""When a limit ends a session, and that nothing ends without measurements, a warning and a grace."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessions_app.idle_rules import (
+    Cause,
+    End,
+    Extension,
+    Facts,
+    UseRule,
+    earliest_end,
+    ends_of,
+    extension_of,
+    is_low,
+    may_end,
+    percent_of,
+    put_off,
+    warning_due,
+)
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+HOUR = 3600
+instants = st.integers(0, 10**6).map(lambda seconds: NOON + timedelta(seconds=seconds))
+
+
+def after(**time: float) -> datetime:
+    return NOON + timedelta(**time)
+
+
+def facts(**changes: object) -> Facts:
+    return Facts(**{"started_at": NOON, "measured_from": NOON, **changes})  # type: ignore[arg-type]
+
+
+def test_who_has_no_limit_never_ends() -> None:
+    assert ends_of(facts()) == ()
+
+
+def test_the_next_end_comes_first() -> None:
+    both = facts(lifetime_ends_at=after(hours=8), lifetime_s=8 * HOUR, max_idle_s=2 * HOUR, low_since=after(hours=1), use_grace_s=HOUR // 2)  # fmt: skip
+    assert [(end.cause, end.at) for end in ends_of(both)] == [
+        (Cause.USE, after(hours=1.5)),
+        (Cause.INTERACTION, after(hours=2)),
+        (Cause.LIFETIME, after(hours=8)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("known", "since"),
+    [
+        ({"interacted_at": after(minutes=30)}, after(minutes=30)),
+        ({"interacted_at": after(minutes=-30)}, NOON),
+        ({"measured_from": after(hours=1), "interacted_at": after(minutes=30)}, after(hours=1)),
+        ({"measured_from": None, "interacted_at": after(minutes=30)}, None),
+    ],
+)
+def test_idle_time_counts_from_where_it_is_known(known: dict[str, datetime], since: datetime | None) -> None:
+    assert facts(max_idle_s=HOUR, **known).idle_since == since
+
+
+def test_what_was_extended_is_kept_until_then() -> None:
+    [end] = ends_of(facts(max_idle_s=HOUR, kept_until=after(hours=3)))
+    assert end.at == after(hours=3)
+
+
+@pytest.mark.parametrize(
+    ("span_s", "marks"),
+    [(HOUR, (1800, 600, 300)), (1800, (600, 300)), (600, (300,)), (300, (150,)), (2, (1,))],
+)
+def test_short_limits_have_shorter_warnings(span_s: int, marks: tuple[int, ...]) -> None:
+    assert End(NOON, Cause.LIFETIME, span_s).marks_s == marks
+
+
+@pytest.mark.parametrize(
+    ("left_s", "given_marks", "mark"),
+    [
+        (1801, (), None),
+        (1800, (), 1800),
+        (1700, (1800,), None),
+        (600, (1800,), 600),
+        (299, (1800, 600), 300),
+        (-HOUR, (), 300),
+        (-HOUR, (300,), None),
+    ],
+)
+def test_each_warning_is_given_once_and_late_ones_are_not_made_up_for(
+    left_s: int, given_marks: tuple[int, ...], mark: int | None
+) -> None:
+    end = End(NOON, Cause.LIFETIME, 8 * HOUR)
+    assert warning_due(end, NOON - timedelta(seconds=left_s), given_marks) == mark
+
+
+def test_who_was_not_told_is_left_alone_and_who_was_told_late_has_the_grace() -> None:
+    end = End(NOON, Cause.LIFETIME, 8 * HOUR)
+    assert not may_end(end, after(days=1), None)
+    assert not may_end(end, after(minutes=4), NOON)
+    assert may_end(end, after(minutes=5), NOON)
+    assert not may_end(end, after(seconds=-1), after(hours=-1))
+    assert may_end(end, NOON, after(minutes=-5))
+    assert earliest_end(end, after(minutes=10)) == after(minutes=15)
+
+
+@given(
+    started=instants,
+    interacted=st.none() | instants,
+    measured=st.none() | instants,
+    low=st.none() | instants,
+    kept=st.none() | instants,
+    lifetime=st.none() | instants,
+    max_idle=st.none() | st.integers(1, 10**5),
+    now=instants,
+    told=st.none() | instants,
+)
+def test_nothing_ends_unmeasured_untold_or_without_grace(
+    started: datetime,
+    interacted: datetime | None,
+    measured: datetime | None,
+    low: datetime | None,
+    kept: datetime | None,
+    lifetime: datetime | None,
+    max_idle: int | None,
+    now: datetime,
+    told: datetime | None,
+) -> None:
+    known = Facts(started, 7200, lifetime, max_idle, interacted, measured, low, 3600, kept)
+    for end in ends_of(known):
+        if not may_end(end, now, told):
+            continue
+        assert told is not None
+        assert now - told >= timedelta(seconds=min(300, end.span_s // 2))
+        if end.cause is Cause.INTERACTION:
+            assert measured is not None
+            assert max_idle is not None
+            assert now - max(started, measured, interacted or started) >= timedelta(seconds=max_idle)
+        if end.cause is Cause.USE:
+            assert low is not None
+        if end.cause is not Cause.LIFETIME:
+            assert kept is None or now >= kept
+
+
+@pytest.mark.parametrize(
+    ("use", "rule", "low"),
+    [
+        ({"cpu": 3, "mem": 2}, UseRule.ALL, True),
+        ({"cpu": 30, "mem": 2}, UseRule.ALL, False),
+        ({"cpu": 30, "mem": 2}, UseRule.ANY, True),
+        ({"cpu": 30, "mem": 20}, UseRule.ANY, False),
+        ({"cpu": None, "mem": 2}, UseRule.ALL, None),
+        ({"cpu": None, "mem": 20}, UseRule.ALL, False),
+        ({"cpu": None, "mem": 2}, UseRule.ANY, True),
+        ({"cpu": None, "mem": 20}, UseRule.ANY, None),
+        ({"cpu": 3}, UseRule.ALL, True),
+        ({}, UseRule.ALL, None),
+    ],
+)
+def test_too_little_use_is_what_was_measured(
+    use: dict[str, int | None], rule: UseRule, low: bool | None
+) -> None:
+    assert is_low(use, {"cpu": 5, "mem": 5}, rule) is low
+
+
+def test_percent_of_nothing_is_not_known() -> None:
+    assert (percent_of(50, 200), percent_of(None, 200), percent_of(1, 0)) == (25, None, None)
+
+
+def test_the_tightest_level_says_how_often_and_how_far() -> None:
+    left = extension_of(used=1, most=[3, 2], lengths_s=[HOUR, 600])
+    assert (left, left.is_possible) == (Extension(1, 600), True)
+    assert not extension_of(used=3, most=[3, 2], lengths_s=[HOUR]).is_possible
+    assert not extension_of(used=0, most=[], lengths_s=[]).is_possible
+
+
+def test_an_extension_is_never_shorter_than_promised() -> None:
+    end = End(NOON, Cause.LIFETIME, HOUR)
+    assert put_off(end, after(hours=-1), 600) == after(minutes=10)
+    assert put_off(end, after(minutes=3), 600) == after(minutes=13)
