@@ -1,0 +1,99 @@
+"""What gateways note of people at work, and when they tell it."""
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+from django.db import OperationalError
+
+from sessions_app.gateway import interactions as module
+from sessions_app.gateway.interactions import Interactions, write_report
+from sessions_app.gateway.ports import AccessUnknown
+from sessions_app.idle_models import GatewayReport, Interaction, SessionIdle
+from sessions_app.rhythm import LEARNING_S
+from tests.factories_sessions import make_place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A steady clock; its one number is moved on."""
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def seen(gateway: Interactions) -> bool:
+    found, gateway._seen = bool(gateway._seen), {}
+    return found
+
+
+def test_opening_a_page_is_work_and_what_it_polls_is_not(passing: list[float]) -> None:
+    gateway, session_id = Interactions(), uuid4()
+    gateway.note_request(session_id, "GET", "/lab", is_navigation=True)
+    assert seen(gateway)
+    for _turn in range(50):
+        passing[0] += 10
+        for path in ("/api/kernels", "/api/sessions", "/api/terminals"):
+            gateway.note_request(session_id, "GET", path, is_navigation=False)
+    assert not seen(gateway)
+    gateway.note_request(session_id, "PUT", "/api/contents/a.ipynb", is_navigation=False)
+    assert seen(gateway)
+    assert passing[0] > 1000 + LEARNING_S
+    gateway.note_request(session_id, "GET", "/files/new.csv", is_navigation=False)
+    assert seen(gateway)
+
+
+def test_typing_over_a_websocket_is_work_and_a_sign_of_life_is_not(passing: list[float]) -> None:
+    gateway = Interactions()
+    hear = gateway.hear(uuid4())
+    for _turn in range(3):
+        hear(13)
+        passing[0] += 30
+    seen(gateway)
+    for _turn in range(20):
+        hear(13)
+        passing[0] += 30
+    assert not seen(gateway)
+    for _key in range(3):
+        hear(9)
+        passing[0] += 0.2
+    assert seen(gateway)
+
+
+def test_what_is_in_mind_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_SESSIONS", 2)
+    gateway = Interactions()
+    for _session in range(3):
+        gateway.note_request(uuid4(), "GET", "/", is_navigation=False)
+    assert len(gateway._attention) == 1
+
+
+def test_what_could_not_be_told_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = make_place().run()
+    gateway = Interactions()
+    gateway.note(session.pk, Interaction.TERMINAL)
+
+    def fail(*_arguments: object) -> None:
+        raise OperationalError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "write_report", fail)
+        with pytest.raises(AccessUnknown):
+            asyncio.run(gateway.report())
+
+    async def live() -> None:
+        await gateway.start()
+        await asyncio.sleep(0)
+        await gateway.stop()
+
+    asyncio.run(live())
+    assert SessionIdle.objects.get(session=session).interaction == "terminal"
+    assert not GatewayReport.objects.exists()
+
+
+def test_a_report_says_that_somebody_listens() -> None:
+    write_report("one", {}, 0.0)
+    write_report("one", {}, 0.0)
+    assert GatewayReport.objects.count() == 1
