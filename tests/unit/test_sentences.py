@@ -15,6 +15,7 @@ def test_every_code_has_a_sentence(code: Code) -> None:
         "exit_code": 3,
         "image": "berth/python",
         "date": "2026-11-22",
+        "minutes": 10,
         "day": "2026-11-30",
         "left": "1.00",
         "amount": "9.00",

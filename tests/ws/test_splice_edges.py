@@ -87,7 +87,7 @@ async def joined(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Joined]:
     apps: list[End] = []
     is_over = asyncio.Event()
 
-    def make() -> Splice:
+    def make(**_options: object) -> Splice:
         made.append(Splice())
         return made[0]
 
