@@ -20,8 +20,8 @@ WHY: Mapping[str, str] = MappingProxyType(
     {
         "": gettext_noop("Its time limit is over then."),
         Cause.LIFETIME: gettext_noop("That is its longest lifetime."),
-        Cause.INTERACTION: gettext_noop("Unless somebody works in it; a page that is only open is no work."),
-        Cause.USE: gettext_noop("Unless it uses more of what it holds."),
+        Cause.INTERACTION: gettext_noop("Work in it and it goes on; a page that is only open does not count."),
+        Cause.USE: gettext_noop("Once it uses more of what it holds, it goes on."),
     }
 )
 

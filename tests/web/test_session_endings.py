@@ -46,7 +46,7 @@ def page_of(place: Place, session: ComputeSession) -> str:
 
 def test_the_page_counts_down_and_offers_to_extend(place: Place, idle_session: ComputeSession) -> None:
     page = page_of(place, idle_session)
-    for words in ("a page that is only open is no work", "Extend by 1 h", "3 more times", "Terminal"):
+    for words in ("a page that is only open does not count", "Extend by 1 h", "3 more times", "Terminal"):
         assert words in page
 
 
