@@ -3,29 +3,29 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import monotonic
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from psycopg.types.json import Jsonb
 
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
+from common.locks import LockTaken, wait_exclusive
 from common.slots import CPU
 from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
+from scheduler.kept import KeptByGroup
 from scheduler.reasons import sentence_for
 from sessions_app import lifecycle
 from sessions_app.cpusets import CoreLoads, CoreUse
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.states import Reason, Status
 
-LOCK_CLASS = (
-    0x7E11  # first half of the advisory lock's key, of the scheduler alone; the second is the group's id
-)
+GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
 SENT_TOGETHER = 500  # ids of launches in one message
 _ALLOCATE = f"""
     WITH placed AS MATERIALIZED (
@@ -50,9 +50,11 @@ _WRITE_DOWN = f"""
         JOIN sentence USING (number)
         JOIN {ComputeSession._meta.db_table} AS present ON present.id = waits.id
         WHERE present.status = 'PENDING'
-          AND ((present.status_reason, present.status_message) IS DISTINCT FROM (sentence.reason, sentence.message)
-               OR present.queue_position IS NULL
-               OR (%(are_positions_due)s AND present.queue_position <> waits.position))
+          AND (present.queue_position IS NULL
+               OR (present.status_reason, present.status_message -> 'text')
+                   IS DISTINCT FROM (sentence.reason, sentence.message -> 'text')
+               OR (%(are_figures_due)s AND (present.queue_position, present.status_message)
+                   IS DISTINCT FROM (waits.position, sentence.message)))
         ORDER BY present.id FOR NO KEY UPDATE OF present SKIP LOCKED
     )
     UPDATE {ComputeSession._meta.db_table} AS session
@@ -60,12 +62,12 @@ _WRITE_DOWN = f"""
     FROM changed WHERE session.id = changed.id AND session.status = 'PENDING'
     RETURNING session.id, session.owner_id, session.project_id, session.domain_id
 """
-LONG_QUEUE, POSITIONS_EVERY_S = 500, 15.0
-_positions_due_at: dict[int, float] = {}  # by group, of this process: another one may write them once more
+LONG_QUEUE, FIGURES_EVERY_S = 500, 15.0
+_figures_written = KeptByGroup[bool](FIGURES_EVERY_S)  # another process may write them once more
 
 
 class GroupBusy(Exception):
-    """Another worker commits a plan for this group at this moment."""
+    """Another worker has been committing a plan of this group for `GROUP_WAIT_S`."""
 
 
 class StalePlan(Exception):
@@ -82,16 +84,18 @@ def commit_plan(plan: Plan) -> list[UUID]:
     """
     with _all_or_nothing(plan):
         _lock_group(plan)
+        if not _group_of(plan).update(epoch=F("epoch") + 1):
+            raise _overtaken(plan)
         _write_down(plan)
         return _place(plan.placements)
 
 
 def commit_newcomers(plan: Plan) -> list[UUID]:
     """The same for sessions that were placed on what the last plan left, which remains the last: `epoch` is what the group has
-    after it. Waits for a commit that is in progress. Raises StalePlan."""
-    with _all_or_nothing(plan), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCK_CLASS, plan.group_id])
-        if not ResourceGroup.objects.filter(pk=plan.group_id, epoch=plan.epoch).exists():
+    after it. Raises GroupBusy, StalePlan."""
+    with _all_or_nothing(plan):
+        _lock_group(plan)
+        if not _group_of(plan).exists():
             raise _overtaken(plan)
         return _place(plan.placements)
 
@@ -108,14 +112,15 @@ def _all_or_nothing(plan: Plan) -> Iterator[None]:
 
 
 def _lock_group(plan: Plan) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [LOCK_CLASS, plan.group_id])
-        [is_locked] = cursor.fetchone()
-    if not is_locked:
-        raise GroupBusy(f"Another worker plans {plan.group_name}.")
-    group = ResourceGroup.objects.filter(pk=plan.group_id, epoch=plan.epoch)
-    if not group.update(epoch=F("epoch") + 1):
-        raise _overtaken(plan)
+    try:
+        wait_exclusive(f"plans of group {plan.group_id}", wait_s=GROUP_WAIT_S)
+    except LockTaken as taken:
+        raise GroupBusy(f"Another worker commits a plan of {plan.group_name}.") from taken
+
+
+def _group_of(plan: Plan) -> QuerySet[ResourceGroup]:
+    """It, unless a newer plan was committed."""
+    return ResourceGroup.objects.filter(pk=plan.group_id, epoch=plan.epoch)
 
 
 def _overtaken(plan: Plan) -> StalePlan:
@@ -225,24 +230,20 @@ def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str]) -> Non
 
 def _write_down(plan: Plan) -> None:
     """Position, reason code and sentence of each session that waits on; rows that say so already stay as they are. In long
-    queues, where one that starts moves all the others, rows whose position alone is another stay for a while."""
+    queues, where one that starts changes the figures of all the others (positions, and the amounts in their sentences),
+    rows of which only these are others stay for a while."""
     if not plan.deferrals:
         return
-    changed = _update_waiting(plan.deferrals, plan.group_name, _are_positions_due(plan))
+    is_long = len(plan.deferrals) > LONG_QUEUE
+    are_figures_due = not is_long or _figures_written.get(plan.group_id) is None
+    changed = _update_waiting(plan.deferrals, plan.group_name, are_figures_due)
+    if is_long and are_figures_due:
+        transaction.on_commit(partial(_figures_written.put, plan.group_id, True))
     lifecycle.push_sessions_changed(changed, Status.PENDING)
 
 
-def _are_positions_due(plan: Plan) -> bool:
-    now = monotonic()
-    is_long = len(plan.deferrals) > LONG_QUEUE
-    is_due = not is_long or now >= _positions_due_at.get(plan.group_id, 0.0)
-    if is_long and is_due:
-        _positions_due_at[plan.group_id] = now + POSITIONS_EVERY_S
-    return is_due
-
-
 def _update_waiting(
-    deferrals: Sequence[Deferral], group_name: str, are_positions_due: bool
+    deferrals: Sequence[Deferral], group_name: str, are_figures_due: bool
 ) -> list[lifecycle.Told]:
     sentences: dict[int, dict[str, object]] = {}  # those who wait for the same share one explanation
     numbers = []
@@ -256,7 +257,7 @@ def _update_waiting(
         "positions": [deferral.position for deferral in deferrals],
         "numbers": numbers,
         "sentences": Jsonb(list(sentences.values())),
-        "are_positions_due": are_positions_due,
+        "are_figures_due": are_figures_due,
     }
     with connection.cursor() as cursor:
         cursor.execute(_WRITE_DOWN, values)

@@ -9,13 +9,13 @@ from common import clock
 from scheduler import newcomers
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Planner
+from scheduler.kept import KeptByGroup
 from scheduler.snapshot import read_snapshot
 
 log = structlog.get_logger(__name__)
 SNAPSHOTS_PER_TICK = 3
-_planners: dict[
-    int, Planner
-] = {}  # by resource group: a worker's next tick goes on from what the last found out
+# A worker's next tick of a group goes on from what the last found out.
+_planners = KeptByGroup[Planner](for_s=newcomers.TRUSTED_FOR_S)
 
 
 def run_tick(resource_group_id: int) -> list[UUID]:
@@ -23,7 +23,7 @@ def run_tick(resource_group_id: int) -> list[UUID]:
 
     Right when it runs twice, late, beside another tick, or dies anywhere: nothing is written before the
     commit, and the commit is one transaction. A stale plan is made again from a new snapshot, a few times.
-    Raises GroupBusy when another worker is committing, StalePlan when the group changed too often; a later
+    Raises GroupBusy when another worker commits for long, StalePlan when the group changed too often; a later
     tick then does the work.
     """
     for _ in range(SNAPSHOTS_PER_TICK - 1):
@@ -40,9 +40,9 @@ def _tick_once(resource_group_id: int) -> list[UUID]:
     if not snapshot.pending:
         newcomers.remember(snapshot, None, read_at=read_at)
         return []
-    planner = _planners.pop(resource_group_id, None) or Planner()  # so that no other thread has it meanwhile
+    planner = _planners.take(resource_group_id) or Planner()
     decided = planner.plan(snapshot, clock.now())
-    _planners[resource_group_id] = planner
+    _planners.put(resource_group_id, planner)
     placed = commit_plan(decided)
     newcomers.remember(snapshot, decided, read_at=read_at)
     if placed:

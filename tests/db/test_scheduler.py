@@ -20,6 +20,7 @@ from common.redis import client as redis_client
 from scheduler import commit, tasks
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Plan, plan
+from scheduler.kept import KeptByGroup
 from scheduler.snapshot import groups_with_pending_sessions, read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
@@ -148,6 +149,7 @@ def test_a_waiting_row_is_written_only_when_what_it_says_changes(cluster):
     assert fresh(session).queue_position == 2
 
 
+@pytest.mark.django_db(transaction=True)
 def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(cluster, monkeypatch):
     monkeypatch.setattr(commit, "LONG_QUEUE", 1)
     agent = cluster.add_agent(SMALL)
@@ -160,12 +162,51 @@ def test_positions_of_a_long_queue_are_written_now_and_then_and_reasons_at_once(
     drain(agent)
     run_tick(cluster.group.pk)
     assert {fresh(each).status_reason for each in (newcomer, *waiting)} == {"no_agents"}
-    monkeypatch.setattr(commit, "_positions_due_at", {})
+    monkeypatch.setattr(commit, "_figures_written", KeptByGroup(for_s=60))
     cancelled = lifecycle.transition(
         newcomer.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM
     )
     run_tick(cluster.group.pk)
     assert [fresh(each).queue_position for each in (cancelled, *waiting)] == [None, 1, 2]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_amounts_in_the_sentences_of_a_long_queue_are_written_now_and_then(cluster, monkeypatch):
+    monkeypatch.setattr(commit, "LONG_QUEUE", 1)
+    cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
+    cluster.add_pending(SMALL, priority=1)
+    waiting = [cluster.add_pending({"cpu": 4000, "mem": GIB}) for _ in range(2)]
+    run_tick(cluster.group.pk)
+    before = [row_version(each) for each in waiting]
+    assert "3 cores free" in str(fresh(waiting[0]).status_message)
+
+    placed = cluster.add_pending(SMALL, priority=1)
+    assert run_tick(cluster.group.pk) == [placed.pk]
+    assert [row_version(each) for each in waiting] == before
+
+    monkeypatch.setattr(commit, "_figures_written", KeptByGroup(for_s=60))
+    run_tick(cluster.group.pk)
+    assert all("2 cores free" in str(fresh(each).status_message) for each in waiting)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_figures_that_a_refused_plan_would_have_written_are_due_still(cluster, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise IntegrityError("within_limits")
+
+    monkeypatch.setattr(commit, "LONG_QUEUE", 0)
+    cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
+    waiting = cluster.add_pending({"cpu": 4000, "mem": GIB})
+    cluster.add_pending(SMALL, priority=1)
+    run_tick(cluster.group.pk)
+    cluster.add_pending(SMALL, priority=1)
+    monkeypatch.setattr(commit, "_figures_written", KeptByGroup(for_s=60))
+    with monkeypatch.context() as broken:
+        broken.setattr(commit, "_allocate", refuse)
+        with pytest.raises(StalePlan):
+            commit_plan(plan_now(cluster))
+    run_tick(cluster.group.pk)
+    assert "2 cores free" in str(fresh(waiting).status_message)
 
 
 def test_released_capacity_lets_the_next_session_start(cluster):

@@ -117,7 +117,7 @@ def test_of_two_plans_made_from_one_snapshot_exactly_one_is_committed(cluster):
     assert_ledger_is_exact()
 
 
-def test_a_tick_beside_a_commit_in_progress_leaves_without_waiting(cluster):
+def test_a_tick_beside_a_commit_that_does_not_end_leaves_after_a_short_wait(cluster):
     cluster.add_agent(SMALL)
     cluster.add_pending(SMALL)
     decided = plan(read_snapshot(cluster.group.pk), clock.now())
@@ -125,6 +125,13 @@ def test_a_tick_beside_a_commit_in_progress_leaves_without_waiting(cluster):
         run_tick(cluster.group.pk)
     assert ComputeSession.objects.get().status == Status.SCHEDULED
     assert_ledger_is_exact()
+
+
+def test_the_wait_for_a_commit_bounds_no_other_wait(cluster):
+    with transaction.atomic(), connection.cursor() as cursor:
+        commit_plan(plan(read_snapshot(cluster.group.pk), clock.now()))
+        cursor.execute("SHOW lock_timeout")
+        assert cursor.fetchone() == ("0",)
 
 
 def test_groups_do_not_wait_for_each_other(cluster):

@@ -1,0 +1,19 @@
+"""What a worker keeps by group is there for a while, and goes by itself."""
+
+from scheduler.kept import KeptByGroup
+
+
+def test_what_was_put_is_there_and_taken_by_one():
+    kept = KeptByGroup[str](for_s=60)
+    kept.put(1, "one")
+    kept.put(2, "two")
+    assert (kept.get(1), kept.get(2), kept.get(3)) == ("one", "two", None)
+    assert (kept.take(1), kept.take(1), kept.take(3)) == ("one", None, None)
+
+
+def test_what_is_old_is_not_given_and_goes_when_the_next_is_put():
+    kept = KeptByGroup[str](for_s=-1)
+    for group_id in (1, 2):
+        kept.put(group_id, "old")
+        assert (kept.get(group_id), len(kept._kept)) == (None, 1)
+    assert kept.take(2) is None
