@@ -5,9 +5,9 @@ lock, as it does for a whole plan. Where anything is in doubt, a whole tick deci
 the next whole tick: at once where few wait, else by the timer.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
 from uuid import UUID
@@ -16,67 +16,74 @@ import structlog
 
 from agents.models import ResourceGroup
 from common import clock
-from scheduler.commit import LONG_QUEUE, StalePlan, commit_newcomers
+from scheduler.commit import LONG_QUEUE, GroupBusy, StalePlan, commit_newcomers
 from scheduler.engine import Placement, Plan, Snapshot
 from scheduler.engine.leftovers import Leftovers
+from scheduler.kept import KeptByGroup
 from scheduler.snapshot import read_newcomers, rules_of
 
 log = structlog.get_logger(__name__)
 MOST = 8  # more at once are shared out by a whole plan
 TRUSTED_FOR_S = 60.0
-_lock = Lock()  # of what follows; held for as long as a newcomer is decided
-_left: dict[int, "_Left"] = {}
-_placed_lately: dict[int, deque[tuple[float, Placement]]] = defaultdict(lambda: deque(maxlen=1000))
 
 
-@dataclass(frozen=True, slots=True)
-class _Left:
-    leftovers: Leftovers
-    read_at: float
+@dataclass(slots=True)
+class _Memory:
+    """Of one group."""
+
+    lock: Lock = field(default_factory=Lock)  # of what follows; held for as long as a newcomer is decided
+    leftovers: Leftovers | None = None
+    read_at: float = 0.0
+    placed_lately: deque[tuple[float, Placement]] = field(default_factory=lambda: deque(maxlen=1000))
+
+
+_memories = KeptByGroup[_Memory](for_s=TRUSTED_FOR_S)
 
 
 def remember(snapshot: Snapshot, decided: Plan | None, *, read_at: float) -> None:
     """This plan was committed, or nothing waited. `read_at`: by the monotonic clock, before its snapshot was read."""
-    with _lock:
-        lately = _placed_lately[snapshot.group_id]
+    memory = _memories.get(snapshot.group_id) or _Memory()
+    with memory.lock:
+        lately = memory.placed_lately
         while lately and lately[0][0] < read_at:
             lately.popleft()
         meanwhile = [placement for _, placement in lately]
-        _left[snapshot.group_id] = _Left(Leftovers(snapshot, decided, meanwhile), read_at)
-
-
-def forget(group_id: int) -> None:
-    _left.pop(group_id, None)
+        memory.leftovers, memory.read_at = Leftovers(snapshot, decided, meanwhile), read_at
+    _memories.put(snapshot.group_id, memory)
 
 
 def place_newcomers(group_id: int, session_ids: Collection[UUID]) -> bool:
     """Place those of these that wait and find room; whether no whole tick is needed for the others."""
-    if len(session_ids) > MOST:
+    memory = _memories.get(group_id)
+    if memory is None or len(session_ids) > MOST:
         return False
-    with _lock:
-        left = _left.get(group_id)
-        if left is None or monotonic() - left.read_at > TRUSTED_FOR_S:
+    with memory.lock:
+        leftovers = memory.leftovers
+        if leftovers is None or monotonic() - memory.read_at > TRUSTED_FOR_S:
             return False
+        memory.leftovers = None  # whatever is in doubt is trusted no more
         try:
-            return _place(group_id, session_ids, left.leftovers)
-        except StalePlan as stale:
-            log.info("scheduler.leftovers_stale", resource_group_id=group_id, why=str(stale))
-        except BaseException:
-            forget(group_id)
-            raise
-        forget(group_id)
-        return False
+            is_done = _place(group_id, session_ids, leftovers, memory)
+        except (GroupBusy, StalePlan) as doubt:
+            log.info("scheduler.leftovers_stale", resource_group_id=group_id, why=str(doubt))
+            return False
+        memory.leftovers = leftovers
+        return is_done
 
 
-def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers) -> bool:
+def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, memory: _Memory) -> bool:
     group = ResourceGroup.objects.get(pk=group_id)
     if (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
     newcomers, allowances = read_newcomers(group_id, session_ids)
     placements = leftovers.place(newcomers, allowances, clock.now())
+    moved: set[UUID] = set()
     if placements:
         decided = Plan(group_id, group.name, leftovers.epoch, clock.now(), tuple(placements))
-        commit_newcomers(decided)
-        _placed_lately[group_id].extend((monotonic(), placement) for placement in placements)
-        log.info("scheduler.newcomers", group=group.name, placed=len(placements))
+        moved.update(commit_newcomers(decided))
+        placed = [placement for placement in placements if placement.session_id in moved]
+        memory.placed_lately.extend((monotonic(), placement) for placement in placed)
+        log.info("scheduler.newcomers", group=group.name, placed=len(placed))
+    if len(moved) < len(placements):  # somebody else holds them, and they may wait on
+        return False
     return len(placements) == len(newcomers) or leftovers.waiting > LONG_QUEUE

@@ -20,7 +20,7 @@ from scheduler.snapshot import groups_with_pending_sessions
 from scheduler.tick import run_tick
 
 log = structlog.get_logger(__name__)
-_one_at_a_time = Lock()  # in this process: two ticks of a group would only make each other's plan stale
+_ticking: dict[int, Lock] = {}  # by group, in this process: two ticks would only make each other's plan stale
 ASKED_FOR_S = 5  # if a task is lost, the next timer may ask again
 KEPT_FOR_S = 60  # ids of newcomers; until then the timer has found them
 MOST_TAKEN = 10_000
@@ -63,7 +63,7 @@ def tick(resource_group_id: int | None = None) -> None:
         for group_id in groups_with_pending_sessions():
             request_tick(group_id)
         return
-    with _one_at_a_time:
+    with _one_at_a_time(resource_group_id):
         # Before the snapshot is read: a session enqueued from now on asks for a tick of its own.
         cache.delete(_asked_key(resource_group_id))
         with during("tick"):
@@ -78,12 +78,18 @@ def place_newcomers(resource_group_id: int) -> None:
     session_ids = [UUID(each.decode()) for each in taken]
     with during("tick"):
         is_done = newcomers.place_newcomers(resource_group_id, session_ids)
-        if not is_done and _one_at_a_time.locked():
-            with _one_at_a_time:  # a tick that began before they came leaves what they are placed on
+        if not is_done and _one_at_a_time(resource_group_id).locked():
+            with _one_at_a_time(
+                resource_group_id
+            ):  # a tick that began before they came leaves what they are placed on
                 pass
             is_done = newcomers.place_newcomers(resource_group_id, session_ids)
     if not is_done:
         request_tick(resource_group_id)
+
+
+def _one_at_a_time(resource_group_id: int) -> Lock:
+    return _ticking.setdefault(resource_group_id, Lock())
 
 
 def _asked_key(resource_group_id: int) -> str:

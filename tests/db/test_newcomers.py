@@ -10,12 +10,16 @@ from django.test.utils import CaptureQueriesContext
 from agents import lifecycle as agents_lifecycle
 from agents.models import AgentSlot, ResourceGroup
 from agents.states import AgentState
+from common import clock
 from common.actors import SYSTEM
 from common.dispatch import TaskName
 from common.events import announce
 from common.outages import Outage
 from common.redis import client as redis_client
 from scheduler import commit, newcomers, tasks
+from scheduler.commit import commit_plan
+from scheduler.engine import plan
+from scheduler.kept import KeptByGroup
 from scheduler.newcomers import place_newcomers
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
@@ -36,7 +40,7 @@ LARGE = {"cpu": 9000, "mem": GIB}
 @pytest.fixture
 def cluster(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two agents, one that waits for more than they have, and what a tick left."""
-    monkeypatch.setattr(newcomers, "_left", {})
+    monkeypatch.setattr(newcomers, "_memories", KeptByGroup(for_s=60))
     cluster = make_cluster()
     for _ in range(2):
         cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
@@ -51,6 +55,11 @@ def status(session: ComputeSession) -> str:
 
 def place(cluster: Cluster, *sessions: ComputeSession) -> bool:
     return place_newcomers(cluster.group.pk, [session.pk for session in sessions])
+
+
+def forget(cluster: Cluster) -> None:
+    """A worker that has not ticked this group lately."""
+    newcomers._memories.take(cluster.group.pk)
 
 
 def epoch(cluster: Cluster) -> int:
@@ -83,7 +92,7 @@ def test_a_newcomer_costs_the_same_however_many_wait_and_however_many_machines_t
 
 def test_without_what_a_tick_left_or_with_many_at_once_a_whole_tick_is_needed(cluster, monkeypatch):
     session = cluster.add_pending(SMALL)
-    newcomers.forget(cluster.group.pk)
+    forget(cluster)
     assert not place(cluster, session)
     run_tick(cluster.group.pk)
     many = [cluster.add_pending(SMALL) for _ in range(newcomers.MOST + 1)]
@@ -159,6 +168,56 @@ def test_who_was_cancelled_meanwhile_is_left_alone(cluster):
     assert status(session) == Status.CANCELLED
 
 
+def hold(session: ComputeSession) -> ComputeSession:
+    return ComputeSession.objects.select_for_update().get(pk=session.pk)
+
+
+def test_one_whom_somebody_else_holds_is_left_to_a_whole_tick_and_takes_no_room():
+    cluster = make_cluster()
+    cluster.add_agent(SMALL)
+    run_tick(cluster.group.pk)
+    before = monotonic()
+    session = cluster.add_pending(SMALL)
+    with held_open(lambda: hold(session)):
+        assert not place(cluster, session)
+    assert status(session) == Status.PENDING
+    newcomers.remember(read_snapshot(cluster.group.pk), None, read_at=before)
+    assert place(cluster, session)
+    assert status(session) == Status.SCHEDULED
+
+
+def commit_now(cluster: Cluster) -> None:
+    commit_plan(plan(read_snapshot(cluster.group.pk), clock.now()))
+
+
+def test_beside_a_commit_that_does_not_end_newcomers_are_left_to_a_whole_tick(cluster):
+    session = cluster.add_pending(SMALL)
+    with held_open(lambda: commit_now(cluster)):
+        assert not place(cluster, session)
+
+
+def test_newcomers_of_one_group_do_not_wait_for_those_of_another(cluster, monkeypatch):
+    monkeypatch.setattr(commit, "GROUP_WAIT_S", 30)
+    busy, session = make_cluster(), cluster.add_pending(SMALL)
+    busy.add_agent(SMALL)
+    run_tick(busy.group.pk)
+    waiting = Thread(target=lambda: at_the_same_time(lambda: place(busy, busy.add_pending(SMALL))))
+    with held_open(lambda: commit_now(busy)):
+        waiting.start()
+        assert wait_until(is_somebody_waiting)
+        assert place(cluster, session)
+        assert waiting.is_alive()
+        assert is_somebody_waiting()
+    waiting.join(timeout=30)
+
+
+def test_a_tick_of_one_group_does_not_wait_for_that_of_another(cluster):
+    session = cluster.add_pending(SMALL)
+    with tasks._one_at_a_time(make_cluster().group.pk):
+        tasks.tick(cluster.group.pk)
+    assert status(session) == Status.SCHEDULED
+
+
 def test_a_group_where_nobody_waits_has_room_for_newcomers_too():
     cluster = make_cluster()
     cluster.add_agent(SMALL)
@@ -197,7 +256,12 @@ def test_a_tick_waits_for_the_commit_of_a_newcomer(cluster, monkeypatch):
 
 def is_somebody_waiting() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
+        cursor.execute(
+            """
+            SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+                           WHERE locktype = 'advisory' AND NOT granted AND datname = current_database())
+            """
+        )
         return bool(cursor.fetchone()[0])
 
 
@@ -224,7 +288,7 @@ def test_whoever_is_enqueued_is_placed_by_a_task_and_requests_before_it_begins_a
 
 
 def test_where_a_whole_tick_is_needed_one_is_asked_for(cluster, sent):
-    newcomers.forget(cluster.group.pk)
+    forget(cluster)
     tasks.request_placement(cluster.group.pk, cluster.add_pending(SMALL).pk)
     tasks.place_newcomers(cluster.group.pk)
     assert sent == [TaskName.PLACE_NEWCOMERS, TaskName.TICK]
@@ -233,11 +297,11 @@ def test_where_a_whole_tick_is_needed_one_is_asked_for(cluster, sent):
 def test_newcomers_wait_for_a_tick_in_progress_and_are_placed_on_what_it_leaves(cluster, sent):
     session = cluster.add_pending(SMALL)
     tasks.request_placement(cluster.group.pk, session.pk)
-    newcomers.forget(cluster.group.pk)
+    forget(cluster)
     is_running = Event()
 
     def slow_tick() -> None:
-        with tasks._one_at_a_time:
+        with tasks._one_at_a_time(cluster.group.pk):
             is_running.set()
             assert wait_until(lambda: not redis_client().exists(tasks._newcomers_key(cluster.group.pk)))
             newcomers.remember(read_snapshot(cluster.group.pk), None, read_at=monotonic())
