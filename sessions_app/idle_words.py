@@ -20,7 +20,9 @@ WHY: Mapping[str, str] = MappingProxyType(
     {
         "": gettext_noop("Its time limit is over then."),
         Cause.LIFETIME: gettext_noop("That is its longest lifetime."),
-        Cause.INTERACTION: gettext_noop("Work in it and it goes on; a page that is only open does not count."),
+        Cause.INTERACTION: gettext_noop(
+            "Work in it and it goes on; a page that is only open does not count."
+        ),
         Cause.USE: gettext_noop("Once it uses more of what it holds, it goes on."),
     }
 )

@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from accounts.limits import WITHIN_LIMITS
-from common import clock
+from common import audit, clock
 from common.actors import Actor
 from common.database import constraint_of
 from common.kept_sentences import KeptSentence
@@ -43,6 +43,15 @@ def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
             if constraint_of(error) != WITHIN_LIMITS:
                 raise
     return lifecycle.finish(session_id, actor=actor)
+
+
+def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
+    """Somebody asks a TERMINATING session to end: it ends as it would, and no other attempt begins. The row is locked."""
+    if _reason_to_retry(session):
+        audit.record(actor=actor, action="sessions.terminate_session", target=session)
+        session.max_retries, session.requeues = session.retry_count, False
+        session.save(update_fields=["max_retries", "requeues"])
+    return session
 
 
 def _reason_to_retry(session: ComputeSession) -> Reason | None:

@@ -38,6 +38,7 @@ from sessions_app.events import SessionEnqueued
 from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
 from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
+from sessions_app.retries import give_up_retries
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
 from sessions_app.specs import HOME, build_app_argv
 from sessions_app.states import Reason, Status
@@ -249,7 +250,9 @@ def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
 def end_asked(session: ComputeSession, *, actor: Actor) -> ComputeSession:
     """The same for a row that is locked, and an actor who may."""
     status = Status(session.status)
-    if status.is_terminal or status is Status.TERMINATING:
+    if status is Status.TERMINATING:
+        return give_up_retries(session, actor=actor)
+    if status.is_terminal:
         return session
     reason = Reason.USER_REQUESTED if session.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
     audit.record(actor=actor, action="sessions.terminate_session", target=session)

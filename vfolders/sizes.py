@@ -18,7 +18,6 @@ from accounts.limits import ScopeIds, demand_room, scopes_of
 from accounts.quota import Level, Limit, LimitState, exceeded
 from common import clock
 from common.dispatch import TaskName, enqueue_on_commit
-from common.errors import BerthError
 from vfolders import lifecycle
 from vfolders.models import VFolder
 from vfolders.selectors import storage_of
@@ -42,7 +41,7 @@ def scopes_of_folders(folders: Iterable[VFolder]) -> set[tuple[Level, int]]:
 
 def measure_due_folders() -> int:
     """Count the folders whose time has come, those that wait longest first, and say how many. Ends after ROUND_S; the next round
-    goes on. May run twice at once. A folder whose host fails is tried again later."""
+    goes on. May run twice at once. A folder that cannot be counted is tried again later and stops no other."""
     ends_at, done = time.monotonic() + ROUND_S, 0
     while time.monotonic() < ends_at:
         due = VFolder.objects.filter(state=FolderState.READY.value, measure_at__lte=clock.now())
@@ -52,8 +51,8 @@ def measure_due_folders() -> int:
         try:
             measure(folder, IN_BACKGROUND)
             done += 1
-        except BerthError as error:
-            log.warning("folder.measure_failed", folder_id=str(folder.pk), error=error.message)
+        except Exception as error:
+            log.warning("folder.measure_failed", folder_id=str(folder.pk), error=str(error), exc_info=error)
             VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + LATEST)
     return done
 

@@ -23,7 +23,7 @@ from tests.factories_sessions import Place, make_place
 from vfolders import files, sizes
 from vfolders.models import VFolder
 from vfolders.services import create_folder, delete_folder
-from vfolders.storage.base import Usage
+from vfolders.storage.base import Effort, Usage
 
 KIB = 1024
 
@@ -56,6 +56,23 @@ def written_by_a_session(folder: VFolder, name: str, size: int) -> Path:
     path = Path(folder.host.config["root"]) / folder.pk.hex / name
     path.write_bytes(b"x" * size)
     return path
+
+
+def test_a_folder_that_cannot_be_counted_stops_no_other(
+    owner: User, folder: VFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_folder(owner, name="other")
+    measure = sizes.measure
+
+    def fail_for_one(each: VFolder, effort: Effort) -> Usage:
+        if each.pk == folder.pk:
+            raise OverflowError("too much")
+        return measure(each, effort)
+
+    monkeypatch.setattr(sizes, "measure", fail_for_one)
+    assert sizes.measure_due_folders() == 1
+    other.refresh_from_db()
+    assert other.measured_at is not None
 
 
 def fresh(folder: VFolder) -> VFolder:

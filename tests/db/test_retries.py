@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from accounts.roles import Role
 from agents import lifecycle as agent_lifecycle
 from agents.models import Agent
 from agents.states import AgentState
@@ -11,6 +12,7 @@ from common import clock
 from common.actors import SYSTEM
 from common.dispatch import TaskName
 from common.errors import InvalidInput
+from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile
 from sessions_app.dependencies import settle_all
@@ -20,7 +22,7 @@ from sessions_app.models import ComputeSession, KernelAllocation, KernelLog
 from sessions_app.retries import finish_or_retry
 from sessions_app.services import begin_termination, terminate_session
 from sessions_app.states import Reason, Status
-from tests.factories import actor_for
+from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
 
@@ -167,6 +169,20 @@ def test_one_that_waits_again_can_be_stopped(place: Place) -> None:
     fail(place, session)
     terminate_session(actor=actor_for(place.owner), session_id=session.pk)
     assert place.fresh(session).status == Status.CANCELLED
+
+
+@pytest.mark.parametrize("who", ["owner", "admin"])
+def test_one_that_is_about_to_be_tried_again_can_be_stopped(place: Place, who: str) -> None:
+    session = batch(place, max_retries=3)
+    begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
+    person = place.owner if who == "owner" else make_user(role=Role.SUPERADMIN)
+    terminate_session(actor=actor_for(person), session_id=session.pk)
+    end_session(session.pk)
+    assert (place.fresh(session).status, place.fresh(session).outcome_reason) == (
+        Status.TERMINATED,
+        Reason.COMMAND_FAILED,
+    )
+    assert AuditEntry.objects.filter(action="sessions.terminate_session").exists()
 
 
 def test_the_time_to_wait_holds_for_each_attempt(place: Place) -> None:

@@ -1,8 +1,8 @@
 """How much a directory tree holds, counted by descriptors while others change it.
 
 No link is followed, nothing but directories is opened, and a tree of any depth is walked with few descriptors: a directory far
-below is opened from an anchor, which is a directory on the way that stays open. Whoever moves a directory while it is counted can
-have it counted twice or not at all; the next count puts that right.
+below is opened from an anchor, which is a directory on the way that stays open. A directory that cannot be entered, because
+somebody moved it meanwhile or because it may not be read, makes the count incomplete. Holes in files count nothing.
 """
 
 import os
@@ -20,8 +20,9 @@ _LEVELS_BELOW_AN_ANCHOR = 64
 _MOST_ANCHORS = 200
 _MOST_KEPT = 2_000_000  # directories to come, and files with several names: what is kept in memory meanwhile
 _TURN_S = 0.02
-# The largest sum that the database keeps; files with holes can claim more.
-MOST_BYTES = 2**62
+MOST_BYTES = 2**53 - 1  # more than any host has; the database can add up a thousand such
+_INLINE_BYTES = 64 * 2**10  # files up to here may stand in the directory itself and hold no block
+_BLOCK_BYTES = 512  # of `st_blocks`, whatever the filesystem
 
 
 def measure(folder: int, effort: Effort) -> Usage:
@@ -51,8 +52,9 @@ class _Walk:
         self._pending: list[tuple[_Anchor, EntryPath]] = []
 
     def run(self, folder: int) -> None:
-        self._anchors.append(_Anchor(os.dup(folder)))
-        self._pending.append((self._anchors[0], ROOT))
+        self._root = _Anchor(os.dup(folder))
+        self._anchors.append(self._root)
+        self._pending.append((self._root, ROOT))
         try:
             while self._pending and self._may_go_on():
                 anchor, path = self._anchored(*self._pending.pop())
@@ -65,6 +67,14 @@ class _Walk:
                 os.close(anchor.descriptor)
 
     def _count(self, anchor: _Anchor, path: EntryPath) -> None:
+        try:
+            self._count_entries(anchor, path)
+        except OSError:
+            if anchor is self._root and path == ROOT:
+                raise
+            self.is_complete = False
+
+    def _count_entries(self, anchor: _Anchor, path: EntryPath) -> None:
         for name, status in _statuses(anchor.descriptor, path):
             if stat.S_ISDIR(status.st_mode):
                 anchor.waiting += 1
@@ -82,7 +92,7 @@ class _Walk:
             if node in self._linked:
                 return
             self._linked.add(node)
-        self.size_bytes = min(MOST_BYTES, self.size_bytes + status.st_size)
+        self.size_bytes = min(MOST_BYTES, self.size_bytes + _held_bytes(status))
         self.file_count += 1
 
     def _may_go_on(self) -> bool:
@@ -105,12 +115,11 @@ class _Walk:
         if len(path) < _LEVELS_BELOW_AN_ANCHOR:
             return anchor, path
         if len(self._anchors) == _MOST_ANCHORS:
-            self.is_complete = False
             return anchor, _NOWHERE
         try:
             with descriptors.descend(anchor.descriptor, path) as found:
                 deeper = _Anchor(os.dup(found))
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError:
             return anchor, _NOWHERE
         self._anchors.append(deeper)
         self._let_go(anchor)
@@ -123,16 +132,18 @@ class _Walk:
             os.close(anchor.descriptor)
 
 
-_NOWHERE: EntryPath = ("",)
+_NOWHERE: EntryPath = ("",)  # which cannot be entered
+
+
+def _held_bytes(status: os.stat_result) -> int:
+    if status.st_size <= _INLINE_BYTES:
+        return status.st_size
+    return min(status.st_size, status.st_blocks * _BLOCK_BYTES)
 
 
 def _statuses(folder: int, path: EntryPath) -> Iterator[tuple[str, os.stat_result]]:
-    """Nothing where the directory was removed or replaced since its name was read."""
-    with (
-        suppress(FileNotFoundError, NotADirectoryError),
-        descriptors.descend(folder, path) as directory,
-        os.scandir(directory) as found,
-    ):
+    """Raises OSError where the directory cannot be entered."""
+    with descriptors.descend(folder, path) as directory, os.scandir(directory) as found:
         for entry in found:
             with suppress(FileNotFoundError):
                 yield entry.name, entry.stat(follow_symlinks=False)
