@@ -73,9 +73,11 @@ _FINISH_MANY = f"""
     ), moved AS (
         UPDATE {_SESSIONS} AS session
         SET status = coalesce(nullif(outcome, ''), 'ERROR'), status_changed_at = %(now)s, ended_at = %(now)s,
-            status_reason = coalesce(nullif(outcome_reason, ''), 'engine_refused'), status_message = began.message,
+            status_reason = coalesce(nullif(outcome_reason, ''), 'engine_refused'),
+            status_message = coalesce(began.message, %(sentences)s -> coalesce(nullif(outcome_reason, ''), 'engine_refused')),
             deadline_at = NULL, queue_position = NULL
-        FROM began WHERE session.id = began.session_id
+        FROM unnest(%(ids)s::uuid[]) AS held (id) LEFT JOIN began ON began.session_id = held.id
+        WHERE session.id = held.id
         RETURNING session.*
     ), history AS (
         INSERT INTO {SessionTransition._meta.db_table}
@@ -161,7 +163,10 @@ def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
         # Before the statuses: slots of agents are locked before what limits count (ADR 8).
         released = KernelAllocation.objects.filter(kernel__session__in=held)
         released._raw_delete(released.db)
-        cursor.execute(_FINISH_MANY, {"ids": held, "actor": actor.label, "now": clock.now()})
+        sentences = {reason.value: said.to_json() for reason, said in REASON_SENTENCES.items()}
+        values: dict[str, Any] = {"ids": held, "actor": actor.label, "now": clock.now()}
+        values["sentences"] = Jsonb(sentences)
+        cursor.execute(_FINISH_MANY, values)
         rows = cursor.fetchall()
     for group_id in {row[1] for row in rows}:
         announce(CapacityReleased(resource_group_id=group_id))

@@ -16,12 +16,13 @@ from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile
 from sessions_app.dependencies import settle_all
+from sessions_app.events import CapacityReleased, SessionEnded
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.lifecycle import IllegalTransition
-from sessions_app.models import ComputeSession, KernelAllocation, KernelLog
+from sessions_app.models import ComputeSession, KernelAllocation, KernelLog, SessionTransition
 from sessions_app.retries import finish_or_retry
 from sessions_app.services import begin_termination, terminate_session
-from sessions_app.states import Reason, Status
+from sessions_app.states import REASON_SENTENCES, Reason, Status
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
@@ -223,3 +224,16 @@ def test_ends_of_many_leave_out_those_that_may_be_tried_again_and_find_those_tha
     assert asked == [(TaskName.SETTLE_DEPENDENTS, {"session_id": str(plain.pk)})]
     end_session(again.pk)
     assert place.fresh(again).status_reason == "retried"
+
+
+def test_ends_of_many_need_no_history(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    announced: list[object] = []
+    session = batch(place)
+    begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM)
+    SessionTransition.objects.filter(session=session).delete()
+    monkeypatch.setattr(lifecycle, "announce", announced.append)
+
+    assert lifecycle.finish_many([session.pk], actor=SYSTEM) == [session.pk]
+    ended = place.fresh(session)
+    assert (ended.status, ended.status_message) == (ended.outcome, REASON_SENTENCES[Reason.COMMAND_FAILED])
+    assert announced == [CapacityReleased(place.group.pk), SessionEnded(session.pk)]
