@@ -280,6 +280,12 @@ def usable_projects(actor: Actor) -> QuerySet[Project]:
     )
 
 
+def own_project_ids(actor: Actor) -> QuerySet[Membership, int]:
+    """Ids of the projects of the own domain that the actor is in, as a subquery; closed ones too."""
+    own = Membership.objects.filter(user_id=_key(actor.user_id), project__domain_id=_key(actor.domain_id))
+    return own.values_list("project_id", flat=True)
+
+
 def projects_in_common(actor: Actor, user: User) -> QuerySet[Project]:
     """Those in which `user` may start sessions and which `actor` knows, by name."""
     usable = known_projects(actor).filter(is_active=True, domain__is_active=True, domain_id=user.domain_id)

@@ -1,17 +1,40 @@
-"""Machines in Django admin: groups can be edited; agents only moved between groups, since the rest is
-observed."""
+"""Machines and their groups in Django admin: to be looked at, but for when sessions of a group end."""
 
 from django.contrib import admin
+from django.db.models import Model
 from django.http import HttpRequest
 
 from agents.models import Agent, AgentSlot, ResourceGroup
 from common.audited_admin import AuditedAdmin
 
 
+class OnlyLooked(AuditedAdmin):
+    """What has pages of its own, where it is changed by the rules."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
 @admin.register(ResourceGroup)
-class ResourceGroupAdmin(AuditedAdmin):
-    list_display = ("name", "is_default", "is_active", "strategy", "scheduler")
-    readonly_fields = ("epoch", "created_at")
+class ResourceGroupAdmin(OnlyLooked):
+    """Only when its sessions end is changed here."""
+
+    list_display = ("name", "is_default", "is_active", "strategy", "scheduler", "deleted_at")
+    fields = (
+        "name", "max_lifetime_s", "max_idle_s", "min_cpu_percent", "min_mem_percent", "min_device_percent",
+        "min_device_mem_percent", "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch", "max_extensions",
+        "extension_s",
+    )  # fmt: skip
+    readonly_fields = ("name",)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return admin.ModelAdmin.has_change_permission(self, request, obj)
 
 
 class AgentSlotInline(admin.TabularInline):
@@ -25,7 +48,7 @@ class AgentSlotInline(admin.TabularInline):
 
 
 @admin.register(Agent)
-class AgentAdmin(AuditedAdmin):
+class AgentAdmin(OnlyLooked):
     list_display = (
         "name",
         "resource_group",
@@ -37,24 +60,4 @@ class AgentAdmin(AuditedAdmin):
     )
     list_filter = ("state", "resource_group")
     search_fields = ("name", "address")
-    readonly_fields = (
-        "name",
-        "address",
-        "tls_directory",
-        "state",
-        "state_changed_at",
-        "architecture",
-        "engine_id",
-        "engine_version",
-        "heartbeat_at",
-        "last_error",
-        "data",
-        "created_at",
-    )
     inlines = (AgentSlotInline,)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Agent | None = None) -> bool:
-        return False

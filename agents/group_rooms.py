@@ -1,13 +1,16 @@
 """How much room each resource group has: all its machines that take sessions together, and the one with the most left."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 from django.db.models import Count, Exists, F, OuterRef, Q
 
+from agents.group_models import ResourceGroupQuerySet
 from agents.models import Agent, AgentSlot
-from agents.selectors import visible_resource_groups
+from agents.selectors import usable_resource_groups
 from agents.states import AgentState
 from common.actors import Actor
 from common.slots import CPU, MEM, ResourceSlots
@@ -39,7 +42,8 @@ WIDEST = f"""
 @dataclass(frozen=True, slots=True)
 class GroupRoom:
     """A group as it is now, in base units. `agents` take sessions, `idle_agents` do not; the amounts are of the former.
-    A session of up to `widest` starts at once, on `widest_agent`, which is "" where no machine has room."""
+    A session of up to `widest` starts at once, on `widest_agent`, which is "" where no machine has room; where it is not
+    active, none starts."""
 
     id: int
     name: str
@@ -49,6 +53,7 @@ class GroupRoom:
     occupied: ResourceSlots
     widest_agent: str
     widest: ResourceSlots
+    is_active: bool = True
 
     @property
     def free(self) -> ResourceSlots:
@@ -56,16 +61,29 @@ class GroupRoom:
 
 
 def group_rooms(actor: Actor) -> list[GroupRoom]:
-    """The groups that the actor may use, the usual one first; those without machines too. 3 queries, one row for each
-    slot of a group."""
-    groups = visible_resource_groups(actor).filter(is_active=True).order_by("-is_default", "name")
-    counted = groups.annotate(
+    """Those of the groups that the actor may use, the usual one first; those without machines too. 3 queries, one row for
+    each slot of a group."""
+    return rooms_in(usable_resource_groups(actor).order_by("-is_default", "name"))
+
+
+def rooms_in(groups: ResourceGroupQuerySet) -> list[GroupRoom]:
+    """The same of these, in their order."""
+    return rooms_of(with_takers(groups))
+
+
+def with_takers(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
+    """Each with `taking` and `idle`, its machines that take sessions and those that do not now."""
+    return groups.annotate(
         taking=Count("agents", filter=Q(agents__state=AgentState.CONNECTED)),
         idle=Count("agents", filter=Q(agents__state__in=IDLE)),
     )
+
+
+def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
+    """The same of groups that came `with_takers`. 2 queries."""
     amounts, widest = _amounts(), _widest()
     found = []
-    for group in counted:
+    for group in groups:
         capacity, occupied = amounts.get(group.pk, ({}, {}))
         agent, free = widest.get(group.pk, ("", {}))
         found.append(
@@ -78,6 +96,7 @@ def group_rooms(actor: Actor) -> list[GroupRoom]:
                 occupied=ResourceSlots(occupied),
                 widest_agent=agent,
                 widest=ResourceSlots(free),
+                is_active=group.is_active,
             )
         )
     return found

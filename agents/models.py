@@ -1,158 +1,23 @@
 """Machines and the groups that they are partitioned into."""
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
-from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy
 
 from accounts.models import name_validator
+from agents.group_models import GroupGrant as GroupGrant
+from agents.group_models import ResourceGroup as ResourceGroup
+from agents.group_models import Scheduler as Scheduler
+from agents.group_models import SessionType as SessionType
+from agents.group_models import Strategy as Strategy
+from agents.group_models import UseRule as UseRule
 from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.base import TlsMaterial
 from agents.states import STATE_TITLES, AgentState
 from common import clock
 from common.slots import ResourceSlots
-
-if TYPE_CHECKING:
-    from django.utils.functional import _StrPromise
-
-
-class Strategy(models.TextChoices):
-    """Which of the agents that have room gets the session: the fullest, or the emptiest."""
-
-    CONCENTRATED = "concentrated", gettext_lazy("Concentrated")
-    DISPERSED = "dispersed", gettext_lazy("Dispersed")
-
-
-class Scheduler(models.TextChoices):
-    """Who is next."""
-
-    FIFO = "fifo", gettext_lazy("First in, first out")
-    LIFO = "lifo", gettext_lazy("Last in, first out")
-    DRF = "drf", gettext_lazy("Who holds least (dominant resource fairness)")
-
-
-class UseRule(models.TextChoices):
-    """Which of the amounts that have a least use must be below it."""
-
-    ALL = "all", gettext_lazy("all of them are below")
-    ANY = "any", gettext_lazy("any of them is below")
-
-
-def _span(
-    name: "_StrPromise", help_text: "_StrPromise"
-) -> "models.PositiveIntegerField[int | None, int | None]":
-    return models.PositiveIntegerField(
-        name, null=True, blank=True, validators=[MinValueValidator(60)], help_text=help_text
-    )
-
-
-def _percent(name: "_StrPromise") -> "models.PositiveSmallIntegerField[int | None, int | None]":
-    return models.PositiveSmallIntegerField(
-        name,
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1), MaxValueValidator(100)],
-        help_text=gettext_lazy("Percent of what a session holds. Empty: any use will do."),
-    )
-
-
-class ResourceGroup(models.Model):
-    """A set of agents and the policy by which sessions are placed on them. `epoch` counts committed plans."""
-
-    name = models.CharField(max_length=64, unique=True, validators=[name_validator])
-    is_default = models.BooleanField(default=False)
-    is_active = models.BooleanField(default=True)
-    strategy = models.CharField(max_length=20, choices=Strategy.choices, default=Strategy.CONCENTRATED)
-    scheduler = models.CharField(max_length=20, choices=Scheduler.choices, default=Scheduler.FIFO)
-    ageing_s = models.PositiveIntegerField(
-        gettext_lazy("Ageing"),
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1)],
-        help_text=gettext_lazy("Seconds of waiting that raise a session by one priority. Empty: none do."),
-    )
-    patience_s = models.PositiveIntegerField(
-        gettext_lazy("Patience"),
-        default=600,
-        help_text=gettext_lazy(
-            "Seconds after which room is kept for the first session that finds none, where nobody knows when there"
-            " will be. Where that is known, it is kept at once."
-        ),
-    )
-    max_lifetime_s = _span(gettext_lazy("Lifetime"), gettext_lazy("Seconds that a session runs at most."))
-    max_idle_s = _span(
-        gettext_lazy("Idle time"),
-        gettext_lazy("Seconds without anybody at work in it after which an interactive session ends."),
-    )
-    min_cpu_percent = _percent(gettext_lazy("Least use of CPU"))
-    min_mem_percent = _percent(gettext_lazy("Least use of memory"))
-    min_device_percent = _percent(gettext_lazy("Least use of accelerators"))
-    min_device_mem_percent = _percent(gettext_lazy("Least use of their memory"))
-    use_rule = models.CharField(
-        gettext_lazy("It uses too little if"), max_length=3, choices=UseRule, default=UseRule.ALL
-    )
-    use_window_s = models.PositiveIntegerField(
-        gettext_lazy("Window"),
-        default=3600,
-        validators=[MinValueValidator(600), MaxValueValidator(86400)],
-        help_text=gettext_lazy("Seconds over which use is averaged."),
-    )
-    use_grace_s = models.PositiveIntegerField(
-        gettext_lazy("Grace"),
-        default=3600,
-        validators=[MinValueValidator(600)],
-        help_text=gettext_lazy("Seconds from when it uses too little to its end."),
-    )
-    ends_idle_batch = models.BooleanField(
-        gettext_lazy("Batch too"),
-        default=False,
-        help_text=gettext_lazy(
-            "Batch sessions end for little use as well; nobody is expected at work in them."
-        ),
-    )
-    max_extensions = models.PositiveIntegerField(
-        gettext_lazy("Extensions"), default=3, help_text=gettext_lazy("How often a session may be extended.")
-    )
-    extension_s = models.PositiveIntegerField(
-        gettext_lazy("Length of an extension"), default=3600, help_text=gettext_lazy("Seconds, each time.")
-    )
-    epoch = models.BigIntegerField(default=0, editable=False)
-    created_at = models.DateTimeField(default=clock.now, editable=False)
-
-    class Meta:
-        ordering = ("name",)
-        constraints = (
-            models.UniqueConstraint(
-                fields=("is_default",),
-                condition=Q(is_default=True),
-                name="one_default_resource_group",
-                violation_error_message=gettext_lazy("There is a default resource group already."),
-            ),
-            models.CheckConstraint(
-                condition=Q(strategy__in=Strategy.values), name="resource_group_strategy_is_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(scheduler__in=Scheduler.values), name="resource_group_scheduler_is_known"
-            ),
-            models.CheckConstraint(
-                condition=Q(use_rule__in=UseRule.values), name="resource_group_use_rule_is_known"
-            ),
-            models.CheckConstraint(
-                condition=(Q(max_lifetime_s=None) | Q(max_lifetime_s__gt=0))
-                & (Q(max_idle_s=None) | Q(max_idle_s__gt=0)),
-                name="resource_group_ends_take_time",
-            ),
-            models.CheckConstraint(
-                condition=Q(ageing_s__isnull=True) | Q(ageing_s__gt=0),
-                name="resource_group_ageing_takes_time",
-            ),
-        )
-
-    def __str__(self) -> str:
-        return self.name
-
 
 class AgentQuerySet(models.QuerySet["Agent"]):
     def in_state(self, *states: AgentState) -> Self:

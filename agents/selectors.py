@@ -3,12 +3,21 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 from django.utils.translation import gettext as _
 
-from accounts.selectors import sees_everything
-from agents.models import Agent, AgentImage, AgentQuerySet, AgentSlot, ResourceGroup
+from accounts.models import Project
+from accounts.selectors import (
+    may_do_everything,
+    overseen_domain_ids,
+    own_project_ids,
+    require_superadmin,
+    sees_everything,
+)
+from agents.group_models import ResourceGroupQuerySet
+from agents.models import Agent, AgentImage, AgentQuerySet, AgentSlot, GroupGrant, ResourceGroup
 from agents.runtime.base import ContainerRuntime
 from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
@@ -20,13 +29,11 @@ from common.texts import quoted
 
 
 def visible_agents(actor: Actor) -> AgentQuerySet:
-    """Machines in use, in active groups, for whoever is signed in; all for superadmins."""
+    """Machines in use of the groups that the actor sees; all for superadmins and monitors."""
     agents: AgentQuerySet = Agent.objects.all()
     if sees_everything(actor):
         return agents
-    if actor.is_anonymous:
-        return agents.none()
-    return agents.in_use().filter(resource_group__is_active=True)
+    return agents.in_use().filter(resource_group__in=visible_resource_groups(actor))
 
 
 def access_agent(actor: Actor, agent_id: int) -> Agent:
@@ -36,17 +43,47 @@ def access_agent(actor: Actor, agent_id: int) -> Agent:
     return agent
 
 
-def visible_resource_groups(actor: Actor) -> QuerySet[ResourceGroup]:
-    """Active groups for whoever is signed in; all for superadmins."""
-    groups = ResourceGroup.objects.all()
+def visible_resource_groups(actor: Actor) -> ResourceGroupQuerySet:
+    """Those that the actor may use, or that anybody may whom the actor oversees; all for superadmins and monitors."""
+    groups: ResourceGroupQuerySet = ResourceGroup.objects.present()
     if sees_everything(actor):
         return groups
-    return groups.none() if actor.is_anonymous else groups.filter(is_active=True)
+    home = overseen_domain_ids(actor)
+    overseen = Q(domain__in=home) | Q(project__domain__in=home) | Q(user__domain__in=home)
+    return _open_to(actor, groups, _own_grants(actor, own_project_ids(actor)) | overseen)
 
 
-def access_resource_group(actor: Actor, name: str = "") -> ResourceGroup:
-    """The active group of this name; without a name the default one, else the first. Raises NotFound."""
-    groups = visible_resource_groups(actor).filter(is_active=True)
+def usable_resource_groups(actor: Actor, project: Project | None = None) -> ResourceGroupQuerySet:
+    """Those in which the actor may start sessions: in `project`, or in any of the own projects. All for superadmins."""
+    groups: ResourceGroupQuerySet = ResourceGroup.objects.present()
+    if may_do_everything(actor):
+        return groups
+    projects = [project.pk] if project is not None else own_project_ids(actor)
+    return _open_to(actor, groups, _own_grants(actor, projects))
+
+
+def _open_to(actor: Actor, groups: ResourceGroupQuerySet, granted: Q) -> ResourceGroupQuerySet:
+    if actor.is_anonymous:
+        return groups.none()
+    return groups.filter(Q(is_public=True) | Q(pk__in=GroupGrant.objects.filter(granted).values("group_id")))
+
+
+def _own_grants(actor: Actor, project_ids: Any) -> Q:
+    return Q(user_id=actor.user_id or 0) | Q(domain_id=actor.domain_id or 0) | Q(project_id__in=project_ids)
+
+
+def access_group(actor: Actor, group_id: int) -> ResourceGroup:
+    """One that the actor sees. Raises NotFound."""
+    group = visible_resource_groups(actor).filter(pk=group_id).first()
+    if group is None:
+        raise NotFound(_("There is no such resource group, or it is not yours to see."))
+    return group
+
+
+def access_resource_group(actor: Actor, name: str = "", project: Project | None = None) -> ResourceGroup:
+    """The group of this name in which the actor may start sessions, in `project` if one is given; without a name the default
+    one, else the first. Raises NotFound."""
+    groups = usable_resource_groups(actor, project)
     group = groups.filter(name=name).first() if name else groups.order_by("-is_default", "name").first()
     if group is None:
         known = ", ".join(groups.values_list("name", flat=True)[:10])
@@ -65,9 +102,54 @@ def access_resource_group(actor: Actor, name: str = "") -> ResourceGroup:
     return group
 
 
+def group_to_look_at(actor: Actor, name: str = "") -> ResourceGroup:
+    """The visible one of this name; without a name the default one, else the first. Raises NotFound."""
+    groups = visible_resource_groups(actor).order_by("-is_default", "name")
+    group = (groups.filter(name=name) if name else groups).first()
+    if group is None:
+        sentence = _("There is no resource group {name} for you.").format(name=quoted(name, 64))
+        raise NotFound(sentence, fields={"resource_group": [sentence]})
+    return group
+
+
+def hold_group(group: ResourceGroup) -> ResourceGroup:
+    """Nobody deletes it while this transaction lasts. Raises NotFound."""
+    held = ResourceGroup.objects.select_for_update(no_key=True).present().filter(pk=group.pk).first()
+    if held is None:
+        raise NotFound(_("The resource group “{name}” was deleted.").format(name=group.name))
+    return held
+
+
+def with_agent_counts(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
+    """Each with `agent_count`, its machines in use."""
+    return groups.annotate(agent_count=Count("agents", filter=~Q(agents__state=AgentState.RETIRED.value)))
+
+
+def access_group_to_administer(actor: Actor, group_id: int) -> ResourceGroup:
+    """For superadmins, and monitors to look at. Raises NotFound, PermissionDenied."""
+    group = access_group(actor, group_id)
+    if not sees_everything(actor):
+        require_superadmin(actor)
+    return group
+
+
+def agent_named(actor: Actor, name: str) -> Agent:
+    """The visible one of this name, if it is in use. Raises NotFound."""
+    agent = visible_agents(actor).in_use().filter(name=name).first()
+    if agent is None:
+        sentence = _("There is no agent {name}.").format(name=quoted(name, 64))
+        raise NotFound(sentence, fields={"agent": [sentence]})
+    return agent
+
+
+def grants_of(group: ResourceGroup) -> QuerySet[GroupGrant]:
+    """With those to whom they are. One query."""
+    return GroupGrant.objects.filter(group=group).select_related("domain", "project__domain", "user")
+
+
 def capacities_by_group(actor: Actor) -> dict[str, list[ResourceSlots]]:
     """What each machine has in all, of each group that the actor may use; retired machines left out. One query."""
-    groups = visible_resource_groups(actor).filter(is_active=True)
+    groups = usable_resource_groups(actor)
     rows = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
     amounts: dict[tuple[str, int], dict[str, int]] = {}
     for group, agent_id, slot_name, capacity in rows.values_list(
@@ -106,9 +188,9 @@ def rooms(actor: Actor, *, group_id: int, architecture: str = "") -> dict[str, S
 
 
 def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[str, SlotRoom]]:
-    """Room for sessions in each active group, by id and slot; of machines of that architecture if one is given. One
+    """Room for sessions in each group that the actor may use, by id and slot; of machines of that architecture if one is given. One
     query, one row for each slot of a group."""
-    groups = visible_resource_groups(actor).filter(is_active=True)
+    groups = usable_resource_groups(actor)
     slots = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
     if architecture:
         slots = slots.filter(agent__architecture=architecture)

@@ -14,10 +14,10 @@ from accounts.selectors import require_superadmin
 from agents import lifecycle
 from agents.capacity import capacity_of
 from agents.events import CapacityChanged
-from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup, Strategy
+from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.observation import Observation, observe, observe_all
 from agents.runtime.base import ImageInfo, RuntimeFault
-from agents.selectors import access_agent, access_resource_group, runtime_of
+from agents.selectors import access_agent, access_resource_group, hold_group, runtime_of
 from agents.states import AgentState
 from common import audit, clock
 from common.actors import SYSTEM, Actor
@@ -35,20 +35,6 @@ ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
-
-
-@transaction.atomic
-def create_resource_group(
-    *, actor: Actor, name: str, is_default: bool = False, strategy: Strategy = Strategy.CONCENTRATED
-) -> ResourceGroup:
-    """A group without machines. Raises InvalidInput for a taken name or a second default."""
-    require_superadmin(actor)
-    group = ResourceGroup(name=name, is_default=is_default, strategy=strategy)
-    _clean(group)
-
-    group.save()
-    audit.record(actor=actor, action="agents.create_resource_group", target=group)
-    return group
 
 
 def register_agent(
@@ -76,7 +62,7 @@ def register_agent(
     observation = _observe(agent)
 
     with transaction.atomic():
-        agent.resource_group = resource_group or access_resource_group(actor)
+        agent.resource_group = hold_group(resource_group or access_resource_group(actor))
         agent.engine_id = observation.info.engine_id
         note_observation(agent, observation)
         _clean(agent)
@@ -98,7 +84,10 @@ def change_agent_state(*, actor: Actor, agent_id: int, to: AgentState) -> Agent:
     """Drain a machine, take it out for maintenance, retire it, or take it back. Raises Conflict."""
     require_superadmin(actor)
     agent = access_agent(actor, agent_id)
-    return lifecycle.transition(agent.pk, to=to, actor=actor)
+    with transaction.atomic():
+        if to is not AgentState.RETIRED:
+            hold_group(agent.resource_group)
+        return lifecycle.transition(agent.pk, to=to, actor=actor)
 
 
 def heartbeat_agents() -> None:
@@ -253,7 +242,7 @@ def _write_images(agent: Agent, seen: Observation) -> bool:
     return bool(gone or come)
 
 
-def _clean(row: Agent | ResourceGroup) -> None:
+def _clean(row: Agent) -> None:
     """Raises InvalidInput with a sentence for each wrong field."""
     try:
         row.full_clean()

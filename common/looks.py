@@ -44,6 +44,8 @@ _LOOKS = {
     "draining": Look("player-pause", gettext_noop("Draining"), Tone.WARN),
     "maintenance": Look("tool", gettext_noop("Maintenance"), Tone.WARN),
     "retired": Look("archive", gettext_noop("Retired"), Tone.QUIET),
+    # resource groups
+    "paused": Look("player-pause", gettext_noop("Paused"), Tone.WARN),
     # accounts, projects, domains
     "open": Look("circle-check", gettext_noop("Open"), Tone.GOOD),
     "closed": Look("ban", gettext_noop("Closed"), Tone.QUIET),

@@ -304,6 +304,8 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
+        "LevelEnum": "accounts.api.policy_serializers.LEVELS",
+        "GrantLevelEnum": "agents.api.serializers.GRANT_LEVELS",
         "RoleEnum": "accounts.api.people_serializers.ROLES",
         "SignUpEnum": "accounts.api.invitations.WAYS",
         "InvitationStateEnum": "accounts.api.invitations.STATES",

@@ -20,10 +20,10 @@ from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
 from accounts.policies import LimitUse
 from accounts.quota import Level
+from agents.groups import create_resource_group
 from agents.models import ResourceGroup
 from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.simulated_shelf import clear_shelves
-from agents.services import create_resource_group
 from agents.simulation import Shape, add_simulated_agents, remove_simulated_agents
 from common import audit
 from common.actors import SYSTEM, Actor, ActorKind, Via

@@ -24,6 +24,7 @@ api_v1: list[URLPattern | URLResolver] = [
     path("", include("vfolders.api.urls")),
     path("", include("sessions_app.api.urls")),
     path("", include("sessions_app.gateway.api_urls")),
+    path("", include("scheduler.api.urls")),
 ]
 
 urlpatterns = [
@@ -60,6 +61,7 @@ urlpatterns = [
     path("images/", include("images.web.urls")),
     path("agents/<int:agent_id>/drain/", ask_to_drain, name="agent-drain"),
     path("agents/", include("agents.web.urls")),
+    path("", include("scheduler.web.urls")),
     path("account/", include("allauth.urls")),
     path("admin/", admin.site.urls),
     path("api/v1/", include(api_v1)),

@@ -11,12 +11,14 @@ class SchedulerConfig(AppConfig):
         from agents.events import CapacityChanged
         from common.events import subscribe
         from scheduler.forecast import expected_start, foresee
+        from scheduler.web import menu
         from sessions_app import forecast
         from sessions_app.events import CapacityReleased, SessionEnqueued
 
         subscribe(SessionEnqueued, place_newcomer)
         for event_type in (CapacityReleased, CapacityChanged):
             subscribe(event_type, tick_its_group)
+        menu.register()
         forecast.register(foresee, expected_start)
 
 

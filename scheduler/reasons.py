@@ -18,6 +18,13 @@ def sentence_for(why: Explanation, group_name: str) -> KeptSentence:
 _Said = tuple[str, dict[str, Argument]]
 
 
+def _group_paused(why: Explanation) -> _Said:
+    text = gettext_noop(
+        "Resource group “{group}” is paused: nothing starts there until an administrator resumes it."
+    )
+    return text, {}
+
+
 def _no_agents(why: Explanation) -> _Said:
     text = gettext_noop(
         "No agent of resource group “{group}” takes {architecture} sessions now. It starts when one does."
@@ -182,6 +189,7 @@ def _same_slots(room: ResourceSlots, asked: ResourceSlots | dict[str, int]) -> d
 
 
 SENTENCES: dict[ReasonCode, Callable[[Explanation], _Said]] = {
+    ReasonCode.GROUP_PAUSED: _group_paused,
     ReasonCode.NO_AGENTS: _no_agents,
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
     ReasonCode.NEVER_FITS: _never_fits,

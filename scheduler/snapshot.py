@@ -86,6 +86,7 @@ def rules_of(group: ResourceGroup) -> Rules:
         policy=Policy(group.scheduler),
         ageing=timedelta(seconds=group.ageing_s) if group.ageing_s else None,
         patience=timedelta(seconds=group.patience_s),
+        is_paused=not group.is_active,
     )
 
 

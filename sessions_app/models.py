@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q, functions
-from django.utils.translation import gettext_lazy
 
 from accounts.models import Domain, KeyPair, Project
 from accounts.quota import HIGHEST_PRIORITY
 from agents.models import Agent, ResourceGroup
+from agents.models import SessionType as SessionType
 from common import clock
 from common.fields import SentenceField
 from common.slots import ResourceSlots
@@ -41,11 +41,6 @@ _SHOWN_IN_ROWS = (
     "idle__last_told_at", "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
 )  # fmt: skip
 _KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")  # fmt: skip
-
-
-class SessionType(models.TextChoices):
-    INTERACTIVE = "interactive", gettext_lazy("Interactive")
-    BATCH = "batch", gettext_lazy("Batch")
 
 
 class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):

@@ -1,14 +1,19 @@
 """Who waits in each resource group, told so that nobody learns of others' sessions more than how many they are."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, F, Window
+from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import RowNumber
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from common.actors import Actor
+from common.slots import ResourceSlots
 from sessions_app.models import ComputeSession
+from sessions_app.selectors import visible_sessions
 from sessions_app.states import Status
 
 
@@ -37,9 +42,87 @@ def queues(actor: Actor) -> dict[int, Queue]:
         session.resource_group_id: Queue(
             count=session.count,
             since=session.created_at,
-            why=str(session.status_message),
+            why=why_of(session, is_seen=session.owner_id == actor.user_id),
             first_id=session.pk if session.owner_id == actor.user_id else None,
             first_name=session.name if session.owner_id == actor.user_id else "",
         )
         for session in firsts
     }
+
+
+# What everybody may read of why somebody waits: the sentences of sessions name projects, people and limits. By reason code;
+# what is not here waits for a limit, a budget or a time of its own.
+PUBLIC_REASONS = {
+    "enqueued": gettext_noop("Waiting for a machine."),
+    "group_paused": gettext_noop("The resource group is paused."),
+    "no_agents": gettext_noop("No agent takes it now."),
+    "agent_unavailable": gettext_noop("Its agent takes no sessions now."),
+    "never_fits": gettext_noop("Larger than any agent."),
+    "no_capacity": gettext_noop("More than is free."),
+    "fragmented": gettext_noop("Free in all, but not on one agent."),
+    "kept_free": gettext_noop("Room is kept for one that is ahead."),
+}
+OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One place in a queue. Id, name and owner are "" or None unless the reader sees that session; `slots` are of each of its
+    `kernel_count` containers."""
+
+    position: int
+    id: UUID | None
+    name: str
+    owner: str
+    is_own: bool
+    slots: ResourceSlots
+    kernel_count: int
+    priority: int
+    since: datetime
+    reason: str
+    why: str
+
+
+def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
+    """Who waits there, in the order in which they were last tried, then those who were never tried."""
+    pending = ComputeSession.objects.filter(
+        resource_group_id__in=list(group_ids), status=Status.PENDING, held_for="", stops_at=None
+    )
+    tried = F("queue_position").asc(nulls_last=True)
+    rows = pending.order_by(tried, "-priority", "created_at", "id")
+    return rows.only(  # type: ignore[no-any-return]
+        "status_reason", "status_message", "requested_slots", "kernel_count", "priority", "created_at", "owner_id", "queue_position",
+    )  # fmt: skip
+
+
+def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) -> list[Waiting]:
+    """What the actor may know of these, the first of which is the `first`-th of its queue. One query."""
+    seen = visible_sessions(actor).filter(pk__in=[session.pk for session in sessions])
+    names = {pk: (name, email) for pk, name, email in seen.values_list("pk", "name", "owner__email")}
+    return [
+        Waiting(
+            position=position,
+            id=session.pk if session.pk in names else None,
+            name=names.get(session.pk, ("", ""))[0],
+            owner=names.get(session.pk, ("", ""))[1],
+            is_own=session.owner_id == actor.user_id,
+            slots=session.slots,
+            kernel_count=session.kernel_count,
+            priority=session.priority,
+            since=session.created_at,
+            reason=session.status_reason if session.pk in names else _public_code(session.status_reason),
+            why=why_of(session, is_seen=session.pk in names),
+        )
+        for position, session in enumerate(sessions, start=first)
+    ]
+
+
+def why_of(session: ComputeSession, *, is_seen: bool) -> str:
+    """Its own sentence for who sees it; for others what tells nothing about anybody."""
+    if is_seen:
+        return str(session.status_message)
+    return _(PUBLIC_REASONS.get(session.status_reason, OWN_LIMITS))
+
+
+def _public_code(reason: str) -> str:
+    return reason if reason in PUBLIC_REASONS else ""

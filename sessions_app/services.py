@@ -35,6 +35,7 @@ from images.selectors import access_image
 from sessions_app import holds, lifecycle
 from sessions_app.dependencies import Dependency, hold_awaited, hold_for, resolve_dependencies
 from sessions_app.events import SessionEnqueued
+from sessions_app.group_rules import demand_group_still_takes, demand_group_takes
 from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
 from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
@@ -112,7 +113,8 @@ def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
     holds.check_start_time(request)
     project = access_usable_project(actor, request.project)
     image = access_image(actor, request.image)
-    group = access_resource_group(actor, request.resource_group)
+    group = access_resource_group(actor, request.resource_group, project)
+    demand_group_takes(group, request)
     candidates = mountable_candidates(actor, [mount.folder for mount in request.mounts])
     mounts = tuple(
         _resolve_mount(actor, index, mount, candidates) for index, mount in enumerate(request.mounts)
@@ -208,8 +210,9 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         app_token=secrets.token_hex(24),
         created_at=now,
     )
-    # The row above waited for whoever archives the project, and whoever comes now waits for us.
+    # The row above waited for whoever archives the project or changes the group, and whoever comes now waits for us.
     access_usable_project(actor, resolved.project.name)
+    demand_group_still_takes(actor, resolved.group, resolved.project, request)
     Kernel.objects.create(session=session)
     SessionMount.objects.bulk_create(
         SessionMount(

@@ -4,7 +4,16 @@ from typing import Any
 
 from rest_framework import serializers
 
-from agents.models import Agent, ResourceGroup
+from accounts.api.policy_serializers import AmountsField
+from accounts.policy_fields import MOST_COUNT
+from accounts.quota import Level
+from agents.groups import level_of, name_of
+from agents.models import Agent, GroupGrant, ResourceGroup, Scheduler, SessionType, Strategy
+from common.api import InputSerializer, TextField
+from common.slots import MAX_AMOUNT
+
+SESSION_TYPES = list(SessionType.values)
+GRANT_LEVELS = [level.value for level in (Level.DOMAIN, Level.PROJECT, Level.USER)]
 
 
 class AgentOut(serializers.ModelSerializer[Agent]):
@@ -40,7 +49,96 @@ class AgentOut(serializers.ModelSerializer[Agent]):
 
 class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
     agents: Any = serializers.IntegerField(source="agent_count", help_text="Machines in use.")
+    is_active: Any = serializers.BooleanField(
+        help_text="false: paused; it takes requests and starts nothing."
+    )
+    is_public: Any = serializers.BooleanField(help_text="false: only for whom it is granted to.")
+    session_types: Any = serializers.ListField(child=serializers.ChoiceField(choices=SESSION_TYPES))
+    max_session_slots: Any = serializers.DictField(
+        child=serializers.IntegerField(max_value=MAX_AMOUNT),
+        help_text="What one session may ask for at most, in base units; what is not named is unlimited.",
+    )
 
     class Meta:
         model = ResourceGroup
-        fields = ("id", "name", "is_default", "is_active", "strategy", "scheduler", "agents")
+        fields = (
+            "id", "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s",
+            "patience_s", "session_types", "max_session_slots", "max_lifetime_s", "agents",
+        )  # fmt: skip
+
+
+class ResourceGroupChangeInput(InputSerializer):
+    name = TextField(max_length=64, required=False)
+    description = TextField(max_length=500, required=False, allow_blank=True)
+    is_default = serializers.BooleanField(
+        required=False, help_text="true: where sessions go that name no group; the one before is it no more."
+    )
+    is_active = serializers.BooleanField(
+        required=False, help_text="false pauses it: it takes requests and starts nothing."
+    )
+    is_public = serializers.BooleanField(
+        required=False, help_text="true: everybody may use it; false: only whom it is granted to."
+    )
+    strategy = serializers.ChoiceField(choices=Strategy.choices, required=False)
+    scheduler = serializers.ChoiceField(choices=Scheduler.choices, required=False)
+    ageing_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST_COUNT,
+        help_text="Seconds of waiting that raise a session by one priority; null: none do.",
+    )
+    patience_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_COUNT,
+        help_text="Seconds after which room is kept for the first session that finds none.",
+    )
+    session_types = serializers.ListField(
+        child=serializers.ChoiceField(choices=SESSION_TYPES),
+        required=False,
+        allow_empty=False,
+        max_length=len(SessionType.values),
+    )
+    max_session_slots = AmountsField(
+        help_text="What one session may ask for at most, as {cpu: cores, mem: “64g”, cuda: devices}."
+    )
+    max_lifetime_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST_COUNT,
+        help_text="Seconds that one session may run; null: as policies say.",
+    )
+
+
+class ResourceGroupCreateInput(ResourceGroupChangeInput):
+    name = TextField(max_length=64)
+
+
+class GrantInput(InputSerializer):
+    level = serializers.ChoiceField(choices=GRANT_LEVELS)
+    id = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
+
+
+class GrantOut(serializers.ModelSerializer[GroupGrant]):
+    level: Any = serializers.SerializerMethodField()
+    of: Any = serializers.SerializerMethodField(help_text="Its number.")
+    name: Any = serializers.SerializerMethodField(help_text="Of a person the e-mail.")
+
+    class Meta:
+        model = GroupGrant
+        fields = ("id", "level", "of", "name", "created_at")
+
+    def get_level(self, grant: GroupGrant) -> str:
+        return level_of(grant.grantee)
+
+    def get_of(self, grant: GroupGrant) -> int:
+        return grant.grantee.pk
+
+    def get_name(self, grant: GroupGrant) -> str:
+        return name_of(grant.grantee)
+
+
+class AgentMoveInput(InputSerializer):
+    agent = TextField(max_length=64, help_text="The name of a machine.")

@@ -1,8 +1,21 @@
 from django.urls import path
 
-from agents.api.views import AgentListView, ResourceGroupListView
+from agents.api.groups import (
+    GrantListView,
+    GrantView,
+    GroupAgentListView,
+    ResourceGroupListView,
+    ResourceGroupView,
+)
+from agents.api.views import AgentListView
+
+GROUP = "resource-groups/<int:group_id>/"
 
 urlpatterns = [
     path("agents/", AgentListView.as_view(), name="api-agents"),
     path("resource-groups/", ResourceGroupListView.as_view(), name="api-resource-groups"),
+    path(GROUP, ResourceGroupView.as_view(), name="api-resource-group"),
+    path(f"{GROUP}grants/", GrantListView.as_view(), name="api-resource-group-grants"),
+    path(f"{GROUP}grants/<int:grant_id>/", GrantView.as_view(), name="api-resource-group-grant"),
+    path(f"{GROUP}agents/", GroupAgentListView.as_view(), name="api-resource-group-agents"),
 ]

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.urls import reverse
 
 from accounts.selectors import overseen_projects, sees_everything, visible_domains, visible_users
-from agents.selectors import visible_agents
+from agents.selectors import visible_agents, visible_resource_groups
 from common.actors import Actor
 from images.selectors import visible_images
 from portal.audit.selectors import governs_others
@@ -55,6 +55,11 @@ def _agent(actor: Actor, key: str) -> str:
     return reverse("agents", query={"q": name}) if name else ""
 
 
+def _resource_group(actor: Actor, key: str) -> str:
+    is_there = sees_everything(actor) and visible_resource_groups(actor).filter(pk=int(key)).exists()
+    return reverse("resource-group", args=[key]) if is_there else ""
+
+
 def _image(actor: Actor, key: str) -> str:
     reference = visible_images(actor).filter(pk=int(key)).values_list("reference", flat=True).first()
     return reverse("images", query={"q": reference}) if reference else ""
@@ -67,5 +72,6 @@ _FINDERS: dict[str, Callable[[Actor, str], str]] = {
     "sessions_app.computesession": _session,
     "vfolders.vfolder": _folder,
     "agents.agent": _agent,
+    "agents.resourcegroup": _resource_group,
     "images.containerimage": _image,
 }

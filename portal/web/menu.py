@@ -100,7 +100,7 @@ def register() -> None:
         ),
         (
             gettext_noop("Resource groups"),
-            "admin:agents_resourcegroup_changelist",
+            "resource-groups",
             "stack-2",
             Section.INFRASTRUCTURE,
             gettext_noop("Sets of agents and who may use them."),
@@ -157,4 +157,5 @@ DELEGATED = {
     "budgets": governs_people,
     "administration": oversees_all,
     "domains": oversees_all,
+    "resource-groups": oversees_all,
 }

@@ -31,6 +31,7 @@ class Policy(StrEnum):
 class ReasonCode(StrEnum):
     """Why a session goes on waiting. `scheduler/reasons.py` has a sentence for each."""
 
+    GROUP_PAUSED = "group_paused"  # nothing starts in the group until an administrator lets it
     NO_AGENTS = "no_agents"  # nothing of this architecture takes sessions now
     AGENT_UNAVAILABLE = "agent_unavailable"  # the one agent it must run on takes none now
     NEVER_FITS = "never_fits"  # not even if everything in the group were free
@@ -151,6 +152,7 @@ class Rules:
     ageing: timedelta | None = None  # waiting this long is worth one priority
     # Room is kept for the first session that finds none: at once where it is known when there will be, else after this.
     patience: timedelta = timedelta(minutes=10)
+    is_paused: bool = False  # nothing starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from scheduler.engine.model import (
     Snapshot,
 )
 from scheduler.engine.ordering import Line
+from scheduler.engine.paused import plan_of_pause
 from scheduler.engine.reservations import soonest
 from scheduler.engine.shapes import Shape
 from scheduler.engine.shares import Shares
@@ -38,6 +39,8 @@ class Planner:
         self._allowances: Allowances | None = None
 
     def plan(self, snapshot: Snapshot, now: datetime) -> Plan:
+        if snapshot.rules.is_paused:
+            return plan_of_pause(snapshot, now)
         if self._fleet is None or not self._fleet.follow(snapshot):
             self._fleet, self._allowances = Fleet(snapshot), None
         try:

@@ -11,7 +11,7 @@ from accounts.limits import scope_ids, scopes_of
 from accounts.models import Project
 from accounts.quota import HIGHEST_PRIORITY
 from accounts.selectors import usable_projects
-from agents.selectors import SlotRoom, rooms_by_group, visible_resource_groups
+from agents.selectors import SlotRoom, rooms_by_group, usable_resource_groups, with_agent_counts
 from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
 from common.forms import OpenChoices, TypedChoice, TypedChoices, TypedField
@@ -20,6 +20,7 @@ from common.words import parse_duration
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
+from sessions_app.group_rules import group_words
 from sessions_app.models import SessionType
 from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, When, instant_of
 from sessions_app.selectors import own_sessions
@@ -166,9 +167,8 @@ class LauncherForm(forms.Form):
         self._projects = list(usable_projects(actor))
         self.scopes = scopes_of(scope_ids(actor, self.chosen_project).keys())
         self.image_objections = objection_words(self.scopes, self.images)
-        self.groups = sorted(
-            visible_resource_groups(actor).filter(is_active=True), key=lambda group: not group.is_default
-        )
+        usable = with_agent_counts(usable_resource_groups(actor, self.chosen_project))
+        self.groups = list(usable.order_by("-is_default", "name"))
         self.mountable = list(own_folders(actor))
         self.live_names = list(
             own_sessions(actor).live().order_by("name").values_list("name", flat=True)[:MOST_NAMES]
@@ -180,7 +180,7 @@ class LauncherForm(forms.Form):
         self._choose("project", [(project.name, str(project)) for project in self._projects])
         self._choose("image", [(image.reference, str(image)) for image in self.images])
         self.fields["image"].widget.closed = self.image_objections  # type: ignore[attr-defined]
-        self._choose("resource_group", [(group.name, group.name) for group in self.groups])
+        self._choose("resource_group", [(group.name, group_words(group)) for group in self.groups])
         self._choose("folders", folder_choices)
         self._choose("readonly", folder_choices)
         self.device_names = sorted({name for room in self._rooms.values() for name in room} - {CPU, MEM})

@@ -20,13 +20,14 @@ from accounts.quota import Level
 from accounts.selectors import access_user, projects_in_common
 from accounts.web.budgets import budget_rows
 from accounts.web.limits import limit_rows, list_rows
-from agents.selectors import visible_resource_groups
+from agents.selectors import usable_resource_groups, with_agent_counts
 from common.actors import Actor, ActorKind
 from common.api import actor_of
 from common.errors import BerthError, LimitExceeded
 from common.forms import TypedChoice, TypedField
 from images.selectors import visible_images
 from sessions_app.forecast import forecast_session
+from sessions_app.group_rules import group_words
 from sessions_app.requests import parse_request
 from sessions_app.services import suggest_name
 
@@ -48,9 +49,11 @@ class CouldStartForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, *, actor: Actor) -> None:
         super().__init__(data, initial={"cpu": "1", "mem": "2g"})  # type: ignore[arg-type]
         images = [(image.reference, image.title or image.reference) for image in visible_images(actor)]
-        names = visible_resource_groups(actor).values_list("name", flat=True)
+        groups = with_agent_counts(usable_resource_groups(actor)).order_by("name")
         self._choose("image", images)
-        self._choose("resource_group", [("", _("The usual one")), *((name, name) for name in names)])
+        self._choose(
+            "resource_group", [("", _("The usual one")), *((each.name, group_words(each)) for each in groups)]
+        )
 
     def raw_request(self, *, name: str, project: str) -> dict[str, Any]:
         """As the REST body of a request has it."""

@@ -60,7 +60,8 @@ REST_ROUTES = {row.route for row in REST_ROWS}
 KEPT_HEADERS = ("Content-Type", "Location", "Allow", "WWW-Authenticate", "Cache-Control", "Vary")
 LISTED_METHODS_SHARE, REFERENCE_SHARE, EMPTY_BODY_SHARE = 0.9, 0.7, 0.1
 
-HIDEABLE = OBJECT_PARAMETERS - {"price_id"}  # everybody reads the price list
+# Everybody reads the price list; that hidden groups are absent is in tests/db/test_resource_groups.py.
+HIDEABLE = OBJECT_PARAMETERS - {"price_id", "group_id", "grant_id"}
 
 
 @dataclass(frozen=True, slots=True)

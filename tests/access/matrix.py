@@ -177,6 +177,17 @@ GET    agents                              in         200        200        200 
 GET    agents-export                       in         200        200        200        200        200        200        200        200        200
 GET    agent-drain                         in         403        403        403        403        403        403        200        403        403
 POST   agent-state                         in         403        403        403        403        403        403        302        403        403  drain
+GET    queue                               in         200        200        200        200        200        200        200        200        200
+GET    resource-groups                     in         404        404        404        404        404        404        200        404        200
+GET    new-resource-group                  in         404        404        404        404        404        404        200        404        404
+POST   new-resource-group                  in         404        404        404        404        404        404        302        404        404  group-form
+GET    resource-group                      in         404        404        404        404        404        404        200        404        200
+POST   resource-group                      in         404        404        404        404        404        404        302        404        404  group-form
+POST   resource-group-state                in         404        404        404        404        404        404        302        404        404  group-state
+POST   resource-group-delete               in         404        404        404        404        404        404        302        404        404
+POST   resource-group-grant                in         404        404        404        404        404        404        302        404        404  grant-form
+POST   resource-group-revoke               in         404        404        404        404        404        404        302        404        404
+POST   resource-group-agents               in         404        404        404        404        404        404        302        404        404  agent
 GET    api-reference                       in         200        200        200        200        200        200        200        200        200
 """
 
@@ -276,6 +287,15 @@ PATCH  api-preferences                     401        200        200        200 
 GET    api-images                          401        200        200        200        200        200        200        200        200        200
 GET    api-agents                          401        200        200        200        200        200        200        200        200        200
 GET    api-resource-groups                 401        200        200        200        200        200        200        200        200        200
+GET    api-queue                           401        200        200        200        200        200        200        200        200        200
+GET    api-resource-group                  401        200        200        200        200        200        200        200        200        200
+PATCH  api-resource-group                  401        403        403        403        403        403        403        200        403        403  description
+DELETE api-resource-group                  401        403        403        403        403        403        403        409        403        403
+GET    api-resource-group-grants           401        403        403        403        403        403        403        200        403        200
+POST   api-resource-group-grants           401        403        403        403        403        403        403        201        403        403  grant
+DELETE api-resource-group-grant            401        403        403        403        403        403        403        204        403        403
+POST   api-resource-group-agents           401        403        403        403        403        403        403        200        403        403  agent
+POST   api-resource-groups                 401        403        403        403        403        403        403        201        403        403  name
 GET    api-folders                         401        200        200        200        200        200        200        200        200        200
 POST   api-folders                         401        201        201        201        201        201        201        201        201        201  name
 GET    api-folder                          401        404        404        404        200        404        200        200        200        200

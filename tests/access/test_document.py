@@ -103,6 +103,8 @@ def things_of(world: World, operation: APIOperation) -> dict[str, str]:
         "project_id": world.place.project.pk,
         "domain_id": world.place.project.domain_id,
         "policy_id": world.policy.pk,
+        "group_id": world.place.group.pk,
+        "grant_id": world.grant.pk,
         "budget_id": world.budget.pk,
         "invitation_id": world.invitation.pk,
         "import_id": world.people_import.pk,

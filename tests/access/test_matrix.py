@@ -46,6 +46,8 @@ OBJECT_PARAMETERS = {
     "policy_id", "scope_id", "budget_id", "price_id",
     "invitation_id",
     "import_id",
+    "group_id",
+    "grant_id",
 }  # fmt: skip
 # Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own
 # address, which goes with forms.

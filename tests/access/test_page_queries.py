@@ -17,7 +17,7 @@ NOT_THEIRS = "-"
 MOST_OF_A_LIST = 12
 LISTS = (
     "agents", "audit", "budgets", "data", "domains", "images", "invitations", "own-activity", "people", "policies", "prices",
-    "projects", "session-list",
+    "projects", "resource-groups", "session-list",
 )  # fmt: skip
 HEAD = (
     "# Queries of each page for the owner of a session, an admin of the domain, and a superadmin. Written by hand from what\n"

@@ -26,6 +26,7 @@ from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from accounts.ssh_keys import add_ssh_key
 from accounts.tokens import hash_secret, new_secret
+from agents.models import GroupGrant
 from common import audit, clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -58,6 +59,7 @@ class World:
     notification: Notification
     entry: AuditEntry
     policy: ResourcePolicy
+    grant: GroupGrant
     budget: Budget
     price: Price
     invitation: Invitation
@@ -94,6 +96,8 @@ class World:
             "budget_id": 10**9 if is_absent else self.budget.pk,
             "price_id": 10**9 if is_absent else self.price.pk,
             "policy_id": 10**9 if is_absent else self.policy.pk,
+            "group_id": 10**9 if is_absent else self.place.group.pk,
+            "grant_id": 10**9 if is_absent else self.grant.pk,
             "scope_id": 10**9 if is_absent else self.place.owner.pk,
             "level": "user",
             "domain_id": 10**9 if is_absent else self.place.project.domain_id,
@@ -183,6 +187,19 @@ class World:
             "change": {"amount": "20"},
             "price": {"slot_name": "cpu", "since": "2999-01-01", "per_hour": "0.05"},
             "assignment": {"level": "user", "id": self.place.owner.pk, "policy": "small"},
+            "group-form": {
+                "name": f"new-{next(_numbers)}",
+                "is_public": "yes",
+                "is_default": "on",
+                "scheduler": "fifo",
+                "strategy": "concentrated",
+                "takes_batch": "on",
+            },
+            "group-state": {"to": "paused"},
+            "description": {"description": "New"},
+            "grant": {"level": "user", "id": self.place.owner.pk},
+            "grant-form": {"level": "user", "grantee": self.place.owner.email},
+            "agent": {"agent": self.place.agent.name},
             "new-project": {"name": f"new-{next(_numbers)}", "domain": self.place.project.domain.name},
             "new-member": {"email": self.people["outsider"].email, "role": "member"},
             "own-folder": {"name": f"new-{next(_numbers)}", "project": "-"},
@@ -218,6 +235,7 @@ def make_world(root: Path) -> World:
         budget=Budget.objects.create(user=place.owner, unit="money", amount=10, period="month"),
         price=Price.objects.create(slot_name="cpu", since=date(2998, 1, 1), per_hour=1),
         policy=create_policy(actor=SYSTEM, name="small", domain=place.project.domain),
+        grant=GroupGrant.objects.create(group=place.group, domain=place.project.domain),
         invitation=make_invitation(place.project.domain, people["domain_admin"])[0],
         people_import=check_import(
             actor=factories.actor_for(people["domain_admin"]), name="people.csv", content=PEOPLE_FILE

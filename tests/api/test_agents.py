@@ -7,7 +7,7 @@ from django.test import Client
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from accounts.models import User
-from agents import services
+from agents import groups, services
 from agents.models import Agent
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def agent() -> Agent:
-    services.create_resource_group(actor=SYSTEM, name="default", is_default=True)
+    groups.create_resource_group(actor=SYSTEM, name="default", is_default=True)
     return add_agent("here")
 
 

@@ -216,10 +216,10 @@ def test_a_group_that_has_room_is_named(place: Place, api: APIClient) -> None:
     assert f"“{large.group.name}” has a machine that is large enough" in refusal["hint"]
 
 
-def test_machines_of_closed_groups_and_retired_ones_do_not_count(place: Place, api: APIClient) -> None:
+def test_machines_of_groups_that_one_may_not_use_do_not_count(place: Place, api: APIClient) -> None:
     large = make_place(cpu_milli=64_000)
-    large.group.is_active = False
-    large.group.save(update_fields=["is_active"])
+    large.group.is_public = False
+    large.group.save(update_fields=["is_public"])
 
     refusal = api.post(SESSIONS, place.request(resources={"cpu": 32, "mem": "1g"})).json()
     assert large.group.name not in refusal["hint"]

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents import services
+from agents import groups
 from agents.models import Agent, ResourceGroup
 from agents.runtime.registry import adopt_runtime
 from agents.states import AgentState
@@ -19,7 +19,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def group() -> ResourceGroup:
-    return services.create_resource_group(actor=SYSTEM, name="default", is_default=True)
+    return groups.create_resource_group(actor=SYSTEM, name="default", is_default=True)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_machine_is_registered_in_the_default_group_and_told(group: ResourceGrou
 
 
 def test_machine_is_registered_in_the_group_that_was_named(group: ResourceGroup, address: str) -> None:
-    other = services.create_resource_group(actor=SYSTEM, name="night", is_default=False)
+    other = groups.create_resource_group(actor=SYSTEM, name="night", is_default=False)
     register("gpu-01", address, "--group", "night")
     assert Agent.objects.get(name="gpu-01").resource_group == other
 

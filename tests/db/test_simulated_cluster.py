@@ -14,9 +14,10 @@ from django.db import connections
 
 from accounts.models import Domain, User
 from accounts.policies import LimitUse
+from agents.groups import create_resource_group
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.runtime.simulated_shelf import Conduct
-from agents.services import create_resource_group, heartbeat_agents
+from agents.services import heartbeat_agents
 from agents.simulation import Shape
 from agents.states import AgentState
 from common import clock

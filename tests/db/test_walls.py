@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from accounts.models import User
-from agents import services, walls
+from agents import groups, services, walls
 from agents.models import Agent
 from agents.runtime.base import ContainerSpec
 from agents.runtime.registry import adopt_runtime
@@ -48,7 +48,7 @@ def register(engine: SimulatedRuntime) -> Agent:
     """A machine with a network, as far as anybody can tell from its address."""
     address = f"unix:///walls-{next(_numbers)}.sock"
     adopt_runtime(address, engine)
-    services.create_resource_group(actor=SYSTEM, name=f"walls-{next(_numbers)}", is_default=False)
+    groups.create_resource_group(actor=SYSTEM, name=f"walls-{next(_numbers)}", is_default=False)
     return services.register_agent(actor=SYSTEM, name=f"walls-{next(_numbers)}", address=address)
 
 

@@ -238,7 +238,7 @@ def test_a_person_without_a_project_gets_the_form_all_the_same(place: Place, bro
 
 
 def test_without_any_resource_group_the_form_is_shown(place: Place, browser: Client) -> None:
-    ResourceGroup.objects.update(is_active=False)
+    ResourceGroup.objects.update(is_public=False)
 
     assert browser.get(LAUNCHER).status_code == 200
     assert browser.post(LAUNCHER, typed(place, resource_group="")).status_code == 422

@@ -12,13 +12,14 @@ from berth.decoding import decode
 from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
-from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, ResourceGroup
+from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, QueuePlace, ResourceGroup
 from berth.paging import PAGE_SIZE, iterate
 from berth.people import AuditLine, Browsers, Domains, Projects, Tokens, Users
 from berth.people_imports import UserImports
 from berth.personal import Dotfiles, OwnPreferences, SshKeys, StartupScript
 from berth.policies import Policies
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
+from berth.resource_groups import ResourceGroups
 from berth.sessions import Sessions
 from berth.transport import ANSWER_S, Transport
 
@@ -63,6 +64,7 @@ class Client:
         self.user_imports = UserImports(self.transport)
         self.managed_projects = Projects(self.transport)
         self.domains = Domains(self.transport)
+        self.managed_groups = ResourceGroups(self.transport)
 
     @property
     def url(self) -> str:
@@ -110,6 +112,10 @@ class Client:
 
     def resource_groups(self) -> Iterator[ResourceGroup]:
         return iterate(self.transport, "resource-groups/", ResourceGroup)
+
+    def queue(self, group: str = "") -> Iterator[QueuePlace]:
+        """Who waits in a resource group, in order; in your usual one without a name."""
+        return iterate(self.transport, "queue/", QueuePlace, resource_group=group or None)
 
     def keypairs(self) -> Iterator[KeyPair]:
         """Your API tokens, without their text."""

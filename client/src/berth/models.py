@@ -88,11 +88,46 @@ class Agent(Record):
 class ResourceGroup(Record):
     id: int
     name: str
+    description: str = ""
     is_default: bool = False
     is_active: bool = True
+    is_public: bool = True
     strategy: str = ""
     scheduler: str = ""
+    ageing_s: int | None = None
+    patience_s: int = 0
+    session_types: tuple[str, ...] = ()
+    max_session_slots: Mapping[str, int] = field(default_factory=dict)
+    max_lifetime_s: int | None = None
     agents: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace(Record):
+    """One that waits in a resource group; of sessions that you do not see, `id` is None and `name` "". Amounts are of each
+    of its containers, in base units."""
+
+    position: int
+    id: str | None = None
+    name: str = ""
+    owner: str = ""
+    is_own: bool = False
+    resources: Mapping[str, int] = field(default_factory=dict)
+    containers: int = 1
+    priority: int = 0
+    since: datetime | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupGrant(Record):
+    """A domain, project or person that may use a resource group; `of` is its number, `name` of a person the e-mail."""
+
+    id: int
+    level: str
+    of: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

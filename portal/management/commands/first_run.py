@@ -21,10 +21,11 @@ from accounts.keypairs import create_keypair
 from accounts.models import Project, User
 from accounts.roles import ProjectRole, Role
 from accounts.services import add_member, create_domain, create_project, create_user
+from agents.groups import create_resource_group
 from agents.models import Agent, ResourceGroup
 from agents.runtime.base import RuntimeFault
 from agents.selectors import runtime_of
-from agents.services import create_resource_group, refresh_agent, register_agent
+from agents.services import refresh_agent, register_agent
 from agents.states import AgentState
 from agents.walls import WallsMissing, require_walls
 from common.actors import SYSTEM, Actor, ActorKind

@@ -10,7 +10,6 @@ from berth.cli.output import is_terminal, show_json, show_table
 
 image_app = typer.Typer(no_args_is_help=True, help="Images that sessions are started from.")
 agent_app = typer.Typer(no_args_is_help=True, help="Agents: the machines.")
-group_app = typer.Typer(no_args_is_help=True, help="Resource groups: sets of agents that a session can name.")
 
 
 @image_app.command("ls")
@@ -64,20 +63,6 @@ def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
         for one in agents
     ]
     show_table(("name", "state", "group", *(f"{slot} free" for slot in slots), "heard"), rows, empty="None.")
-
-
-@group_app.command("ls")
-def list_groups(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the resource groups."""
-    groups = list(client_of(context).resource_groups())
-    if as_json:
-        show_json(groups)
-        return
-    rows = [
-        (one.name, one.agents, one.scheduler, one.strategy, "default" if one.is_default else "")
-        for one in groups
-    ]
-    show_table(("name", "agents", "scheduler", "strategy", "state"), rows, empty="None.")
 
 
 def limits(

@@ -26,6 +26,7 @@ from berth.cli import (
     processes,
     raw_call,
     request_file,
+    resource_groups,
     rules,
     sessions,
     ssh_keys,
@@ -115,6 +116,7 @@ for name, command in (
     ("stop", sessions.stop),
     ("extend", sessions.extend),
     ("cp", copying.cp),
+    ("queue", resource_groups.queue),
 ):
     app.command(name)(command)
 app.add_typer(folders.app, name="folder")
@@ -122,7 +124,7 @@ app.add_typer(lists.image_app, name="image")
 app.add_typer(lists.agent_app, name="agent")
 groups.project_app.add_typer(rules.rule_app, name="rule")
 app.add_typer(groups.project_app, name="project")
-app.add_typer(lists.group_app, name="group")
+app.add_typer(resource_groups.app, name="group")
 app.add_typer(policies.app, name="policy")
 app.add_typer(budgets.budget_app, name="budget")
 app.add_typer(budgets.price_app, name="price")

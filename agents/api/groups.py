@@ -1,0 +1,156 @@
+"""REST of resource groups."""
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.limiting import access_limited
+from accounts.models import KeyPair
+from accounts.quota import Level
+from accounts.selectors import require_superadmin
+from agents import groups
+from agents.api.serializers import (
+    AgentMoveInput,
+    AgentOut,
+    GrantInput,
+    GrantOut,
+    ResourceGroupChangeInput,
+    ResourceGroupCreateInput,
+    ResourceGroupOut,
+)
+from agents.group_models import ResourceGroupQuerySet
+from agents.models import GroupGrant, ResourceGroup
+from agents.selectors import (
+    access_agent,
+    access_group,
+    access_group_to_administer,
+    agent_named,
+    grants_of,
+    visible_resource_groups,
+    with_agent_counts,
+)
+from common.api import ErrorOut, actor_of
+from common.idempotency import takes_idempotency_key
+from common.scopes import EVERY_TOKEN, FOR_ADMIN
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_resource_groups"))
+class ResourceGroupListView(ListAPIView[ResourceGroup]):
+    """Groups of machines that a session can name."""
+
+    token_scopes = FOR_ADMIN
+    token_scopes_of = {"GET": EVERY_TOKEN}  # noqa: RUF012
+    serializer_class = ResourceGroupOut
+    queryset = ResourceGroup.objects.none()
+
+    def get_queryset(self) -> ResourceGroupQuerySet:
+        return with_agent_counts(visible_resource_groups(actor_of(self.request))).order_by("name")
+
+    @extend_schema(
+        operation_id="create_resource_group",
+        request=ResourceGroupCreateInput,
+        responses={201: ResourceGroupOut},
+    )
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Make a group without machines. For superadmins."""
+        actor = actor_of(request)
+        require_superadmin(actor)
+        asked = ResourceGroupCreateInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        group = groups.create_resource_group(actor=actor, **asked.validated_data)
+        return Response(_told(request, group.pk), status=201)
+
+
+class ResourceGroupView(APIView):
+    token_scopes = FOR_ADMIN
+    token_scopes_of = {"GET": EVERY_TOKEN}  # noqa: RUF012
+
+    @extend_schema(operation_id="read_resource_group", responses={200: ResourceGroupOut})
+    def get(self, request: Request, group_id: int) -> Response:
+        """One resource group."""
+        return Response(_told(request, group_id))
+
+    @extend_schema(
+        operation_id="change_resource_group",
+        request=ResourceGroupChangeInput,
+        responses={200: ResourceGroupOut},
+    )
+    def patch(self, request: Request, group_id: int) -> Response:
+        """Change what is named. Whatever runs or waits goes on; new limits hold for new requests. For superadmins."""
+        _for_superadmin(request, group_id)
+        asked = ResourceGroupChangeInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        changes = asked.validated_data
+        groups.update_resource_group(actor=actor_of(request), group_id=group_id, changes=changes)
+        return Response(_told(request, group_id))
+
+    @extend_schema(operation_id="delete_resource_group", responses={204: None, 409: ErrorOut})
+    def delete(self, request: Request, group_id: int) -> Response:
+        """Delete a group without machines in which nothing waits or runs. For superadmins."""
+        groups.delete_resource_group(actor=actor_of(request), group_id=group_id)
+        return Response(status=204)
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_resource_group_grants"))
+class GrantListView(ListAPIView[GroupGrant]):
+    """Domains, projects and people that may use the group where it is not public. For superadmins and monitors."""
+
+    token_scopes = FOR_ADMIN
+    serializer_class = GrantOut
+    queryset = GroupGrant.objects.none()
+
+    def get_queryset(self) -> QuerySet[GroupGrant]:
+        return grants_of(access_group_to_administer(actor_of(self.request), self.kwargs["group_id"]))
+
+    @extend_schema(operation_id="grant_resource_group", request=GrantInput, responses={201: GrantOut})
+    def post(self, request: Request, group_id: int) -> Response:
+        """Let a domain, a project or a person use it; a repeat changes nothing. For superadmins."""
+        _for_superadmin(request, group_id)
+        asked = GrantInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor, wanted = actor_of(request), asked.validated_data
+        grantee = access_limited(actor, Level(wanted["level"]), wanted["id"])
+        assert not isinstance(grantee, KeyPair)
+        grant = groups.grant_resource_group(actor=actor, group_id=group_id, grantee=grantee)
+        return Response(GrantOut(grant).data, status=201)
+
+
+class GrantView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="revoke_resource_group", responses={204: None})
+    def delete(self, request: Request, group_id: int, grant_id: int) -> Response:
+        """Take a grant back; what waits or runs goes on. For superadmins."""
+        groups.revoke_resource_group(actor=actor_of(request), group_id=group_id, grant_id=grant_id)
+        return Response(status=204)
+
+
+class GroupAgentListView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="move_agent", request=AgentMoveInput, responses={200: AgentOut})
+    def post(self, request: Request, group_id: int) -> Response:
+        """Put a machine into this group; what runs on it goes on. For superadmins."""
+        _for_superadmin(request, group_id)
+        asked = AgentMoveInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor = actor_of(request)
+        agent = agent_named(actor, asked.validated_data["agent"])
+        groups.move_agent(actor=actor, agent_id=agent.pk, group_id=group_id)
+        return Response(AgentOut(access_agent(actor, agent.pk)).data)
+
+
+def _told(request: Request, group_id: int) -> dict[str, object]:
+    actor = actor_of(request)
+    group = access_group(actor, group_id)
+    return dict(ResourceGroupOut(with_agent_counts(visible_resource_groups(actor)).get(pk=group.pk)).data)
+
+
+def _for_superadmin(request: Request, group_id: int) -> None:
+    """Raises NotFound for who does not see it, PermissionDenied for who only sees it."""
+    access_group(actor_of(request), group_id)
+    require_superadmin(actor_of(request))

@@ -1,0 +1,245 @@
+"""Resource groups: which machines belong together, how sessions come to them, and who may use them."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from django.contrib.postgres.fields import ArrayField
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.models import Domain, Project, User, name_validator
+from common import clock
+from common.slots import MAX_AMOUNT, is_slot_name
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise
+
+
+class Strategy(models.TextChoices):
+    """Which of the agents that have room gets the session: the fullest, or the emptiest."""
+
+    CONCENTRATED = "concentrated", gettext_lazy("Concentrated")
+    DISPERSED = "dispersed", gettext_lazy("Dispersed")
+
+
+class Scheduler(models.TextChoices):
+    """Who is next."""
+
+    FIFO = "fifo", gettext_lazy("First in, first out")
+    LIFO = "lifo", gettext_lazy("Last in, first out")
+    DRF = "drf", gettext_lazy("Who holds least (dominant resource fairness)")
+
+
+class UseRule(models.TextChoices):
+    """Which of the amounts that have a least use must be below it."""
+
+    ALL = "all", gettext_lazy("all of them are below")
+    ANY = "any", gettext_lazy("any of them is below")
+
+
+class SessionType(models.TextChoices):
+    INTERACTIVE = "interactive", gettext_lazy("Interactive")
+    BATCH = "batch", gettext_lazy("Batch")
+
+
+def every_session_type() -> list[str]:
+    return list(SessionType.values)
+
+
+def _span(
+    name: "_StrPromise", help_text: "_StrPromise"
+) -> "models.PositiveIntegerField[int | None, int | None]":
+    return models.PositiveIntegerField(
+        name, null=True, blank=True, validators=[MinValueValidator(60)], help_text=help_text
+    )
+
+
+def _percent(name: "_StrPromise") -> "models.PositiveSmallIntegerField[int | None, int | None]":
+    return models.PositiveSmallIntegerField(
+        name,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(100)],
+        help_text=gettext_lazy("Percent of what a session holds. Empty: any use will do."),
+    )
+
+
+class ResourceGroupQuerySet(models.QuerySet["ResourceGroup"]):
+    def present(self) -> "ResourceGroupQuerySet":
+        """All that were not deleted."""
+        return self.filter(deleted_at=None)
+
+
+class ResourceGroup(models.Model):
+    """A set of agents and the policy by which sessions are placed on them. `epoch` counts committed plans. A deleted one stays
+    as a row that history refers to, and gives its name free."""
+
+    name = models.CharField(max_length=64, validators=[name_validator])
+    description = models.CharField(max_length=500, blank=True)
+    is_default = models.BooleanField(default=False)
+    is_active = models.BooleanField(
+        default=True, help_text=gettext_lazy("A paused group takes requests and starts nothing.")
+    )
+    is_public = models.BooleanField(
+        default=True, help_text=gettext_lazy("Everybody may use it; else only whom it is granted to.")
+    )
+    strategy = models.CharField(max_length=20, choices=Strategy.choices, default=Strategy.CONCENTRATED)
+    scheduler = models.CharField(max_length=20, choices=Scheduler.choices, default=Scheduler.FIFO)
+    ageing_s = models.PositiveIntegerField(
+        gettext_lazy("Ageing"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text=gettext_lazy("Seconds of waiting that raise a session by one priority. Empty: none do."),
+    )
+    patience_s = models.PositiveIntegerField(
+        gettext_lazy("Patience"),
+        default=600,
+        help_text=gettext_lazy(
+            "Seconds after which room is kept for the first session that finds none, where nobody knows when there"
+            " will be. Where that is known, it is kept at once."
+        ),
+    )
+    session_types = ArrayField(
+        models.CharField(max_length=12, choices=SessionType),
+        default=every_session_type,
+        help_text=gettext_lazy("What it takes."),
+    )
+    max_session_slots = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text=gettext_lazy("What one session may ask for at most; what is not named is unlimited."),
+    )
+    max_lifetime_s = _span(gettext_lazy("Lifetime"), gettext_lazy("Seconds that a session runs at most."))
+    max_idle_s = _span(
+        gettext_lazy("Idle time"),
+        gettext_lazy("Seconds without anybody at work in it after which an interactive session ends."),
+    )
+    min_cpu_percent = _percent(gettext_lazy("Least use of CPU"))
+    min_mem_percent = _percent(gettext_lazy("Least use of memory"))
+    min_device_percent = _percent(gettext_lazy("Least use of accelerators"))
+    min_device_mem_percent = _percent(gettext_lazy("Least use of their memory"))
+    use_rule = models.CharField(
+        gettext_lazy("It uses too little if"), max_length=3, choices=UseRule, default=UseRule.ALL
+    )
+    use_window_s = models.PositiveIntegerField(
+        gettext_lazy("Window"),
+        default=3600,
+        validators=[MinValueValidator(600), MaxValueValidator(86400)],
+        help_text=gettext_lazy("Seconds over which use is averaged."),
+    )
+    use_grace_s = models.PositiveIntegerField(
+        gettext_lazy("Grace"),
+        default=3600,
+        validators=[MinValueValidator(600)],
+        help_text=gettext_lazy("Seconds from when it uses too little to its end."),
+    )
+    ends_idle_batch = models.BooleanField(
+        gettext_lazy("Batch too"),
+        default=False,
+        help_text=gettext_lazy(
+            "Batch sessions end for little use as well; nobody is expected at work in them."
+        ),
+    )
+    max_extensions = models.PositiveIntegerField(
+        gettext_lazy("Extensions"), default=3, help_text=gettext_lazy("How often a session may be extended.")
+    )
+    extension_s = models.PositiveIntegerField(
+        gettext_lazy("Length of an extension"), default=3600, help_text=gettext_lazy("Seconds, each time.")
+    )
+    epoch = models.BigIntegerField(default=0, editable=False)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    deleted_at = models.DateTimeField(null=True, editable=False)
+
+    objects: ClassVar = ResourceGroupQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("name",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("name",),
+                condition=Q(deleted_at=None),
+                name="resource_group_name_once",
+            ),
+            models.UniqueConstraint(
+                fields=("is_default",),
+                condition=Q(is_default=True),
+                name="one_default_resource_group",
+                violation_error_message=gettext_lazy("There is a default resource group already."),
+            ),
+            models.CheckConstraint(
+                condition=Q(strategy__in=Strategy.values), name="resource_group_strategy_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(scheduler__in=Scheduler.values), name="resource_group_scheduler_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(use_rule__in=UseRule.values), name="resource_group_use_rule_is_known"
+            ),
+            models.CheckConstraint(
+                condition=(Q(max_lifetime_s=None) | Q(max_lifetime_s__gt=0))
+                & (Q(max_idle_s=None) | Q(max_idle_s__gt=0)),
+                name="resource_group_ends_take_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(ageing_s__isnull=True) | Q(ageing_s__gt=0),
+                name="resource_group_ageing_takes_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(session_types__contained_by=SessionType.values) & Q(session_types__len__gt=0),
+                name="resource_group_takes_known_types",
+            ),
+            models.CheckConstraint(
+                condition=Q(deleted_at=None) | Q(is_default=False, is_active=False),
+                name="resource_group_deleted_is_idle",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """A name that is taken is said at its field; amounts are those of policies."""
+        if ResourceGroup.objects.present().filter(name=self.name).exclude(pk=self.pk).exists():
+            raise ValidationError({"name": _("Another resource group has this name.")})
+        if not all(
+            is_slot_name(name) and 0 <= most <= MAX_AMOUNT for name, most in self.max_session_slots.items()
+        ):
+            raise ValidationError({"max_session_slots": _("Give an amount for each slot.")})
+
+
+class GroupGrant(models.Model):
+    """Lets a domain, a project or a person use a resource group that is not open to all. A grant to a domain or a project is
+    for the sessions in it, one to a person for all of theirs."""
+
+    group = models.ForeignKey(ResourceGroup, on_delete=models.CASCADE, related_name="grants")
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, null=True, related_name="+")
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="+")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="+")
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+
+    class Meta:
+        ordering = ("id",)
+        constraints = (
+            models.CheckConstraint(
+                condition=Q(domain__isnull=False, project=None, user=None)
+                | Q(domain=None, project__isnull=False, user=None)
+                | Q(domain=None, project=None, user__isnull=False),
+                name="group_grant_is_to_one",
+            ),
+            models.UniqueConstraint(fields=("group", "domain"), name="group_grant_once_to_domain"),
+            models.UniqueConstraint(fields=("group", "project"), name="group_grant_once_to_project"),
+            models.UniqueConstraint(fields=("group", "user"), name="group_grant_once_to_user"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.group} for {self.grantee}"
+
+    @property
+    def grantee(self) -> Domain | Project | User:
+        found = self.domain or self.project or self.user
+        assert found is not None
+        return found

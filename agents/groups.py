@@ -1,0 +1,213 @@
+"""Writes of resource groups, and of who may use them. Superadmins alone make them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import F
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from accounts.models import Domain, Project, User
+from accounts.selectors import require_superadmin
+from agents.events import CapacityChanged
+from agents.models import Agent, GroupGrant, ResourceGroup
+from agents.selectors import access_agent, access_group, grants_of
+from common import audit, clock
+from common.actors import Actor
+from common.errors import Conflict, InvalidInput, NotFound
+from common.events import announce
+
+EDITABLE = (
+    "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s", "patience_s",
+    "session_types", "max_session_slots", "max_lifetime_s",
+)  # fmt: skip
+SHOWN = 5
+Grantee = Domain | Project | User
+
+# {"waiting": …, "running": …} of a group: sessions are a floor above.
+SessionCounts = Callable[[int], Mapping[str, int]]
+_session_counts: list[SessionCounts] = []
+
+
+def register_session_counts(count: SessionCounts) -> None:
+    """Have `count` asked before a group is deleted. Called from AppConfig.ready of the room that has sessions."""
+    _session_counts[:] = [count]
+
+
+@transaction.atomic
+def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> ResourceGroup:
+    """A group without machines; `columns` are of EDITABLE, and a new default takes that from the one before. Raises
+    PermissionDenied, InvalidInput."""
+    require_superadmin(actor)
+    group = ResourceGroup(name=name, **columns)
+    if group.is_default:
+        _take_default_from_others(actor, group)
+    _check(group)
+
+    group.save()
+    audit.record(actor=actor, action="agents.create_resource_group", target=group, changes=_values(group))
+    return group
+
+
+@transaction.atomic
+def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, Any]) -> ResourceGroup:
+    """Other values for these columns of EDITABLE; a new default takes that from the one before. What waits is looked at again
+    at once. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    group = _hold(actor, group_id)
+    before = _values(group)
+    if group.is_default and changes.get("is_default") is False:
+        raise Conflict(
+            _("“{name}” is the default resource group.").format(name=group.name),
+            hint=_("Make another one the default instead."),
+        )
+    if changes.get("is_default"):
+        _take_default_from_others(actor, group)
+    for column, value in changes.items():
+        setattr(group, column, value)
+    _check(group)
+
+    changed = audit.changed(before, _values(group))
+    if changed:
+        group.epoch = F("epoch") + 1  # what was planned by the old rules is not committed
+        group.save(update_fields=[*changed, "epoch"])
+        audit.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
+        announce(CapacityChanged(group.pk))
+    return group
+
+
+@transaction.atomic
+def delete_resource_group(*, actor: Actor, group_id: int) -> None:
+    """It is gone for everybody; what ended in it still says its name. Raises NotFound, PermissionDenied, Conflict (machines,
+    waiting or running sessions, the default while there are others)."""
+    group = _hold(actor, group_id)
+    if group.is_default and ResourceGroup.objects.present().exclude(pk=group.pk).exists():
+        raise Conflict(
+            _("“{name}” is the default resource group.").format(name=group.name),
+            hint=_("Make another one the default first."),
+        )
+    _demand_no_machines(group)
+    _demand_no_sessions(group)
+
+    group.deleted_at, group.is_default, group.is_active = clock.now(), False, False
+    group.save(update_fields=["deleted_at", "is_default", "is_active"])
+    group.grants.all().delete()
+    audit.record(actor=actor, action="agents.delete_resource_group", target=group)
+
+
+@transaction.atomic
+def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> GroupGrant:
+    """Let a domain, a project or a person use it; a repeat changes nothing. Raises NotFound, PermissionDenied."""
+    group = _hold(actor, group_id)
+    whom: dict[str, Any] = {level_of(grantee): grantee}
+    grant, is_new = GroupGrant.objects.get_or_create(group=group, **whom)
+    if is_new:
+        audit.record(actor=actor, action="agents.grant_resource_group", target=group, changes=_told(grantee))
+    return grant
+
+
+@transaction.atomic
+def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None:
+    """From now on they send no session there by that grant; what waits or runs goes on. Raises NotFound, PermissionDenied."""
+    group = _hold(actor, group_id)
+    grant = grants_of(group).filter(pk=grant_id).first()
+    if grant is None:
+        raise NotFound(_("“{name}” has no such grant.").format(name=group.name))
+
+    audit.record(
+        actor=actor, action="agents.revoke_resource_group", target=group, changes=_told(grant.grantee)
+    )
+    grant.delete()
+
+
+@transaction.atomic
+def move_agent(*, actor: Actor, agent_id: int, group_id: int) -> Agent:
+    """Put a machine into another group; what runs on it goes on. Raises NotFound, PermissionDenied."""
+    group = _hold(actor, group_id)
+    access_agent(actor, agent_id)
+    agent: Agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    before = agent.resource_group_id
+    if before == group.pk:
+        return agent
+
+    named = [ResourceGroup.objects.get(pk=before).name, group.name]
+    agent.resource_group = group
+    agent.save(update_fields=["resource_group"])
+    ResourceGroup.objects.filter(pk__in=(before, group.pk)).update(epoch=F("epoch") + 1)
+    audit.record(actor=actor, action="agents.move_agent", target=agent, changes={"resource_group": named})
+    for changed_id in (before, group.pk):
+        announce(CapacityChanged(changed_id))
+    return agent
+
+
+def level_of(grantee: Grantee) -> str:
+    """domain, project or user."""
+    return str(grantee._meta.model_name)
+
+
+def name_of(grantee: Grantee) -> str:
+    """Of a person the e-mail."""
+    return grantee.email if isinstance(grantee, User) else grantee.name
+
+
+def _told(grantee: Grantee) -> dict[str, str]:
+    """For the access log."""
+    return {level_of(grantee): name_of(grantee)}
+
+
+def _hold(actor: Actor, group_id: int) -> ResourceGroup:
+    """The group; until the transaction ends nobody changes it and no session or machine joins it."""
+    access_group(actor, group_id)
+    require_superadmin(actor)
+    ResourceGroup.objects.select_for_update().filter(pk=group_id).first()
+    return access_group(actor, group_id)
+
+
+def _take_default_from_others(actor: Actor, group: ResourceGroup) -> None:
+    others = ResourceGroup.objects.select_for_update().exclude(pk=group.pk).filter(is_default=True)
+    for other in others:
+        other.is_default = False
+        other.save(update_fields=["is_default"])
+        changes = {"is_default": [True, False]}
+        audit.record(actor=actor, action="agents.update_resource_group", target=other, changes=changes)
+
+
+def _demand_no_machines(group: ResourceGroup) -> None:
+    names = list(group.agents.in_use().order_by("name").values_list("name", flat=True)[: SHOWN + 1])
+    if names:
+        machines = _(", ").join(names[:SHOWN]) + (" …" if len(names) > SHOWN else "")
+        raise Conflict(
+            _("“{name}” has machines: {machines}.").format(name=group.name, machines=machines),
+            hint=_("Put them into another resource group, or retire them, first."),
+        )
+
+
+def _demand_no_sessions(group: ResourceGroup) -> None:
+    counts = {state: count for look in _session_counts for state, count in look(group.pk).items()}
+    waiting, running = counts.get("waiting", 0), counts.get("running", 0)
+    if waiting:
+        sentence = ngettext(
+            "{count} session waits in “{name}”.", "{count} sessions wait in “{name}”.", waiting
+        )
+        raise Conflict(
+            sentence.format(count=waiting, name=group.name),
+            hint=_("Pause the group, so that nothing starts, and cancel what waits, or let it start, first."),
+        )
+    if running:
+        sentence = ngettext("{count} session runs in “{name}”.", "{count} sessions run in “{name}”.", running)
+        raise Conflict(
+            sentence.format(count=running, name=group.name), hint=_("Stop it, or wait until it ends, first.")
+        )
+
+
+def _check(group: ResourceGroup) -> None:
+    """Raises InvalidInput with a sentence for each wrong field."""
+    try:
+        group.full_clean()
+    except ValidationError as error:
+        raise InvalidInput(error.messages[0], fields=error.message_dict) from error
+
+
+def _values(group: ResourceGroup) -> dict[str, Any]:
+    return {column: getattr(group, column) for column in EDITABLE}

@@ -1,0 +1,298 @@
+"""Resource groups: sets of machines. Everybody lists them; superadmins make and change them."""
+
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from berth.amounts import format_age, format_slots
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import show_facts, show_json, show_table
+from berth.cli.policies import NONE, SPANS_S
+from berth.errors import InvalidInput
+from berth.models import ResourceGroup
+
+app = typer.Typer(no_args_is_help=True, help="Resource groups: sets of agents that a session can name.")
+
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Its name or number.", show_default=False)]
+Description = Annotated[
+    str | None, typer.Option("--description", help="What it is for; “” for none.", show_default=False)
+]
+IsActive = Annotated[
+    bool | None,
+    typer.Option(
+        "--active/--paused", help="Paused, it takes requests and starts nothing.", show_default=False
+    ),
+]
+IsPublic = Annotated[
+    bool | None,
+    typer.Option("--public/--granted", help="For everybody, or whom it is granted to.", show_default=False),
+]
+IsDefault = Annotated[bool, typer.Option("--default", help="Where sessions go that name no group.")]
+SchedulerName = Annotated[str, typer.Option("--scheduler", help="fifo, lifo or drf.", show_default=False)]
+StrategyName = Annotated[
+    str, typer.Option("--strategy", help="concentrated or dispersed.", show_default=False)
+]
+Ageing = Annotated[
+    str,
+    typer.Option("--ageing", help="Waiting that raises by one priority, like 6h; none.", show_default=False),
+]
+Patience = Annotated[
+    str, typer.Option("--patience", help="Wait after which room is gathered, like 10m.", show_default=False)
+]
+Types = Annotated[
+    str, typer.Option("--types", help="What it takes: interactive, batch or both.", show_default=False)
+]
+Largest = Annotated[
+    str,
+    typer.Option(
+        "--largest",
+        help="The most that one session asks for, like cpu=8,mem=64g,cuda=2; none.",
+        show_default=False,
+    ),
+]
+Lifetime = Annotated[
+    str, typer.Option("--lifetime", help="How long a session runs, like 12h; none.", show_default=False)
+]
+ToUser = Annotated[str, typer.Option("--user", help="This person, by e-mail.")]
+ToProject = Annotated[str, typer.Option("--project", help="This project.")]
+ToDomain = Annotated[str, typer.Option("--domain", help="This domain.")]
+
+
+@app.command("ls", hidden=True)
+@app.command("list")
+def list_groups(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the resource groups that you may use."""
+    groups = list(client_of(context).managed_groups.list())
+    if as_json:
+        show_json(groups)
+        return
+    rows = [(one.name, one.agents, one.scheduler, one.strategy, _state(one)) for one in groups]
+    show_table(("name", "agents", "scheduler", "strategy", "state"), rows, empty="None.")
+
+
+@app.command("show")
+def show(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
+    """Show a resource group."""
+    _show(client_of(context).managed_groups.find(group), as_json=as_json)
+
+
+@app.command("create")
+def create(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Lower-case letters, digits and dashes.", show_default=False)],
+    description: Description = None,
+    is_active: IsActive = None,
+    is_public: IsPublic = None,
+    is_default: IsDefault = False,
+    scheduler: SchedulerName = "",
+    strategy: StrategyName = "",
+    ageing: Ageing = "",
+    patience: Patience = "",
+    types: Types = "",
+    largest: Largest = "",
+    lifetime: Lifetime = "",
+    as_json: AsJson = False,
+) -> None:
+    """Make a resource group without machines."""
+    columns = _columns(
+        description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, types, largest, lifetime
+    )  # fmt: skip
+    _show(client_of(context).managed_groups.create(name, columns), as_json=as_json)
+
+
+@app.command("set")
+def change(
+    context: typer.Context,
+    group: GroupName,
+    name: Annotated[str, typer.Option("--name", help="Another name.")] = "",
+    description: Description = None,
+    is_active: IsActive = None,
+    is_public: IsPublic = None,
+    is_default: IsDefault = False,
+    scheduler: SchedulerName = "",
+    strategy: StrategyName = "",
+    ageing: Ageing = "",
+    patience: Patience = "",
+    types: Types = "",
+    largest: Largest = "",
+    lifetime: Lifetime = "",
+    as_json: AsJson = False,
+) -> None:
+    """Change a resource group. What waits or runs goes on."""
+    columns = _columns(
+        description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, types, largest, lifetime
+    )  # fmt: skip
+    groups = client_of(context).managed_groups
+    changed = groups.change(groups.find(group).id, {**columns, **({"name": name} if name else {})})
+    _show(changed, as_json=as_json)
+
+
+@app.command("delete")
+def delete(context: typer.Context, group: GroupName) -> None:
+    """Delete a resource group without machines in which nothing waits or runs."""
+    groups = client_of(context).managed_groups
+    groups.delete(groups.find(group).id)
+
+
+@app.command("grants")
+def list_grants(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
+    """List who may use it where it is not public."""
+    groups = client_of(context).managed_groups
+    found = list(groups.grants(groups.find(group).id))
+    if as_json:
+        show_json(found)
+        return
+    show_table(("level", "name"), [(one.level, one.name) for one in found], empty="None.")
+
+
+@app.command("grant")
+def grant(
+    context: typer.Context,
+    group: GroupName,
+    user: ToUser = "",
+    project: ToProject = "",
+    domain: ToDomain = "",
+) -> None:
+    """Let a domain, project or person use it."""
+    groups, (level, name) = client_of(context).managed_groups, _whom(user, project, domain)
+    groups.grant(groups.find(group).id, level=level, name=name)
+
+
+@app.command("revoke")
+def revoke(
+    context: typer.Context,
+    group: GroupName,
+    user: ToUser = "",
+    project: ToProject = "",
+    domain: ToDomain = "",
+) -> None:
+    """Take a grant back; what waits or runs goes on."""
+    groups, (level, name) = client_of(context).managed_groups, _whom(user, project, domain)
+    groups.revoke(groups.find(group).id, level=level, name=name)
+
+
+@app.command("add-agent")
+def add_agent(
+    context: typer.Context,
+    group: GroupName,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of the machine.", show_default=False)],
+) -> None:
+    """Put a machine into the group; what runs on it goes on."""
+    groups = client_of(context).managed_groups
+    groups.add_agent(groups.find(group).id, agent)
+
+
+def queue(
+    context: typer.Context,
+    group: Annotated[
+        str,
+        typer.Argument(metavar="[GROUP]", help="Its name; your usual one if not given.", show_default=False),
+    ] = "",
+    most: Annotated[int, typer.Option("--most", min=1, help="So many of the first.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Who waits in a resource group, in order. Of others you see the size and how long they wait."""
+    places = list(islice(client_of(context).queue(group), most))
+    if as_json:
+        show_json(places)
+        return
+    rows = [
+        (
+            one.position,
+            one.name or "someone",
+            "you" if one.is_own else one.owner,
+            format_slots(one.resources) + (f" x {one.containers}" if one.containers > 1 else ""),
+            format_age(one.since),
+            one.message,
+        )
+        for one in places
+    ]
+    show_table(("place", "session", "of", "asks for", "since", "why"), rows, empty="Nobody waits.")
+
+
+def _columns(
+    description: str | None,
+    is_active: bool | None,
+    is_public: bool | None,
+    is_default: bool,
+    scheduler: str,
+    strategy: str,
+    ageing: str,
+    patience: str,
+    types: str,
+    largest: str,
+    lifetime: str,
+) -> dict[str, Any]:
+    """What was given, as the API takes it. Raises InvalidInput."""
+    flags = {"description": description, "is_active": is_active, "is_public": is_public}
+    columns: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    words = {"scheduler": scheduler, "strategy": strategy}
+    columns |= {name: word for name, word in words.items() if word}
+    spans = {"ageing_s": ageing, "patience_s": patience, "max_lifetime_s": lifetime}
+    columns |= {name: _seconds(text) for name, text in spans.items() if text}
+    if is_default:
+        columns["is_default"] = True
+    if types:
+        columns["session_types"] = [kind.strip() for kind in types.split(",")]
+    if largest:
+        columns["max_session_slots"] = _amounts(largest)
+    return columns
+
+
+def _seconds(text: str) -> int | None:
+    if text == NONE:
+        return None
+    factor = SPANS_S.get(text[-1], 0)
+    digits = text[:-1] if factor else text
+    if not (digits.isascii() and digits.isdecimal()):
+        raise InvalidInput(f"“{text[:40]}” is no length of time.", hint="Write it like 90m, 12h or 7d.")
+    return int(digits) * (factor or 1)
+
+
+def _amounts(text: str) -> dict[str, str]:
+    if text == NONE:
+        return {}
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(name and amount for name, _equals, amount in pairs):
+        raise InvalidInput(f"“{text[:40]}” is no size.", hint="Write it like cpu=8,mem=64g.")
+    return {name.strip(): amount.strip() for name, _equals, amount in pairs}
+
+
+def _whom(user: str, project: str, domain: str) -> tuple[str, str]:
+    wanted = {"user": user, "project": project, "domain": domain}
+    given = [(level, name) for level, name in wanted.items() if name]
+    if len(given) != 1:
+        raise InvalidInput("Say to whom.", hint="One of --user, --project, --domain.")
+    return given[0]
+
+
+def _state(group: ResourceGroup) -> str:
+    words = (
+        "default" if group.is_default else "",
+        "" if group.is_active else "paused",
+        "" if group.is_public else "granted",
+    )
+    return " ".join(word for word in words if word)
+
+
+def _show(group: ResourceGroup, *, as_json: bool) -> None:
+    if as_json:
+        show_json(group)
+        return
+    show_facts(
+        {
+            "id": group.id,
+            "name": group.name,
+            "description": group.description,
+            "state": _state(group) or "active",
+            "agents": group.agents,
+            "scheduler": group.scheduler,
+            "strategy": group.strategy,
+            "types": ", ".join(group.session_types),
+            "largest session": format_slots(group.max_session_slots) if group.max_session_slots else "",
+            "lifetime": f"{group.max_lifetime_s} s" if group.max_lifetime_s else "",
+            "ageing": f"{group.ageing_s} s" if group.ageing_s else "",
+            "patience": f"{group.patience_s} s",
+        }
+    )

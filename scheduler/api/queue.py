@@ -1,0 +1,56 @@
+"""REST of queues: who waits, told so that nobody learns who others are."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents.selectors import group_to_look_at
+from common.api import StandardPagination, actor_of, asked_name
+from common.scopes import EVERY_TOKEN
+from sessions_app.models import ComputeSession
+from sessions_app.queues import places, waiting_in
+
+
+class WaitingOut(serializers.Serializer[Any]):
+    """One place in a queue. Amounts in base units, of each of its containers."""
+
+    position = serializers.IntegerField()
+    id = serializers.UUIDField(allow_null=True, help_text="null: a session that you do not see.")
+    name = serializers.CharField(allow_blank=True)
+    owner = serializers.CharField(allow_blank=True, help_text="The e-mail; empty: somebody.")
+    is_own = serializers.BooleanField()
+    resources = serializers.DictField(source="slots", child=serializers.IntegerField())
+    containers = serializers.IntegerField(source="kernel_count")
+    priority = serializers.IntegerField()
+    since = serializers.DateTimeField()
+    reason = serializers.CharField(allow_blank=True, help_text="Empty: a limit or a time of its own.")
+    message = serializers.CharField(source="why")
+
+
+class QueueView(GenericAPIView[ComputeSession]):
+    token_scopes = EVERY_TOKEN
+    serializer_class = WaitingOut
+    pagination_class = StandardPagination
+    queryset = ComputeSession.objects.none()
+
+    @extend_schema(
+        operation_id="list_queue",
+        parameters=[
+            OpenApiParameter("resource_group", str, description="Its name; your usual one if absent.")
+        ],
+        responses=WaitingOut(many=True),
+    )
+    def get(self, request: Request) -> Response:
+        """Who waits in a resource group, in order. Sessions that you do not see say their size and since when they wait."""
+        actor = actor_of(request)
+        group = group_to_look_at(actor, asked_name(request, "resource_group"))
+        page = self.paginate_queryset(waiting_in([group.pk]))
+        assert self.paginator is not None
+        assert page is not None
+        first = self.paginator.page.start_index()  # type: ignore[attr-defined]
+        rows = places(actor, list(page), first=first)
+        return self.get_paginated_response(WaitingOut(rows, many=True).data)

@@ -1,0 +1,5 @@
+from django.urls import path
+
+from scheduler.api.queue import QueueView
+
+urlpatterns = [path("queue/", QueueView.as_view(), name="api-queue")]

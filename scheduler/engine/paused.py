@@ -1,0 +1,42 @@
+"""A group in which nothing starts: everybody keeps a place in the line."""
+
+from datetime import datetime
+
+from common.slots import ResourceSlots
+from scheduler.engine.model import Deferral, Explanation, Needs, Plan, ReasonCode, Snapshot
+from scheduler.engine.ordering import Line
+from scheduler.engine.shares import Shares
+
+
+def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
+    """A deferral for each pending session, in the order in which they would be tried."""
+    known: dict[Needs, Explanation] = {}
+    deferrals = []
+    total: dict[str, int] = {}
+    for agent in snapshot.agents:
+        for name, amount in agent.capacity.items():
+            total[name] = total.get(name, 0) + amount
+    for position, session in enumerate(Line(snapshot, now, Shares(snapshot, total)), start=1):
+        why = known.get(session.needs) or known.setdefault(session.needs, _why(session.needs))
+        deferrals.append(Deferral(session.id, position, why))
+    return Plan(
+        group_id=snapshot.group_id,
+        group_name=snapshot.group_name,
+        epoch=snapshot.epoch,
+        planned_at=now,
+        deferrals=tuple(deferrals),
+    )
+
+
+def _why(needs: Needs) -> Explanation:
+    """Room is beside the point."""
+    largest = max(needs.kernels, key=lambda slots: tuple(slots.items()))
+    return Explanation(
+        reason=ReasonCode.GROUP_PAUSED,
+        architecture=needs.architecture,
+        kernel_count=len(needs.kernels),
+        asked=needs.total,
+        asked_by_kernel=largest,
+        best_agent=ResourceSlots(),
+        group=ResourceSlots(),
+    )

@@ -1,0 +1,138 @@
+"""Forms of resource groups: amounts and times in the words of people."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy
+
+from accounts.policy_fields import SlotsField, bytes_field, cores_field, duration_field
+from accounts.quota import Level
+from agents.models import ResourceGroup, Scheduler, SessionType, Strategy
+from common.slots import CPU, MEM
+
+_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+_SAME = (
+    "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s", "max_lifetime_s",
+)  # fmt: skip
+TAKES = {f"takes_{kind.value}": kind.value for kind in SessionType}
+
+
+class GroupForm(forms.Form):
+    name = forms.CharField(max_length=64, label=gettext_lazy("Name"), widget=forms.TextInput(attrs=_TYPED))
+    description = forms.CharField(
+        max_length=500,
+        required=False,
+        label=gettext_lazy("Description"),
+        help_text=gettext_lazy("What it is for, to whoever chooses a group."),
+    )
+    is_public = forms.TypedChoiceField(
+        choices=[
+            ("yes", gettext_lazy("Everybody")),
+            ("no", gettext_lazy("Only whom it is granted to")),
+        ],
+        coerce=lambda word: word == "yes",
+        initial="yes",
+        label=gettext_lazy("Who may use it"),
+    )
+    is_default = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("Default"),
+        help_text=gettext_lazy("Where sessions go that name no group."),
+    )
+    scheduler = forms.ChoiceField(choices=Scheduler.choices, label=gettext_lazy("Who is next"))
+    strategy = forms.ChoiceField(
+        choices=Strategy.choices,
+        label=gettext_lazy("Which machine"),
+        help_text=gettext_lazy("Concentrated: the fullest with room. Dispersed: the emptiest."),
+    )
+    ageing_s = duration_field(
+        label=gettext_lazy("Ageing"),
+        help_text=gettext_lazy("Waiting that raises a session by one priority, like 6h. Empty: none does."),
+    )
+    patience_s = duration_field(
+        initial=600,
+        label=gettext_lazy("Patience"),
+        help_text=gettext_lazy(
+            "After waiting so long, room is gathered for the first that finds none. Empty: at once."
+        ),
+    )
+    takes_interactive = forms.BooleanField(
+        required=False, initial=True, label=gettext_lazy("Interactive sessions")
+    )
+    takes_batch = forms.BooleanField(required=False, initial=True, label=gettext_lazy("Batch sessions"))
+    max_cpu = cores_field(label=gettext_lazy("CPU cores"))
+    max_mem = bytes_field(label=gettext_lazy("Memory"), help_text=gettext_lazy("Like 64g or 512m."))
+    max_devices = SlotsField(
+        required=False,
+        label=gettext_lazy("Accelerators"),
+        help_text=gettext_lazy(
+            "Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited."
+        ),
+    )
+    max_lifetime_s = duration_field(
+        label=gettext_lazy("Lifetime of a session"),
+        help_text=gettext_lazy("From its start, like 90m, 12h or 7d."),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        typed: dict[str, Any] = super().clean() or {}
+        if not any(typed.get(name) for name in TAKES):
+            self.add_error("takes_interactive", gettext_lazy("Choose at least one type of sessions."))
+        return typed
+
+    def columns(self) -> dict[str, Any]:
+        """What is typed, as columns of ResourceGroup. Only where the form is valid."""
+        typed = self.cleaned_data
+        amounts = {CPU: typed["max_cpu"], MEM: typed["max_mem"]}
+        given = {slot: amount for slot, amount in amounts.items() if amount is not None}
+        return {
+            **{name: typed[name] for name in _SAME},
+            "patience_s": typed["patience_s"] or 0,
+            "session_types": [kind for name, kind in TAKES.items() if typed[name]],
+            "max_session_slots": {**given, **typed["max_devices"]},
+        }
+
+
+def typed_group(group: ResourceGroup) -> dict[str, Any]:
+    """What the form shows of a group."""
+    amounts = dict(group.max_session_slots)
+    return {
+        **{name: getattr(group, name) for name in _SAME},
+        "is_public": "yes" if group.is_public else "no",
+        "patience_s": group.patience_s or None,
+        **{name: kind in group.session_types for name, kind in TAKES.items()},
+        "max_cpu": amounts.pop(CPU, None),
+        "max_mem": amounts.pop(MEM, None),
+        "max_devices": amounts,
+    }
+
+
+def field_of(column: str) -> str:
+    """The form's field for a column that a service refuses."""
+    return {"session_types": "takes_interactive", "max_session_slots": "max_devices"}.get(column, column)
+
+
+class GrantForm(forms.Form):
+    level = forms.ChoiceField(
+        choices=[
+            (Level.DOMAIN.value, gettext_lazy("Domain")),
+            (Level.PROJECT.value, gettext_lazy("Project")),
+            (Level.USER.value, gettext_lazy("Person")),
+        ],
+        label=gettext_lazy("To a"),
+    )
+    grantee = forms.CharField(
+        max_length=254,
+        label=gettext_lazy("Name or e-mail"),
+        widget=forms.TextInput(attrs=_TYPED),
+        help_text=gettext_lazy("A project whose name several domains have: “domain/project”."),
+    )
+
+
+class MoveForm(forms.Form):
+    agent = forms.ChoiceField(label=gettext_lazy("Machine"))
+
+    def __init__(self, data: Any = None, *, names: Iterable[str] = ()) -> None:
+        super().__init__(data)
+        self.fields["agent"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]

@@ -1,0 +1,288 @@
+"""The pages of resource groups: which there are, who may use them, and changing one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from accounts.budget_selectors import owner_named
+from accounts.models import Domain, Project, User
+from accounts.preferences import column_choice
+from accounts.quota import Level
+from accounts.selectors import domain_named, may_do_everything, person_with_address
+from accounts.web.doors import nothing_here, overseer_of_all
+from accounts.web.marks import mark
+from agents import groups
+from agents.group_rooms import GroupRoom, rooms_in, rooms_of, with_takers
+from agents.models import ResourceGroup, Scheduler, Strategy
+from agents.selectors import access_group, agent_named, grants_of, visible_agents, visible_resource_groups
+from common.actors import Actor
+from common.errors import BerthError, InvalidInput
+from common.idempotency import once_a_form
+from common.slots import CPU, MEM
+from common.tables import Column, Filter, Listing, Table, declare
+from common.toasts import offer_undo
+from scheduler.web.group_forms import GrantForm, GroupForm, MoveForm, field_of, typed_group
+from sessions_app.group_rules import counts_by_group
+
+STATES = {"active": True, "paused": False}
+TABLE = declare(
+    Table(
+        name="resource-groups",
+        noun=gettext_noop("resource groups"),
+        sort="name",
+        search=lambda text: Q(name__icontains=text) | Q(description__icontains=text),
+        search_label=gettext_noop("Search by name or description"),
+        columns=(
+            Column("name", gettext_noop("Resource group"), ("name",), is_fixed=True),
+            Column("state", gettext_noop("State"), ("is_active", "name")),
+            Column("agents", gettext_noop("Agents")),
+            Column("room", gettext_noop("How full")),
+            Column("sessions", gettext_noop("Sessions")),
+            Column("scheduler", gettext_noop("Who is next"), ("scheduler", "name")),
+            Column("users", gettext_noop("Who may use it"), ("is_public", "name")),
+        ),
+        filters=(
+            Filter("state", gettext_noop("State"), lambda word: Q(is_active=STATES.get(word))),
+            Filter("scheduler", gettext_noop("Who is next"), lambda name: Q(scheduler=name)),
+        ),
+    )
+)
+SHOWN_AGENTS = 100
+
+
+@require_GET
+@login_required
+def group_list(request: HttpRequest) -> HttpResponse:
+    actor = overseer_of_all(request)
+    listing = Listing(TABLE, request.GET, chosen=column_choice(actor, TABLE.name))
+    listing.choices = {
+        "state": [("active", _("Active")), ("paused", _("Paused"))],
+        "scheduler": [(each.value, str(each.label)) for each in Scheduler],
+    }
+    page = listing.page(visible_resource_groups(actor), with_takers)
+    found = {room.id: room for room in rooms_of(page)}
+    counts = counts_by_group(found)
+    rows = [{"group": group, **_facts(group, found[group.pk], counts.get(group.pk, {}))} for group in page]
+    context = {"listing": listing, "columns": listing.columns, "page": page, "rows": rows}
+    context["can_create"] = may_do_everything(actor)
+    return render(request, "scheduler/groups.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="resource-groups")
+def new_group(request: HttpRequest) -> HttpResponse:
+    actor = _superadmin(request)
+    if request.method != "POST":
+        return render(request, "scheduler/new_group.html", {"form": GroupForm()})
+    form = GroupForm(request.POST)
+    if form.is_valid():
+        try:
+            group = groups.create_resource_group(actor=actor, **form.columns())
+        except BerthError as refusal:
+            _mark(form, refusal)
+        else:
+            messages.success(
+                request,
+                _("“{name}” is ready. It has no machines yet: put some into it below.").format(
+                    name=group.name
+                ),
+            )
+            return redirect("resource-group", group.pk)
+    return render(request, "scheduler/new_group.html", {"form": form}, status=422)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
+    actor = overseer_of_all(request) if request.method != "POST" else _superadmin(request)
+    group = access_group(actor, group_id)
+    if request.method != "POST":
+        return _page(request, actor, group, GroupForm(initial=typed_group(group)))
+    form = GroupForm(request.POST)
+    if form.is_valid():
+        try:
+            groups.update_resource_group(actor=actor, group_id=group_id, changes=form.columns())
+        except BerthError as refusal:
+            _mark(form, refusal)
+        else:
+            messages.success(request, _("The resource group is changed. What waits or runs goes on."))
+            return redirect("resource-group", group_id)
+    return _page(request, actor, access_group(actor, group_id), form, status=422)
+
+
+@login_required
+@require_POST
+def change_state(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Pause it, or let it start sessions again; with a way back."""
+    actor = _superadmin(request)
+    to = request.POST.get("to", "")
+    if to not in STATES:
+        raise InvalidInput(
+            _("There is no such state of a resource group."), hint=_("Write active or paused.")
+        )
+    group = groups.update_resource_group(actor=actor, group_id=group_id, changes={"is_active": STATES[to]})
+    sentence = (
+        _("“{name}” starts sessions again.") if STATES[to] else _("“{name}” is paused: nothing starts there.")
+    )
+    other = next(state for state in STATES if state != to)
+    offer_undo(
+        request,
+        sentence.format(name=group.name),
+        reverse("resource-group-state", args=[group_id]),
+        {"to": other},
+    )
+    return redirect("resource-group", group_id)
+
+
+@login_required
+@require_POST
+def delete_group(request: HttpRequest, group_id: int) -> HttpResponse:
+    actor = _superadmin(request)
+    group = access_group(actor, group_id)
+    try:
+        if request.POST.get("confirm", "") != group.name:
+            raise InvalidInput(_("This is not the name of the resource group, so nothing was done."))
+        groups.delete_resource_group(actor=actor, group_id=group_id)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+        return redirect("resource-group", group_id)
+    messages.success(request, _("The resource group “{name}” is deleted.").format(name=group.name))
+    return redirect("resource-groups")
+
+
+@login_required
+@require_POST
+def grant(request: HttpRequest, group_id: int) -> HttpResponse:
+    actor = _superadmin(request)
+    group = access_group(actor, group_id)
+    form = GrantForm(request.POST)
+    if form.is_valid():
+        try:
+            grantee = grantee_named(actor, Level(form.cleaned_data["level"]), form.cleaned_data["grantee"])
+            groups.grant_resource_group(actor=actor, group_id=group_id, grantee=grantee)
+        except BerthError as refusal:
+            form.add_error("grantee", refusal.message)
+        else:
+            sentence = _("{who} may use “{name}” now.")
+            messages.success(request, sentence.format(who=groups.name_of(grantee), name=group.name))
+            return redirect(f"{reverse('resource-group', args=[group_id])}#grants")
+    return _page(request, actor, group, GroupForm(initial=typed_group(group)), grant_form=form, status=422)
+
+
+@login_required
+@require_POST
+def revoke(request: HttpRequest, group_id: int, grant_id: int) -> HttpResponse:
+    groups.revoke_resource_group(actor=_superadmin(request), group_id=group_id, grant_id=grant_id)
+    messages.success(request, _("The grant is revoked. What waits or runs already goes on."))
+    return redirect(f"{reverse('resource-group', args=[group_id])}#grants")
+
+
+@login_required
+@require_POST
+def move_agent(request: HttpRequest, group_id: int) -> HttpResponse:
+    """Put a machine of another group into this one."""
+    actor = _superadmin(request)
+    group = access_group(actor, group_id)
+    try:
+        agent = agent_named(actor, request.POST.get("agent", ""))
+        groups.move_agent(actor=actor, agent_id=agent.pk, group_id=group_id)
+    except BerthError as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+    else:
+        sentence = _("“{agent}” is in “{name}” now. What runs on it goes on.")
+        messages.success(request, sentence.format(agent=agent.name, name=group.name))
+    return redirect(f"{reverse('resource-group', args=[group_id])}#agents")
+
+
+def grantee_named(actor: Actor, level: Level, text: str) -> Domain | Project | User:
+    """Raises NotFound, Conflict for a project whose name several domains have."""
+    if level is Level.DOMAIN:
+        return domain_named(actor, text.strip() or "-")
+    if level is Level.USER:
+        return person_with_address(actor, text, field="grantee")
+    return owner_named(actor, text.replace("@", ""))
+
+
+def _superadmin(request: HttpRequest) -> Actor:
+    """For everybody else there are no such pages; monitors are told that they only look."""
+    actor = overseer_of_all(request)
+    if not may_do_everything(actor):
+        raise nothing_here()
+    return actor
+
+
+def _facts(group: ResourceGroup, room: GroupRoom, counts: Mapping[str, int]) -> dict[str, Any]:
+    """A group in the words of the pages."""
+    return {
+        "state": "active" if group.is_active else "paused",
+        "agents": room.agents,
+        "idle_agents": room.idle_agents,
+        "meters": room_meters(room),
+        "waiting": counts.get("waiting", 0),
+        "running": counts.get("running", 0),
+        "scheduler": Scheduler(group.scheduler).label,
+        "strategy": Strategy(group.strategy).label,
+    }
+
+
+def room_meters(room: GroupRoom) -> list[dict[str, Any]]:
+    """How full a group is, by slot: cores, memory, then devices."""
+    labels = {CPU: _("CPU"), MEM: _("Memory")}
+    return [
+        {
+            "slot": name,
+            "label": labels.get(name, name),
+            "used": room.occupied[name],
+            "limit": room.capacity[name],
+        }
+        for name in sorted(room.capacity, key=lambda name: (name != CPU, name != MEM, name))
+    ]
+
+
+def _page(
+    request: HttpRequest,
+    actor: Actor,
+    group: ResourceGroup,
+    form: GroupForm,
+    *,
+    grant_form: GrantForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    [room] = rooms_in(ResourceGroup.objects.filter(pk=group.pk))
+    can_change = may_do_everything(actor)
+    machines: Any = visible_agents(actor).in_use().order_by("name")
+    context = {
+        "group": group,
+        "form": form if can_change else None,
+        "facts": _facts(group, room, counts_by_group([group.pk]).get(group.pk, {})),
+        "machines": machines.filter(resource_group=group)[:SHOWN_AGENTS],
+        "grants": [
+            {"grant": each, "title": _title_of(each.grantee), "name": groups.name_of(each.grantee)}
+            for each in grants_of(group)
+        ],
+    }
+    if can_change:
+        others = machines.exclude(resource_group=group).values_list("name", flat=True)
+        context |= {"grant_form": grant_form or GrantForm(), "move_form": MoveForm(names=list(others))}
+    return render(request, "scheduler/group.html", context, status=status)
+
+
+def _title_of(grantee: groups.Grantee) -> str:
+    if isinstance(grantee, Project):
+        return _("Project of {domain}").format(domain=grantee.domain.name)
+    return _("Domain") if isinstance(grantee, Domain) else _("Person")
+
+
+def _mark(form: GroupForm, refusal: BerthError) -> None:
+    refusal.fields = {field_of(column): sentences for column, sentences in refusal.fields.items()}
+    mark(form, refusal)

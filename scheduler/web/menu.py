@@ -1,0 +1,10 @@
+"""The links of this app in the menu."""
+
+from django.utils.translation import gettext_noop
+
+from common.navigation import MenuItem, Section
+from common.navigation import register as register_item
+
+
+def register() -> None:
+    register_item(MenuItem(gettext_noop("Queue"), "queue", "hourglass", Section.METRICS, order=50))

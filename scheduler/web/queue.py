@@ -1,0 +1,60 @@
+"""The page of queues: for everybody, of the resource groups that one may use."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from agents.group_rooms import rooms_in
+from agents.models import ResourceGroup
+from agents.selectors import visible_resource_groups
+from common.api import actor_of
+from common.counted_pages import ROWS_PER_PAGE
+from common.pages import render_page_or_fragment
+from common.slots import format_slots
+from scheduler.web.groups import room_meters
+from sessions_app.queues import places, queues, waiting_in
+
+
+@require_GET
+@login_required
+def queue_page(request: HttpRequest) -> HttpResponse:
+    """?group= names one, ?page= goes on. At most 8 queries beside the frame's, however many wait. The same view answers the
+    fragment that follows changes."""
+    actor = actor_of(request)
+    groups = list(visible_resource_groups(actor).order_by("-is_default", "name"))
+    wanted = request.GET.get("group", "")
+    group = next((each for each in groups if each.name == wanted), None)
+    group = group or (groups[0] if groups and not wanted else None)
+    counts = queues(actor)
+    context: dict[str, Any] = {
+        "group": group,
+        "tabs": [_tab(each, each == group, counts) for each in groups],
+        "wanted": wanted,
+    }
+    if group is not None:
+        page = Paginator(waiting_in([group.pk]), ROWS_PER_PAGE).get_page(request.GET.get("page"))
+        first = page.start_index() or 1
+        [room] = rooms_in(ResourceGroup.objects.filter(pk=group.pk))
+        rows = places(actor, list(page), first=first)
+        context |= {
+            "page": page,
+            "rows": [(row, format_slots(row.slots)) for row in rows],
+            "room": room,
+            "meters": room_meters(room),
+        }
+    return render_page_or_fragment(request, "scheduler/queue.html", "scheduler/_queue.html", context)
+
+
+def _tab(group: ResourceGroup, is_active: bool, counts: Any) -> dict[str, Any]:
+    """As includes/tabs.html has it."""
+    queue = counts.get(group.pk)
+    return {
+        "label": group.name,
+        "url": reverse("queue", query={"group": group.name}),
+        "count": queue.count if queue else 0,
+        "is_active": is_active,
+    }

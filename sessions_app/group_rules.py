@@ -1,0 +1,89 @@
+"""What a resource group asks of the sessions that come to it, and how many there are."""
+
+from collections.abc import Iterable, Mapping
+
+from django.db.models import Count, Q
+from django.utils.translation import gettext as _
+
+from accounts.models import Project
+from agents import groups
+from agents.models import ResourceGroup, SessionType
+from agents.selectors import access_resource_group
+from common.actors import Actor
+from common.errors import InvalidInput, LimitExceeded
+from common.languages import paragraph
+from common.slots import format_amount
+from common.words import duration_words
+from sessions_app.models import ComputeSession
+from sessions_app.requests import SessionRequest
+from sessions_app.states import Status
+
+
+def register() -> None:
+    groups.register_session_counts(session_counts)
+
+
+def session_counts(group_id: int) -> Mapping[str, int]:
+    """How many sessions wait there, and how many hold something. One query."""
+    return counts_by_group([group_id]).get(group_id, {})
+
+
+def counts_by_group(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
+    """The same of each; groups without any are left out. One query."""
+    live = ComputeSession.objects.live().filter(resource_group_id__in=list(group_ids)).order_by()
+    is_waiting = Q(status=Status.PENDING.value)
+    rows = live.values("resource_group_id").annotate(
+        waiting=Count("pk", filter=is_waiting), running=Count("pk", filter=~is_waiting)
+    )
+    return {row["resource_group_id"]: {"waiting": row["waiting"], "running": row["running"]} for row in rows}
+
+
+def demand_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
+    """Raises InvalidInput for a type that it does not take, LimitExceeded for more than one session may ask for there."""
+    if request.type not in group.session_types:
+        sentence = _("The resource group “{group}” takes no sessions of the type “{type}”.").format(
+            group=group.name, type=SessionType(request.type).label
+        )
+        raise InvalidInput(
+            sentence, hint=_("Choose another resource group."), fields={"resource_group": [sentence]}
+        )
+    too_much = {
+        name: [
+            _("In the resource group “{group}” one session gets at most {amount}.").format(
+                group=group.name, amount=format_amount(name, most)
+            )
+        ]
+        for name, most in sorted(group.max_session_slots.items())
+        if request.slots[name] > most
+    }
+    if too_much:
+        sentences = [sentence for each in too_much.values() for sentence in each]
+        raise LimitExceeded(
+            paragraph(sentences),
+            hint=_("Ask for less, or choose another resource group."),
+            fields={"resources": sentences},
+        )
+    if group.max_lifetime_s and (request.timeout_s or 0) > group.max_lifetime_s:
+        sentence = _("In the resource group “{group}” a session runs for at most {span}.").format(
+            group=group.name, span=duration_words(group.max_lifetime_s)
+        )
+        raise LimitExceeded(
+            sentence,
+            hint=_("Ask for less, or choose another resource group."),
+            fields={"timeout_s": [sentence]},
+        )
+
+
+def demand_group_still_takes(
+    actor: Actor, group: ResourceGroup, project: Project, request: SessionRequest
+) -> None:
+    """Asked again in the transaction that writes the session, whose row has waited for whoever changes the group. One query.
+    Raises NotFound and what `demand_group_takes` raises."""
+    demand_group_takes(access_resource_group(actor, group.name, project), request)
+
+
+def group_words(group: ResourceGroup) -> str:
+    """As it is offered where one is chosen; of groups that came `with_agent_counts`."""
+    if not group.agent_count:  # type: ignore[attr-defined]
+        return _("{group} (has no machines)").format(group=group.name)
+    return group.name if group.is_active else _("{group} (paused)").format(group=group.name)

@@ -1,0 +1,81 @@
+"""Resource groups over REST."""
+
+import pytest
+from rest_framework.test import APIClient
+
+from accounts.roles import Role
+from tests.factories import api_client, make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+GROUPS = "/api/v1/resource-groups/"
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def superadmin(place: Place) -> APIClient:
+    return api_client(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
+
+
+def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, superadmin: APIClient) -> None:
+    body = {
+        "name": "gpu", "is_public": False, "scheduler": "drf", "session_types": ["batch"],
+        "max_session_slots": {"cpu": 8, "mem": "64g", "cuda": 0}, "max_lifetime_s": 3600,
+    }  # fmt: skip
+    made = superadmin.post(GROUPS, body, format="json").json()
+    assert made["max_session_slots"] == {"cpu": 8000, "mem": 64 * 2**30, "cuda": 0}
+    assert (made["agents"], made["is_active"], made["session_types"]) == (0, True, ["batch"])
+    address = f"{GROUPS}{made['id']}/"
+    owner = api_client(place.owner)
+    assert owner.get(address).status_code == 404
+
+    asked = {"level": "project", "id": place.project.pk}
+    grant = superadmin.post(f"{address}grants/", asked, format="json").json()
+    assert (grant["level"], grant["of"], grant["name"]) == ("project", place.project.pk, place.project.name)
+    assert owner.get(address).json()["name"] == "gpu"
+    assert superadmin.get(f"{address}grants/").json()["count"] == 1
+    assert superadmin.delete(f"{address}grants/{grant['id']}/").status_code == 204
+    assert owner.get(address).status_code == 404
+
+    moved = superadmin.post(f"{address}agents/", {"agent": place.agent.name}, format="json").json()
+    assert moved["resource_group"] == "gpu"
+    changes = {"is_active": False, "max_lifetime_s": None, "description": "x"}
+    changed = superadmin.patch(address, changes, format="json").json()
+    assert (changed["is_active"], changed["max_lifetime_s"], changed["agents"]) == (False, None, 1)
+    refused = superadmin.delete(address)
+    assert (refused.status_code, place.agent.name in refused.json()["message"]) == (409, True)
+    back = f"{GROUPS}{place.group.pk}/agents/"
+    superadmin.post(back, {"agent": place.agent.name}, format="json")
+    assert superadmin.delete(address).status_code == 204
+    assert superadmin.get(address).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"scheduler": "luck"}, "scheduler"),
+        ({"session_types": []}, "session_types"),
+        ({"max_session_slots": {"cpu": "many"}}, "max_session_slots"),
+        ({"max_lifetime_s": 0}, "max_lifetime_s"),
+        ({"ageing_s": -1}, "ageing_s"),
+        ({"weight": 1}, "weight"),
+    ],
+)
+def test_wrong_values_are_refused_at_their_field(
+    place: Place, superadmin: APIClient, body: dict[str, object], field: str
+) -> None:
+    for answer in (
+        superadmin.patch(f"{GROUPS}{place.group.pk}/", body, format="json"),
+        superadmin.post(GROUPS, {"name": "gpu", **body}, format="json"),
+    ):
+        assert answer.status_code == 400
+        assert field in answer.json()["fields"]
+
+
+def test_a_name_that_is_taken_is_refused(place: Place, superadmin: APIClient) -> None:
+    answer = superadmin.post(GROUPS, {"name": place.group.name}, format="json")
+    assert (answer.status_code, set(answer.json()["fields"])) == (400, {"name"})

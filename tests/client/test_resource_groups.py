@@ -1,0 +1,91 @@
+"""Resource groups on the command line, on wires of their own."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.client.conftest import Command
+from tests.client.test_people import made, portal
+from tests.client.wires import page
+
+__all__ = ("portal",)
+GROUP: dict[str, Any] = {
+    "id": 3, "name": "gpu", "description": "", "is_default": True, "is_active": False, "is_public": False,
+    "scheduler": "drf", "strategy": "dispersed", "session_types": ["batch"], "max_session_slots": {"cpu": 8000},
+    "max_lifetime_s": 3600, "ageing_s": 60, "patience_s": 600, "agents": 2,
+}  # fmt: skip
+GRANT = {"id": 7, "level": "user", "of": 5, "name": "ada@uni.example"}
+PERSON = {"id": 5, "email": "ada@uni.example"}
+
+
+def test_groups_are_listed_and_shown(portal: Any, command: Command) -> None:
+    portal(page(GROUP))
+    assert command("group", "list").out.splitlines()[1] == "gpu\t2\tdrf\tdispersed\tdefault paused granted"
+    portal(page(GROUP))
+    assert "largest session" in command("group", "show", "gpu").out
+    portal(page(GROUP))
+    assert json.loads(command("group", "show", "3", "--json").out) == GROUP
+    portal(page())
+    assert "There is no resource group" in command("group", "show", "absent").err
+
+
+@pytest.mark.parametrize(
+    ("typed", "change"),
+    [
+        (["--paused"], {"is_active": False}),
+        (["--public", "--default"], {"is_public": True, "is_default": True}),
+        (["--largest", "cpu=8,mem=64g"], {"max_session_slots": {"cpu": "8", "mem": "64g"}}),
+        (["--largest", "none"], {"max_session_slots": {}}),
+        (["--lifetime", "12h", "--ageing", "none"], {"max_lifetime_s": 43200, "ageing_s": None}),
+        (["--types", "interactive,batch"], {"session_types": ["interactive", "batch"]}),
+        (["--name", "big", "--scheduler", "fifo"], {"name": "big", "scheduler": "fifo"}),
+    ],
+)
+def test_what_is_typed_is_sent(portal: Any, command: Command, typed: list[str], change: Any) -> None:
+    wire = portal(page(GROUP), made(GROUP))
+    assert command("group", "set", "gpu", *typed).code == 0
+    assert wire.body() == change
+
+
+@pytest.mark.parametrize("typed", [["--lifetime", "soon"], ["--largest", "cpu"]])
+def test_what_cannot_be_read_is_refused_here(portal: Any, command: Command, typed: list[str]) -> None:
+    portal()
+    assert command("group", "create", "gpu", *typed).code != 0
+
+
+def test_a_group_is_made_granted_filled_and_deleted(portal: Any, command: Command) -> None:
+    wire = portal(made(GROUP))
+    command("group", "create", "gpu", "--granted", "--json")
+    assert wire.body() == {"name": "gpu", "is_public": False}
+    wire = portal(page(GROUP), page(PERSON), made(GRANT))
+    assert command("group", "grant", "gpu", "--user", "ada@uni.example").code == 0
+    assert wire.body() == {"level": "user", "id": 5}
+    portal(page(GROUP), page(GRANT))
+    assert command("group", "grants", "gpu").out.splitlines()[1] == "user\tada@uni.example"
+    portal(page(GROUP), page(GRANT))
+    assert json.loads(command("group", "grants", "gpu", "--json").out) == [GRANT]
+    portal(page(GROUP), page(GRANT), made({}))
+    assert command("group", "revoke", "gpu", "--user", "ada@uni.example").code == 0
+    portal(page(GROUP), page())
+    assert command("group", "revoke", "gpu", "--project", "vision").code != 0
+    assert command("group", "grant", "gpu").code != 0
+    wire = portal(page(GROUP), made({}))
+    assert command("group", "add-agent", "gpu", "gpu-01").code == 0
+    assert wire.body() == {"agent": "gpu-01"}
+    portal(page(GROUP), made({}))
+    assert command("group", "delete", "gpu").code == 0
+
+
+def test_a_queue_names_own_sessions_alone(portal: Any, command: Command) -> None:
+    own = {"position": 1, "name": "train", "is_own": True, "resources": {"cpu": 1000}, "message": "More."}
+    theirs = {"position": 2, "resources": {"cpu": 2000}, "containers": 2, "message": "More."}
+    wire = portal(page(own, theirs))
+    lines = [line.split("\t") for line in command("queue", "gpu").out.splitlines()[1:]]
+    assert [line[:4] for line in lines] == [
+        ["1", "train", "you", "cpu 1"],
+        ["2", "someone", "", "cpu 2 x 2"],
+    ]
+    assert "resource_group=gpu" in str(wire.requests[-1].url)
+    portal(page(own))
+    assert json.loads(command("queue", "--json").out) == [own]

@@ -1,0 +1,161 @@
+"""The pages of resource groups."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from accounts.roles import Role
+from agents import groups
+from agents.models import GroupGrant, ResourceGroup
+from common.actors import SYSTEM
+from tests.factories import make_project, make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+Browser = Callable[[User], Client]
+TYPED = {
+    "name": "gpu", "description": "A hundred devices", "is_public": "no", "scheduler": "drf", "strategy": "dispersed",
+    "ageing_s": "6h", "patience_s": "", "takes_batch": "on", "max_cpu": "8", "max_mem": "64g", "max_devices": "cuda=2",
+    "max_lifetime_s": "12h",
+}  # fmt: skip
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def superadmin(place: Place, browser_of: Browser) -> Client:
+    return browser_of(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
+
+
+def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin: Client) -> None:
+    answer = superadmin.post("/resource-groups/new/", TYPED)
+    group = ResourceGroup.objects.get(name="gpu")
+    page = f"/resource-groups/{group.pk}/"
+    assert answer["Location"] == page
+    assert (group.ageing_s, group.patience_s, group.session_types) == (21600, 0, ["batch"])
+    assert group.max_session_slots == {"cpu": 8000, "mem": 64 * 2**30, "cuda": 2000}
+    assert (group.is_public, group.max_lifetime_s) == (False, 43200)
+
+    shown = superadmin.get(page).content.decode()
+    for words in ('value="6h"', 'value="cuda=2"', "No machines", "Nobody but superadmins may use it yet."):
+        assert words in shown
+    listed = superadmin.get("/resource-groups/", {"q": "hundred"}).content.decode()
+    assert "whom it is granted to" in listed
+    assert place.group.name not in listed
+
+    assert superadmin.post(page, {**TYPED, "is_public": "yes", "max_devices": ""})["Location"] == page
+    group.refresh_from_db()
+    assert (group.is_public, group.max_session_slots) == (True, {"cpu": 8000, "mem": 64 * 2**30})
+    assert superadmin.post(f"{page}delete/", {"confirm": "other"})["Location"] == page
+    assert superadmin.post(f"{page}delete/", {"confirm": "gpu"})["Location"] == "/resource-groups/"
+    assert superadmin.get(page).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("name", "Big One"),
+        ("takes_batch", ""),
+        ("max_cpu", "many"),
+        ("max_devices", "cuda"),
+        ("max_lifetime_s", "soon"),
+        ("scheduler", "luck"),
+    ],
+)
+def test_wrong_input_is_marked_at_its_field(superadmin: Client, place: Place, field: str, wrong: str) -> None:
+    for address in ("/resource-groups/new/", f"/resource-groups/{place.group.pk}/"):
+        answer = superadmin.post(address, {**TYPED, "is_default": "on", field: wrong})
+        assert answer.status_code == 422
+        assert {field.replace("batch", "interactive")} == set(answer.context["form"].errors)
+    assert not ResourceGroup.objects.filter(name="gpu").exists()
+
+
+def test_a_group_with_machines_says_what_to_do_before_it_is_deleted(place: Place, superadmin: Client) -> None:
+    page = f"/resource-groups/{place.group.pk}/"
+    answer = superadmin.post(f"{page}delete/", {"confirm": place.group.name}, follow=True).content.decode()
+    assert f"has machines: {place.agent.name}." in answer
+    assert "Put them into another resource group" in answer
+
+
+def test_it_is_paused_and_resumed_and_those_who_wait_are_told(
+    place: Place, superadmin: Client, browser_of: Browser
+) -> None:
+    page = f"/resource-groups/{place.group.pk}/"
+    assert superadmin.post(f"{page}state/", {"to": "paused"})["Location"] == page
+    assert "This group is paused" in superadmin.get(page).content.decode()
+    launcher = browser_of(place.owner).get("/sessions/new/").content.decode()
+    assert f"{place.group.name} (paused)" in launcher
+    superadmin.post(f"{page}state/", {"to": "active"})
+    assert superadmin.post(f"{page}state/", {"to": "nonsense"}).status_code == 400
+    place.group.refresh_from_db()
+    assert place.group.is_active
+
+
+def test_a_group_without_machines_says_so_where_it_is_chosen(place: Place, browser_of: Browser) -> None:
+    groups.create_resource_group(actor=SYSTEM, name="empty")
+    assert "empty (has no machines)" in browser_of(place.owner).get("/sessions/new/").content.decode()
+
+
+def test_machines_are_moved_between_groups(place: Place, superadmin: Client) -> None:
+    other = groups.create_resource_group(actor=SYSTEM, name="other")
+    page = f"/resource-groups/{other.pk}/"
+    assert superadmin.post(f"{page}agents/", {"agent": place.agent.name})["Location"] == f"{page}#agents"
+    place.agent.refresh_from_db()
+    assert place.agent.resource_group == other
+    told = superadmin.post(f"{page}agents/", {"agent": "absent"}, follow=True).content.decode()
+    assert "There is no agent “absent”." in told
+
+
+@pytest.mark.parametrize("level", ["domain", "project", "user"])
+def test_it_is_granted_and_the_grant_revoked(place: Place, superadmin: Client, level: str) -> None:
+    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    names = {
+        "domain": place.project.domain.name,
+        "project": f"{place.project.domain.name}/{place.project.name}",
+        "user": place.owner.email,
+    }
+    page = f"/resource-groups/{place.group.pk}/"
+    answer = superadmin.post(f"{page}grants/", {"level": level, "grantee": names[level]})
+    assert answer["Location"] == f"{page}#grants"
+    grant = GroupGrant.objects.get()
+    assert groups.level_of(grant.grantee) == level
+    assert "Revoke" in superadmin.get(page).content.decode()
+    superadmin.post(f"{page}grants/{grant.pk}/revoke/")
+    assert not GroupGrant.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"level": "user", "grantee": "nobody@berth.example"},
+        {"level": "domain", "grantee": "absent"},
+        {"level": "project", "grantee": "twice"},
+        {"level": "project", "grantee": ""},
+        {"level": "token", "grantee": "x"},
+    ],
+)
+def test_a_grant_to_nobody_is_refused_at_its_field(place: Place, superadmin: Client, asked: Any) -> None:
+    make_project(name="twice"), make_project(name="twice")
+    answer = superadmin.post(f"/resource-groups/{place.group.pk}/grants/", asked)
+    assert answer.status_code == 422
+    assert answer.context["grant_form"].errors
+
+
+def test_monitors_look_and_change_nothing(place: Place, browser_of: Browser) -> None:
+    monitor = browser_of(make_user(domain=place.project.domain, role=Role.MONITOR))
+    page = f"/resource-groups/{place.group.pk}/"
+    shown = monitor.get(page).content.decode()
+    assert "<form" not in shown.split("<main", 1)[1].split("</main", 1)[0]
+    assert monitor.post(page, TYPED).status_code == 404
+
+
+def test_the_access_log_leads_to_the_group(place: Place, superadmin: Client) -> None:
+    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_active": False})
+    log = superadmin.get("/audit/").content.decode()
+    assert "Resource group changed" in log
