@@ -73,7 +73,7 @@ def place_newcomers(group_id: int, session_ids: Collection[UUID]) -> bool:
 
 def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, memory: _Memory) -> bool:
     group = ResourceGroup.objects.get(pk=group_id)
-    if (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
+    if not group.is_active or (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
     newcomers, allowances = read_newcomers(group_id, session_ids)
     placements = leftovers.place(newcomers, allowances, clock.now())

@@ -20,6 +20,7 @@ from common.actors import SYSTEM, Actor
 from common.errors import BerthError, Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from common.models import AuditEntry
 from scheduler.engine import ReasonCode
+from scheduler.newcomers import place_newcomers
 from scheduler.tick import run_tick
 from sessions_app import services as session_services
 from tests.factories import actor_for, make_project, make_user
@@ -149,9 +150,12 @@ def test_a_paused_group_takes_requests_and_starts_nothing(place: Place) -> None:
     told = [(each.status_reason, each.queue_position) for each in map(place.fresh, (first, second))]
     assert told == [(ReasonCode.GROUP_PAUSED.value, 1), (ReasonCode.GROUP_PAUSED.value, 2)]
     assert "is paused" in str(place.fresh(first).status_message)
+    third = place.enqueue()
+    assert not place_newcomers(place.group.pk, [third.pk]), "nor is a newcomer placed on what a tick left"
+    assert place.fresh(third).status == "PENDING"
 
     change(place, is_active=True)
-    assert set(run_tick(place.group.pk)) == {first.pk, second.pk}
+    assert set(run_tick(place.group.pk)) == {first.pk, second.pk, third.pk}
 
 
 def test_there_is_one_default_which_moves_and_does_not_vanish(place: Place) -> None:
