@@ -8,8 +8,9 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count, Exists, F, OuterRef, Q
 
+from accounts.models import Project
 from agents.group_models import ResourceGroupQuerySet
-from agents.models import Agent, AgentSlot
+from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.selectors import usable_resource_groups
 from agents.states import AgentState
 from common.actors import Actor
@@ -102,18 +103,20 @@ def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
     return found
 
 
-def groups_with_room(actor: Actor, slots: ResourceSlots, architecture: str) -> dict[int, str]:
-    """{id: name} of the groups that the actor may use in which one machine has so much free now, by name. One query."""
+def groups_with_room(
+    actor: Actor, project: Project, slots: ResourceSlots, architecture: str
+) -> list[ResourceGroup]:
+    """The groups that the actor may use in the project in which one machine has so much free now, by name. One query."""
     machines = Agent.objects.filter(state=AgentState.CONNECTED.value, architecture=architecture)
     for name, amount in slots.items():
         free = AgentSlot.objects.filter(
             agent=OuterRef("pk"), slot_name=name, occupied__lte=F("capacity") - amount
         )
         machines = machines.filter(Exists(free))
-    groups = visible_resource_groups(actor).filter(
+    groups = usable_resource_groups(actor, project).filter(
         is_active=True, pk__in=machines.values("resource_group_id")
     )
-    return dict(groups.order_by("name").values_list("pk", "name"))
+    return list(groups.order_by("name"))
 
 
 def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int]]]:

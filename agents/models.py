@@ -19,6 +19,7 @@ from agents.states import STATE_TITLES, AgentState
 from common import clock
 from common.slots import ResourceSlots
 
+
 class AgentQuerySet(models.QuerySet["Agent"]):
     def in_state(self, *states: AgentState) -> Self:
         return self.filter(state__in=[state.value for state in states])

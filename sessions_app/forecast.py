@@ -19,6 +19,7 @@ from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
 from sessions_app import holds
 from sessions_app.dependencies import hold_for
+from sessions_app.group_rules import takes
 from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
 from sessions_app.models import ComputeSession
 from sessions_app.requests import SessionRequest
@@ -125,8 +126,9 @@ def _outlook(actor: Actor, owner_id: int, resolved: ResolvedRequest, lasts_s: in
 
 def _other_groups(actor: Actor, resolved: ResolvedRequest) -> list[str]:
     """Where a machine has room for it now and nobody waits: it would start there at once. 2 queries."""
-    found = groups_with_room(actor, resolved.request.slots, resolved.image.architecture)
-    found.pop(resolved.group.pk, None)
+    request = resolved.request
+    groups = groups_with_room(actor, resolved.project, request.slots, resolved.image.architecture)
+    found = {group.pk: group.name for group in groups if group != resolved.group and takes(group, request)}
     waiting = ComputeSession.objects.filter(status=Status.PENDING.value, resource_group_id__in=found)
     busy = set(waiting.order_by().values_list("resource_group_id", flat=True).distinct())
     return [name for pk, name in found.items() if pk not in busy]

@@ -74,6 +74,14 @@ def demand_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
         )
 
 
+def takes(group: ResourceGroup, request: SessionRequest) -> bool:
+    try:
+        demand_group_takes(group, request)
+    except (InvalidInput, LimitExceeded):
+        return False
+    return True
+
+
 def demand_group_still_takes(
     actor: Actor, group: ResourceGroup, project: Project, request: SessionRequest
 ) -> None:
