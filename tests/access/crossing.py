@@ -233,7 +233,7 @@ class Crossing:
         }
         others = {"level": "user", "path": "a.txt", "app": "p8000", "provider": "absent", "code": "no",
                   "login_id": "no", "agent_id": "4899999", "announcement_id": "4899999",
-                  "price_id": "4899999"}  # fmt: skip
+                  "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999"}  # fmt: skip
         address = reverse(attempt.route, kwargs={name: {**others, **values}[name] for name in parameters})
         query = urlencode(_filled(attempt.query, things), doseq=True)
         is_rest = attempt.route in REST_ROUTES
