@@ -63,6 +63,9 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "end_",
         "reset_",
         "mail_",
+        "move_",
+        "grant_",
+        "extend_",
     )
     assert [name for name in names if not name.startswith(verbs) and name not in {"health", "me"}] == []
 

@@ -66,6 +66,12 @@ def kept_free(place: Place) -> ComputeSession:
     return place.enqueue(resources=HALF)
 
 
+def group_paused(place: Place) -> ComputeSession:
+    session = place.enqueue()
+    ResourceGroup.objects.update(is_active=False)
+    return session
+
+
 def start_time(place: Place) -> ComputeSession:
     return place.enqueue(start_at=(clock.now() + timedelta(hours=1)).isoformat())
 
@@ -76,7 +82,8 @@ def dependency(place: Place) -> ComputeSession:
 
 
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
-    no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, start_time, dependency,
+    no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, group_paused,
+    start_time, dependency,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
@@ -86,6 +93,7 @@ SAID = {
     "limit_reached": "hold 4 cores, and may hold 4 cores",
     "fragmented": "6 cores free in all, but the agent with the most room only 3 cores",
     "kept_free": "kept for a session that is ahead",
+    "group_paused": "paused",
     "start_time": "Waits for its start time",
     "dependency": "Waits",
 }

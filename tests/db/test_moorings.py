@@ -9,10 +9,10 @@ from agents.runtime.base import NetworkSpec
 from agents.runtime.simulated import SimulatedRuntime
 from agents.states import AgentState
 from common.actors import SYSTEM
-from sessions_app import moorings, reconcile, specs
+from sessions_app import lifecycle, moorings, reconcile, specs
 from sessions_app.launcher import launch_session
 from sessions_app.models import ComputeSession, Mooring
-from sessions_app.states import Status
+from sessions_app.states import Reason, Status
 from tests.factories_sessions import Place, make_place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
@@ -185,5 +185,7 @@ def test_ended_session_whose_end_was_killed_is_reaped_with_its_network(place: Pl
     state = place.runtime.inspect_container(session.kernels.get().container_name)
     assert state is not None
     used = network_of(place, session)
+    lifecycle.transition(session.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    lifecycle.finish(session.pk, actor=SYSTEM)
     reconcile.reap(state, place.agent, place.runtime)
     assert not used & networks(place)

@@ -142,7 +142,7 @@ def test_a_lost_end_is_healed_whatever_else_was_told_without_a_query_for_what_is
     notify_people()
 
     assert Notification.objects.filter(code=Code.MACHINE_LOST).count() == 1
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):  # warnings, tokens, stops, ends, and what may be told again
         notify_people()
 
 

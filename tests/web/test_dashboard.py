@@ -105,7 +105,9 @@ def test_the_head_of_the_queue_is_named_to_its_owner_alone(place: Place, browser
     own, foreign = text_of(browser_of(place.owner)), text_of(browser_of(make_user()))
 
     assert "2 sessions, the first for" in own
-    assert "Waits for 2 cores" in foreign
+    assert "Waits for 2 cores" in own
+    assert "More than is free." in foreign
+    assert "Waits for 2 cores" not in foreign
     assert "first-in-line" in own
     assert "first-in-line" not in foreign
 
