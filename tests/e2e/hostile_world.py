@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import docker
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Error, Page
 
 from portal.ops.purge import DEFAULT_ENGINE
 from tests.e2e import hostile_server
@@ -75,7 +75,14 @@ class World:
 
     def opened(self, app: str) -> Page:
         page = self.context.new_page()
-        page.goto(f"{app}/page")
+        for _ in range(10):
+            try:
+                page.goto(f"{app}/page")
+                break
+            except Error as error:
+                # Chromium gives up all that it loads when an interface comes or goes, as those of containers do.
+                if "ERR_NETWORK_CHANGED" not in error.message:
+                    raise
         page.wait_for_url(f"{app}/page")
         return page
 

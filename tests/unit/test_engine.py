@@ -1,5 +1,6 @@
 """What one pass of the engine decides, case by case. The laws that hold for all cases: tests/property."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -8,9 +9,11 @@ import pytest
 from common.slots import MAX_AMOUNT, ResourceSlots
 from scheduler.engine import (
     AgentView,
+    Allowance,
     Needs,
     PendingSession,
     Plan,
+    Planner,
     ReasonCode,
     Rules,
     Snapshot,
@@ -250,3 +253,29 @@ def test_agents_larger_than_any_cell_are_used_to_the_end(strategy):
     pending = [session(number, slots(cpu=5 * 10**7, cuda=5 * 10**5)) for number in (1, 2, 3)]
     decided = decide([agent(1, huge), agent(2, slots(cpu=10**6))], *pending, strategy=strategy)
     assert agents_by_session(decided) == {1: [1], 2: [1]}
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_an_agent_is_found_behind_those_with_devices_and_too_few_cores(strategy):
+    kinds = slots(cpu=8000, cuda=8000)
+    agents = [
+        agent(1, slots(cpu=1000, cuda=2000), capacity=kinds),
+        agent(2, slots(cpu=4000, cuda=4000), capacity=kinds),
+        agent(3, slots(cpu=1000, cuda=8000), capacity=kinds),
+    ]
+    decided = decide(agents, session(1, slots(cpu=2000, cuda=1000)), strategy=strategy)
+    assert agents_by_session(decided) == {1: [2]}
+
+
+def test_a_planner_forgets_what_nobody_asks_for_any_more(monkeypatch):
+    monkeypatch.setattr("scheduler.engine.fleet.MOST_SHAPES", 2)
+    monkeypatch.setattr("scheduler.engine.allowances.MOST_PATHS", 2)
+    planner, agents = Planner(), (agent(1, slots(cpu=9000)),)
+    limits = tuple(Allowance(f"user:{number}", "user", "ann", {"cpu": 9000}, {}) for number in range(4))
+    for _ in range(3):
+        pending = tuple(
+            session(number, slots(cpu=1000 + number), scopes=(f"user:{number}",)) for number in range(4)
+        )
+        told = Snapshot(1, "lab", 7, agents, pending, allowances=limits)
+        assert planner.plan(told, NOW) == plan(told, NOW)
+        limits = (replace(limits[0], held={"cpu": 1000}), *limits[1:])
