@@ -23,12 +23,12 @@ class OnlyLooked(AuditedAdmin):
 
 @admin.register(ResourceGroup)
 class ResourceGroupAdmin(OnlyLooked):
-    """Only when its sessions end is changed here."""
+    """Who is next, and when its sessions end, are changed here; all else on its page."""
 
     list_display = ("name", "is_default", "is_active", "strategy", "scheduler", "deleted_at")
     fields = (
-        "name", "max_lifetime_s", "max_idle_s", "min_cpu_percent", "min_mem_percent", "min_device_percent",
-        "min_device_mem_percent", "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch", "max_extensions",
+        "name", "scheduler", "usage_half_life_s", "max_lifetime_s", "max_idle_s", "min_cpu_percent", "min_mem_percent",
+        "min_device_percent", "min_device_mem_percent", "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch", "max_extensions",
         "extension_s",
     )  # fmt: skip
     readonly_fields = ("name",)

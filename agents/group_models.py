@@ -11,18 +11,23 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.models import Domain, Project, User, name_validator
+from accounts.quota import HIGHEST_PRIORITY
 from common import clock
 from common.slots import MAX_AMOUNT, is_slot_name
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise
 
+LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S = 600, 366 * 86400
+MOST_NOTICE_S = 3600
+
 
 class Strategy(models.TextChoices):
-    """Which of the agents that have room gets the session: the fullest, or the emptiest."""
+    """Which of the agents that have room gets the session: the fullest, the emptiest, or one after the other."""
 
     CONCENTRATED = "concentrated", gettext_lazy("Concentrated")
     DISPERSED = "dispersed", gettext_lazy("Dispersed")
+    ROUND_ROBIN = "round_robin", gettext_lazy("Round-robin")
 
 
 class Scheduler(models.TextChoices):
@@ -31,6 +36,7 @@ class Scheduler(models.TextChoices):
     FIFO = "fifo", gettext_lazy("First in, first out")
     LIFO = "lifo", gettext_lazy("Last in, first out")
     DRF = "drf", gettext_lazy("Who holds least (dominant resource fairness)")
+    FAIR_SHARE = "fair_share", gettext_lazy("Who held least lately (fair share)")
 
 
 class UseRule(models.TextChoices):
@@ -103,6 +109,33 @@ class ResourceGroup(models.Model):
             " will be. Where that is known, it is kept at once."
         ),
     )
+    usage_half_life_s = models.PositiveIntegerField(
+        gettext_lazy("Half-life of use"),
+        default=7 * 86400,
+        validators=[MinValueValidator(LEAST_HALF_LIFE_S), MaxValueValidator(MOST_HALF_LIFE_S)],
+        help_text=gettext_lazy("Seconds after which what was held counts half, where fair share decides."),
+    )
+    preemptible_priority = models.SmallIntegerField(
+        gettext_lazy("Ends for others"),
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(-HIGHEST_PRIORITY), MaxValueValidator(HIGHEST_PRIORITY)],
+        help_text=gettext_lazy(
+            "Sessions of this priority or a lower one are ended where one with a higher priority finds no room."
+            " Empty: none are."
+        ),
+    )
+    preemption_after_s = models.PositiveIntegerField(
+        gettext_lazy("Undisturbed"),
+        default=600,
+        help_text=gettext_lazy("Seconds that a session runs at least before it is ended for others."),
+    )
+    preemption_grace_s = models.PositiveIntegerField(
+        gettext_lazy("Notice"),
+        default=60,
+        validators=[MaxValueValidator(MOST_NOTICE_S)],
+        help_text=gettext_lazy("Seconds from when its owner is told to its end."),
+    )
     session_types = ArrayField(
         models.CharField(max_length=12, choices=SessionType),
         default=every_session_type,
@@ -151,6 +184,9 @@ class ResourceGroup(models.Model):
         gettext_lazy("Length of an extension"), default=3600, help_text=gettext_lazy("Seconds, each time.")
     )
     epoch = models.BigIntegerField(default=0, editable=False)
+    last_agent_id = models.BigIntegerField(
+        default=0, editable=False, help_text="That was given a container; behind it round-robin goes on."
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
 
@@ -187,6 +223,9 @@ class ResourceGroup(models.Model):
             models.CheckConstraint(
                 condition=Q(ageing_s__isnull=True) | Q(ageing_s__gt=0),
                 name="resource_group_ageing_takes_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(usage_half_life_s__gt=0), name="resource_group_use_halves_in_time"
             ),
             models.CheckConstraint(
                 condition=Q(session_types__contained_by=SessionType.values) & Q(session_types__len__gt=0),

@@ -1,30 +1,34 @@
 """Writes of resource groups, and of who may use them. Superadmins alone make them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from accounts.models import Domain, Project, User
 from accounts.selectors import require_superadmin
 from agents.events import CapacityChanged
+from agents.grantees import Grantee as Grantee
+from agents.grantees import level_of as level_of
+from agents.grantees import name_of as name_of
 from agents.models import Agent, GroupGrant, ResourceGroup
+from agents.reservation_selectors import reserved_at_all
 from agents.selectors import access_agent, access_group, grants_of
 from common import audit, clock
 from common.actors import Actor
+from common.database import constraint_of
 from common.errors import Conflict, InvalidInput, NotFound
 from common.events import announce
 
 EDITABLE = (
     "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s", "patience_s",
+    "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
     "session_types", "max_session_slots", "max_lifetime_s",
 )  # fmt: skip
 SHOWN = 5
-Grantee = Domain | Project | User
 
 # {"waiting": …, "running": …} of a group: sessions are a floor above.
 SessionCounts = Callable[[int], Mapping[str, int]]
@@ -46,7 +50,7 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
         _take_default_from_others(actor, group)
     _check(group)
 
-    group.save()
+    _save(group)
     audit.record(actor=actor, action="agents.create_resource_group", target=group, changes=_values(group))
     return group
 
@@ -55,7 +59,7 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
 def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, Any]) -> ResourceGroup:
     """Other values for these columns of EDITABLE; a new default takes that from the one before. What waits is looked at again
     at once. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
-    group = _hold(actor, group_id)
+    group = hold_to_change(actor, group_id)
     before = _values(group)
     if group.is_default and changes.get("is_default") is False:
         raise Conflict(
@@ -71,7 +75,7 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
     changed = audit.changed(before, _values(group))
     if changed:
         group.epoch = F("epoch") + 1  # what was planned by the old rules is not committed
-        group.save(update_fields=[*changed, "epoch"])
+        _save(group, update_fields=[*changed, "epoch"])
         audit.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
         announce(CapacityChanged(group.pk))
     return group
@@ -81,7 +85,7 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
 def delete_resource_group(*, actor: Actor, group_id: int) -> None:
     """It is gone for everybody; what ended in it still says its name. Raises NotFound, PermissionDenied, Conflict (machines,
     waiting or running sessions, the default while there are others)."""
-    group = _hold(actor, group_id)
+    group = hold_to_change(actor, group_id)
     if group.is_default and ResourceGroup.objects.present().exclude(pk=group.pk).exists():
         raise Conflict(
             _("“{name}” is the default resource group.").format(name=group.name),
@@ -99,7 +103,7 @@ def delete_resource_group(*, actor: Actor, group_id: int) -> None:
 @transaction.atomic
 def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> GroupGrant:
     """Let a domain, a project or a person use it; a repeat changes nothing. Raises NotFound, PermissionDenied."""
-    group = _hold(actor, group_id)
+    group = hold_to_change(actor, group_id)
     whom: dict[str, Any] = {level_of(grantee): grantee}
     grant, is_new = GroupGrant.objects.get_or_create(group=group, **whom)
     if is_new:
@@ -110,7 +114,7 @@ def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> Gr
 @transaction.atomic
 def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None:
     """From now on they send no session there by that grant; what waits or runs goes on. Raises NotFound, PermissionDenied."""
-    group = _hold(actor, group_id)
+    group = hold_to_change(actor, group_id)
     grant = grants_of(group).filter(pk=grant_id).first()
     if grant is None:
         raise NotFound(_("“{name}” has no such grant.").format(name=group.name))
@@ -123,13 +127,15 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
 
 @transaction.atomic
 def move_agent(*, actor: Actor, agent_id: int, group_id: int) -> Agent:
-    """Put a machine into another group; what runs on it goes on. Raises NotFound, PermissionDenied."""
-    group = _hold(actor, group_id)
+    """Put a machine into another group; what runs on it goes on. Raises NotFound, PermissionDenied, Conflict for one that is
+    reserved."""
+    group = hold_to_change(actor, group_id)
     access_agent(actor, agent_id)
     agent: Agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     before = agent.resource_group_id
     if before == group.pk:
         return agent
+    _demand_not_reserved(agent)
 
     named = [ResourceGroup.objects.get(pk=before).name, group.name]
     agent.resource_group = group
@@ -141,22 +147,12 @@ def move_agent(*, actor: Actor, agent_id: int, group_id: int) -> Agent:
     return agent
 
 
-def level_of(grantee: Grantee) -> str:
-    """domain, project or user."""
-    return str(grantee._meta.model_name)
-
-
-def name_of(grantee: Grantee) -> str:
-    """Of a person the e-mail."""
-    return grantee.email if isinstance(grantee, User) else grantee.name
-
-
 def _told(grantee: Grantee) -> dict[str, str]:
     """For the access log."""
     return {level_of(grantee): name_of(grantee)}
 
 
-def _hold(actor: Actor, group_id: int) -> ResourceGroup:
+def hold_to_change(actor: Actor, group_id: int) -> ResourceGroup:
     """The group; until the transaction ends nobody changes it and no session or machine joins it."""
     access_group(actor, group_id)
     require_superadmin(actor)
@@ -171,6 +167,17 @@ def _take_default_from_others(actor: Actor, group: ResourceGroup) -> None:
         other.save(update_fields=["is_default"])
         changes = {"is_default": [True, False]}
         audit.record(actor=actor, action="agents.update_resource_group", target=other, changes=changes)
+
+
+def _demand_not_reserved(agent: Agent) -> None:
+    reservation = reserved_at_all(agent.pk)
+    if reservation is not None:
+        raise Conflict(
+            _("“{agent}” is reserved for “{name}” in its group.").format(
+                agent=agent.name, name=reservation.name
+            ),
+            hint=_("Cancel that reservation first."),
+        )
 
 
 def _demand_no_machines(group: ResourceGroup) -> None:
@@ -207,6 +214,18 @@ def _check(group: ResourceGroup) -> None:
         group.full_clean()
     except ValidationError as error:
         raise InvalidInput(error.messages[0], fields=error.message_dict) from error
+
+
+def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -> None:
+    """Raises InvalidInput where another took the name at the same moment."""
+    try:
+        with transaction.atomic():
+            group.save(update_fields=update_fields)
+    except IntegrityError as error:
+        if constraint_of(error) != "resource_group_name_once":
+            raise
+        sentence = _("Another resource group got this name at the same moment. Choose another name.")
+        raise InvalidInput(sentence, fields={"name": [sentence]}) from error
 
 
 def _values(group: ResourceGroup) -> dict[str, Any]:

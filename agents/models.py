@@ -13,6 +13,8 @@ from agents.group_models import Scheduler as Scheduler
 from agents.group_models import SessionType as SessionType
 from agents.group_models import Strategy as Strategy
 from agents.group_models import UseRule as UseRule
+from agents.reservation_models import Reservation as Reservation
+from agents.reservation_models import ReservedAgent as ReservedAgent
 from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.base import TlsMaterial
 from agents.states import STATE_TITLES, AgentState

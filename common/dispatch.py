@@ -19,6 +19,7 @@ class TaskName(StrEnum):
 
     TICK = "scheduler.tick"
     PLACE_NEWCOMERS = "scheduler.place_newcomers"
+    FORGET_TICKS = "scheduler.forget_old_ticks"
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
     KEEP_WALLS = "agents.keep_walls"
     LAUNCH_SESSION = "sessions_app.launch_session"
@@ -29,6 +30,7 @@ class TaskName(StrEnum):
     SETTLE_DEPENDENTS = "sessions_app.settle_dependents"
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
     NOTE_SETUPS = "sessions_app.note_setups"
+    TELL_CALLBACKS = "sessions_app.tell_callbacks"
     KEEP_MOORINGS = "sessions_app.keep_moorings"
     PURGE_EXPIRED = "sessions_app.purge_expired"
     PURGE_FOLDERS = "vfolders.purge_folders"
@@ -47,6 +49,7 @@ class TaskName(StrEnum):
 QUEUE_OF = {
     TaskName.TICK: "tick",
     TaskName.PLACE_NEWCOMERS: "tick",
+    TaskName.FORGET_TICKS: "maintenance",
     TaskName.LAUNCH_SESSION: "launch",
     TaskName.LAUNCH_SESSIONS: "launch",
     TaskName.TERMINATE_SESSION: "ends",
@@ -57,6 +60,7 @@ QUEUE_OF = {
     TaskName.MEASURE_SESSIONS: "metrics",
     TaskName.KEEP_WALLS: "maintenance",
     TaskName.NOTE_SETUPS: "maintenance",
+    TaskName.TELL_CALLBACKS: "maintenance",
     TaskName.KEEP_MOORINGS: "maintenance",
     TaskName.PURGE_EXPIRED: "maintenance",
     TaskName.PURGE_FOLDERS: "maintenance",

@@ -46,6 +46,23 @@ def try_exclusive_each(subjects: Collection[str]) -> Iterator[frozenset[str]]:
             cursor.execute("SELECT pg_advisory_unlock(key) FROM unnest(%s::bigint[]) AS key", [held])
 
 
+def held_among(subjects: Collection[str]) -> frozenset[str]:
+    """Those of `subjects` in which somebody is now, by `try_exclusive` or `try_exclusive_each`; nobody is held up. One query."""
+    numbers = {_number_of(subject): subject for subject in subjects}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT key FROM (
+                SELECT (classid::bigint << 32) | objid::bigint AS key FROM pg_locks
+                WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            ) AS held WHERE key = ANY(%s)
+            """,
+            [list(numbers)],
+        )
+        return frozenset(numbers[key] for (key,) in cursor.fetchall())
+
+
 def wait_exclusive(subject: str, *, wait_s: int) -> None:
     """Be the only transaction in `subject` until this one ends; waits for the others at most `wait_s`, after which the
     transaction cannot go on. Raises LockTaken."""

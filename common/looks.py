@@ -38,6 +38,10 @@ _LOOKS = {
     "terminated": Look("player-stop", gettext_noop("Terminated"), Tone.QUIET),
     "cancelled": Look("ban", gettext_noop("Cancelled"), Tone.QUIET),
     "error": Look("alert-circle", gettext_noop("Error"), Tone.BAD),
+    # callbacks
+    "waiting": Look("hourglass", gettext_noop("Waiting"), Tone.WARN),
+    "delivered": Look("circle-check", gettext_noop("Delivered"), Tone.GOOD),
+    "given_up": Look("alert-circle", gettext_noop("Given up"), Tone.BAD),
     # agents
     "connected": Look("plug-connected", gettext_noop("Connected"), Tone.GOOD),
     "lost": Look("plug-connected-x", gettext_noop("Lost"), Tone.BAD),

@@ -179,5 +179,10 @@ def _plain(milli: int) -> str:
 
 def format_slots(slots: Mapping[str, int]) -> str:
     """All slots for people, CPU and memory first: "1 core, 4 GiB"."""
+    return _(", ").join(format_each(slots)) or _("nothing")
+
+
+def format_each(slots: Mapping[str, int]) -> list[str]:
+    """The same one by one."""
     order = sorted(slots, key=lambda name: (name != CPU, name != MEM, name))
-    return _(", ").join(format_amount(name, slots[name]) for name in order) or _("nothing")
+    return [format_amount(name, slots[name]) for name in order]

@@ -20,11 +20,13 @@ log = structlog.get_logger(__name__)
 # Seconds between runs. Events start the same work earlier; each of these alone would be right, only slower.
 PERIODS_S = {
     TaskName.TICK: 5,
+    TaskName.FORGET_TICKS: 600,
     TaskName.HEARTBEAT_AGENTS: 10,
     TaskName.KEEP_WALLS: 30,
     TaskName.RECONCILE_SESSIONS: 2,
     TaskName.MEASURE_SESSIONS: 10,
     TaskName.NOTE_SETUPS: 5,
+    TaskName.TELL_CALLBACKS: 5,
     TaskName.KEEP_MOORINGS: 5,
     TaskName.PURGE_EXPIRED: 60,
     TaskName.PURGE_FOLDERS: 300,

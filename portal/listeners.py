@@ -4,19 +4,19 @@ from accounts.events import PasswordsTried
 from common import clock
 from common.events import subscribe
 from portal.sentences import Code
-from portal.services import notify, notify_of_end
+from portal.services import notify, notify_of_ends
 from portal.warning_notices import notify_of_warnings
-from sessions_app.events import SessionEnded, SessionEndsSoon
+from sessions_app.events import SessionEndsSoon, SessionsEnded
 
 
 def listen() -> None:
-    subscribe(SessionEnded, tell_the_owner)
+    subscribe(SessionsEnded, tell_the_owners)
     subscribe(SessionEndsSoon, tell_of_an_end)
     subscribe(PasswordsTried, tell_whose_password)
 
 
-def tell_the_owner(event: SessionEnded) -> None:
-    notify_of_end(event.session_id)
+def tell_the_owners(event: SessionsEnded) -> None:
+    notify_of_ends(event.session_ids)
 
 
 def tell_of_an_end(event: SessionEndsSoon) -> None:

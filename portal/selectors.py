@@ -43,8 +43,15 @@ def unread_notifications(actor: Actor) -> QuerySet[Notification]:
 def choice_of(person_id: int) -> NotificationChoice:
     """What this person does not want to be told, and what also by mail; who has said nothing is told all, without mail. One
     query."""
-    found = NotificationChoice.objects.filter(person_id=person_id).first()
-    return found or NotificationChoice(person_id=person_id)
+    return choices_of([person_id])[person_id]
+
+
+def choices_of(people: Collection[int]) -> dict[int, NotificationChoice]:
+    """The same of each. One query."""
+    found = NotificationChoice.objects.in_bulk(list(people))
+    return {
+        person_id: found.get(person_id) or NotificationChoice(person_id=person_id) for person_id in people
+    }
 
 
 def text_of(notification: Notification) -> str:

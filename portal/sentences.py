@@ -30,6 +30,8 @@ class Code(StrEnum):
     LIFETIME_ENDS_SOON = "lifetime_ends_soon"
     UNUSED_ENDS_SOON = "unused_ends_soon"
     UNDERUSED_ENDS_SOON = "underused_ends_soon"
+    PREEMPTED_SOON = "preempted_soon"
+    PREEMPTED = "preempted"
     ENDED_UNUSED = "ended_unused"
     ENDED_UNDERUSED = "ended_underused"
     TOKEN_ENDS_SOON = "token_ends_soon"
@@ -150,6 +152,18 @@ SENTENCES = MappingProxyType(
             "hourglass",
             Tone.WARN,
         ),
+        Code.PREEMPTED_SOON: Sentence(
+            gettext_noop("“{name}” ends in {minutes} min: one with a higher priority needs its machine."),
+            gettext_noop("Save what you need into a folder."),
+            "hourglass",
+            Tone.WARN,
+        ),
+        Code.PREEMPTED: Sentence(
+            gettext_noop("“{name}” was ended: one with a higher priority needed its machine."),
+            gettext_noop("Start it again to go on when there is room."),
+            "clock",
+            Tone.WARN,
+        ),
         Code.ENDED_UNUSED: Sentence(
             gettext_noop("“{name}” was ended: nobody worked in it."),
             gettext_noop("Start it again to go on."),
@@ -257,6 +271,8 @@ KIND_OF = MappingProxyType(
         Code.LIFETIME_ENDS_SOON: Kind.ENDS_SOON,
         Code.UNUSED_ENDS_SOON: Kind.ENDS_SOON,
         Code.UNDERUSED_ENDS_SOON: Kind.ENDS_SOON,
+        Code.PREEMPTED_SOON: Kind.ENDS_SOON,
+        Code.PREEMPTED: Kind.ENDED,
         Code.ENDED_UNUSED: Kind.ENDED,
         Code.ENDED_UNDERUSED: Kind.ENDED,
         Code.TOKEN_ENDS_SOON: Kind.TOKENS,
@@ -284,6 +300,7 @@ _OF_REASON = MappingProxyType(
         Reason.LIFETIME_OVER: Code.LIFETIME_OVER,
         Reason.PENDING_TIMEOUT: Code.WAITED_TOO_LONG,
         Reason.DEPENDENCY_IN_VAIN: Code.WAITED_IN_VAIN,
+        Reason.PREEMPTED: Code.PREEMPTED,
         Reason.UNUSED: Code.ENDED_UNUSED,
         Reason.UNDERUSED: Code.ENDED_UNDERUSED,
     }
@@ -295,6 +312,7 @@ OF_CAUSE = MappingProxyType(
         Cause.LIFETIME: Code.LIFETIME_ENDS_SOON,
         Cause.INTERACTION: Code.UNUSED_ENDS_SOON,
         Cause.USE: Code.UNDERUSED_ENDS_SOON,
+        Cause.PREEMPTION: Code.PREEMPTED_SOON,
     }
 )
 REASONS_TOLD = frozenset(_OF_REASON)

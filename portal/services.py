@@ -1,12 +1,13 @@
 """Writes of the portal as a whole: what people are told, and that they have read it."""
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import CharField, Exists, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 from django.utils.translation import gettext as _
@@ -20,10 +21,10 @@ from common import clock
 from common.actors import Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import InvalidInput
-from common.push import Audience, push_on_commit
+from common.push import Audience, push_many_on_commit
 from common.texts import quoted
 from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
-from portal.selectors import access_notification, choice_of, unread_notifications
+from portal.selectors import access_notification, choices_of, unread_notifications
 from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, REASONS_TOLD, Code, Kind, code_of_end
 from sessions_app.models import ComputeSession
 from sessions_app.states import Status
@@ -33,9 +34,22 @@ WARNED_BEFORE = timedelta(minutes=10)
 HEALED_FOR = timedelta(hours=1)
 TOLD_KEPT = timedelta(days=2)  # longer than clocks differ, and than a day that is part of a happening
 END = "end:"
+MOST_AT_ONCE = 1000
+_TOLD_OF_ENDS = ("owner", "name", "status", "status_reason", "exit_code", "image_reference", "ended_at")
 
 
-@transaction.atomic
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What one person is to be told, once for each `happening`. `again_until`: nobody comes with it later, by default than now."""
+
+    person_id: int
+    code: Code
+    happening: str
+    arguments: Mapping[str, object]
+    session_id: UUID | None = None
+    again_until: datetime | None = None
+
+
 def notify(
     *,
     person_id: int,
@@ -45,42 +59,106 @@ def notify(
     session_id: UUID | None = None,
     again_until: datetime | None = None,
 ) -> bool:
-    """Tell one person, once for each `happening`, unless they muted its kind, and by mail, too, if they want that. Two who come
-    at once: the slower one waits, and finds that it was told. `again_until`: nobody comes with this happening later, by default
-    than now. The oldest beyond KEPT_NOTIFICATIONS are forgotten, but none whose mail still waits. True if new."""
-    _told, is_new = ToldNotice.objects.get_or_create(
-        person_id=person_id, happening=happening, defaults={"again_until": again_until or clock.now()}
-    )
-    kind, choice = KIND_OF[code], choice_of(person_id)
-    if not is_new or (kind in choice.muted and kind not in ALWAYS_TOLD):
-        return False
-    notification = Notification.objects.create(
-        person_id=person_id, code=code.value, arguments=dict(arguments), session_id=session_id
-    )
-    theirs = Notification.objects.filter(person_id=person_id)
-    kept = theirs.values_list("pk", flat=True)[:KEPT_NOTIFICATIONS]
-    theirs.filter(mail=None).exclude(pk__in=list(kept)).delete()
-    if kind in choice.mailed and settings.BERTH_MAIL:
-        NotificationMail.objects.create(notification=notification)
-        enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
-    _push(person_id, notification.pk)
-    return True
-
-
-def notify_of_end(session_id: UUID) -> None:
-    """Tell the owner why a session ended, if that is news to them. May run twice."""
-    session = ComputeSession.objects.filter(pk=session_id).first()
-    code = code_of_end(session.status, session.status_reason) if session and not session.is_live else None
-    if session is None or code is None:
-        return
-    notify(
-        person_id=session.owner_id,
+    """`notify_each` of one thing; True if the person was told."""
+    news = News(
+        person_id=person_id,
         code=code,
-        happening=f"{END}{session.pk}",
-        arguments={"name": session.name, "exit_code": session.exit_code, "image": session.image_reference},
-        session_id=session.pk,
-        again_until=cast("datetime", session.ended_at) + HEALED_FOR,
+        happening=happening,
+        arguments=arguments,
+        session_id=session_id,
+        again_until=again_until,
     )
+    return bool(notify_each([news]))
+
+
+@transaction.atomic
+def notify_each(news: Collection[News]) -> int:
+    """Tell each person, once for each `happening`, unless they muted its kind, and by mail, too, if they want that. Two who come
+    at once: the slower one waits, and finds that it was told. The oldest beyond KEPT_NOTIFICATIONS are forgotten, but none
+    whose mail still waits. How many were told; at most 7 queries, any number of news."""
+    new = _note_told({(each.person_id, each.happening): each for each in news})
+    people = {each.person_id for each in new}
+    choices = choices_of(people)
+    heard = [each for each in new if _hears(choices[each.person_id], KIND_OF[each.code])]
+    if not heard:
+        return 0
+    told = Notification.objects.bulk_create(
+        Notification(
+            person_id=each.person_id,
+            code=each.code.value,
+            arguments=dict(each.arguments),
+            session_id=each.session_id,
+        )
+        for each in heard
+    )
+    _forget_oldest(people)
+    mailed = [each for each in told if KIND_OF[Code(each.code)] in choices[each.person_id].mailed]
+    if mailed and settings.BERTH_MAIL:
+        NotificationMail.objects.bulk_create(NotificationMail(notification=each) for each in mailed)
+        enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
+    _push([(each.person_id, each.pk) for each in told])
+    return len(told)
+
+
+def _note_told(news: Mapping[tuple[int, str], News]) -> list[News]:
+    """Those of these that nobody was told before; they are noted in one order, so that two who come at once never wait for each other
+    in a circle. One query."""
+    keys = sorted(news)
+    untils = [news[key].again_until or clock.now() for key in keys]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            INSERT INTO {ToldNotice._meta.db_table} (person_id, happening, again_until)
+            SELECT * FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[]) ON CONFLICT DO NOTHING
+            RETURNING person_id, happening
+            """,
+            [[person_id for person_id, _ in keys], [happening for _, happening in keys], untils],
+        )
+        new = set(cursor.fetchall())
+    return [each for key, each in news.items() if key in new]
+
+
+def _hears(choice: NotificationChoice, kind: Kind) -> bool:
+    return kind not in choice.muted or kind in ALWAYS_TOLD
+
+
+def _forget_oldest(people: Collection[int]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""
+            DELETE FROM {Notification._meta.db_table} WHERE id IN (
+                SELECT oldest.id FROM unnest(%s::bigint[]) AS person (id), LATERAL (
+                    SELECT id FROM {Notification._meta.db_table} WHERE person_id = person.id
+                    ORDER BY created_at DESC, id DESC OFFSET %s
+                ) AS oldest
+            ) AND id NOT IN (SELECT notification_id FROM {NotificationMail._meta.db_table})
+            """,
+            [list(people), KEPT_NOTIFICATIONS],
+        )
+
+
+def notify_of_ends(session_ids: Collection[UUID]) -> None:
+    """Tell the owners why these sessions ended, if that is news to them. May run twice."""
+    news = []
+    for session in ComputeSession.objects.ended().filter(pk__in=session_ids).only(*_TOLD_OF_ENDS):
+        code = code_of_end(session.status, session.status_reason)
+        if code is not None:
+            news.append(
+                News(
+                    person_id=session.owner_id,
+                    code=code,
+                    happening=f"{END}{session.pk}",
+                    arguments={
+                        "name": session.name,
+                        "exit_code": session.exit_code,
+                        "image": session.image_reference,
+                    },
+                    session_id=session.pk,
+                    again_until=cast("datetime", session.ended_at) + HEALED_FOR,
+                )
+            )
+    if news:
+        notify_each(news)
 
 
 def notify_of_tokens_that_end() -> None:
@@ -126,8 +204,7 @@ def notify_of_what_nears() -> None:
         ended_at__gt=now - HEALED_FOR,
         ended_at__lt=now - timedelta(minutes=1),
     )
-    for session_id in ended.values_list("pk", flat=True):
-        notify_of_end(session_id)
+    notify_of_ends(ended.values_list("pk", flat=True)[:MOST_AT_ONCE])
     ToldNotice.objects.filter(again_until__lt=now - TOLD_KEPT).delete()
 
 
@@ -166,7 +243,7 @@ def read_notification(*, actor: Actor, notification_id: int) -> Notification:
     if notification.read_at is None:
         notification.read_at = clock.now()
         notification.save(update_fields=["read_at"])
-        _push(notification.person_id, notification.pk)
+        _push([(notification.person_id, notification.pk)])
     return notification
 
 
@@ -175,11 +252,13 @@ def read_all_notifications(*, actor: Actor) -> int:
     """How many were unread."""
     count = unread_notifications(actor).update(read_at=clock.now())
     if count and actor.user_id is not None:
-        _push(actor.user_id, 0)
+        _push([(actor.user_id, 0)])
     return count
 
 
-def _push(person_id: int, notification_id: int) -> None:
-    push_on_commit(
-        "notifications-changed", audience=Audience(owner_id=person_id), payload={"id": notification_id}
+def _push(told: Iterable[tuple[int, int]]) -> None:
+    """To whom, and what: the id of a notification, or 0 of all."""
+    push_many_on_commit(
+        "notifications-changed",
+        [(Audience(owner_id=person_id), {"id": notification_id}) for person_id, notification_id in told],
     )

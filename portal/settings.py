@@ -1,6 +1,7 @@
 """Settings, read from the environment; docs/settings.md lists each variable."""
 
 import os
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -202,6 +203,10 @@ EMAIL_TIMEOUT = 10
 # Requests that one token may send in a minute; 0: any number.
 BERTH_STARTUP_SCRIPT_S = env.int("BERTH_STARTUP_SCRIPT_S", 60)
 BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
+
+# Callbacks of sessions: networks that may be called beside the open internet, and how many of a domain in a minute.
+BERTH_CALLBACK_NETWORKS = tuple(ip_network(text) for text in env.list("BERTH_CALLBACK_NETWORKS", default=[]))
+BERTH_CALLBACKS_PER_MINUTE = env.int("BERTH_CALLBACKS_PER_MINUTE", 300)
 
 # Sign-in by identity providers
 BERTH_OIDC_PROVIDERS = read_oidc_providers(os.environ)

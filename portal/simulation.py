@@ -30,14 +30,14 @@ from common.actors import SYSTEM, Actor, ActorKind, Via
 from common.errors import BerthError
 from common.models import AuditEntry
 from images.models import ContainerImage
-from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app.models import ComputeSession, KernelAllocation, SessionDependency
 from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.services import enqueue_session, terminate_session
 from sessions_app.states import Status
 
 GROUP = "simulated"
 TITLE = "Simulated by bin/cluster"
-"""Marks domains as ours: somebody else's may have such a name too."""
+"""Marks domains and resource groups as ours: somebody else's may have such a name too."""
 OURS = "@simulated.berth.example"
 IMAGE = "berth.example/simulated:1"
 DOMAINS, PROJECTS, PEOPLE = 8, 50, 400
@@ -59,26 +59,27 @@ class People:
 
 
 def make_cluster(*, count: int, shape: Shape, group_name: str = GROUP) -> ResourceGroup:
-    """So many machines more, in a group of their own. Raises Unsafe for a group with real machines, and where no group
+    """So many machines more, in a group of their own. Raises Unsafe for a group that somebody else made, and where no group
     is the default: whoever names none would get the simulated one."""
     if not ResourceGroup.objects.filter(is_default=True).exists():
         raise Unsafe(
             "No resource group is the default one, so people who name none would get the simulated one. Start the portal with"
             " bin/up first, or mark a resource group as the default."
         )
-    group = ResourceGroup.objects.filter(name=group_name).first()
+    group = ResourceGroup.objects.present().filter(name=group_name).first()
     if group is None:
-        group = create_resource_group(actor=SYSTEM, name=group_name)
+        group = create_resource_group(actor=SYSTEM, name=group_name, description=TITLE)
     elif not is_ours(group):
-        raise Unsafe(f"“{group_name}” is a group with real machines. Choose another --group.")
+        raise Unsafe(f"“{group_name}” is a group for real machines. Choose another --group.")
     add_simulated_agents(actor=SYSTEM, group=group, count=count, shape=shape)
     return group
 
 
 def is_ours(group: ResourceGroup) -> bool:
-    """Whether a group has nothing but simulated machines, and is nobody's default."""
+    """Whether a group was made here, has nothing but simulated machines, and is nobody's default."""
+    is_known = group.description == TITLE or group.agents.filter(address__startswith=SIMULATED).exists()
     others = group.agents.exclude(address__startswith=SIMULATED)
-    return not group.is_default and not others.exists()
+    return is_known and not group.is_default and not others.exists()
 
 
 @transaction.atomic
@@ -206,8 +207,8 @@ def clear() -> Cleared:
         cursor.execute(
             "SET CONSTRAINTS ALL IMMEDIATE"
         )  # all at the end take longer than one waits for an answer
-    found = ResourceGroup.objects.filter(Q(name=GROUP) | Q(agents__address__contains=SHARED)).distinct()
-    groups = list(filter(is_ours, found))
+    found = ResourceGroup.objects.present().filter(Q(description=TITLE) | Q(agents__address__contains=SHARED))
+    groups = list(filter(is_ours, found.distinct()))
     for session in (
         ComputeSession.objects.live().filter(resource_group__in=groups).exclude(domain__title=TITLE)
     ):
@@ -226,7 +227,8 @@ def clear() -> Cleared:
 
 @transaction.atomic
 def _remove_sessions(ids: Sequence[UUID]) -> None:
-    """What they hold is given back by the deletion itself."""
+    """What they hold is given back by the deletion itself; who waits for them goes on."""
+    SessionDependency.objects.filter(Q(session__in=ids) | Q(after__in=ids)).delete()
     KernelAllocation.objects.filter(kernel__session__in=ids).delete()
     ComputeSession.objects.filter(pk__in=ids).delete()
 

@@ -10,16 +10,21 @@ class SchedulerConfig(AppConfig):
         """Tick a group when a session begins to wait there, and when it may have room again; answer what would be."""
         from agents.events import CapacityChanged
         from common.events import subscribe
-        from scheduler.forecast import expected_start, foresee
+        from scheduler.forecast import foresee, prospect_of
         from scheduler.web import menu
         from sessions_app import forecast
-        from sessions_app.events import CapacityReleased, SessionEnqueued
+        from sessions_app.events import (
+            CapacityReleased,
+            SessionEnqueued,
+            SessionReprioritized,
+            SessionsEnqueued,
+        )
 
         subscribe(SessionEnqueued, place_newcomer)
-        for event_type in (CapacityReleased, CapacityChanged):
+        for event_type in (SessionsEnqueued, CapacityReleased, CapacityChanged, SessionReprioritized):
             subscribe(event_type, tick_its_group)
         menu.register()
-        forecast.register(foresee, expected_start)
+        forecast.register(foresee, prospect_of)
 
 
 def place_newcomer(event: Any) -> None:

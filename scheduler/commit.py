@@ -23,6 +23,7 @@ from scheduler.reasons import sentence_for
 from sessions_app import lifecycle
 from sessions_app.cpusets import CoreLoads, CoreUse
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation
+from sessions_app.preemptions import Leave, give_notice
 from sessions_app.states import Reason, Status
 
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
@@ -84,9 +85,12 @@ def commit_plan(plan: Plan) -> list[UUID]:
     """
     with _all_or_nothing(plan):
         _lock_group(plan)
-        if not _group_of(plan).update(epoch=F("epoch") + 1):
+        if not _group_of(plan).update(epoch=F("epoch") + 1, last_agent_id=_last_agent(plan)):
             raise _overtaken(plan)
         _write_down(plan)
+        give_notice(
+            [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
+        )
         return _place(plan.placements)
 
 
@@ -95,7 +99,7 @@ def commit_newcomers(plan: Plan) -> list[UUID]:
     after it. Raises GroupBusy, StalePlan."""
     with _all_or_nothing(plan):
         _lock_group(plan)
-        if not _group_of(plan).exists():
+        if not _group_of(plan).update(last_agent_id=_last_agent(plan)):
             raise _overtaken(plan)
         return _place(plan.placements)
 
@@ -121,6 +125,11 @@ def _lock_group(plan: Plan) -> None:
 def _group_of(plan: Plan) -> QuerySet[ResourceGroup]:
     """It, unless a newer plan was committed."""
     return ResourceGroup.objects.filter(pk=plan.group_id, epoch=plan.epoch)
+
+
+def _last_agent(plan: Plan) -> int | F:
+    """That gets a kernel by it; where none does, the one before."""
+    return plan.placements[-1].agent_ids[-1] if plan.placements else F("last_agent_id")
 
 
 def _overtaken(plan: Plan) -> StalePlan:

@@ -1,88 +1,94 @@
 """What the next tick would do with one more session, and when one that waits will start: the engine is asked, on the picture that a
 tick would have."""
 
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from math import ceil
 from uuid import uuid4
 
-from accounts.quota import Level
-from agents.models import Agent
 from common import clock
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from common.slots import ResourceSlots
 from scheduler import histories
 from scheduler.engine import Deferral, Needs, PendingSession, Plan, ReasonCode, Snapshot, plan
-from scheduler.estimates import Held, Kind, Wanted, estimate
+from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, estimate
+from scheduler.pictures import picture_of
 from scheduler.reasons import sentence_for, who_may_raise
-from scheduler.snapshot import OWNERS, read_snapshot, scope_key
-from sessions_app.forecast import STARTS_NOW, Outlook
+from scheduler.snapshot import OWNERS, allowances_of, read_snapshot, scope_key
+from sessions_app.forecast import STARTS_NOW, Outlook, Prospect, Question
 from sessions_app.models import ComputeSession
 from sessions_app.start_ranges import StartRange
 from sessions_app.states import Status
 
 STARTS = gettext_noop("Starts now on {agent}.")
 NEXT_TICK = StartRange(0, 10)
-# What these wait for is not that something of the group ends.
+# What these wait for is not that something that runs in the group ends.
 NOT_FOR_ROOM = frozenset(
     {
         ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
-        ReasonCode.BUDGET_SPENT,
+        ReasonCode.BUDGET_SPENT, ReasonCode.RESERVATION,
     }
 )  # fmt: skip
 
 
-def foresee(
-    group_id: int,
-    architecture: str,
-    slots: ResourceSlots,
-    scopes: Collection[tuple[Level, int]],
-    lasts_s: int | None,
-    priority: int = 0,
-    kind: Kind | None = None,
-) -> Outlook:
-    """The outlook of a session of these scopes that would be enqueued now, behind all of its priority that wait. At most 6 queries,
-    3 more where it would wait. Nothing is kept free for it: whoever asks first gets the room."""
-    snapshot, now = read_snapshot(group_id, also=scopes), clock.now()
-    named = tuple(scope_key(*key) for key in scopes)
+def foresee(question: Question) -> Outlook:
+    """The outlook of a session that would be enqueued now, behind all of its priority that wait, on the picture of the group that
+    this process keeps: at most 8 queries, 4 more where it would wait, and none where the same was asked a moment ago. Nothing is
+    kept free for it: whoever asks first gets the room."""
+    now = clock.now()
+    named = tuple(scope_key(*key) for key in question.keys)
+    picture = picture_of(question.group, question.keys)
     asked = PendingSession(
         id=uuid4(),
         enqueued_at=now,
-        needs=Needs(architecture, (slots,)),
+        needs=Needs(
+            question.architecture, (question.slots,), reservations=picture.snapshot.reservations_of(named)
+        ),
         kernel_ids=(uuid4(),),
-        priority=priority,
+        priority=question.priority,
         scopes=named,
         tenants=named[:OWNERS],
-        lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
+        lasts=None if question.lasts_s is None else timedelta(seconds=question.lasts_s),
     )
-    snapshot = replace(snapshot, pending=(*snapshot.pending, asked))
-    planned = plan(snapshot, now)
-    for placement in planned.placements:
-        if placement.session is asked:
-            agent = Agent.objects.only("name").get(pk=placement.agent_ids[0]).name
-            return Outlook(agent, STARTS_NOW, KeptSentence(STARTS, {"agent": agent}), start_range=NEXT_TICK)
-    (deferral,) = (each for each in planned.deferrals if each.session_id == asked.id)
+    with picture.lock:
+        planned = picture.plan_with(asked, allowances_of(question.scopes, question.budgets), now)
+        rooms = picture.rooms(question.architecture)
+        for placement in planned.placements:
+            if placement.session is asked:
+                agent = picture.agent_named(placement.agent_ids[0])
+                sentence = KeptSentence(STARTS, {"agent": agent})
+                return Outlook(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
+        snapshot = picture.snapshot
+        (deferral,) = (each for each in planned.deferrals if each.session_id == asked.id)
+        key = (deferral.position, asked.needs, asked.priority, asked.lasts, question.kind)
+        if key not in picture.ranges:
+            picture.ranges[key] = _range_of(deferral, asked, snapshot, planned, now, question.kind)
+        start_range = picture.ranges[key]
     why = deferral.why
     sentence = sentence_for(why, snapshot.group_name)
     room = ResourceSlots() if why.excess else why.best_agent
-    start_range = _range_of(deferral, asked, snapshot, planned, now, kind)
-    return Outlook(
-        "", deferral.reason.value, sentence, deferral.position, room, start_range, who_may_raise(why)
-    )
+    reason, who = deferral.reason.value, who_may_raise(why)
+    return Outlook("", reason, sentence, deferral.position, room, start_range, who, rooms)
 
 
-def expected_start(session: ComputeSession) -> StartRange | None:
-    """When a session that waits will probably start; None where nobody can know. At most 9 queries, any number of rows."""
+def prospect_of(session: ComputeSession) -> Prospect | None:
+    """What may become of a session that waits; None for one that does not, is held back, or was placed just now. At most 9 queries,
+    any number of rows."""
     if session.status != Status.PENDING.value:
         return None
     snapshot, now = read_snapshot(session.resource_group_id), clock.now()
     asked = next((each for each in snapshot.pending if each.id == session.pk), None)
-    if asked is None:  # it is held back, or was placed just now
+    if asked is None:
         return None
     planned = plan(snapshot, now)
     deferral = next((each for each in planned.deferrals if each.session_id == asked.id), None)
-    return NEXT_TICK if deferral is None else _range_of(deferral, asked, snapshot, planned, now)
+    if deferral is None:
+        return Prospect(NEXT_TICK)
+    start_range, why = _range_of(deferral, asked, snapshot, planned, now), deferral.why
+    if why.excess:
+        return Prospect(start_range, who_may_raise=who_may_raise(why))
+    return Prospect(start_range, why.best_agent, waits_for_group=True)
 
 
 def _range_of(
@@ -101,6 +107,10 @@ def _range_of(
         for each in planned.deferrals[: deferral.position - 1]
         if each.reason not in NOT_FOR_ROOM
     ]
+    kept = next((each.starts_at for each in planned.reservations if each.session_id == asked.id), None)
+    no_later_s = None if kept is None else max(0.0, (kept - now).total_seconds())
+    if len(ahead) > MOST_AHEAD:
+        return None if no_later_s is None else StartRange(0, ceil(no_later_s))
     placed = [each.session for each in planned.placements]
     kinds = histories.kinds_of(each.id for each in (*ahead, *placed, asked))
     if kind is not None:
@@ -120,7 +130,6 @@ def _range_of(
             )
             for name, amount in kernel.slots.items():
                 free[kernel.agent_id][name] -= amount
-    kept = next((each.starts_at for each in planned.reservations if each.session_id == asked.id), None)
     hosts: dict[int, list[int]] = {}
     *before, wanted = (
         _wanted(each, kinds[each.id], snapshot, hosts) for each in (*ahead, asked) if each.id in kinds
@@ -133,7 +142,7 @@ def _range_of(
         histories.lengths_of(
             {image for _owner, image, _type in kinds.values()} | {each.kind[1] for each in held}, now
         ),
-        no_later_s=None if kept is None else max(0.0, (kept - now).total_seconds()),
+        no_later_s=no_later_s,
     )
 
 

@@ -31,3 +31,7 @@ class KeptByGroup(Generic[Thing]):
         thing = self.get(group_id)
         with self._lock:
             return thing if self._kept.pop(group_id, None) else None
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept = {}

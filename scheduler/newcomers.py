@@ -17,7 +17,7 @@ import structlog
 from agents.models import ResourceGroup
 from common import clock
 from scheduler.commit import LONG_QUEUE, GroupBusy, StalePlan, commit_newcomers
-from scheduler.engine import Placement, Plan, Snapshot
+from scheduler.engine import Placement, Plan, Policy, Snapshot
 from scheduler.engine.leftovers import Leftovers
 from scheduler.kept import KeptByGroup
 from scheduler.snapshot import read_newcomers, rules_of
@@ -75,8 +75,10 @@ def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, m
     group = ResourceGroup.objects.get(pk=group_id)
     if not group.is_active or (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
-    newcomers, allowances = read_newcomers(group_id, session_ids)
+    newcomers, allowances = read_newcomers(group_id, session_ids, leftovers.reservations)
     placements = leftovers.place(newcomers, allowances, clock.now())
+    if 0 < len(placements) < len(newcomers) and leftovers.rules.policy is not Policy.FIFO:
+        raise StalePlan(f"Not all who come to {group.name} have room, and it is not for the oldest.")
     moved: set[UUID] = set()
     if placements:
         decided = Plan(group_id, group.name, leftovers.epoch, clock.now(), tuple(placements))

@@ -1,6 +1,7 @@
 """The sentence for people behind each reason to wait, derived from the code and its numbers alone."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 from common.kept_sentences import Argument, KeptSentence
 from common.languages import gettext_noop
@@ -102,6 +103,34 @@ def _kept_free(why: Explanation) -> _Said:
     return text, {}
 
 
+def _making_room(why: Explanation) -> _Said:
+    text = gettext_noop(
+        "Sessions with a lower priority are being ended to make room for it. It starts when they are gone."
+    )
+    return text, {}
+
+
+def _reservation(why: Explanation) -> _Said:
+    reserved = why.reserved
+    if reserved is None:
+        raise ValueError(f"{why} names no reservation.")
+    arguments: dict[str, Argument] = {"count": reserved.agents, "until": _clock(reserved.until)}
+    if reserved.starts_at is None:
+        text = gettext_noop(
+            "The machines that could run it now ({count}) are reserved for others, the first of them until {until} UTC."
+        )
+        return text, arguments
+    text = gettext_noop(
+        "The machines that could run it now ({count}) will be reserved for others, the first of them from {start} to"
+        " {until} UTC: it starts before with a time limit short enough to end by then."
+    )
+    return text, {**arguments, "start": _clock(reserved.starts_at)}
+
+
+def _clock(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M}"
+
+
 # By level: what its sessions hold of what they may, and that one session asks for more than all may hold.
 _HELD = {
     "domain": gettext_noop(
@@ -198,4 +227,6 @@ SENTENCES: dict[ReasonCode, Callable[[Explanation], _Said]] = {
     ReasonCode.LIMIT_REACHED: _limit_reached,
     ReasonCode.FRAGMENTED: _fragmented,
     ReasonCode.KEPT_FREE: _kept_free,
+    ReasonCode.MAKING_ROOM: _making_room,
+    ReasonCode.RESERVATION: _reservation,
 }

@@ -1,23 +1,26 @@
 """Reads one resource group into the engine's picture of it."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from django.contrib.postgres.aggregates import JSONBAgg
-from django.db.models import BigIntegerField, Q, Sum, TextField
-from django.db.models.functions import Cast, Coalesce, Extract, JSONObject
+from django.db.models import BigIntegerField, TextField
+from django.db.models.functions import Cast, Coalesce, Extract
 
 from accounts.budget_selectors import budget_states
 from accounts.limits import ScopeIds, scopes_of
-from accounts.quota import Level, Limit, kind_of, slot_of
+from accounts.quota import Level, Limit, Scope, kind_of, slot_of
+from accounts.spending import BudgetState
 from agents.models import Agent, ResourceGroup
+from agents.reservation_selectors import with_reserved
 from agents.states import AgentState
+from common import clock
 from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
@@ -25,51 +28,69 @@ from scheduler.engine import (
     Needs,
     PendingSession,
     Policy,
+    Preemptible,
+    Preemption,
+    Promise,
     Rules,
     Running,
     Snapshot,
     Strategy,
     Tenant,
 )
+from scheduler.engine.model import NO_RESERVATIONS
+from scheduler.occupants import leaving_of, preemptible_of, running_of
+from scheduler.reserved import Reserved, reserved_in
+from scheduler.usage import WEIGHTED, read_tenants
 from sessions_app.limits import owners_of
-from sessions_app.models import ComputeSession, Kernel, KernelAllocation
-from sessions_app.queueing import Hold
-from sessions_app.states import DEADLINES_S, Status
+from sessions_app.models import ComputeSession, Kernel
+from sessions_app.queueing import LOWEST_PRIORITY, Hold
+from sessions_app.states import Status
 
 ScopeKey = tuple[Level, int]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SINCE = Coalesce("session__eligible_at", "session__created_at")  # it waits
+NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 
 
 def read_snapshot(group_id: int, also: Collection[ScopeKey] = ()) -> Snapshot:
     """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold. 6 queries, any
-    number of rows, one more for DRF and 5 where there are budgets; 3 where nothing waits.
+    number of rows, two more for DRF and fair share, 5 where there are budgets and 2 where sessions are ended for others; 3 where
+    nothing waits.
 
     The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
     commit finds that out. Raises ResourceGroup.DoesNotExist.
     """
-    group = ResourceGroup.objects.get(pk=group_id)
+    group = with_reserved(ResourceGroup.objects.all()).get(pk=group_id)
+    reserved = reserved_in(group.reserved, clock.now())  # type: ignore[attr-defined]
     scopes: set[ScopeKey] = set(also)
-    pending = tuple(_pending(group_id, scopes))
+    leaving = leaving_of(group)
+    pending = tuple(_pending(group_id, scopes, reserved.by_scope, leaving.promises))
+    running = running_of(group, leaving.ends) if scopes else {}
+    highest = max((session.priority for session in pending), default=LOWEST_PRIORITY)
+    preemptible = preemptible_of(group, highest) if highest > LOWEST_PRIORITY else {}
+    agents, rules = tuple(_agents(group_id, running, preemptible, reserved)), rules_of(group)
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
         epoch=group.epoch,
-        agents=tuple(_agents(group_id, _running(group_id) if scopes else {})),
+        agents=agents,
         pending=pending,
-        rules=rules_of(group),
+        last_agent_id=group.last_agent_id,
+        rules=rules,
         allowances=tuple(_allowances(scopes)) if scopes else (),
-        tenants=_tenants(group_id) if scopes and group.scheduler == Policy.DRF else {},
+        tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
+        reservations=reserved.by_scope,
     )
 
 
 def read_newcomers(
-    group_id: int, session_ids: Collection[UUID]
+    group_id: int, session_ids: Collection[UUID], reservations: Mapping[str, frozenset[int]]
 ) -> tuple[list[PendingSession], tuple[Allowance, ...]]:
-    """Those of these that wait in the group, and what their scopes may hold. 2 queries, and 4 at most where there are budgets."""
+    """Those of these that wait in the group, and what their scopes may hold. `reservations` by scope as of a snapshot. 2 queries,
+    and 4 at most where there are budgets."""
     scopes: set[ScopeKey] = set()
-    newcomers = list(_pending(group_id, scopes, session_id__in=list(session_ids)))
+    newcomers = list(_pending(group_id, scopes, reservations, session_id__in=list(session_ids)))
     return newcomers, tuple(_allowances(scopes)) if scopes else ()
 
 
@@ -87,59 +108,32 @@ def rules_of(group: ResourceGroup) -> Rules:
         ageing=timedelta(seconds=group.ageing_s) if group.ageing_s else None,
         patience=timedelta(seconds=group.patience_s),
         is_paused=not group.is_active,
+        preemption=_preemption_of(group),
     )
 
 
-def _running(group_id: int) -> dict[int, list[Running]]:
-    """By agent, what kernels hold that will have ended at a known time. 1 query."""
-    session = "kernel__session__"
-    lasts_s = Coalesce(f"{session}timeout_s", f"{session}lifetime_s")
-    known = Q(**{f"{session}status": Status.TERMINATING.value}) | Q(lasts_s__isnull=False)
-    kernels = (
-        KernelAllocation.objects.filter(agent__resource_group_id=group_id)
-        .annotate(lasts_s=lasts_s)
-        .filter(known)
-        .values_list(
-            "kernel_id",
-            "agent_id",
-            f"{session}status",
-            f"{session}deadline_at",
-            f"{session}status_changed_at",
-            "lasts_s",
-        )
-        .annotate(slots=JSONBAgg(JSONObject(name="slot_name", amount="amount")))
+def _preemption_of(group: ResourceGroup) -> Preemption | None:
+    if group.preemptible_priority is None:
+        return None
+    return Preemption(
+        up_to=group.preemptible_priority,
+        after=timedelta(seconds=group.preemption_after_s),
+        grace=timedelta(seconds=group.preemption_grace_s),
     )
-    running: dict[int, list[Running]] = {}
-    for _, agent_id, status, deadline_at, changed_at, lasts_s, amounts in kernels.order_by():
-        slots = ResourceSlots({each["name"]: each["amount"] for each in amounts})
-        ends_at = _ends_at(Status(status), deadline_at, changed_at, lasts_s)
-        running.setdefault(agent_id, []).append(Running(slots, ends_at))
-    return running
 
 
-def _ends_at(status: Status, deadline_at: datetime, changed_at: datetime, lasts_s: int) -> datetime:
-    """When a session that holds something will have ended. Too early is safe: it keeps more free."""
-    if status is Status.RUNNING:
-        return deadline_at
-    if status is Status.TERMINATING:  # its deadline is put off while its agent does not answer
-        return changed_at + timedelta(seconds=DEADLINES_S[status])
-    return changed_at + timedelta(seconds=lasts_s)
+def _tenants(group: ResourceGroup, policy: Policy, agents: Collection[AgentView]) -> dict[str, Tenant]:
+    """2 queries."""
+    tenants = read_tenants(group, policy, agents, clock.now())
+    return {scope_key(*holder): tenant for holder, tenant in tenants.items()}
 
 
-def _tenants(group_id: int) -> dict[str, Tenant]:
-    """What each owner holds in this group. 1 query."""
-    amounts: dict[int, dict[str, int]] = {}
-    held = KernelAllocation.objects.filter(agent__resource_group_id=group_id).order_by()
-    by_owner = held.values_list("kernel__session__owner_id", "slot_name").annotate(Sum("amount"))
-    for owner_id, name, amount in by_owner:
-        amounts.setdefault(owner_id, {})[name] = amount
-    return {
-        scope_key(Level.USER, owner_id): Tenant(held=ResourceSlots(each))
-        for owner_id, each in amounts.items()
-    }
-
-
-def _agents(group_id: int, running: Mapping[int, list[Running]]) -> Iterator[AgentView]:
+def _agents(
+    group_id: int,
+    running: Mapping[int, list[Running]],
+    preemptible: Mapping[int, list[Preemptible]],
+    reserved: Reserved,
+) -> Iterator[AgentView]:
     """1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__occupied")
     agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
@@ -155,6 +149,9 @@ def _agents(group_id: int, running: Mapping[int, list[Running]]) -> Iterator[Age
             free=slots_of(tuple([(name, capacity - occupied) for name, capacity, occupied in amounts])),
             is_schedulable=state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
+            preemptible=tuple(preemptible.get(agent_id, ())),
+            window=reserved.open_now.get(agent_id),
+            next_window=reserved.to_come.get(agent_id),
         )
 
 
@@ -164,21 +161,32 @@ def scope_key(level: Level, scope_id: int) -> str:
 
 
 def _allowances(scopes: Collection[ScopeKey]) -> list[Allowance]:
+    return allowances_of(scopes_of(scopes), budget_states(owners_of(scopes)))
+
+
+def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> list[Allowance]:
+    """What these scopes may hold, and that these budgets are used up."""
     found = {}
-    for scope in scopes_of(scopes):
+    for scope in scopes:
         limit = {slot_of(name): value for name, value in scope.limits.items() if kind_of(name) is Limit.SLOTS}
         held = {slot_of(name): used for name, used in scope.used.items() if kind_of(name) is Limit.SLOTS}
         if limit:
             key = scope_key(scope.level, scope.id)
             found[key] = Allowance(key, scope.level.value, scope.name, limit, held)
-    for budget in budget_states(owners_of(scopes)):
+    for budget in budgets:
         if budget.refuses:
             key = scope_key(budget.level, budget.owner_id)
             found[key] = Allowance(key, budget.level.value, budget.owner, {}, {}, is_spent=True)
     return list(found.values())
 
 
-def _pending(group_id: int, scopes: set[ScopeKey], **only: Any) -> Iterator[PendingSession]:
+def _pending(
+    group_id: int,
+    scopes: set[ScopeKey],
+    reservations: Mapping[str, frozenset[int]],
+    promises: Mapping[UUID, Promise] = NOTHING,
+    **only: Any,
+) -> Iterator[PendingSession]:
     """Adds to `scopes` those of the sessions. `only`: conditions on kernels."""
     kernels = (
         Kernel.objects.filter(
@@ -199,6 +207,7 @@ def _pending(group_id: int, scopes: set[ScopeKey], **only: Any) -> Iterator[Pend
     )  # fmt: skip
     needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
     owners: dict[tuple[int | None, ...], tuple[str, ...]] = {}
+    may_use = NO_RESERVATIONS
     for session_id, rows in groupby(kernels, key=itemgetter(0)):
         same_session = list(rows)  # each row repeats the columns of its session
         _, _, since_us, priority, asked, architecture, *ids, lasts_s = same_session[0]
@@ -207,15 +216,18 @@ def _pending(group_id: int, scopes: set[ScopeKey], **only: Any) -> Iterator[Pend
             keys = ScopeIds(*ids).keys()
             scopes.update(keys)
             named = owners[tuple(ids)] = tuple(scope_key(*key) for key in keys)
+        if reservations:
+            may_use = NO_RESERVATIONS.union(*(reservations.get(key, ()) for key in named))
         yield PendingSession(
             id=session_id,
             enqueued_at=EPOCH + timedelta(microseconds=since_us),
-            needs=needs_of(architecture, asked, len(same_session)),
+            needs=needs_of(architecture, asked, len(same_session), may_use),
             kernel_ids=tuple([row[1] for row in same_session]),
             priority=priority,
             scopes=named,
             tenants=named[:OWNERS],
             lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
+            promised=promises.get(session_id),
         )
 
 
@@ -224,5 +236,6 @@ def _microseconds(instant: Any) -> Cast:
     return Cast(Extract(instant, "epoch") * 1_000_000, BigIntegerField())
 
 
-def _needs(architecture: str, asked: str, kernel_count: int) -> Needs:
-    return Needs(architecture, (ResourceSlots(json.loads(asked)),) * kernel_count)
+def _needs(architecture: str, asked: str, kernel_count: int, reservations: frozenset[int]) -> Needs:
+    kernels = (ResourceSlots(json.loads(asked)),) * kernel_count
+    return Needs(architecture, kernels, reservations=reservations)

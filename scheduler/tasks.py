@@ -11,11 +11,13 @@ from django.conf import settings
 from django.core.cache import cache
 
 from common.dispatch import TaskName, enqueue_on_commit
+from common.locks import try_exclusive
 from common.outages import Outage
 from common.pauses import during
 from common.redis import client, demand_redis
 from scheduler import newcomers
 from scheduler.commit import GroupBusy, StalePlan
+from scheduler.kept_ticks import forget_ticks
 from scheduler.snapshot import groups_with_pending_sessions
 from scheduler.tick import run_tick
 
@@ -86,6 +88,13 @@ def place_newcomers(resource_group_id: int) -> None:
             is_done = newcomers.place_newcomers(resource_group_id, session_ids)
     if not is_done:
         request_tick(resource_group_id)
+
+
+@shared_task(name=TaskName.FORGET_TICKS.value, soft_time_limit=300, time_limit=330)
+def forget_old_ticks() -> None:
+    with try_exclusive("scheduler.forget_ticks") as is_mine:
+        if is_mine:
+            forget_ticks()
 
 
 def _one_at_a_time(resource_group_id: int) -> Lock:

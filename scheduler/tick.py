@@ -10,6 +10,7 @@ from scheduler import newcomers
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Planner
 from scheduler.kept import KeptByGroup
+from scheduler.kept_ticks import Took, keep_tick
 from scheduler.snapshot import read_snapshot
 
 log = structlog.get_logger(__name__)
@@ -40,11 +41,15 @@ def _tick_once(resource_group_id: int) -> list[UUID]:
     if not snapshot.pending:
         newcomers.remember(snapshot, None, read_at=read_at)
         return []
+    decides_at = monotonic()
     planner = _planners.take(resource_group_id) or Planner()
     decided = planner.plan(snapshot, clock.now())
     _planners.put(resource_group_id, planner)
+    commits_at = monotonic()
     placed = commit_plan(decided)
+    took = Took(decides_at - read_at, commits_at - decides_at, monotonic() - commits_at)
     newcomers.remember(snapshot, decided, read_at=read_at)
+    keep_tick(snapshot, decided, took)
     if placed:
         log.info(
             "scheduler.tick", group=snapshot.group_name, placed=len(placed), waiting=len(decided.deferrals)

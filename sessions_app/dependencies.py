@@ -22,7 +22,7 @@ from sessions_app import holds, lifecycle
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionDependency, SessionType
 from sessions_app.queueing import DependencyRequest, Hold, When
 from sessions_app.selectors import visible_sessions
-from sessions_app.states import Reason, Status
+from sessions_app.states import REASON_SENTENCES, Reason, Status
 
 _SUCCEEDED = Q(after__status_reason=Reason.COMMAND_FINISHED) | (
     ~Q(after__type=SessionType.BATCH) & Q(after__status=Status.TERMINATED)
@@ -140,11 +140,14 @@ def hold_awaited(dependencies: Sequence[Dependency]) -> tuple[Dependency, ...]:
     return held
 
 
-def hold_for(dependencies: Sequence[Dependency]) -> KeptSentence | None:
-    """What a session waits for that comes after these; None where all have ended."""
+def hold_for(dependencies: Sequence[Dependency], project_id: int) -> KeptSentence | None:
+    """What a session of this project waits for that comes after these; None where all have ended. The sentence is read by all who
+    see the session: what is in another project is not named."""
     ahead = [each for each in dependencies if not each.is_met]
     if not ahead:
         return None
+    if ahead[0].after.project_id != project_id:
+        return REASON_SENTENCES[Reason.DEPENDENCY]
     name, others = ahead[0].after.name, len(ahead) - 1
     if not others:
         return KeptSentence(_WAITS[ahead[0].when], {"name": name})
@@ -183,11 +186,13 @@ def _settle_one(session: ComputeSession) -> None:
     dependencies = dependencies_of(session)
     in_vain = next((each for each in dependencies if each.is_in_vain), None)
     if in_vain is not None:
-        message = KeptSentence(_NEVER[in_vain.when], {"name": in_vain.after.name})
+        message = None
+        if in_vain.after.project_id == session.project_id:
+            message = KeptSentence(_NEVER[in_vain.when], {"name": in_vain.after.name})
         reason = Reason.DEPENDENCY_IN_VAIN
         lifecycle.transition(session.pk, to=Status.CANCELLED, reason=reason, actor=SYSTEM, message=message)
         return
-    waits_for = hold_for(dependencies)
+    waits_for = hold_for(dependencies, session.project_id)
     if waits_for is None:
         holds.go_on(session)
     elif waits_for != session.status_message:
@@ -200,6 +205,11 @@ def dependencies_of(session: ComputeSession) -> list[Dependency]:
     """As they are now. One query."""
     rows = session.dependencies.select_related("after")
     return [Dependency(row.after, When(row.when)) for row in rows]
+
+
+def is_named(after: ComputeSession, session: ComputeSession, *, user_id: int | None) -> bool:
+    """Whether who sees `session` is told which one it comes after: its owner is, and others where it is of the same project."""
+    return after.project_id == session.project_id or session.owner_id == user_id
 
 
 def _id_of(text: str) -> UUID | None:

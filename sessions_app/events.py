@@ -15,10 +15,24 @@ class SessionEnqueued(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionEnded(Event):
-    """A session has reached a terminal status; its row says which and why."""
+class SessionsEnqueued(Event):
+    """Many sessions wait in this resource group since the same instant."""
 
-    session_id: UUID
+    resource_group_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReprioritized(Event):
+    """A session that waits in this resource group got another priority."""
+
+    resource_group_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsEnded(Event):
+    """Sessions have reached a terminal status; their rows say which and why."""
+
+    session_ids: tuple[UUID, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,15 @@ Who decides lives a floor above: the scheduler registers a foreseer here, which 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from accounts.budget_selectors import budget_states
 from accounts.limits import scope_ids
-from accounts.quota import Level
-from accounts.selectors import user_of
+from accounts.models import Project
+from accounts.quota import Level, Scope
 from accounts.spending import BudgetState
 from agents.group_rooms import groups_with_room
+from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
@@ -45,19 +46,51 @@ class Outlook:
     who_may_raise: KeptSentence = field(
         default_factory=KeptSentence
     )  # whom to ask where a limit is in the way
+    rooms: Mapping[str, SlotRoom] | None = None  # of the group, by slot; None: nobody looked
 
     @property
     def starts_now(self) -> bool:
         return bool(self.agent)
 
+    @property
+    def waits_for_group(self) -> bool:
+        """Whether another group might help: limits hold in all of them, and so does what holds it back."""
+        return self.position is not None and not self.who_may_raise
+
 
 Kind = tuple[int, int, str]  # owner, image, type: how long such sessions ran says how long this one will
-# (id of the resource group, architecture, slots of the one kernel, scopes whose limits hold, how long it may run in seconds,
-# priority, kind)
-Foreseer = Callable[
-    [int, str, ResourceSlots, Collection[tuple[Level, int]], int | None, int, Kind | None], Outlook
-]
-Estimator = Callable[[ComputeSession], StartRange | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One session that might be asked for. `scopes` and `budgets` are what limits it, as they are now; `lasts_s`: how long it may
+    run."""
+
+    group: ResourceGroup
+    architecture: str
+    slots: ResourceSlots
+    keys: Collection[tuple[Level, int]]
+    scopes: Sequence[Scope]
+    budgets: Sequence[BudgetState]
+    lasts_s: int | None
+    priority: int
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What may become of a session that waits in a queue: when it will probably start, what the machine nearest to it has free, whom
+    to ask where a limit is in the way, and the groups in which it would start now."""
+
+    start_range: StartRange | None = None  # None: nobody can know
+    best_room: ResourceSlots = field(default_factory=ResourceSlots)
+    who_may_raise: KeptSentence = field(default_factory=KeptSentence)
+    waits_for_group: bool = False  # another group might help
+    other_groups: Sequence[str] = ()
+
+
+Foreseer = Callable[[Question], Outlook]
+Estimator = Callable[[ComputeSession], Prospect | None]
 
 _foreseers: list[tuple[Foreseer, Estimator]] = []
 
@@ -80,55 +113,86 @@ def register(foreseer: Foreseer, estimator: Estimator) -> None:
     _foreseers[:] = [(foreseer, estimator)]
 
 
-def expected_start(session: ComputeSession) -> StartRange | None:
-    """When a session that waits will probably start; None: nobody can know. At most 9 queries."""
+def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
+    """None for one that waits in no queue. Other groups are looked for where the actor is its owner. At most 14 queries, any number
+    of rows."""
     [(_foreseer, estimator)] = _foreseers
-    return estimator(session)
+    prospect = estimator(session)
+    if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
+        return prospect
+    slots, image = ResourceSlots(session.requested_slots), session.image
+    asked = SessionRequest(
+        name=session.name,
+        project=session.project.name,
+        image=image.reference,
+        type=session.type,
+        slots=slots,
+        shm_bytes=session.shm_bytes,
+        timeout_s=session.timeout_s,
+    )
+    others = _other_groups(actor, session.project, session.resource_group, image.architecture, asked)
+    return replace(prospect, other_groups=others)
 
 
 def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
-    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 22 queries, 12 more where there are budgets, any number of
-    folders, machines and waiting sessions."""
+    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 20 queries, 2 more where there are
+    budgets, any number of folders, machines and waiting sessions; half of them where nothing
+    of the group has changed since it was asked about. Rights and limits are read each time."""
     resolved = resolve_request(actor, request)
     check_fits_somewhere(actor, resolved)
-    owner = user_of(actor)
-    scopes = demand_within_limits(actor, resolved.project, resolved.image, request, resolved.writable_folders)
+    keys = scope_ids(actor, resolved.project).keys()
+    budgets = budget_states(owners_of(keys))
+    scopes = demand_within_limits(
+        actor, resolved.project, resolved.image, request, resolved.writable_folders, budgets=budgets
+    )
     live_names = list(own_sessions(actor).live().values_list("name", flat=True))
     if request.name in live_names:
         raise name_is_used(request.name)
+    architecture = resolved.image.architecture
     outlook = _outlook(
-        actor, owner.pk, resolved, request.timeout_s or longest_lifetime_s(scopes, resolved.group)
+        resolved,
+        Question(
+            group=resolved.group,
+            architecture=architecture,
+            slots=request.slots,
+            keys=keys,
+            scopes=scopes,
+            budgets=budgets,
+            lasts_s=request.timeout_s or longest_lifetime_s(scopes, resolved.group),
+            priority=request.priority,
+            kind=(actor.user_id or 0, resolved.image.pk, request.type),
+        ),
     )
+    known = outlook.rooms
     return Forecast(
         resolved=resolved,
         outlook=outlook,
-        other_groups=[] if outlook.starts_now else _other_groups(actor, resolved),
+        other_groups=_other_groups(actor, resolved.project, resolved.group, architecture, request)
+        if outlook.waits_for_group
+        else [],
         live_sessions=len(live_names),
         live_limit=own_session_limit(scopes),
-        budgets=budget_states(owners_of(scope_ids(actor, resolved.project).keys())),
-        rooms=rooms(actor, group_id=resolved.group.pk, architecture=resolved.image.architecture),
+        budgets=budgets,
+        rooms=rooms(actor, group_id=resolved.group.pk, architecture=architecture) if known is None else known,
     )
 
 
-def _outlook(actor: Actor, owner_id: int, resolved: ResolvedRequest, lasts_s: int | None) -> Outlook:
+def _outlook(resolved: ResolvedRequest, question: Question) -> Outlook:
     """Of a session that is held, only what holds it."""
-    request = resolved.request
-    standing = holds.standing_of(request.start_at, hold_for(resolved.dependencies))
+    held_by = hold_for(resolved.dependencies, resolved.project.pk)
+    standing = holds.standing_of(resolved.request.start_at, held_by)
     if standing.hold:
         return Outlook("", standing.reason.value, standing.message)
     [(foresee, _estimator)] = _foreseers
-    kind = (owner_id, resolved.image.pk, request.type)
-    scopes = scope_ids(actor, resolved.project).keys()
-    return foresee(
-        resolved.group.pk, resolved.image.architecture, request.slots, scopes, lasts_s, request.priority, kind
-    )
+    return foresee(question)
 
 
-def _other_groups(actor: Actor, resolved: ResolvedRequest) -> list[str]:
+def _other_groups(
+    actor: Actor, project: Project, group: ResourceGroup, architecture: str, request: SessionRequest
+) -> list[str]:
     """Where a machine has room for it now and nobody waits: it would start there at once. 2 queries."""
-    request = resolved.request
-    groups = groups_with_room(actor, resolved.project, request.slots, resolved.image.architecture)
-    found = {group.pk: group.name for group in groups if group != resolved.group and takes(group, request)}
+    groups = groups_with_room(actor, project, request.slots, architecture)
+    found = {each.pk: each.name for each in groups if each != group and takes(each, request)}
     waiting = ComputeSession.objects.filter(status=Status.PENDING.value, resource_group_id__in=found)
     busy = set(waiting.order_by().values_list("resource_group_id", flat=True).distinct())
     return [name for pk, name in found.items() if pk not in busy]

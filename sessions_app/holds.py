@@ -20,6 +20,7 @@ from sessions_app.requests import SessionRequest
 from sessions_app.states import DEADLINES_S, HELD_DEADLINE_S, REASON_SENTENCES, Reason, Status
 
 FURTHEST_START = timedelta(days=365)
+AT_ONCE = 100
 TOLERATED = timedelta(minutes=1)  # of a start time that was now when it was typed
 UNTIL = gettext_noop("Waits for its start time, {time} UTC.")
 _STANDING_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
@@ -68,13 +69,15 @@ def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
 
 
 def release_what_is_due() -> None:
-    """Let those into the queue whose start time has come."""
+    """Let those into the queue whose start time has come: a batch a transaction, so that nobody waits for all of them."""
     due = ComputeSession.objects.filter(
         status=Status.PENDING, held_for=Hold.START_TIME.value, start_at__lte=clock.now()
     )
-    if due.exists():
+    ids = list(due.order_by("start_at", "pk").values_list("pk", flat=True))
+    for first in range(0, len(ids), AT_ONCE):
         with transaction.atomic():
-            for session in due.order_by("pk").select_for_update(skip_locked=True):
+            batch = due.filter(pk__in=ids[first : first + AT_ONCE])
+            for session in batch.order_by("pk").select_for_update(skip_locked=True):
                 go_on(session)
 
 

@@ -20,6 +20,7 @@ class Cause(StrEnum):
     LIFETIME = "lifetime"
     INTERACTION = "interaction"
     USE = "use"
+    PREEMPTION = "preemption"  # no limit: one of a higher priority needs the room
 
 
 class UseRule(StrEnum):

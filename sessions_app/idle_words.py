@@ -14,6 +14,7 @@ from sessions_app.idle_facts import idle_of, outlook_of
 from sessions_app.idle_models import Interaction
 from sessions_app.idle_rules import Cause
 from sessions_app.models import ComputeSession
+from sessions_app.preemptions import leaving_at
 from sessions_app.selectors import Action, may
 
 WHY: Mapping[str, str] = MappingProxyType(
@@ -24,13 +25,19 @@ WHY: Mapping[str, str] = MappingProxyType(
             "Work in it and it goes on; a page that is only open does not count."
         ),
         Cause.USE: gettext_noop("Once it uses more of what it holds, it goes on."),
+        Cause.PREEMPTION: gettext_noop("A session with a higher priority needs its machine."),
     }
+)
+_NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType(
+    {"gap": "", "interacted_at": None, "interaction": "", "extend": "", "left": ""}
 )
 
 
 def ending(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
     """When a running session ends, and what can be done: {"ends_at", "why", "is_near", "gap", "interacted_at", "interaction",
-    "extend", "left"}; "extend" says by how much that is, or is empty. None where nothing ends it. Two queries at most."""
+    "extend", "left"}; "extend" says by how much that is, or is empty. None where nothing ends it. Three queries at most."""
+    if leaves_at := leaving_at(session):
+        return {**_NOTHING_KNOWN, "ends_at": leaves_at, "why": _(WHY[Cause.PREEMPTION]), "is_near": True}
     outlook = outlook_of(session)
     if outlook is None or (outlook.ends_at is None and not outlook.gap):
         return None

@@ -19,7 +19,7 @@ from common.kept_sentences import KeptSentence
 from common.pauses import pause
 from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
-from sessions_app.events import CapacityReleased, SessionEnded
+from sessions_app.events import CapacityReleased, SessionsEnded
 from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
@@ -176,8 +176,7 @@ def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
             "session.transitions", session_ids=[str(row[0]) for row in told], to=status, actor=actor.label
         )
         push_sessions_changed(told, Status(status))
-        for row in told:
-            announce(SessionEnded(row[0]))
+        announce(SessionsEnded(tuple(row[0] for row in told)))
     for row in rows:
         if row[2]:
             enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(row[3]))
@@ -312,7 +311,7 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
         ring_on_commit()
     push_session_change(session)
     if Status(line.to_status).is_terminal:
-        announce(SessionEnded(session.pk))
+        announce(SessionsEnded((session.pk,)))
         if session.is_awaited:
             enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(session.pk))
 

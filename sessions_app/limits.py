@@ -4,15 +4,19 @@ end. The last is the scheduler's to say."""
 from collections.abc import Collection, Mapping, Sequence
 
 from accounts import allow_lists, budget_selectors
-from accounts.limits import demand_room, scope_ids, scopes_of
+from accounts.importing import actor_for
+from accounts.limits import ScopeIds, demand_room, scope_ids, scopes_of
 from accounts.models import Project
 from accounts.quota import Level, Limit, LimitState, Scope, ceiling, exceeded, hits, never, not_raised
-from accounts.selectors import may_do_everything
+from accounts.selectors import access_usable_project, may_do_everything
+from accounts.spending import BudgetState
 from agents.models import ResourceGroup
+from agents.selectors import access_resource_group
 from common.actors import Actor
 from common.slots import ResourceSlots
 from images.allowed import lists_asked
 from images.models import ContainerImage
+from sessions_app.models import ComputeSession
 from sessions_app.requests import SessionRequest
 from vfolders.models import VFolder
 from vfolders.sizes import scopes_of_folders
@@ -24,14 +28,20 @@ def demand_within_limits(
     image: ContainerImage,
     request: SessionRequest,
     writable: Collection[VFolder] = (),
+    *,
+    count: int = 1,
+    budgets: Sequence[BudgetState] | None = None,
 ) -> list[Scope]:
-    """The scopes that limit this request, with what they use. Two queries, 5 more where there are budgets. Raises LimitExceeded, which names
-    every limit, every allow-list and every budget. `writable` are the folders that it may write into."""
+    """The scopes that limit `count` sessions of this request, with what they use. Two queries, 5 more where there are budgets. Raises
+    LimitExceeded, which names every limit, every allow-list and every budget. `writable` are the folders that it may write into; `budgets` those
+    that bind it, if they were read already."""
     keys = scope_ids(actor, project).keys()
     scopes, full = _read(keys, writable)
     demand_room(
-        (*refusals(scopes, request), *priority_refusals(actor, scopes, request), *full),
-        budget_selectors.refusals(budget_selectors.budget_states(owners_of(keys))),
+        (*refusals(scopes, request, count), *priority_refusals(actor, scopes, request.priority), *full),
+        budget_selectors.refusals(
+            budget_selectors.budget_states(owners_of(keys)) if budgets is None else budgets
+        ),
         allow_lists.refusals(scopes, lists_asked(image)),
     )
     return scopes
@@ -47,8 +57,25 @@ def demand_still_allowed(
     """Asked again in the transaction that writes the session, after all that it waits for. One query. Raises LimitExceeded."""
     scopes, full = _read(scope_ids(actor, project).keys(), writable)
     demand_room(
-        (*priority_refusals(actor, scopes, request), *full),
+        (*priority_refusals(actor, scopes, request.priority), *full),
         lists=allow_lists.refusals(scopes, lists_asked(image)),
+    )
+
+
+def demand_allowed_again(session: ComputeSession) -> None:
+    """What its policies, budgets, project and resource group say now of a session that would run once more. Raises NotFound,
+    PermissionDenied, LimitExceeded."""
+    actor = actor_for(session.owner)
+    project = access_usable_project(actor, session.project.name)
+    access_resource_group(actor, session.resource_group.name, project)
+    keys = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
+    mounts = session.mounts.filter(is_readonly=False).select_related("folder")
+    scopes, full = _read(keys, [mount.folder for mount in mounts if mount.folder])
+    too_much = never(scopes, of_slots(Limit.SLOTS, session.slots))
+    demand_room(
+        (*too_much, *hits(scopes, {Limit.PRIORITY.value: session.priority}), *full),
+        budget_selectors.refusals(budget_selectors.budget_states(owners_of(keys))),
+        allow_lists.refusals(scopes, lists_asked(session.image)),
     )
 
 
@@ -67,25 +94,24 @@ def owners_of(keys: Collection[tuple[Level, int]]) -> list[budget_selectors.Owne
     return [key for key in keys if key[0] in (Level.PROJECT, Level.USER)]
 
 
-def refusals(scopes: Sequence[Scope], request: SessionRequest) -> tuple[LimitState, ...]:
-    """Every limit for which the request is refused. That other sessions hold what it asks for is none: it waits for them."""
-    return hits(scopes, asked_at_once(request)) + never(scopes, of_slots(Limit.SLOTS, request.slots))
+def refusals(scopes: Sequence[Scope], request: SessionRequest, count: int = 1) -> tuple[LimitState, ...]:
+    """Every limit for which `count` sessions of this request are refused. That other sessions hold what it asks for is none: it waits for them."""
+    return hits(scopes, asked_at_once(request, count)) + never(scopes, of_slots(Limit.SLOTS, request.slots))
 
 
-def asked_at_once(request: SessionRequest) -> Mapping[str, int]:
-    """What counts from the moment when it is enqueued."""
-    asked = {Limit.SESSIONS.value: 1, Limit.PENDING_SESSIONS.value: 1, Limit.CONTAINERS.value: 1}
+def asked_at_once(request: SessionRequest, count: int = 1) -> Mapping[str, int]:
+    """What counts from the moment when so many of it are enqueued."""
+    asked = {Limit.SESSIONS.value: count, Limit.PENDING_SESSIONS.value: count, Limit.CONTAINERS.value: 1}
     if request.timeout_s is not None:
         asked[Limit.LIFETIME.value] = request.timeout_s
-    return {**asked, **of_slots(Limit.PENDING_SLOTS, request.slots)}
+    waiting = of_slots(Limit.PENDING_SLOTS, request.slots)
+    return {**asked, **{name: amount * count for name, amount in waiting.items()}}
 
 
-def priority_refusals(
-    actor: Actor, scopes: Sequence[Scope], request: SessionRequest
-) -> tuple[LimitState, ...]:
+def priority_refusals(actor: Actor, scopes: Sequence[Scope], priority: int) -> tuple[LimitState, ...]:
     """Every policy that allows less, and that none allows it at all, which superadmins need not."""
-    none_allows = () if may_do_everything(actor) else not_raised(scopes, request.priority, who=actor.label)
-    return none_allows or hits(scopes, {Limit.PRIORITY.value: request.priority})
+    none_allows = () if may_do_everything(actor) else not_raised(scopes, priority, who=actor.label)
+    return none_allows or hits(scopes, {Limit.PRIORITY.value: priority})
 
 
 def of_slots(limit: Limit, slots: ResourceSlots) -> dict[str, int]:

@@ -1,11 +1,11 @@
-"""Compute sessions, their kernels, and what these hold."""
+"""Compute sessions, their history and their mounts."""
 
 import uuid
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q, functions
+from django.db.models import F, Q
 
 from accounts.models import Domain, KeyPair, Project
 from accounts.quota import HIGHEST_PRIORITY
@@ -15,6 +15,9 @@ from common import clock
 from common.fields import SentenceField
 from common.slots import ResourceSlots
 from images.models import ContainerImage
+from sessions_app.callback_models import CallbackDelivery as CallbackDelivery
+from sessions_app.callback_models import CallbackSecret as CallbackSecret
+from sessions_app.callback_models import SessionCallback as SessionCallback
 from sessions_app.dependency_models import SessionDependency as SessionDependency
 from sessions_app.door_models import AppDoor as AppDoor
 from sessions_app.door_models import AppLogin as AppLogin
@@ -23,12 +26,19 @@ from sessions_app.idle_models import GatewayReport as GatewayReport
 from sessions_app.idle_models import IdleWatch as IdleWatch
 from sessions_app.idle_models import SessionIdle as SessionIdle
 from sessions_app.idle_models import SessionWarning as SessionWarning
+from sessions_app.kernel_models import Kernel as Kernel
+from sessions_app.kernel_models import KernelAllocation as KernelAllocation
+from sessions_app.kernel_models import KernelLog as KernelLog
+from sessions_app.kernel_models import KernelMetric as KernelMetric
+from sessions_app.kernel_models import KernelUsage as KernelUsage
 from sessions_app.personal_models import Dotfile as Dotfile
 from sessions_app.personal_models import PersonalSetup as PersonalSetup
 from sessions_app.personal_models import StartupScript as StartupScript
+from sessions_app.preemption_models import Preemption as Preemption
+from sessions_app.priority_models import PriorityChange as PriorityChange
 from sessions_app.queueing import LOWEST_PRIORITY, Hold
-from sessions_app.specs import container_name
 from sessions_app.states import LIVE, TERMINAL, Status
+from sessions_app.template_models import SessionTemplate as SessionTemplate
 from vfolders.models import VFolder
 
 _IS_TERMINAL = Q(status__in=sorted(status.value for status in TERMINAL))
@@ -57,7 +67,7 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
     def with_kernels(self) -> "ComputeSessionQuerySet":
         """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
-        related = ("project", "domain", "owner", "image", "resource_group", "setup", "idle")
+        related = ("project", "domain", "owner", "image", "resource_group", "setup", "idle", "callback")
         return self.select_related(*related).prefetch_related(kernels)
 
     def for_rows(self) -> "ComputeSessionQuerySet":
@@ -221,67 +231,6 @@ class ComputeSession(models.Model):
         return self.status == Status.RUNNING
 
 
-class Kernel(models.Model):
-    """One container of a session, named by role and index: main1, sub1…"""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="kernels")
-    role = models.CharField(max_length=20, default="main")
-    index = models.PositiveSmallIntegerField(default=1)
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="kernels")
-    attempt = models.PositiveSmallIntegerField(default=1)
-    container_id = models.CharField(max_length=64, blank=True)
-    address = models.GenericIPAddressField(null=True)
-    cpuset = models.CharField(max_length=1024, blank=True, help_text="Cores, like 0-2,5; empty: all.")
-    exit_code = models.IntegerField(null=True)
-    memory_kills = models.PositiveIntegerField(default=0, help_text="Programs that the kernel ended.")
-    memory_killed_at = models.DateTimeField(null=True, help_text="The last of them, by the engine's clock.")
-    memory_peak_bytes = models.BigIntegerField(null=True, help_text="As of then.")
-
-    class Meta:
-        ordering = ("session", "role", "index")
-        constraints = (
-            models.UniqueConstraint(fields=("session", "role", "index"), name="kernel_name_in_session"),
-        )
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def name(self) -> str:
-        return f"{self.role}{self.index}"
-
-    @property
-    def placed_agent(self) -> Agent:
-        """Its machine. Only for kernels that were placed."""
-        if self.agent is None:
-            raise Kernel.agent.RelatedObjectDoesNotExist(f"{self.container_name} has no machine yet.")
-        return self.agent
-
-    @property
-    def container_name(self) -> str:
-        return container_name(self.id, self.attempt)
-
-
-class KernelAllocation(models.Model):
-    """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003)."""
-
-    kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, related_name="allocations")
-    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
-    slot_name = models.CharField(max_length=32)
-    amount = models.BigIntegerField()
-    held_since = models.DateTimeField(db_default=functions.Now(), editable=False)
-
-    class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=("kernel", "slot_name"), name="allocation_once"),
-            models.CheckConstraint(condition=Q(amount__gt=0), name="allocation_is_positive"),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.amount} {self.slot_name} on {self.agent_id}"
-
-
 class SessionTransition(models.Model):
     """History: one row for each change of status, with its reason."""
 
@@ -315,60 +264,6 @@ class SessionMount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.folder_name} at {self.path}"
-
-
-class KernelLog(models.Model):
-    """The end of a kernel's output, kept after its container is gone. gzip, at most `launcher.KEPT_LOG_BYTES` before."""
-
-    kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, related_name="log")
-    content_gzip = models.BinaryField()
-    size_bytes = models.PositiveIntegerField()
-
-    def __str__(self) -> str:
-        return f"log of {self.kernel_id}"
-
-
-class KernelUsage(models.Model):
-    """Counters of a kernel as they were last read, by the engine's clock: what the next reading is compared with."""
-
-    kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, primary_key=True, related_name="usage")
-    at = models.DateTimeField()
-    cpu_ns = models.BigIntegerField(null=True)
-    net_received_bytes = models.BigIntegerField(null=True)
-    net_sent_bytes = models.BigIntegerField(null=True)
-    disk_read_bytes = models.BigIntegerField(null=True)
-    disk_written_bytes = models.BigIntegerField(null=True)
-
-    def __str__(self) -> str:
-        return f"usage of {self.kernel_id}"
-
-
-class KernelMetric(models.Model):
-    """What a kernel used over `span_s` from `at` on: means, and from a minute on the most (`metrics`). Null: not known.
-    Traffic is in bytes a second."""
-
-    pk = models.CompositePrimaryKey("kernel_id", "span_s", "at")
-    kernel = models.ForeignKey(Kernel, on_delete=models.CASCADE, related_name="metrics", db_index=False)
-    span_s = models.PositiveSmallIntegerField()
-    at = models.DateTimeField()
-    cpu_milli = models.BigIntegerField(null=True)
-    mem_bytes = models.BigIntegerField(null=True)
-    net_received = models.BigIntegerField(null=True)
-    net_sent = models.BigIntegerField(null=True)
-    disk_read = models.BigIntegerField(null=True)
-    disk_written = models.BigIntegerField(null=True)
-    cpu_milli_max = models.BigIntegerField(null=True)
-    mem_bytes_max = models.BigIntegerField(null=True)
-    net_received_max = models.BigIntegerField(null=True)
-    net_sent_max = models.BigIntegerField(null=True)
-    disk_read_max = models.BigIntegerField(null=True)
-    disk_written_max = models.BigIntegerField(null=True)
-
-    class Meta:
-        indexes = (models.Index(fields=("at",), condition=Q(span_s=10), name="metric_sample"),)
-
-    def __str__(self) -> str:
-        return f"{self.kernel_id} at {self.at}"
 
 
 class Mooring(models.Model):

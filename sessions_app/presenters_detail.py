@@ -12,9 +12,11 @@ from common.languages import paragraph
 from common.slots import CPU, MEM, format_bytes
 from common.words import duration_words
 from images.labels import AppHint
-from sessions_app import memory_kills, setups
+from sessions_app import memory_kills, priorities, setups
+from sessions_app.callback_rules import Fault, News
+from sessions_app.callbacks import callback_url_of, deliveries_of
 from sessions_app.metrics_history import Window, present_use
-from sessions_app.models import ComputeSession, SessionType
+from sessions_app.models import CallbackDelivery, ComputeSession, SessionType
 from sessions_app.presenters import launcher_query
 from sessions_app.selectors import Action, may
 from sessions_app.sizes import size_like, typed_amount
@@ -34,6 +36,21 @@ WINDOWS = {
     Window.ALL: gettext_noop("All"),
 }
 
+NEWS_WORDS = {
+    News.STARTED: gettext_noop("It runs"),
+    News.RETRIED: gettext_noop("It is tried again"),
+    News.ENDED: gettext_noop("It has ended"),
+}
+FAULT_WORDS = {
+    Fault.NONE: gettext_noop("Not tried yet."),
+    Fault.NAME: gettext_noop("There is no machine of that name."),
+    Fault.FORBIDDEN: gettext_noop("Its machine is not in the open internet, and is not called."),
+    Fault.CONNECT: gettext_noop("Nothing took the connection, or it broke."),
+    Fault.TLS: gettext_noop("Its certificate is not valid, or it speaks no TLS."),
+    Fault.TIMEOUT: gettext_noop("It did not answer in time."),
+    Fault.PROTOCOL: gettext_noop("Its answer was no HTTP."),
+    Fault.CLOSED: gettext_noop("Its owner's account is closed."),
+}
 ENDED_BY_ITSELF = frozenset(
     {
         Reason.USER_REQUESTED,
@@ -42,6 +59,7 @@ ENDED_BY_ITSELF = frozenset(
         Reason.LIFETIME_OVER,
         Reason.UNUSED,
         Reason.UNDERUSED,
+        Reason.PREEMPTED,
     }
 )
 LOG_SAYS_WHY = frozenset({Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED})
@@ -59,6 +77,25 @@ def tabs(actor: Actor, session: ComputeSession, chosen: str) -> list[dict[str, A
         for name, (label, icon, action) in TABS.items()
         if may(actor, session, action)
     ]
+
+
+def callback(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
+    """Whom it tells how it goes, and what came of it: {"url" (for its owner), "rows": [{"delivery", "words", "text"}]}. None for
+    one that tells nobody. One query."""
+    if not hasattr(session, "callback"):
+        return None
+    rows = [
+        {"delivery": each, "words": _(NEWS_WORDS[News(each.news)]), "text": _delivery_words(each)}
+        for each in deliveries_of(session)
+    ]
+    return {"url": callback_url_of(actor, session), "rows": rows}
+
+
+def _delivery_words(delivery: CallbackDelivery) -> str:
+    """What was answered; why nothing was."""
+    if delivery.answer is not None:
+        return _("Answered {status}.").format(status=delivery.answer)
+    return _(FAULT_WORDS[Fault(delivery.fault)])
 
 
 def windows(chosen: Window) -> list[dict[str, Any]]:
@@ -138,6 +175,18 @@ def remedies(session: ComputeSession, reason: Reason, *, is_own: bool) -> list[d
     if reason is Reason.FOLDER_UNAVAILABLE:
         found += _again(session, _("Start again without that folder"), {})
     return found
+
+
+def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
+    """Its priority, who gave it that, and whether the reader may change it. Two queries at most while it waits."""
+    is_waiting = session.status == Status.PENDING and session.stops_at is None
+    change = priorities.last_change(session) if is_waiting or session.priority else None
+    governed_id = priorities.governed_domain_id(actor) if is_waiting else None
+    return {
+        "number": session.priority,
+        "change": change,
+        "can_change": is_waiting and priorities.may_prioritize(actor, session, governed_id),
+    }
 
 
 def present_meters(session: ComputeSession) -> dict[str, Any]:

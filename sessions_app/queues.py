@@ -13,6 +13,7 @@ from django.utils.translation import gettext_noop
 from common.actors import Actor
 from common.slots import ResourceSlots
 from sessions_app.models import ComputeSession
+from sessions_app.priorities import governed_domain_id, may_prioritize
 from sessions_app.selectors import visible_sessions
 from sessions_app.states import Status
 
@@ -61,6 +62,7 @@ PUBLIC_REASONS = {
     "no_capacity": gettext_noop("More than is free."),
     "fragmented": gettext_noop("Free in all, but not on one agent."),
     "kept_free": gettext_noop("Room is kept for one that is ahead."),
+    "reservation": gettext_noop("Machines are reserved for others."),
 }
 OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")
 
@@ -81,6 +83,7 @@ class Waiting:
     since: datetime
     reason: str
     why: str
+    can_prioritize: bool
 
 
 def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
@@ -91,12 +94,13 @@ def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
     tried = F("queue_position").asc(nulls_last=True)
     rows = pending.order_by(tried, "-priority", "created_at", "id")
     return rows.only(  # type: ignore[no-any-return]
-        "status_reason", "status_message", "requested_slots", "kernel_count", "priority", "created_at", "owner_id", "queue_position",
+        "status_reason", "status_message", "requested_slots", "kernel_count", "priority", "created_at", "owner_id", "domain_id", "queue_position",
     )  # fmt: skip
 
 
 def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) -> list[Waiting]:
-    """What the actor may know of these, the first of which is the `first`-th of its queue. One query."""
+    """What the actor may know of these, the first of which is the `first`-th of its queue. Two queries at most."""
+    governed_id = governed_domain_id(actor)
     seen = visible_sessions(actor).filter(pk__in=[session.pk for session in sessions])
     names = {pk: (name, email) for pk, name, email in seen.values_list("pk", "name", "owner__email")}
     return [
@@ -112,6 +116,7 @@ def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) 
             since=session.created_at,
             reason=session.status_reason if session.pk in names else _public_code(session.status_reason),
             why=why_of(session, is_seen=session.pk in names),
+            can_prioritize=session.pk in names and may_prioritize(actor, session, governed_id),
         )
         for position, session in enumerate(sessions, start=first)
     ]

@@ -10,7 +10,6 @@ import structlog
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection, transaction
-from django.db.models import Q
 
 from agents.models import Agent
 from agents.observation import demand_own_engine
@@ -30,14 +29,17 @@ from common.cache import forget_what_was_asked
 from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
-from sessions_app import idle, idle_facts, lifecycle, specs, together
+from common.locks import held_among
+from sessions_app import idle, idle_facts, lifecycle, preemptions, specs, together
 from sessions_app.dependencies import settle_all
 from sessions_app.holds import release_what_is_due
+from sessions_app.launcher import work_lock
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
 from sessions_app.memory_kills import sentence as memory_sentence
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
 from sessions_app.moorings import reap_moorings, remove_network_of
+from sessions_app.preemptions import settle_preemptions
 from sessions_app.retries import finish_or_retry
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.services import begin_termination
@@ -53,9 +55,10 @@ LOST_GRACE = timedelta(minutes=5)
 LANES = 16
 ROUND_S = 10
 CLOCK_KEY = f"clock:{clock.machine_id()}"
-# How often an end that is late is tried again: a container that cannot be killed takes a thread for a while each time.
+# How often what is late is tried again: a container that cannot be killed takes a thread for a while each time.
 LATE_AFTER = timedelta(seconds=60)
 LATE_RETRY_S = 30
+SENT_TOGETHER = 500  # ids in one message
 
 _lanes = Lanes[None]("reconcile", LANES)
 
@@ -66,6 +69,7 @@ def reconcile_sessions() -> None:
     if follow_the_clock():
         return  # what was read before is of another time
     stop_what_is_due()
+    settle_preemptions(began_at)
     release_what_is_due()
     settle_all()
     idle.judge_sessions(began_at)
@@ -81,8 +85,9 @@ def reconcile_agents() -> None:
     rounds meanwhile, and holds up nobody; one whose last heartbeat failed is left out until it is heard again."""
     agents = list(connected_agents().filter(last_error=""))
     simulated = [agent for agent in agents if agent.answers_with_others]
-    together.end_exited(simulated)
-    differ = set(together.differing(simulated))
+    found = together.list_containers(simulated)
+    together.end_exited(found)
+    differ = set(together.differing(found))
     asked = [agent for agent in agents if not agent.answers_with_others or agent.pk in differ]
     _lanes.run({agent.pk: partial(_reconcile_in_lane, agent) for agent in asked}, timeout_s=ROUND_S)
 
@@ -108,6 +113,7 @@ def follow_the_clock() -> bool:
         lifecycle.shift_deadlines(step)
         shift_instants(step)
         idle.shift_instants(step, clock.now())
+        preemptions.shift_instants(step)
     return bool(step)
 
 
@@ -269,22 +275,26 @@ def _insist(session_id: UUID) -> None:
 
 
 def restart_stale_work() -> None:
-    """Start again what a lost task or a killed worker left in the middle."""
-    now = clock.now()
-    stale = ComputeSession.objects.filter(status_changed_at__lt=now - STALE_AFTER)
-    launching = stale.filter(status__in=LAUNCHING)
-    ending = stale.filter(status=Status.TERMINATING)
-    late = Q(status_changed_at__lt=now - LATE_AFTER)
-    _enqueue_each(TaskName.LAUNCH_SESSION, launching, every_s=int(STALE_AFTER.total_seconds()))
-    _enqueue_each(TaskName.TERMINATE_SESSION, ending.exclude(late), every_s=int(STALE_AFTER.total_seconds()))
-    _enqueue_each(TaskName.TERMINATE_SESSION, ending.filter(late), every_s=LATE_RETRY_S)
+    """Start again what a lost task or a killed worker left in the middle, and nobody works on."""
+    stale = ComputeSession.objects.filter(status_changed_at__lt=clock.now() - STALE_AFTER)
+    _start_again(TaskName.LAUNCH_SESSIONS, stale.filter(status__in=LAUNCHING))
+    _start_again(TaskName.TERMINATE_SESSIONS, stale.filter(status=Status.TERMINATING))
 
 
-def _enqueue_each(task: TaskName, sessions: ComputeSessionQuerySet, *, every_s: int) -> None:
-    """Once per session and `every_s`: while an engine hangs, so does each task, and they would pile up."""
-    for session_id in sessions.values_list("pk", flat=True):
-        if cache.add(f"work-asked:{task}:{session_id}", 1, timeout=every_s):
-            enqueue_on_commit(task, session_id=str(session_id))
+def _start_again(task: TaskName, sessions: ComputeSessionQuerySet) -> None:
+    """Once per session and STALE_AFTER, later LATE_RETRY_S: while an engine hangs or workers are behind, messages would pile up."""
+    since = dict(sessions.values_list("pk", "status_changed_at"))
+    worked_on = held_among([work_lock(session_id) for session_id in since])
+    late = clock.now() - LATE_AFTER
+    due = []
+    for session_id, changed_at in since.items():
+        every_s = LATE_RETRY_S if changed_at < late else int(STALE_AFTER.total_seconds())
+        if work_lock(session_id) not in worked_on and cache.add(
+            f"work-asked:{task}:{session_id}", 1, timeout=every_s
+        ):
+            due.append(str(session_id))
+    for first in range(0, len(due), SENT_TOGETHER):
+        enqueue_on_commit(task, session_ids=due[first : first + SENT_TOGETHER])
 
 
 def _finish(session_id: UUID) -> None:

@@ -11,6 +11,7 @@ from common.errors import InvalidInput
 from common.languages import gettext as _
 from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
+from sessions_app.callback_rules import check_callback_url
 from sessions_app.queueing import (
     DependencyRequest,
     check_dependencies,
@@ -40,7 +41,7 @@ TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
     "personal_files", "priority", "start_at", "pending_timeout_s", "dependencies",
-    "max_retries", "requeues",
+    "max_retries", "requeues", "callback_url",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -76,6 +77,7 @@ class SessionRequest:
     dependencies: Sequence[DependencyRequest] = ()
     max_retries: int = 0
     requeues: bool = False
+    callback_url: str = ""
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -114,6 +116,7 @@ def parse_request(raw: object) -> SessionRequest:
     }
     request["max_retries"] = checked("max_retries", check_retries, raw.get("max_retries"))
     request["requeues"] = checked("requeues", check_switch, raw.get("requeues", False))
+    request["callback_url"] = checked("callback_url", check_callback_url, raw.get("callback_url"))
     request["dependencies"] = check_dependencies(raw.get("dependencies"), problems)
     check_together(request, problems)
     if problems:

@@ -1,4 +1,5 @@
-"""Batch sessions that are tried again: after a failure so many times, and after the loss of their machine if they chose it.
+"""Batch sessions that are tried again: after a failure so many times, and after the loss of their machine, or when they had
+to leave it for others, if they chose it.
 What one held is given back, and it waits again, under the same row and the next attempt of its containers.
 
 A machine that is lost may go on with what it runs until it is heard again: then the old container is removed, for its name
@@ -14,14 +15,25 @@ from accounts.limits import WITHIN_LIMITS
 from common import audit, clock
 from common.actors import Actor
 from common.database import constraint_of
+from common.errors import BerthError
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from sessions_app import lifecycle
-from sessions_app.models import ComputeSession, Kernel, KernelUsage, PersonalSetup
+from sessions_app.limits import demand_allowed_again
+from sessions_app.models import (
+    ComputeSession,
+    Kernel,
+    KernelUsage,
+    PersonalSetup,
+    SessionIdle,
+    SessionWarning,
+)
+from sessions_app.preemption_models import close_notices_of
 from sessions_app.states import RETRIED, Reason, Status
 
 MOST_ATTEMPTS = 100  # of one that goes from one lost machine to the next
 TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
+NOT_AGAIN = gettext_noop("It is not tried again: {why}")
 _BEFORE_AN_ATTEMPT = {
     "agent": None, "container_id": "", "address": None, "cpuset": "", "exit_code": None, "memory_kills": 0,
     "memory_killed_at": None, "memory_peak_bytes": None,
@@ -38,11 +50,21 @@ def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
     if reason := _reason_to_retry(session):
         try:
             with transaction.atomic():
+                demand_allowed_again(session)
                 return _wait_again(session, reason, actor)
+        except BerthError as refusal:
+            return _end_refused(session, refusal, actor)
         except IntegrityError as error:  # policies allow fewer waiting sessions than there are
             if constraint_of(error) != WITHIN_LIMITS:
                 raise
     return lifecycle.finish(session_id, actor=actor)
+
+
+def _end_refused(session: ComputeSession, refusal: BerthError, actor: Actor) -> ComputeSession:
+    """The end as it was decided, which says why no other attempt is made."""
+    to, reason = Status(session.outcome or Status.ERROR), Reason(session.outcome_reason)
+    message = KeptSentence(NOT_AGAIN, {"why": refusal.message})
+    return lifecycle.transition(session.pk, to=to, reason=reason, actor=actor, message=message)
 
 
 def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
@@ -55,7 +77,7 @@ def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
 
 
 def _reason_to_retry(session: ComputeSession) -> Reason | None:
-    if session.outcome_reason == Reason.AGENT_LOST:
+    if session.outcome_reason in (Reason.AGENT_LOST, Reason.PREEMPTED):
         attempts = session.kernels.filter(attempt__lt=MOST_ATTEMPTS)
         return Reason.REQUEUED if session.requeues and attempts.exists() else None
     has_left = session.retry_count < session.max_retries
@@ -63,20 +85,26 @@ def _reason_to_retry(session: ComputeSession) -> Reason | None:
 
 
 def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> ComputeSession:
-    """Behind those that wait already after a failure; at its old place where its machine was lost."""
-    session.outcome = session.outcome_reason = ""
-    session.started_at = None
+    """At its old place where its machine was lost; else behind those that wait already: of who left for another, the time that it
+    ran does not count as waiting, or ageing could set it before that one."""
     fields = ["outcome", "outcome_reason", "started_at"]
     message = None
+    if session.outcome_reason != Reason.AGENT_LOST:
+        session.eligible_at = clock.now()
+        fields.append("eligible_at")
+    session.outcome = session.outcome_reason = ""
+    session.started_at = None
     if reason is Reason.RETRIED:
         session.retry_count += 1
-        session.eligible_at = clock.now()
-        fields += ["retry_count", "eligible_at"]
+        fields.append("retry_count")
         message = KeptSentence(TRIED_AGAIN, {"number": session.retry_count, "most": session.max_retries})
     session.save(update_fields=fields)
     kernels = Kernel.objects.filter(session=session)
     KernelUsage.objects.filter(kernel__in=kernels).delete()
     PersonalSetup.objects.filter(session=session).delete()
+    SessionIdle.objects.filter(session=session).delete()  # how it was used and extended was of that attempt
+    SessionWarning.objects.filter(session=session, told_at=None).delete()
+    close_notices_of(session.pk)
     moved = lifecycle.transition(session.pk, to=Status.PENDING, reason=reason, actor=actor, message=message)
     kernels.update(attempt=F("attempt") + 1, **_BEFORE_AN_ATTEMPT)
     return moved

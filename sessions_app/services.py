@@ -1,8 +1,6 @@
 """Writes of sessions: enqueue, terminate, start an app."""
 
-import base64
-import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -33,8 +31,10 @@ from images.labels import AppHint
 from images.models import ContainerImage
 from images.selectors import access_image
 from sessions_app import holds, lifecycle
+from sessions_app.callbacks import demand_callback, keep_callback
+from sessions_app.copied import check_alike, copy_session, new_app_token, new_host_label
 from sessions_app.dependencies import Dependency, hold_awaited, hold_for, resolve_dependencies
-from sessions_app.events import SessionEnqueued
+from sessions_app.events import SessionEnqueued, SessionsEnqueued
 from sessions_app.group_rules import demand_group_still_takes, demand_group_takes
 from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
 from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
@@ -75,29 +75,61 @@ class ResolvedRequest:
 
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
     """A PENDING session of the actor. Raises NotFound, PermissionDenied, InvalidInput, LimitExceeded, Conflict."""
+    return _enqueue(actor, [request])[0]
+
+
+def enqueue_alike(*, actor: Actor, requests: Sequence[SessionRequest]) -> list[UUID]:
+    """PENDING sessions of the actor in this order, all of them or none. The requests differ in `OWN_FIELDS` alone: one is checked and
+    written, the others are its copies, by 5 statements however many. Raises what `enqueue_session` raises."""
+    check_alike(requests)
+    session, copies = _enqueue(actor, requests)
+    return [session.pk, *copies]
+
+
+def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeSession, list[UUID]]:
+    request = requests[0]
     resolved = resolve_request(actor, request)
     check_fits_somewhere(actor, resolved)
 
     def check() -> list[Scope]:
-        return demand_within_limits(
-            actor, resolved.project, resolved.image, request, resolved.writable_folders
-        )
+        folders, count = resolved.writable_folders, len(requests)
+        return demand_within_limits(actor, resolved.project, resolved.image, request, folders, count=count)
 
-    def write(scopes: list[Scope]) -> ComputeSession:
+    def write(scopes: list[Scope]) -> tuple[ComputeSession, list[UUID]]:
         session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes, resolved.group))
+        copies = copy_session(session, requests[1:])
         demand_still_allowed(actor, resolved.project, resolved.image, request, resolved.writable_folders)
-        audit.record(actor=actor, action="sessions.enqueue_session", target=session)
-        if not session.held_for:
-            announce(SessionEnqueued(session_id=session.pk, resource_group_id=resolved.group.pk))
-        lifecycle.push_session_change(session)
-        return session
+        _tell_enqueued(actor, session, copies)
+        return session, list(copies)
 
     try:
         return write_within_limits(check, write)
     except IntegrityError as error:
         if constraint_of(error) == "live_session_name_of_owner":
-            raise name_is_used(request.name) from error
+            raise name_is_used(_used_name(actor, requests)) from error
         raise
+
+
+def _tell_enqueued(actor: Actor, session: ComputeSession, copies: Mapping[UUID, str]) -> None:
+    action = "sessions.enqueue_session"
+    if not copies:
+        audit.record(actor=actor, action=action, target=session)
+        lifecycle.push_session_change(session)
+    else:
+        audit.record_alike(actor=actor, action=action, target=session, others=copies)
+        whose = (session.owner_id, session.project_id, session.domain_id)
+        lifecycle.push_sessions_changed([(pk, *whose) for pk in (session.pk, *copies)], Status.PENDING)
+    if session.held_for:
+        return
+    group_id = session.resource_group_id
+    announce(SessionsEnqueued(group_id) if copies else SessionEnqueued(session.pk, group_id))
+
+
+def _used_name(actor: Actor, requests: Sequence[SessionRequest]) -> str:
+    """The first of their names that a live session of the actor has; where it ended meanwhile, their first."""
+    names = [request.name for request in requests]
+    used = set(own_sessions(actor).live().filter(name__in=names).values_list("name", flat=True))
+    return next((name for name in names if name in used), names[0])
 
 
 def name_is_used(name: str) -> Conflict:
@@ -122,6 +154,7 @@ def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
     if clash := clashing_path([mount.path for mount in mounts]):
         raise InvalidInput(clash_sentence(clash), fields={"mounts": [clash_sentence(clash)]})
     after = resolve_dependencies(actor, project, request.dependencies)
+    demand_callback(actor, request.callback_url)
     return ResolvedRequest(request, project, image, group, mounts, after)
 
 
@@ -178,7 +211,7 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
     owner = user_of(actor, is_locked=True)  # whoever closes the account waits, or is waited for
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     after = hold_awaited(resolved.dependencies)
-    standing = holds.standing_of(request.start_at, hold_for(after))
+    standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
     session = ComputeSession.objects.create(
         name=request.name,
         type=request.type,
@@ -207,13 +240,14 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         requeues=request.requeues,
         lifetime_s=lifetime_s,
         host_label=new_host_label(),
-        app_token=secrets.token_hex(24),
+        app_token=new_app_token(),
         created_at=now,
     )
     # The row above waited for whoever archives the project or changes the group, and whoever comes now waits for us.
     access_usable_project(actor, resolved.project.name)
     demand_group_still_takes(actor, resolved.group, resolved.project, request)
     Kernel.objects.create(session=session)
+    keep_callback(session, request.callback_url)
     SessionMount.objects.bulk_create(
         SessionMount(
             session=session,
@@ -236,11 +270,6 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         happened_at=now,
     )
     return session
-
-
-def new_host_label() -> str:
-    """16 base32 characters, 80 random bits: the part of an app host that names the session, never used again."""
-    return base64.b32encode(secrets.token_bytes(10)).decode().lower()
 
 
 def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:

@@ -121,6 +121,7 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "max_retries": session.max_retries,
         "requeues": session.requeues,
         "pending_timeout_s": session.pending_timeout_s,
+        "callback_url": session.callback.url if hasattr(session, "callback") else "",
     }
 
 

@@ -98,6 +98,7 @@ class Reason(StrEnum):
     REQUEUED = "requeued"
     UNUSED = "unused"
     UNDERUSED = "underused"
+    PREEMPTED = "preempted"
 
 
 REASON_SENTENCES = MappingProxyType(
@@ -164,6 +165,9 @@ REASON_SENTENCES = MappingProxyType(
         Reason.UNDERUSED: KeptSentence(
             gettext_noop("It used too little of what it held for too long. Its owner was warned.")
         ),
+        Reason.PREEMPTED: KeptSentence(
+            gettext_noop("A session with a higher priority needed its machine. Its owner was told before.")
+        ),
     }
 )
 
@@ -185,6 +189,7 @@ OUTCOMES = MappingProxyType(
         Reason.LIFETIME_OVER: Status.TERMINATED,
         Reason.UNUSED: Status.TERMINATED,
         Reason.UNDERUSED: Status.TERMINATED,
+        Reason.PREEMPTED: Status.TERMINATED,
     }
 )
 

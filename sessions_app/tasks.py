@@ -11,7 +11,7 @@ from common import clock
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive
 from common.pauses import during
-from sessions_app import dependencies, launcher, metrics, moorings, reconcile, setups, together
+from sessions_app import callbacks, dependencies, launcher, metrics, moorings, reconcile, setups, together
 from sessions_app.models import AppLogin, AppTicket
 
 
@@ -69,6 +69,11 @@ def note_setups() -> None:
     with try_exclusive("note-setups") as is_mine:
         if is_mine:
             setups.note_setups()
+
+
+@shared_task(name=TaskName.TELL_CALLBACKS, soft_time_limit=60, time_limit=90)
+def tell_callbacks() -> None:
+    callbacks.tell_callbacks()
 
 
 @shared_task(name=TaskName.KEEP_MOORINGS, soft_time_limit=300, time_limit=360)

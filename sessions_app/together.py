@@ -3,7 +3,7 @@ much as one engine of a machine; those that differ from the rows are then looked
 
 import gzip
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from uuid import UUID
@@ -23,18 +23,30 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive_each
 from sessions_app import lifecycle, specs
 from sessions_app.launcher import KEPT_LOG_BYTES, plan_with, work_lock
-from sessions_app.models import ComputeSession, Dotfile, Kernel, KernelLog, StartupScript
+from sessions_app.models import (
+    ComputeSession,
+    ComputeSessionQuerySet,
+    Dotfile,
+    Kernel,
+    KernelLog,
+    StartupScript,
+)
 from sessions_app.states import Reason, Status
 
 AT_ONCE = 1000
 OURS = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
 _Known = Mapping[str, tuple[str, str | None]]
 """By container name: status of the session, address."""
+Found = Mapping[int, Mapping[str, ContainerState]]
+"""By machine: containers by name."""
+_STARTED_WITH = (
+    "name", "type", "owner", "project", "image", "image_reference", "command", "requested_slots", "shm_bytes", "environment",
+    "personal_files",
+)  # fmt: skip
 
 
-def differing(agents: Sequence[Agent]) -> Iterator[int]:
-    """Ids of those of these machines whose containers are not as the rows say. Two requests for all."""
-    found = dict(list_containers(agents))
+def differing(found: Found) -> Iterator[int]:
+    """Ids of those of these machines whose containers are not as the rows say. One query for all."""
     known: dict[int, dict[str, tuple[str, str | None]]] = defaultdict(dict)
     # Read after the lists: a container that was made in between is in neither and waits for the next round.
     live = Kernel.objects.filter(agent_id__in=found, session__ended_at=None).order_by()
@@ -44,16 +56,18 @@ def differing(agents: Sequence[Agent]) -> Iterator[int]:
     return (agent_id for agent_id, states in found.items() if _differ(states, known[agent_id]))
 
 
-def list_containers(agents: Sequence[Agent]) -> Iterator[tuple[int, dict[str, ContainerState]]]:
-    """Containers of ours by name, for each of these machines that answers."""
+def list_containers(agents: Sequence[Agent]) -> dict[int, dict[str, ContainerState]]:
+    """Containers of ours, on each of these machines that answers. One request."""
     runtimes: dict[int, SimulatedRuntime] = {}
     for agent in agents:
         runtime = runtime_of(agent)
         if isinstance(runtime, SimulatedRuntime) and runtime.answers:
             runtimes[agent.pk] = runtime
     shelves = [runtime.shelf for runtime in runtimes.values()]
-    for (agent_id, runtime), containers in zip(runtimes.items(), read_containers(shelves), strict=True):
-        yield agent_id, {state.name: state for state in runtime.states_in(containers, OURS)}
+    return {
+        agent_id: {state.name: state for state in runtime.states_in(containers, OURS)}
+        for (agent_id, runtime), containers in zip(runtimes.items(), read_containers(shelves), strict=True)
+    }
 
 
 def _differ(found: Mapping[str, ContainerState], known: _Known) -> bool:
@@ -75,7 +89,8 @@ def launch_sessions(session_ids: Collection[UUID]) -> list[UUID]:
     launch one by one: they are elsewhere, were begun before, or have folders or files of their owner to bring.
 
     Dies anywhere: names are deterministic, each stage is a statement, and what it leaves is launched again one by one."""
-    with _held(session_ids, Status.SCHEDULED) as held:
+    with _held(session_ids, Status.SCHEDULED) as rows:
+        held = _with_all_to_start(rows)
         rest = [session_id for session_id in session_ids if session_id not in held]
         keepers = _who_keeps_files({session.owner_id for session in held.values()})
         sessions = {pk: session for pk, session in held.items() if _is_plain(session, keepers)}
@@ -93,22 +108,17 @@ def launch_sessions(session_ids: Collection[UUID]) -> list[UUID]:
 def end_sessions(session_ids: Collection[UUID]) -> list[UUID]:
     """Remove what those of these that are TERMINATING have on machines that answer together, and finish them; the others, which
     somebody is to end one by one."""
-    with _held(session_ids, Status.TERMINATING) as held:
-        gone = _remove(list(held.values()))
+    with _held(session_ids, Status.TERMINATING) as rows:
+        gone = _remove(Kernel.objects.filter(session__in=rows.values("pk")).prefetch_related("agent"))
         ended = set(lifecycle.finish_many(gone, actor=SYSTEM))
         return [session_id for session_id in session_ids if session_id not in ended]
 
 
-def end_exited(agents: Sequence[Agent]) -> None:
+def end_exited(listed: Found) -> None:
     """Sessions whose containers have ended by themselves begin to end, all with the same end at once."""
     ends: dict[tuple[Reason, int], list[UUID]] = defaultdict(list)
     codes: dict[UUID, int] = {}
-    found = {
-        name: state
-        for _, states in list_containers(agents)
-        for name, state in states.items()
-        if _is_over(state)
-    }
+    found = {name: state for states in listed.values() for name, state in states.items() if _is_over(state)}
     if not found:
         return
     ids = [UUID(state.labels[specs.KERNEL_LABEL]) for state in found.values()]
@@ -140,15 +150,20 @@ def _begin_ends(session_ids: Sequence[UUID], reason: Reason, code: int) -> None:
 
 
 @contextmanager
-def _held(session_ids: Collection[UUID], status: Status) -> Iterator[dict[UUID, ComputeSession]]:
+def _held(session_ids: Collection[UUID], status: Status) -> Iterator[ComputeSessionQuerySet]:
     """Those of these in this status whose machines answer together, and on which nobody else works meanwhile."""
     rows = ComputeSession.objects.filter(pk__in=session_ids, status=status)
     elsewhere = Kernel.objects.filter(session__in=session_ids).exclude(agent__address__contains=SHARED)
     locks = {work_lock(pk): pk for pk in rows.exclude(kernels__in=elsewhere).values_list("pk", flat=True)}
     with try_exclusive_each(locks) as held:
         # Read under the lock: who had it before may have moved them on.
-        mine = rows.with_parts().filter(pk__in=[locks[each] for each in held])
-        yield {session.pk: session for session in mine}
+        yield rows.filter(pk__in=[locks[each] for each in held])
+
+
+def _with_all_to_start(sessions: ComputeSessionQuerySet) -> dict[UUID, ComputeSession]:
+    """With what their containers are made of; sessions of one project, image or machine share its row. 6 queries."""
+    shared = sessions.only(*_STARTED_WITH).prefetch_related("project", "image", "kernels__agent", "mounts")
+    return {session.pk: session for session in shared}
 
 
 def _is_plain(session: ComputeSession, keepers: set[int]) -> bool:
@@ -201,39 +216,40 @@ def _start(sessions: Sequence[ComputeSession]) -> list[UUID]:
     return [session.pk for session in sessions if all(kernel in up for kernel in session.kernels.all())]
 
 
-def _remove(sessions: Sequence[ComputeSession]) -> set[UUID]:
-    """Those of these of which nothing is on a machine any more; their logs are kept."""
-    kernels = [kernel for session in sessions for kernel in session.kernels.all()]
-    removals = [
-        Removal(
+def _remove(kernels: Iterable[Kernel]) -> set[UUID]:
+    """Those of their sessions of which nothing is on a machine any more; their logs are kept."""
+    removals = {
+        kernel: Removal(
             runtime_of(kernel.placed_agent),  # type: ignore[arg-type]
             specs.network_name(kernel.session_id),
             specs.home_volume_name(kernel.pk, kernel.attempt),
             kernel.container_name,
         )
         for kernel in kernels
-    ]
+    }
     try:
-        outputs = read_outputs(removals)
-        _keep_logs(kernels, outputs)  # before their containers go
-        remove_many([removal for removal in removals if removal.container in outputs])
+        outputs = read_outputs(list(removals.values()))
+        _keep_logs(list(removals), outputs)  # before their containers go
+        remove_many([removal for removal in removals.values() if removal.container in outputs])
     except RuntimeUnavailable:
         return set()
-    return {
-        session.pk
-        for session in sessions
-        if all(kernel.container_name in outputs for kernel in session.kernels.all())
-    }
+    left = {kernel.session_id for kernel in removals if kernel.container_name not in outputs}
+    return {kernel.session_id for kernel in removals} - left
 
 
-def _keep_logs(kernels: Sequence[Kernel], outputs: Mapping[str, bytes]) -> None:
+def _keep_logs(kernels: Sequence[Kernel], outputs: Mapping[str, bytes | None]) -> None:
+    """Of the last attempt, if only that it wrote nothing."""
+    written = {kernel: outputs.get(kernel.container_name) for kernel in kernels}
     KernelLog.objects.bulk_create(
         (
-            KernelLog(kernel=kernel, content_gzip=gzip.compress(output, 1), size_bytes=len(output))
-            for kernel in kernels
-            if (output := outputs.get(kernel.container_name, b"")[-KEPT_LOG_BYTES:])
+            KernelLog(kernel=kernel, content_gzip=gzip.compress(kept, 1), size_bytes=len(kept))
+            for kernel, output in written.items()
+            if output or (output is not None and kernel.attempt > 1)
+            for kept in [output[-KEPT_LOG_BYTES:]]
         ),
-        ignore_conflicts=True,
+        update_conflicts=True,
+        unique_fields=["kernel"],
+        update_fields=["content_gzip", "size_bytes"],
     )
 
 

@@ -162,6 +162,17 @@ UNREADABLE = (
     Bad("requeues", True, "Only a batch session is tried again"),
     Bad("requeues", "yes", "neither true nor false"),
     Bad("dependencies", "prepare", "Give a list of at most 32 sessions"),
+    *(
+        Bad("callback_url", url, "no address that can be called")
+        for url in ("ftp://a.example/", "//a.example", "a.example", "http://", "http://a:99999/", "http://[::1/", "http://a:0/")
+    ),
+    Bad("callback_url", "https://me:secret@a.example/", "may name nobody"),
+    Bad("callback_url", "https://a.example/#x", "Leave out the #"),
+    Bad("callback_url", "https://a.example/ä", "beyond ASCII"),
+    Bad("callback_url", "https://a.example/a b", "beyond ASCII"),
+    Bad("callback_url", "https://a.example/\r\nHost: b", UNSEEN),
+    Bad("callback_url", "https://a.example/" + "x" * 2000, "At most 2,000 characters"),
+    Bad("callback_url", 7, "Give text, not 7"),
     Bad("resource_gruop", "gpu", "Did you mean “resource_group”?"),
     Bad("a\u202eb", 1, "There is no such field"),
 )  # fmt: skip

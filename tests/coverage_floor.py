@@ -41,6 +41,7 @@ FULLY_COVERED = (
     "scheduler/engine/*",
     "scheduler/reasons.py",
     "sessions_app/archives.py",
+    "sessions_app/callback_rules.py",
     "sessions_app/container_paths.py",
     "sessions_app/copy_as.py",
     "sessions_app/cpusets.py",

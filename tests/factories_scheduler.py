@@ -12,8 +12,8 @@ from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage
+from sessions_app.copied import new_host_label
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.services import new_host_label
 from tests import factories
 
 _numbers = count(1)

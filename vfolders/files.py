@@ -82,12 +82,13 @@ def delete_entry(*, actor: Actor, folder_id: UUID, path: str) -> None:
     """Remove the file, link or directory `path`, with all that a directory holds."""
     folder = access_folder(actor, folder_id, Action.WRITE)
     components = _parse(parse_path, path.removesuffix("/"))
-    size_bytes = _size_of_file(folder, components)
+    gone = storage_of(folder).stat(folder.pk, components)
 
     storage_of(folder).delete_entry(folder.pk, components)
-    sizes.add_bytes(folder, -size_bytes)
-    if not size_bytes:
+    if gone.kind is EntryKind.DIRECTORY:
         sizes.measure_soon(folder)
+    else:
+        sizes.add_bytes(folder, -gone.size_bytes)
     _record(actor, "vfolders.delete_entry", folder, components)
 
 

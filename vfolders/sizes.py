@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.db import transaction
-from django.db.models import F, Value
+from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Greatest, Least
 
 from accounts.limits import ScopeIds, demand_room, scopes_of
@@ -39,12 +39,17 @@ def scopes_of_folders(folders: Iterable[VFolder]) -> set[tuple[Level, int]]:
     return {key for keys in owners for key in keys}
 
 
-def measure_due_folders() -> int:
-    """Count the folders whose time has come, those that wait longest first, and say how many. Ends after ROUND_S; the next round
-    goes on. May run twice at once. A folder that cannot be counted is tried again later and stops no other."""
+def hosts_with_due_folders() -> list[int]:
+    """Ids of the storage hosts of which a folder waits to be counted. 1 query."""
+    return list(_due_folders().order_by("host_id").values_list("host_id", flat=True).distinct())
+
+
+def measure_due_folders(host_id: int) -> int:
+    """Count the folders of a host whose time has come, those that wait longest first, and say how many. Ends after ROUND_S; the
+    next round goes on. May run twice at once. A folder that cannot be counted is tried again later and stops no other."""
     ends_at, done = time.monotonic() + ROUND_S, 0
     while time.monotonic() < ends_at:
-        due = VFolder.objects.filter(state=FolderState.READY.value, measure_at__lte=clock.now())
+        due = _due_folders().filter(host_id=host_id)
         folder = due.select_related("host").order_by("measure_at", "pk").first()
         if folder is None:
             break
@@ -55,6 +60,10 @@ def measure_due_folders() -> int:
             log.warning("folder.measure_failed", folder_id=str(folder.pk), error=str(error), exc_info=error)
             VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + LATEST)
     return done
+
+
+def _due_folders() -> QuerySet[VFolder]:
+    return VFolder.objects.filter(state=FolderState.READY.value, measure_at__lte=clock.now())
 
 
 def measure(folder: VFolder, effort: Effort) -> Usage:
@@ -83,8 +92,9 @@ def limits_above(folder: VFolder) -> tuple[LimitState, ...]:
 
 
 class Metered:
-    """The bytes of an upload, counted for the folder while they pass: `expected` at once, and what comes above it as it comes.
-    Iterating raises LimitExceeded. Whoever has one calls `settle` after the write, or `give_back` where it failed."""
+    """The bytes of an upload, counted for the folder a step ahead of those that pass: who only says that much will come takes
+    no room from others. Refused at once where `expected` exceeds a limit now. Iterating raises LimitExceeded. Whoever has one
+    calls `settle` after the write, or `give_back` where it failed."""
 
     def __init__(self, folder: VFolder, chunks: Iterable[bytes], *, expected: int, replaced: int) -> None:
         self._folder, self._chunks = folder, chunks
@@ -92,12 +102,15 @@ class Metered:
         self._reserved = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        self._reserve_for(self._expected)
+        if self._expected > STEP_BYTES:
+            demand_bytes(self._folder, self._expected - self._replaced)
+        self._reserve_for(min(self._expected, STEP_BYTES))
         written = 0
         for chunk in self._chunks:
             written += len(chunk)
-            if written - self._replaced - self._reserved > STEP_BYTES:
-                self._reserve_for(written)
+            unasked = STEP_BYTES if written > self._expected else 0
+            if written - self._replaced - self._reserved > unasked:
+                self._reserve_for(max(written, min(self._expected, written + STEP_BYTES)))
             yield chunk
         self._reserve_for(written)
 
@@ -126,6 +139,14 @@ def reserve(folder: VFolder, amount: int) -> None:
     demand_room(_before(state, amount) for state in limits_above(folder))
 
 
+@transaction.atomic
+def demand_bytes(folder: VFolder, amount: int) -> None:
+    """Raises LimitExceeded if there is no room for so many now. Nothing is counted."""
+    if amount > 0:
+        reserve(folder, amount)
+        transaction.set_rollback(True)
+
+
 def add_bytes(folder: VFolder, amount: int) -> None:
     """The portal wrote or removed so many; what is true is counted soon."""
     size = Greatest(F("size_bytes") + amount, 0)
@@ -136,7 +157,7 @@ def add_bytes(folder: VFolder, amount: int) -> None:
 def measure_soon(folder: VFolder) -> None:
     """At once, by a worker: directories went, and nobody knows how large they were."""
     VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now())
-    enqueue_on_commit(TaskName.MEASURE_FOLDERS)
+    enqueue_on_commit(TaskName.MEASURE_FOLDERS, host_id=folder.host_id)
 
 
 def _before(state: LimitState, amount: int) -> LimitState:

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from common.dispatch import TaskName
+from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive
 from vfolders import services, sizes
 
@@ -16,8 +16,13 @@ def purge_folders() -> None:
 
 
 @shared_task(name=TaskName.MEASURE_FOLDERS.value, soft_time_limit=2400, time_limit=2460)
-def measure_folders() -> None:
-    """One round at a time, so that counting never takes more than its share of one core."""
-    with try_exclusive("vfolders.measure") as is_mine:
+def measure_folders(host_id: int | None = None) -> None:
+    """Count on one storage host; without one, ask for that on each of which a folder waits. On each host one round at a time, so
+    that counting never takes more than its share of one core, and a host that is slow or silent holds up itself alone."""
+    if host_id is None:
+        for waiting in sizes.hosts_with_due_folders():
+            enqueue_on_commit(TaskName.MEASURE_FOLDERS, host_id=waiting)
+        return
+    with try_exclusive(f"vfolders.measure.{host_id}") as is_mine:
         if is_mine:
-            sizes.measure_due_folders()
+            sizes.measure_due_folders(host_id)

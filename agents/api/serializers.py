@@ -6,7 +6,8 @@ from rest_framework import serializers
 
 from accounts.api.policy_serializers import AmountsField
 from accounts.policy_fields import MOST_COUNT
-from accounts.quota import Level
+from accounts.quota import HIGHEST_PRIORITY, Level
+from agents.group_models import LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S, MOST_NOTICE_S
 from agents.groups import level_of, name_of
 from agents.models import Agent, GroupGrant, ResourceGroup, Scheduler, SessionType, Strategy
 from common.api import InputSerializer, TextField
@@ -63,7 +64,8 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
         model = ResourceGroup
         fields = (
             "id", "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s",
-            "patience_s", "session_types", "max_session_slots", "max_lifetime_s", "agents",
+            "patience_s", "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
+            "session_types", "max_session_slots", "max_lifetime_s", "agents",
         )  # fmt: skip
 
 
@@ -93,6 +95,32 @@ class ResourceGroupChangeInput(InputSerializer):
         min_value=0,
         max_value=MOST_COUNT,
         help_text="Seconds after which room is kept for the first session that finds none.",
+    )
+    usage_half_life_s = serializers.IntegerField(
+        required=False,
+        min_value=LEAST_HALF_LIFE_S,
+        max_value=MOST_HALF_LIFE_S,
+        help_text="Seconds after which what was held counts half, where fair share decides.",
+    )
+    preemptible_priority = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=-HIGHEST_PRIORITY,
+        max_value=HIGHEST_PRIORITY,
+        help_text="Sessions of this priority or a lower one are ended where one with a higher priority finds no room;"
+        " null: none are.",
+    )
+    preemption_after_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_COUNT,
+        help_text="Seconds that a session runs at least before it is ended for others.",
+    )
+    preemption_grace_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_NOTICE_S,
+        help_text="Seconds from when its owner is told to its end.",
     )
     session_types = serializers.ListField(
         child=serializers.ChoiceField(choices=SESSION_TYPES),

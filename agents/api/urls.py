@@ -7,6 +7,7 @@ from agents.api.groups import (
     ResourceGroupListView,
     ResourceGroupView,
 )
+from agents.api.reservations import ReservationListView, ReservationView
 from agents.api.views import AgentListView
 
 GROUP = "resource-groups/<int:group_id>/"
@@ -17,5 +18,7 @@ urlpatterns = [
     path(GROUP, ResourceGroupView.as_view(), name="api-resource-group"),
     path(f"{GROUP}grants/", GrantListView.as_view(), name="api-resource-group-grants"),
     path(f"{GROUP}grants/<int:grant_id>/", GrantView.as_view(), name="api-resource-group-grant"),
+    path(f"{GROUP}reservations/", ReservationListView.as_view(), name="api-reservations"),
+    path(f"{GROUP}reservations/<int:reservation_id>/", ReservationView.as_view(), name="api-reservation"),
     path(f"{GROUP}agents/", GroupAgentListView.as_view(), name="api-resource-group-agents"),
 ]

@@ -303,11 +303,18 @@ async def _output_of(process: Process) -> bytes:
 
 
 async def _end_of(process: Process) -> tuple[int | None, bytes]:
-    """How it ended, and what it complained of."""
+    """How it ended, and what it complained of. One that ends while it is written to may take the connection with it, and its last
+    words: then its exit code says whether it failed. Raises RuntimeUnavailable where nothing does, for a program that ended well
+    after a break may have had only a part."""
     words = b""
-    while (said := await process.read())[1]:
-        if said[0] is Channel.ERRORS and len(words) < WORDS_BYTES:
-            words += said[1]
+    try:
+        while (said := await process.read())[1]:
+            if said[0] is Channel.ERRORS and len(words) < WORDS_BYTES:
+                words += said[1]
+    except RuntimeUnavailable:
+        if code := await process.exit_code():
+            return code, words
+        raise
     return await process.exit_code(), words
 
 

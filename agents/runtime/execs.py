@@ -101,6 +101,7 @@ class DockerProcess(Process):
             try:
                 data = await self._stream.read()
             except OSError as error:
+                self._has_ended = True
                 raise RuntimeUnavailable(f"Engine {self._http.address} broke off: {error}") from error
             if not data:
                 self._has_ended = True

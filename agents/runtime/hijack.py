@@ -81,7 +81,8 @@ class PlainStream(Stream):
     async def end_output(self) -> None:
         self._has_ended = True
         if self._writer.can_write_eof() and not self._writer.is_closing():
-            self._writer.write_eof()
+            with suppress(OSError):  # who has hung up is told nothing more, and may still be heard
+                self._writer.write_eof()
 
     def close(self) -> None:
         self._writer.transport.abort()

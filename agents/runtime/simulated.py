@@ -34,7 +34,7 @@ from agents.runtime.base import (
     RuntimeRefused,
     RuntimeUnavailable,
 )
-from agents.runtime.simulated_shelf import Conduct, Container, Network, Shelf, is_over
+from agents.runtime.simulated_shelf import Conduct, Container, Network, Shelf, ended, is_over, state_now
 from agents.runtime.simulated_values import (
     IMAGE_BYTES,
     IMAGE_ID_PREFIX,
@@ -285,9 +285,10 @@ class SimulatedRuntime(ContainerRuntime):
     def states_in(
         self, containers: Mapping[str, Container], labels: Mapping[str, str]
     ) -> list[ContainerState]:
-        """What `list_containers` says of its containers, by name, once they were read."""
-        seen = [self._settled(container) for _, container in sorted(containers.items())]
-        return [container.state for container in seen if carries(container.state.labels, labels)]
+        """What `list_containers` says of its containers, by name, once they were read. Writes nothing: what has ended is written
+        by whoever asks for it alone, or removes it."""
+        ours = (each for _, each in sorted(containers.items()) if carries(each.state.labels, labels))
+        return [state_now(container) for container in ours]
 
     def list_memory_kills(self, labels: Mapping[str, str]) -> list[MemoryKill]:
         self._answer()
@@ -364,8 +365,8 @@ class SimulatedRuntime(ContainerRuntime):
 
     def _settled(self, container: Container) -> Container:
         """As it is now: its program may have ended by itself."""
-        if is_over(container) and container.ends_at is not None:
-            self._end(container, container.ends_with, False, at=container.ends_at)
+        if is_over(container):
+            self._put_end(container, state_now(container))
         return container
 
     def _present(self, name: str) -> Container:
@@ -380,16 +381,10 @@ class SimulatedRuntime(ContainerRuntime):
             raise ContainerGone(f"Container {name} is not running")
         return container
 
-    def _end(
-        self, container: Container, exit_code: int, was_oom_killed: bool, *, at: float | None = None
-    ) -> None:
+    def _end(self, container: Container, exit_code: int, was_oom_killed: bool) -> None:
+        self._put_end(container, ended(container.state, exit_code, datetime.now(UTC), was_oom_killed))
+
+    def _put_end(self, container: Container, state: ContainerState) -> None:
         self._shelf.leave(container)
-        container.state = replace(
-            container.state,
-            status=ContainerStatus.EXITED,
-            exit_code=exit_code,
-            was_oom_killed=was_oom_killed,
-            addresses={},
-            finished_at=datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC),
-        )
+        container.state = state
         self._containers[container.spec.name] = container

@@ -63,8 +63,8 @@ def start_many(starts: Sequence[Start]) -> dict[str, ContainerState]:
     return states
 
 
-def read_outputs(removals: Sequence[Removal]) -> dict[str, bytes]:
-    """What these containers have written, by name; b"" of one that is gone. Those of silent engines are left out. Raises
+def read_outputs(removals: Sequence[Removal]) -> dict[str, bytes | None]:
+    """What these containers have written, by name; None of one that is gone. Those of silent engines are left out. Raises
     RuntimeUnavailable."""
     answering = list(_answering(removals))
     with client().pipeline(transaction=False) as pipeline:
@@ -72,7 +72,7 @@ def read_outputs(removals: Sequence[Removal]) -> dict[str, bytes]:
             pipeline.hget(_in_redis(removal.runtime.shelf.containers).key, removal.container)
         answers = ask(pipeline.execute)
     return {
-        removal.container: _in_redis(removal.runtime.shelf.containers).decoded(text).output if text else b""
+        removal.container: _in_redis(removal.runtime.shelf.containers).decoded(text).output if text else None
         for removal, text in zip(answering, answers, strict=True)
     }
 

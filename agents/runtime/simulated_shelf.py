@@ -9,7 +9,7 @@ import json
 import random
 import time
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
 
@@ -160,7 +160,7 @@ def shared_shelf(engine: str) -> Shelf:
     """The one of this name in Redis. `engine` names installation and machine."""
     key = f"berth:simulated:{engine}"
     return Shelf(
-        InRedis(f"{key}:networks", asdict, lambda told: Network(**told)),
+        InRedis(f"{key}:networks", _network_told, lambda told: Network(**told)),
         InRedis(f"{key}:volumes", dict, dict),
         InRedis(f"{key}:containers", _told_of, _container),
     )
@@ -195,12 +195,36 @@ def is_over(container: Container) -> bool:
     )
 
 
+def state_now(container: Container) -> ContainerState:
+    """Its program may have ended by itself."""
+    if not is_over(container):
+        return container.state
+    return ended(container.state, container.ends_with, datetime.fromtimestamp(container.ends_at or 0, UTC))
+
+
+def ended(
+    state: ContainerState, exit_code: int, at: datetime, was_oom_killed: bool = False
+) -> ContainerState:
+    return replace(
+        state,
+        status=ContainerStatus.EXITED,
+        exit_code=exit_code,
+        was_oom_killed=was_oom_killed,
+        addresses={},
+        finished_at=at,
+    )
+
+
 def ask(question: Callable[[], Any]) -> Any:
     """What Redis answers. Raises RuntimeUnavailable."""
     try:
         return question()
     except redis.RedisError as error:
         raise RuntimeUnavailable(f"The simulated engine's memory does not answer: {error}") from error
+
+
+def _network_told(network: Network) -> dict[str, Any]:
+    return {"labels": dict(network.labels), "subnet": network.subnet, "hosts": network.hosts}
 
 
 def _told_of(container: Container) -> dict[str, Any]:

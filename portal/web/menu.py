@@ -28,6 +28,7 @@ SETTINGS = (
     SettingsPage(gettext_noop("Keys"), "keys", "key"),
     SettingsPage(gettext_noop("SSH keys"), "ssh-keys", "terminal-2"),
     SettingsPage(gettext_noop("Dotfiles"), "dotfiles", "file-text"),
+    SettingsPage(gettext_noop("Callbacks"), "callbacks", "webhook"),
     SettingsPage(gettext_noop("Preferences"), "preferences", "settings"),
     SettingsPage(gettext_noop("Security"), "security", "shield-lock"),
     SettingsPage(gettext_noop("Activity"), "own-activity", "history"),

@@ -1,12 +1,14 @@
 """Why a session found no room, in one code and the numbers that show it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
 
 from common.slots import ResourceSlots
 from scheduler.engine.allowances import Allowances
-from scheduler.engine.machines import Machines
+from scheduler.engine.machines import Machines, Until
 from scheduler.engine.model import (
     Deferral,
     Excess,
@@ -14,7 +16,9 @@ from scheduler.engine.model import (
     Needs,
     PendingSession,
     ReasonCode,
+    Reserved,
     Snapshot,
+    Window,
 )
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import FIELD_MASK, Layout
@@ -32,14 +36,24 @@ class Diagnosis:
     """Judges by what is free when the pass ends, one picture for all; equal needs are judged once."""
 
     def __init__(
-        self, snapshot: Snapshot, machines: Machines, layout: Layout, allowances: Allowances
+        self,
+        snapshot: Snapshot,
+        machines: Machines,
+        layout: Layout,
+        allowances: Allowances,
+        making_room: Mapping[UUID, datetime],
     ) -> None:
+        """`making_room`: the sessions that others are ended for, and when these have ended at the latest."""
+        self._making_room = making_room
         self._snapshot = snapshot
         self._allowances = allowances
         self._machines = machines
         self._layout = layout
-        self._rooms: dict[tuple[str, int | None], tuple[Room, Room]] = {}
-        self._known: dict[int, Explanation] = {}
+        self._rooms: dict[tuple[str, int | None, frozenset[int]], tuple[Room, Room]] = {}
+        self._known: dict[tuple[int, Until], Explanation] = {}
+        self._closings: dict[
+            tuple[str, int | None, frozenset[int], Until], tuple[dict[int, Window], dict[int, int]]
+        ] = {}
         self._exceeding: dict[tuple[int, str], Explanation] = {}
         self._is_end_known = machines.knows_until()
         machines.open_all()
@@ -47,26 +61,30 @@ class Diagnosis:
 
     def of(self, session: PendingSession, shape: Shape, position: int) -> Deferral:
         """The deferral of a session that the pass did not place, `position`-th of those that wait."""
-        why = self._known.get(id(shape))
+        until = self._machines.ends_at(session.lasts) if shape.is_bounded else None  # else it is all the same
+        why = self._known.get((id(shape), until))
         if why is None:
-            why = self._known[id(shape)] = self._judge(shape)
+            why = self._known[id(shape), until] = self._judge(shape, until)
         if excess := self._allowances.excess(session, shape):
-            why = self._exceeds(why, shape, excess)
+            why = self._exceeds(why, excess)
+        elif ends_at := self._making_room.get(session.id):
+            why = replace(why, reason=ReasonCode.MAKING_ROOM, until=ends_at)
         return Deferral(session.id, position, why)
 
-    def _exceeds(self, why: Explanation, shape: Shape, excess: Excess) -> Explanation:
-        key = (id(shape), excess.allowance.key)
+    def _exceeds(self, why: Explanation, excess: Excess) -> Explanation:
+        key = (id(why), excess.allowance.key)
         if key not in self._exceeding:
             is_spent = excess.allowance.is_spent
             reason = ReasonCode.BUDGET_SPENT if is_spent else ReasonCode.LIMIT_REACHED
             self._exceeding[key] = replace(why, reason=reason, excess=excess)
         return self._exceeding[key]
 
-    def _judge(self, shape: Shape) -> Explanation:
+    def _judge(self, shape: Shape, until: Until) -> Explanation:
         needs = shape.needs
         requests = {self._layout.pack_request(slots): slots for slots in needs.kernels}
         free, capacity = self._free_and_capacity(needs)
-        reason, room = self._reason(shape, requests, free, capacity)
+        reserved = self._reserved(shape, until)
+        reason, room = self._reason(shape, until, requests, free, capacity, reserved)
 
         blocked = [request for request in requests if not self._fits_any(request, room)]
         subject = max(blocked or requests)
@@ -80,33 +98,77 @@ class Diagnosis:
             best_agent=self._layout.unpack(nearest),
             group=room.total,
             is_end_known=self._is_end_known,
+            reserved=reserved if reason is ReasonCode.RESERVATION else None,
         )
 
     def _reason(
-        self, shape: Shape, requests: Iterable[int], free: Room, capacity: Room
+        self,
+        shape: Shape,
+        until: Until,
+        requests: Iterable[int],
+        free: Room,
+        capacity: Room,
+        reserved: Reserved | None,
     ) -> tuple[ReasonCode, Room]:
         """The code, and the room that proves it."""
         asked = shape.needs.total
-        if not free.vectors and shape.needs.designated_agent_id is not None:
-            return ReasonCode.AGENT_UNAVAILABLE, free
-        if not free.vectors:
-            return ReasonCode.NO_AGENTS, free
+        if not free.vectors and reserved is None:
+            is_named = shape.needs.designated_agent_id is not None
+            return ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
         if not asked.fits_in(capacity.total):
             return ReasonCode.NEVER_FITS, capacity
         if not all(self._fits_any(request, capacity) for request in requests):
             return ReasonCode.NEVER_FITS, capacity
-        if self._machines.has_room(shape):
+        if self._machines.has_room(shape, until):
             return ReasonCode.KEPT_FREE, free
+        if reserved is not None:
+            return ReasonCode.RESERVATION, free
         return (ReasonCode.FRAGMENTED if asked.fits_in(free.total) else ReasonCode.NO_CAPACITY), free
+
+    def _reserved(self, shape: Shape, until: Until) -> Reserved | None:
+        """The agents that are reserved for others, now or before `until`, if they had room for `shape`, or if there are no
+        other agents."""
+        if not self._machines.has_windows:
+            return None
+        closed, rooms = self._closed(shape.needs, until)
+        if not closed:
+            return None
+        largest = shape.requests[0]
+        with_room = {each: at for each, at in closed.items() if self._layout.fits(largest, rooms[each])}
+        if len(closed) < len(rooms) and not (with_room and self._holds(shape, list(rooms.values()))):
+            return None
+        told = (with_room or closed).values()
+        first = min(told, key=lambda window: (window.ends_at, window))
+        is_to_come = self._machines.is_to_come(first)
+        return Reserved(len(told), first.ends_at, first.starts_at if is_to_come else None)
+
+    def _closed(self, needs: Needs, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
+        """Of the agents that suit: the reservations that are in the way, and what all of them have free."""
+        key = (needs.architecture, needs.designated_agent_id, needs.reservations, until)
+        if key not in self._closings:
+            suiting = [agent for agent in self._machines.schedulable if needs.suits(agent)]
+            windows = {agent.id: self._machines.closed_by(agent, needs, until) for agent in suiting}
+            closed = {agent_id: window for agent_id, window in windows.items() if window is not None}
+            self._closings[key] = closed, {agent_id: self._machines.room_of(agent_id) for agent_id in windows}
+        return self._closings[key]
+
+    def _holds(self, shape: Shape, rooms: list[int]) -> bool:
+        """Whether agents with so much free could hold all kernels."""
+        for request in shape.requests:
+            place = next((n for n, room in enumerate(rooms) if self._layout.fits(request, room)), None)
+            if place is None:
+                return False
+            rooms[place] -= request
+        return True
 
     def _fits_any(self, request: int, room: Room) -> bool:
         return any(self._layout.fits(request, vector) for vector in room.vectors)
 
     def _free_and_capacity(self, needs: Needs) -> tuple[Room, Room]:
         """Of the agents that could host `needs`: what the schedulable have free, what all have at all."""
-        key = (needs.architecture, needs.designated_agent_id)
+        key = (needs.architecture, needs.designated_agent_id, needs.reservations)
         if key not in self._rooms:
-            hosts = [agent for agent in self._snapshot.agents if needs.may_run_on(agent)]
+            hosts = [agent for agent in self._snapshot.agents if needs.suits(agent)]
             free = Counter(vector & ~FIELD_MASK for vector in self._machines.free_vectors(needs))
             capacity = Counter(map(self._layout.pack_room, (agent.capacity for agent in hosts)))
             self._rooms[key] = self._room(free), self._room(capacity)

@@ -1,12 +1,22 @@
 """The agents of a group as a pass finds them, and all about them that holds from one pass to the next."""
 
+from bisect import bisect_left
+from datetime import datetime
+from typing import NamedTuple
+
 from common.slots import CPU, MEM, ResourceSlots
 from scheduler.engine.grid import EmptiestFirst, Grid
 from scheduler.engine.model import AgentView, Needs, Snapshot, Strategy
+from scheduler.engine.rounds import Rounds
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.shares import fractions_of
 from scheduler.engine.vectors import Layout
 
+GRIDS = {
+    Strategy.CONCENTRATED: Grid,
+    Strategy.DISPERSED: EmptiestFirst,
+    Strategy.ROUND_ROBIN: Rounds,
+}
 MOST_SHAPES = 10_000  # sessions that nobody waits for any more leave theirs behind
 
 
@@ -14,8 +24,28 @@ class UnknownSlot(Exception):
     """A session asks for a slot for which the layout of this fleet has no field."""
 
 
+class PoolKey(NamedTuple):
+    """What the agents of a pool have in common. `open_to`: the reservation whose sessions alone may use them now;
+    `closes_at`: when the next begins."""
+
+    architecture: str
+    slot_names: tuple[str, ...]
+    closes_at: datetime | None
+    open_to: int | None
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Those that close are used before those that do not, the soonest first: what may run there leaves the rest to others."""
+        closes_at = self.closes_at
+        never = closes_at is None
+        return (
+            len(self.slot_names), self.architecture, self.slot_names, never,
+            0.0 if closes_at is None else closes_at.timestamp(), self.open_to or 0,
+        )  # fmt: skip
+
+
 class Fleet:
-    """Schedulable agents, pooled by architecture and kinds of slot, with a grid for each pool as before any placement.
+    """Schedulable agents, pooled by architecture, kinds of slot and what they are reserved for, with a grid for each pool as before any placement.
 
     An ordinal numbers the agents, a pool number the pools: those with the fewest kinds of slot come first, because a
     session without devices must not spend the CPU of a machine with them while a plain one has room.
@@ -30,13 +60,14 @@ class Fleet:
         schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
         self.agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
         self.ids = [agent.id for agent in self.agents]
-        self._ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
+        self.ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
         self.capacities = self._pack_capacities()  # by ordinal, as the next
         self.free = [self.layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self.agents)]
-        self._pool_keys: list[tuple[str, tuple[str, ...]]] = []
+        self._pool_keys: list[PoolKey] = []
         self.pool_of: list[int] = []  # by ordinal
         self.grids: list[Grid] = []
         self._fill_pools()
+        self._begin_behind(snapshot.last_agent_id)
         self.shapes: dict[int, Shape] = {}  # by object, of those needs that were asked for
         self._shapes: dict[Needs, Shape] = {}
         self._asked: list[Needs] = []  # holds them, so that no other object gets the place of one in memory
@@ -54,6 +85,7 @@ class Fleet:
             self._seen = snapshot.agents
             for _, agent in changed:
                 self._set_free(agent)
+        self._begin_behind(snapshot.last_agent_id)
         for shape in self._shapes.values():
             shape.has_no_room, shape.may_keep = False, True
         if len(self.shapes) > MOST_SHAPES:
@@ -69,8 +101,14 @@ class Fleet:
         self._asked.append(needs)
         return shape
 
+    def _begin_behind(self, agent_id: int) -> None:
+        """It need not be there any more: ids grow as ordinals fall."""
+        ordinal = bisect_left(self.agents, -agent_id, key=lambda agent: -agent.id)
+        for grid in self.grids:
+            grid.begin_behind(ordinal)
+
     def _set_free(self, agent: AgentView) -> None:
-        ordinal = self._ordinals.get(agent.id)
+        ordinal = self.ordinals.get(agent.id)
         if ordinal is None:
             return
         self.agents[ordinal] = agent
@@ -91,16 +129,18 @@ class Fleet:
         return [packed[id(agent.capacity)] + ordinal for ordinal, agent in enumerate(self.agents)]
 
     def _fill_pools(self) -> None:
-        keys = [(agent.architecture, tuple(agent.capacity)) for agent in self.agents]
-        self._pool_keys = sorted(set(keys), key=lambda key: (len(key[1]), key))
+        keys = [_pool_key(agent) for agent in self.agents]
+        self._pool_keys = sorted(set(keys), key=lambda key: key.order)
+        self.closes_at = [key.closes_at for key in self._pool_keys]
+        self.has_windows = any(key.closes_at or key.open_to is not None for key in self._pool_keys)
         numbers = {key: number for number, key in enumerate(self._pool_keys)}
         self.pool_of = [numbers[key] for key in keys]
-        kind = Grid if self._strategy is Strategy.CONCENTRATED else EmptiestFirst
+        kind = GRIDS[self._strategy]
         members: list[list[int]] = [[] for _ in self._pool_keys]
         for vector, number in zip(self.free, self.pool_of, strict=True):
             members[number].append(vector)
-        for (_, slot_names), vectors in zip(self._pool_keys, members, strict=True):
-            device = next((name for name in slot_names if name not in (CPU, MEM)), None)
+        for key, vectors in zip(self._pool_keys, members, strict=True):
+            device = next((name for name in key.slot_names if name not in (CPU, MEM)), None)
             grid = kind(self.free, self.layout, device)
             grid.fill(vectors)
             self.grids.append(grid)
@@ -112,11 +152,16 @@ class Fleet:
         packed = [requests[id(slots)] for slots in needs.kernels]
         order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
         searches = {id(slots): self._search(needs, slots, requests[id(slots)]) for slots in needs.kernels}
+        designated = self._designated(needs)
+        pools = {pool for search in searches.values() for pool, _ in search}
+        if designated is not None and designated >= 0:
+            pools.add(self.pool_of[designated])
         return Shape(
             needs=needs,
             order=order,
             searches=tuple((packed[index], searches[id(needs.kernels[index])]) for index in order),
-            designated=self._designated(needs),
+            is_bounded=any(self.closes_at[pool] is not None for pool in pools),
+            designated=designated,
             total=self.layout.pack_request(needs.total),
             fractions=fractions_of(needs.total, self.total),
         )
@@ -124,17 +169,23 @@ class Fleet:
     def _designated(self, needs: Needs) -> int | None:
         if needs.designated_agent_id is None:
             return None
-        ordinal = self._ordinals.get(needs.designated_agent_id, -1)
+        ordinal = self.ordinals.get(needs.designated_agent_id, -1)
         return ordinal if ordinal >= 0 and needs.may_run_on(self.agents[ordinal]) else -1
 
     def _search(self, needs: Needs, slots: ResourceSlots, request: int) -> Search:
         if needs.designated_agent_id is not None:
             return ()
-        return tuple(
-            (number, self.grids[number].query(request))
-            for number, (architecture, slot_names) in enumerate(self._pool_keys)
-            if architecture == needs.architecture and all(name in slot_names for name in slots)
-        )
+        found = [
+            number
+            for number, key in enumerate(self._pool_keys)
+            if key.architecture == needs.architecture
+            and all(name in key.slot_names for name in slots)
+            and (key.open_to is None or key.open_to in needs.reservations)
+        ]
+        found.sort(
+            key=lambda number: self._pool_keys[number].open_to is None
+        )  # what is reserved for it first
+        return tuple((number, self.grids[number].query(request)) for number in found)
 
 
 def _differ_in_room(before: AgentView, after: AgentView) -> bool:
@@ -144,6 +195,17 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
         and before.is_schedulable == after.is_schedulable
         and before.architecture == after.architecture
         and before.capacity == after.capacity
+        and before.window == after.window
+        and before.next_window == after.next_window
+    )
+
+
+def _pool_key(agent: AgentView) -> PoolKey:
+    return PoolKey(
+        agent.architecture,
+        tuple(agent.capacity),
+        agent.next_window.starts_at if agent.next_window else None,
+        agent.window.reservation_id if agent.window else None,
     )
 
 

@@ -55,6 +55,9 @@ class Grid:
         twin._filled = self._filled[:]
         return twin
 
+    def begin_behind(self, ordinal: int) -> None:
+        """This agent was taken last, before the pass. Says nothing where nobody takes turns."""
+
     def query(self, request: int) -> Query:
         cell = self._cell_of(request)
         return Query(request, cell, cell % LEVEL, (request & LOW ^ self.flip) | FIELD_MASK)

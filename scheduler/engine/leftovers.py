@@ -26,6 +26,7 @@ class Leftovers:
         worst."""
         self.epoch = snapshot.epoch + (decided is not None)  # a commit adds one
         self.rules = snapshot.rules
+        self.reservations = snapshot.reservations
         deferrals = decided.deferrals if decided else ()
         reservations = decided.reservations if decided else ()
         self.waiting = len(deferrals)
@@ -54,7 +55,7 @@ class Leftovers:
                 or any((each.left - shape.total) & guards != guards for each in accounts)
             ):
                 continue
-            agent_ids = machines.place(shape, None)
+            agent_ids = machines.place(shape, None if session.lasts is None else now + session.lasts)
             if agent_ids is not None:
                 for account in accounts:
                     account.left -= shape.total
@@ -68,7 +69,8 @@ class Leftovers:
                 taken[kernel.agent_id] = taken.get(kernel.agent_id, ResourceSlots()) + kernel.slots
         agents = (agent for agent in self._snapshot.agents if agent.id not in self._kept)
         left = tuple(_without(agent, taken.get(agent.id)) for agent in agents)
-        fleet = Fleet(replace(self._snapshot, agents=left))
+        last = self._placements[-1].agent_ids[-1] if self._placements else self._snapshot.last_agent_id
+        fleet = Fleet(replace(self._snapshot, agents=left, last_agent_id=last))
         return fleet, Machines(fleet, now)
 
 

@@ -1,10 +1,11 @@
 """The agents of one pass and what they still have free while the pass places kernels on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from scheduler.engine.fleet import Fleet
-from scheduler.engine.model import Needs
+from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Window
 from scheduler.engine.shapes import Search, Shape
 
 Until = datetime | None  # at the latest; None: nobody knows
@@ -34,6 +35,7 @@ class Machines:
         self._fleet = fleet
         self._layout = fleet.layout
         self._now = now
+        self._unknown_until = now + LENGTH_OF_UNKNOWN
         self._open = fleet.free[:]
         self._grids = [grid.copy(self._open) for grid in fleet.grids]
         self._kept: dict[int, Kept] = {}  # by ordinal
@@ -48,29 +50,36 @@ class Machines:
     def place(self, shape: Shape, until: Until) -> tuple[int, ...] | None:
         """Take room for every kernel of `shape`, and say on which agents (their ids); or take none."""
         # What ends in time may find room that is kept, though nobody else of its shape did.
-        if shape.has_no_room and not self.keeps_beyond(until):
+        if shape.has_no_room and not self.keeps_beyond(until) and not self._may_end_in_time(shape, until):
             return None
         ids = self._fleet.ids
         if len(shape.searches) == 1:
             [(request, search)] = shape.searches
             ordinal = self._take(shape, request, search, until)
-            return None if ordinal is None else (ids[ordinal],)
+            if ordinal is not None:
+                return (ids[ordinal],)
+            self._note_failure(shape, until)
+            return None
         ordinals = self._take_all(shape, until)
         if ordinals is None:
+            self._note_failure(shape, until)
             return None
         return tuple([ids[ordinal] for _, ordinal in sorted(zip(shape.order, ordinals, strict=True))])
 
-    def has_room(self, shape: Shape) -> bool:
+    def has_room(self, shape: Shape, until: Until) -> bool:
         """Whether `shape` could be placed now on what is open to all."""
         shape.has_no_room = False
         start = len(self._taken)
-        has_room = self._take_all(shape, None) is not None
+        has_room = self._take_all(shape, until) is not None
         self._give_back(start)
         return has_room
 
-    def keep(self, shape: Shape, ordinals: list[int], until: Until) -> tuple[int, ...]:
+    def keep(
+        self, shape: Shape, ordinals: list[int], until: Until, *, released: int = 0, is_first: bool = True
+    ) -> tuple[int, ...]:
         """Keep room for `shape` on these agents, one for each request: from now on only what will be free beside it
-        is open to all, and all that is free now to what ends before `until`. The ids of the agents."""
+        is open to all, and all that is free now to what ends before `until`. `released`: that is given back by then, instead
+        of what is known to end. `is_first`: it is the one session for which its pools keep room. The ids of the agents."""
         wanted: dict[int, int] = {}
         for ordinal, (request, _) in zip(ordinals, shape.searches, strict=True):
             wanted[ordinal] = wanted.get(ordinal, 0) + request
@@ -78,20 +87,53 @@ class Machines:
             free = self._open[ordinal]
             # Where nobody knows, all that is free is gathered: what small ones held and gave back is among it.
             room = free
-            for ends_at, released in self.ends(ordinal):
-                if until is not None and ends_at <= until:
-                    room = self.grown(ordinal, room, released)
+            for ended in [released] if released else self._ended(ordinal, until):
+                room = self.grown(ordinal, room, ended)
             self._kept[ordinal] = Kept(free, self._layout.less(room, request), until)
             self._open_up(ordinal)
         if until is not None:
             self._kept_until = max(until, self._kept_until or until)
-        if shape.designated is None:
+        if is_first and shape.designated is None:
             self._keeping |= {self._fleet.pool_of[ordinal] for ordinal in ordinals}
         return tuple(self._fleet.ids[ordinal] for ordinal in ordinals)
 
     def keeps_beyond(self, until: Until) -> bool:
         """Whether room is kept for longer than something takes that ends then."""
         return until is not None and self._kept_until is not None and until <= self._kept_until
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether any of them is reserved, now or later."""
+        return self._fleet.has_windows
+
+    @property
+    def schedulable(self) -> Sequence[AgentView]:
+        return self._fleet.agents
+
+    def ends_at(self, lasts: timedelta | None) -> Until:
+        """When something ends that begins now."""
+        return None if lasts is None else self._now + lasts
+
+    def closed_by(self, agent: AgentView, needs: Needs, until: Until) -> Window | None:
+        """The reservation of others that keeps off that agent what would run until then."""
+        if not needs.may_run_on(agent):
+            return agent.window
+        window = agent.next_window
+        return window if window and self._end(until) > window.starts_at else None
+
+    def is_to_come(self, window: Window) -> bool:
+        return window.starts_at > self._now
+
+    def may_begin(self, ordinal: int, shape: Shape, at: datetime, lasts: timedelta | None) -> bool:
+        """Whether no reservation of others is in the way of what begins there then."""
+        latest = self.latest_start(ordinal, lasts)
+        is_in_time = latest is None or at <= latest
+        return is_in_time and shape.needs.may_run_on(self._fleet.agents[ordinal])
+
+    def latest_start(self, ordinal: int, lasts: timedelta | None) -> datetime | None:
+        """When what lasts so long must begin there at the latest, to have ended before the agent is reserved; None: any time."""
+        window = self._fleet.agents[ordinal].next_window
+        return window and window.starts_at - (LENGTH_OF_UNKNOWN if lasts is None else lasts)
 
     def knows_until(self) -> bool:
         """Whether of anything that is kept it is known until when."""
@@ -108,9 +150,15 @@ class Machines:
         pool for one that may run anywhere in it."""
         if shape.designated is not None:
             return [shape.designated] if shape.designated >= 0 and shape.designated not in self._kept else []
-        pools = shape.pools - self._keeping
-        hosts = (ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools)
-        return [ordinal for ordinal in hosts if ordinal not in self._kept]
+        return self._not_kept(shape.pools - self._keeping)
+
+    def clearable(self, shape: Shape) -> list[int]:
+        """Those that others could leave for `shape`: of which nothing is kept yet."""
+        return self._not_kept(shape.pools) if shape.designated is None else self.hosts(shape)
+
+    def _not_kept(self, pools: set[int]) -> list[int]:
+        ordinals = (ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools)
+        return [ordinal for ordinal in ordinals if ordinal not in self._kept]
 
     def has_ends(self) -> bool:
         """Whether it is known of anything when it will end."""
@@ -130,9 +178,26 @@ class Machines:
         taken = self._taken_ends.get(ordinal)
         return sorted(running + taken) if taken else running
 
+    def _ended(self, ordinal: int, until: Until) -> list[int]:
+        """What will be given back there by then."""
+        return [
+            released for ends_at, released in self.ends(ordinal) if until is not None and ends_at <= until
+        ]
+
+    def keeps(self, ordinal: int) -> bool:
+        """Whether part of it is kept."""
+        return ordinal in self._kept
+
+    def ordinal_of(self, agent_id: int) -> int | None:
+        return self._fleet.ordinals.get(agent_id)
+
     def room(self, ordinal: int) -> int:
         """What is free there, kept or not."""
         return self._kept[ordinal].free if ordinal in self._kept else self._open[ordinal]
+
+    def room_of(self, agent_id: int) -> int:
+        """The same of a schedulable agent by its id."""
+        return self.room(self._fleet.ordinals[agent_id])
 
     def capacity(self, ordinal: int) -> int:
         return self._fleet.capacities[ordinal]
@@ -166,14 +231,14 @@ class Machines:
             ordinal = self._take_kept(shape, request, until)
             if ordinal is not None:
                 return ordinal
-            if shape.has_no_room and len(shape.searches) == 1:
+            if shape.has_no_room and len(shape.searches) == 1 and not shape.is_bounded:
                 return None
-        for pool, query in search:
+        for pool, query in self._in_time(search, until) if shape.is_bounded else search:
             ordinal = self._grids[pool].take(query)
             if ordinal is not None:
                 break
         else:
-            ordinal = self._take_designated(shape, request)
+            ordinal = self._take_designated(shape, request, until)
             if ordinal is None:
                 return None
         self._taken.append((ordinal, request, until, True))
@@ -188,9 +253,29 @@ class Machines:
                 self._taken_ends.setdefault(ordinal, []).append((until, request))
         self._indexed = len(self._taken)
 
-    def _take_designated(self, shape: Shape, request: int) -> int | None:
+    def _end(self, until: Until) -> datetime:
+        return self._unknown_until if until is None else until
+
+    def _in_time(self, search: Search, until: Until) -> Search:
+        """Where it would end before the agents are reserved."""
+        end, closes_at = self._end(until), self._fleet.closes_at
+        return tuple([each for each in search if (at := closes_at[each[0]]) is None or end <= at])
+
+    def _may_end_in_time(self, shape: Shape, until: Until) -> bool:
+        """Whether it would end before all of its shape that found no room."""
+        return shape.no_room_from is not None and self._end(until) < shape.no_room_from
+
+    def _note_failure(self, shape: Shape, until: Until) -> None:
+        if shape.is_bounded:
+            end, before = self._end(until), shape.no_room_from if shape.has_no_room else None
+            shape.no_room_from = end if before is None else min(end, before)
+
+    def _take_designated(self, shape: Shape, request: int, until: Until) -> int | None:
         ordinal = shape.designated
         if ordinal is None or ordinal < 0 or not self._layout.fits(request, self._open[ordinal]):
+            return None
+        closes_at = self._fleet.closes_at[self._fleet.pool_of[ordinal]]
+        if closes_at is not None and self._end(until) > closes_at:
             return None
         self._set_open(ordinal, self._open[ordinal] - request)
         return ordinal

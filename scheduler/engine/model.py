@@ -1,6 +1,6 @@
 """What the engine reads (Snapshot) and what it answers (Plan): immutable values, all amounts in base units."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -10,6 +10,10 @@ from uuid import UUID
 from common.slots import ResourceSlots
 
 NO_SLOTS = ResourceSlots()
+NO_RESERVATIONS: frozenset[int] = frozenset()
+# What nobody knows the length of counts as so long where an agent will be reserved: else one reservation far ahead would
+# keep all that has no time limit from the agent until then.
+LENGTH_OF_UNKNOWN = timedelta(days=7)
 
 
 class Strategy(StrEnum):
@@ -17,6 +21,7 @@ class Strategy(StrEnum):
 
     CONCENTRATED = "concentrated"  # the fullest: keeps whole machines free for big sessions
     DISPERSED = "dispersed"  # the emptiest: sessions disturb each other least
+    ROUND_ROBIN = "round_robin"  # one after the other, whatever they have free
 
 
 class Policy(StrEnum):
@@ -40,6 +45,8 @@ class ReasonCode(StrEnum):
     LIMIT_REACHED = "limit_reached"  # what its domain, project, owner or token may hold is in use
     FRAGMENTED = "fragmented"  # the group has that much free, but not where one kernel could have it
     KEPT_FREE = "kept_free"  # there is room, but it is kept for a session ahead that needs more of it
+    MAKING_ROOM = "making_room"  # sessions of a lower priority are being ended for it
+    RESERVATION = "reservation"  # there is room, but on machines that are reserved for others
 
 
 class Running(NamedTuple):
@@ -49,9 +56,27 @@ class Running(NamedTuple):
     ends_at: datetime
 
 
+class Preemptible(NamedTuple):
+    """What a session holds on an agent that may be ended for one of a higher priority."""
+
+    session_id: UUID
+    priority: int
+    since: datetime  # it runs
+    slots: ResourceSlots
+
+
+class Window(NamedTuple):
+    """A time in which an agent is reserved, for those who may use that reservation alone."""
+
+    reservation_id: int
+    starts_at: datetime
+    ends_at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """One agent. `free` = capacity − occupied; negative amounts count as zero."""
+    """One agent. `free` = capacity − occupied; negative amounts count as zero. `window` is open now; when `next_window`
+    opens, what runs there by others should have ended."""
 
     id: int
     architecture: str
@@ -59,6 +84,11 @@ class AgentView:
     free: ResourceSlots
     is_schedulable: bool = True
     running: tuple[Running, ...] = ()  # of what is occupied, that whose end is known
+    preemptible: tuple[
+        Preemptible, ...
+    ] = ()  # and that which may be ended, were there somebody to end it for
+    window: Window | None = None
+    next_window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +99,7 @@ class Needs:
     architecture: str
     kernels: tuple[ResourceSlots, ...]
     designated_agent_id: int | None = None
+    reservations: frozenset[int] = NO_RESERVATIONS  # those that it may use, now or later
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -84,8 +115,21 @@ class Needs:
         return sum(others, first)
 
     def may_run_on(self, agent: AgentView) -> bool:
-        """Whether `agent` is one that could host a kernel, were there room."""
+        """Whether `agent` is one that could host a kernel now, were there room."""
+        return self.suits(agent) and (
+            agent.window is None or agent.window.reservation_id in self.reservations
+        )
+
+    def suits(self, agent: AgentView) -> bool:
+        """Whether it could at any time."""
         return agent.architecture == self.architecture and self.designated_agent_id in (None, agent.id)
+
+
+class Promise(NamedTuple):
+    """Others are being ended for a waiting session: where, and until when at the latest."""
+
+    agent_id: int
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +144,7 @@ class PendingSession:
     scopes: tuple[str, ...] = ()  # keys of the allowances that it counts against, the widest first
     tenants: tuple[str, ...] = ()  # keys of whose share it counts in: domain, project, owner
     lasts: timedelta | None = None  # at most, once it runs; None: nobody knows
+    promised: Promise | None = None
 
     def __post_init__(self) -> None:
         if len(self.kernel_ids) != len(self.needs.kernels):
@@ -144,6 +189,15 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
+class Preemption:
+    """Which sessions may be ended for those of a higher priority, and how."""
+
+    up_to: int  # of this priority at most
+    after: timedelta  # running for so long at least
+    grace: timedelta  # from when that is decided
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """How a resource group decides."""
 
@@ -153,6 +207,7 @@ class Rules:
     # Room is kept for the first session that finds none: at once where it is known when there will be, else after this.
     patience: timedelta = timedelta(minutes=10)
     is_paused: bool = False  # nothing starts
+    preemption: Preemption | None = None  # None: nothing is ended for others
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +222,16 @@ class Snapshot:
     rules: Rules = Rules()
     allowances: tuple[Allowance, ...] = ()  # of scopes that limit what their sessions hold
     tenants: Mapping[str, Tenant] = field(default_factory=dict)  # absent: weight 1, holds nothing
+    last_agent_id: int = 0  # that was given a kernel; behind it round-robin goes on
+    reservations: Mapping[str, frozenset[int]] = field(
+        default_factory=dict
+    )  # by key of a scope, what it may use
+
+    def reservations_of(self, scopes: Iterable[str]) -> frozenset[int]:
+        """Those that sessions of these scopes may use, now or later."""
+        if not self.reservations:
+            return NO_RESERVATIONS
+        return NO_RESERVATIONS.union(*(self.reservations.get(key, ()) for key in scopes))
 
 
 class KernelPlacement(NamedTuple):
@@ -192,6 +257,16 @@ class Placement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved:
+    """Agents with room that are reserved for others: how many, and when the first of them may be used again. `starts_at`:
+    when it will be reserved, if it is not yet."""
+
+    agents: int
+    until: datetime
+    starts_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why sessions with equal needs go on waiting, with the numbers that show it."""
 
@@ -206,6 +281,8 @@ class Explanation:
     group: ResourceSlots  # what all its possible agents have free together (never_fits: have at all)
     excess: Excess | None = None  # limit_reached: of what
     is_end_known: bool = False  # kept_free: whether what ends before a known time could have the room
+    until: datetime | None = None  # making_room: when the others have ended, at the latest
+    reserved: Reserved | None = None  # reservation: where the room is
 
 
 class Deferral(NamedTuple):
@@ -230,6 +307,16 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class Eviction:
+    """Sessions that are ended because one of a higher priority needs what they hold on an agent."""
+
+    session_id: UUID  # for which
+    agent_id: int
+    victims: tuple[UUID, ...]
+    ends_at: datetime  # not before
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A placement or a deferral for each pending session of the snapshot, in the order they were tried."""
 
@@ -240,3 +327,4 @@ class Plan:
     placements: tuple[Placement, ...] = ()
     deferrals: tuple[Deferral, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    evictions: tuple[Eviction, ...] = ()

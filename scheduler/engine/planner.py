@@ -1,12 +1,15 @@
 """One pass over the sessions that wait: who runs where, and why the others wait on."""
 
+from collections import Counter
 from datetime import datetime
+from uuid import UUID
 
 from scheduler.engine.allowances import Account, Allowances
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import (
+    Eviction,
     PendingSession,
     Placement,
     Plan,
@@ -15,6 +18,7 @@ from scheduler.engine.model import (
 )
 from scheduler.engine.ordering import Line
 from scheduler.engine.paused import plan_of_pause
+from scheduler.engine.preemption import Preemptor
 from scheduler.engine.reservations import soonest
 from scheduler.engine.shapes import Shape
 from scheduler.engine.shares import Shares
@@ -67,6 +71,16 @@ class _Pass:
         self._placements: list[Placement] = []
         self._waiting: list[tuple[PendingSession, Shape]] = []
         self._reservations: list[Reservation] = []
+        self._evictions: list[Eviction] = []
+        self._making_room: dict[UUID, datetime] = {}  # by session, until when at the latest
+        rule = snapshot.rules.preemption
+        self._preemptor = None if rule is None else Preemptor(fleet, self._machines, rule, now)
+        # Of each limit, what those ask for whom others are being ended: it is theirs as soon as these are gone.
+        self._on_the_way: Counter[Account] = Counter()
+        if self._preemptor:
+            for session in snapshot.pending:
+                if session.promised:
+                    self._note_on_the_way(session, fleet.shape_of(session.needs))
 
     def run(self) -> Plan:
         """A few microseconds for each session: what is looked up here once is not looked up for each of them."""
@@ -96,7 +110,8 @@ class _Pass:
         return self._answer()
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
-        self._keep_room(session, shape)
+        if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
+            self._keep_room(session, shape)
         shape.has_no_room = True
         self._waiting.append((session, shape))
 
@@ -105,17 +120,75 @@ class _Pass:
             self._allowances.keep(account, shape)
         self._waiting.append((session, shape))
 
+    def _keep_promise(self, session: PendingSession, shape: Shape) -> bool:
+        """Keep the room that others are being ended for, if it still will be."""
+        if session.promised is None or len(shape.searches) > 1:
+            return False
+        agent_id, until = session.promised
+        ordinal = self._machines.ordinal_of(agent_id)
+        if ordinal is None or self._machines.keeps(ordinal):
+            return False
+        if not self._machines.may_begin(ordinal, shape, max(until, self._now), session.lasts):
+            return False
+        self._keep_on(session, shape, [ordinal], until if until > self._now else None, is_first=False)
+        self._making_room[session.id] = until
+        return True
+
+    def _evict_for(self, session: PendingSession, shape: Shape) -> bool:
+        """Have others end for it, unless there will be room as soon without that."""
+        preemptor, rule = self._preemptor, self._snapshot.rules.preemption
+        if preemptor is None or rule is None or not preemptor.may_evict_for(session, shape):
+            return False
+        if session.promised or not self._may_have_on_the_way(session, shape):
+            return False
+        prospect = soonest(self._machines, self._layout, shape, self._now, session.lasts, known_only=True)
+        if prospect is not None and prospect.until is not None and prospect.until <= self._now + rule.grace:
+            return False
+        eviction = preemptor.evict_for(session, shape)
+        if eviction is None:
+            return False
+        self._evictions.append(eviction)
+        self._reservations.append(Reservation(session.id, (eviction.agent_id,), eviction.ends_at))
+        self._making_room[session.id] = eviction.ends_at
+        self._note_on_the_way(session, shape)
+        return True
+
+    def _note_on_the_way(self, session: PendingSession, shape: Shape) -> None:
+        for account in self._allowances.of(session.scopes):
+            self._on_the_way[account] += shape.total
+
+    def _may_have_on_the_way(self, session: PendingSession, shape: Shape) -> bool:
+        """Whether its limits leave room for it too, once all have what is on the way to them."""
+        layout = self._layout
+        return all(
+            layout.fits(shape.total, layout.less(account.left ^ layout.guards, self._on_the_way[account]))
+            for account in self._allowances.of(session.scopes)
+        )
+
     def _keep_room(self, session: PendingSession, shape: Shape) -> None:
         """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
         once it has waited long."""
         has_waited = self._has_waited(session)
         if not shape.may_keep or (shape.has_no_room and not has_waited):
             return
-        prospect = soonest(self._machines, self._layout, shape, self._now, known_only=not has_waited)
+        prospect = soonest(
+            self._machines, self._layout, shape, self._now, session.lasts, known_only=not has_waited
+        )
         if prospect is not None:
-            agent_ids = self._machines.keep(shape, prospect.ordinals, prospect.until)
-            self._reservations.append(Reservation(session.id, agent_ids, prospect.until))
+            self._keep_on(session, shape, prospect.ordinals, prospect.until)
         shape.may_keep = prospect is None and not has_waited
+
+    def _keep_on(
+        self,
+        session: PendingSession,
+        shape: Shape,
+        ordinals: list[int],
+        until: datetime | None,
+        *,
+        is_first: bool = True,
+    ) -> None:
+        agent_ids = self._machines.keep(shape, ordinals, until, is_first=is_first)
+        self._reservations.append(Reservation(session.id, agent_ids, until))
 
     def _has_waited(self, session: PendingSession) -> bool:
         """As long as the group is patient."""
@@ -123,7 +196,7 @@ class _Pass:
 
     def _answer(self) -> Plan:
         snapshot = self._snapshot
-        diagnosis = Diagnosis(snapshot, self._machines, self._layout, self._allowances)
+        diagnosis = Diagnosis(snapshot, self._machines, self._layout, self._allowances, self._making_room)
         return Plan(
             group_id=snapshot.group_id,
             group_name=snapshot.group_name,
@@ -135,4 +208,5 @@ class _Pass:
                 for position, (session, shape) in enumerate(self._waiting, start=1)
             ),
             reservations=tuple(self._reservations),
+            evictions=tuple(self._evictions),
         )

@@ -1,7 +1,7 @@
 """When and where a session that finds no room now will find it, by the ends that are known."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from heapq import nsmallest
 
@@ -23,9 +23,16 @@ class Prospect:
 
 
 def soonest(
-    machines: Machines, layout: Layout, shape: Shape, now: datetime, *, known_only: bool
+    machines: Machines,
+    layout: Layout,
+    shape: Shape,
+    now: datetime,
+    lasts: timedelta | None,
+    *,
+    known_only: bool,
 ) -> Prospect | None:
-    """None if there will never be room beside what is kept for others; or if `known_only`, if nobody knows when.
+    """None if there will never be room beside what is kept for others; or if `known_only`, if nobody knows when. Agents that
+    will be reserved before what `lasts` so long would have ended are left out.
 
     Kernels of a session that differ are counted as large as the largest in each field.
     """
@@ -36,13 +43,20 @@ def soonest(
     openings: list[Opening] = []
     for ordinal in machines.hosts(shape):
         if layout.fits(largest, machines.capacity(ordinal)):
-            openings += _openings_on(machines, layout, ordinal, largest, count, now)
+            latest = machines.latest_start(ordinal, lasts)
+            found = _openings_on(machines, layout, ordinal, largest, count, now)
+            openings += [each for each in found if latest is None or each[1] <= latest]
     chosen = nsmallest(count, (opening for opening in openings if not (known_only and opening[0])))
     if len(chosen) < count:
         return None
     is_unknown = any(unknown for unknown, _, _, _ in chosen)
     until = None if is_unknown else max(at for _, at, _, _ in chosen)
-    return Prospect([-negated for _, _, _, negated in chosen], until)
+    ordinals = [-negated for _, _, _, negated in chosen]
+    if shape.is_bounded and until is not None:  # all kernels begin together
+        bounds = [machines.latest_start(ordinal, lasts) for ordinal in ordinals]
+        if any(latest is not None and until > latest for latest in bounds):
+            return None
+    return Prospect(ordinals, until)
 
 
 def _openings_on(

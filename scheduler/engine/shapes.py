@@ -1,6 +1,7 @@
 """What is known about equal needs: found out once, used for every session that has them."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from scheduler.engine.grid import Query
 from scheduler.engine.model import Needs
@@ -23,8 +24,17 @@ class Shape:
     designated: int | None  # the ordinal of the only agent it may run on, if one is named; −1: there is none
     total: int  # of all kernels together, as a vector
     fractions: Fractions
+    is_bounded: bool = (
+        False  # whether some of these pools will be reserved: only what ends before may run there
+    )
+    no_room_from: datetime | None = None  # while it has no room: what ended then or later found none either
     has_no_room: bool = False  # within a pass room only shrinks: what failed once fails again
     may_keep: bool = True  # whether room could still be kept for one of its sessions
+
+    @property
+    def requests(self) -> list[int]:
+        """Of its kernels, the largest first."""
+        return [request for request, _ in self.searches]
 
     @property
     def pools(self) -> set[int]:

@@ -5,22 +5,25 @@ from collections.abc import Mapping
 from common.slots import ResourceSlots
 from scheduler.engine.model import Policy, Snapshot, Tenant
 
+# What was held lately counts so many times what is held now. At 1, whoever asks for much at a time, and so holds nothing whenever
+# it is decided, has a third more than others over a day.
+PAST_COUNTS = 4
 NOBODY = ("",)  # sessions without tenants share as one
 NEWCOMER = Tenant()
 Fractions = tuple[tuple[int, float], ...]  # of slots (their numbers), how much of all that the group has
 
 
 class Standing:
-    """One tenant's share: the largest fraction of any slot that it holds, what it held lately added, for its weight."""
+    """One tenant's share: the largest fraction of any slot that it holds and, times `PAST_COUNTS`, held lately, for its weight."""
 
     __slots__ = ("_held", "_lately", "_most", "_weight", "share")
 
     def __init__(self, slots: int = 0, lately: float = 0.0, weight: float = 1.0) -> None:
         self._held = [0.0] * slots
         self._most = 0.0  # of `_held`
-        self._lately = lately
+        self._lately = PAST_COUNTS * lately
         self._weight = weight
-        self.share = lately / weight
+        self.share = self._lately / weight
 
     def charge(self, fractions: Fractions) -> None:
         """Let it hold so much more."""

@@ -7,19 +7,21 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from accounts.policy_fields import SlotsField, bytes_field, cores_field, duration_field
-from accounts.quota import Level
+from accounts.quota import HIGHEST_PRIORITY, Level
 from agents.models import ResourceGroup, Scheduler, SessionType, Strategy
 from common.slots import CPU, MEM
 
-_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _SAME = (
     "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s", "max_lifetime_s",
+    "preemptible_priority",
 )  # fmt: skip
+HALF_LIFE_S = ResourceGroup._meta.get_field("usage_half_life_s").get_default()
 TAKES = {f"takes_{kind.value}": kind.value for kind in SessionType}
 
 
 class GroupForm(forms.Form):
-    name = forms.CharField(max_length=64, label=gettext_lazy("Name"), widget=forms.TextInput(attrs=_TYPED))
+    name = forms.CharField(max_length=64, label=gettext_lazy("Name"), widget=forms.TextInput(attrs=TYPED))
     description = forms.CharField(
         max_length=500,
         required=False,
@@ -44,7 +46,9 @@ class GroupForm(forms.Form):
     strategy = forms.ChoiceField(
         choices=Strategy.choices,
         label=gettext_lazy("Which machine"),
-        help_text=gettext_lazy("Concentrated: the fullest with room. Dispersed: the emptiest."),
+        help_text=gettext_lazy(
+            "Concentrated: the fullest with room. Dispersed: the emptiest. Round-robin: one after the other."
+        ),
     )
     ageing_s = duration_field(
         label=gettext_lazy("Ageing"),
@@ -56,6 +60,35 @@ class GroupForm(forms.Form):
         help_text=gettext_lazy(
             "After waiting so long, room is gathered for the first that finds none. Empty: at once."
         ),
+    )
+    usage_half_life_s = duration_field(
+        initial=HALF_LIFE_S,
+        label=gettext_lazy("Half-life of use"),
+        help_text=gettext_lazy(
+            "After this long, what was held counts half, where fair share decides. Empty: 7 days."
+        ),
+    )
+    preemptible_priority = forms.IntegerField(
+        required=False,
+        label=gettext_lazy("Up to priority"),
+        min_value=-HIGHEST_PRIORITY,
+        max_value=HIGHEST_PRIORITY,
+        help_text=gettext_lazy(
+            "Sessions of this priority or a lower one are ended where one with a higher priority finds no room."
+            " Empty: none are."
+        ),
+    )
+    preemption_after_s = duration_field(
+        initial=600,
+        label=gettext_lazy("Undisturbed"),
+        help_text=gettext_lazy(
+            "So long a session runs at least before it is ended for others. Empty: no time."
+        ),
+    )
+    preemption_grace_s = duration_field(
+        initial=60,
+        label=gettext_lazy("Notice"),
+        help_text=gettext_lazy("From when its owner is told to its end: an hour at most. Empty: none."),
     )
     takes_interactive = forms.BooleanField(
         required=False, initial=True, label=gettext_lazy("Interactive sessions")
@@ -89,6 +122,9 @@ class GroupForm(forms.Form):
         return {
             **{name: typed[name] for name in _SAME},
             "patience_s": typed["patience_s"] or 0,
+            "usage_half_life_s": typed["usage_half_life_s"] or HALF_LIFE_S,
+            "preemption_after_s": typed["preemption_after_s"] or 0,
+            "preemption_grace_s": typed["preemption_grace_s"] or 0,
             "session_types": [kind for name, kind in TAKES.items() if typed[name]],
             "max_session_slots": {**given, **typed["max_devices"]},
         }
@@ -101,6 +137,9 @@ def typed_group(group: ResourceGroup) -> dict[str, Any]:
         **{name: getattr(group, name) for name in _SAME},
         "is_public": "yes" if group.is_public else "no",
         "patience_s": group.patience_s or None,
+        "usage_half_life_s": group.usage_half_life_s,
+        "preemption_after_s": group.preemption_after_s or None,
+        "preemption_grace_s": group.preemption_grace_s or None,
         **{name: kind in group.session_types for name, kind in TAKES.items()},
         "max_cpu": amounts.pop(CPU, None),
         "max_mem": amounts.pop(MEM, None),
@@ -125,7 +164,7 @@ class GrantForm(forms.Form):
     grantee = forms.CharField(
         max_length=254,
         label=gettext_lazy("Name or e-mail"),
-        widget=forms.TextInput(attrs=_TYPED),
+        widget=forms.TextInput(attrs=TYPED),
         help_text=gettext_lazy("A project whose name several domains have: “domain/project”."),
     )
 

@@ -81,7 +81,7 @@ def group_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="resource-groups")
 def new_group(request: HttpRequest) -> HttpResponse:
-    actor = _superadmin(request)
+    actor = superadmin(request)
     if request.method != "POST":
         return render(request, "scheduler/new_group.html", {"form": GroupForm()})
     form = GroupForm(request.POST)
@@ -104,7 +104,7 @@ def new_group(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
-    actor = overseer_of_all(request) if request.method != "POST" else _superadmin(request)
+    actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
         return _page(request, actor, group, GroupForm(initial=typed_group(group)))
@@ -124,7 +124,7 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_POST
 def change_state(request: HttpRequest, group_id: int) -> HttpResponse:
     """Pause it, or let it start sessions again; with a way back."""
-    actor = _superadmin(request)
+    actor = superadmin(request)
     to = request.POST.get("to", "")
     if to not in STATES:
         raise InvalidInput(
@@ -147,7 +147,7 @@ def change_state(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete_group(request: HttpRequest, group_id: int) -> HttpResponse:
-    actor = _superadmin(request)
+    actor = superadmin(request)
     group = access_group(actor, group_id)
     try:
         if request.POST.get("confirm", "") != group.name:
@@ -163,7 +163,7 @@ def delete_group(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def grant(request: HttpRequest, group_id: int) -> HttpResponse:
-    actor = _superadmin(request)
+    actor = superadmin(request)
     group = access_group(actor, group_id)
     form = GrantForm(request.POST)
     if form.is_valid():
@@ -182,7 +182,7 @@ def grant(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_POST
 def revoke(request: HttpRequest, group_id: int, grant_id: int) -> HttpResponse:
-    groups.revoke_resource_group(actor=_superadmin(request), group_id=group_id, grant_id=grant_id)
+    groups.revoke_resource_group(actor=superadmin(request), group_id=group_id, grant_id=grant_id)
     messages.success(request, _("The grant is revoked. What waits or runs already goes on."))
     return redirect(f"{reverse('resource-group', args=[group_id])}#grants")
 
@@ -191,7 +191,7 @@ def revoke(request: HttpRequest, group_id: int, grant_id: int) -> HttpResponse:
 @require_POST
 def move_agent(request: HttpRequest, group_id: int) -> HttpResponse:
     """Put a machine of another group into this one."""
-    actor = _superadmin(request)
+    actor = superadmin(request)
     group = access_group(actor, group_id)
     try:
         agent = agent_named(actor, request.POST.get("agent", ""))
@@ -213,7 +213,7 @@ def grantee_named(actor: Actor, level: Level, text: str) -> Domain | Project | U
     return owner_named(actor, text.replace("@", ""))
 
 
-def _superadmin(request: HttpRequest) -> Actor:
+def superadmin(request: HttpRequest) -> Actor:
     """For everybody else there are no such pages; monitors are told that they only look."""
     actor = overseer_of_all(request)
     if not may_do_everything(actor):

@@ -10,11 +10,12 @@ from django.views.decorators.http import require_GET
 
 from agents.group_rooms import rooms_in
 from agents.models import ResourceGroup
+from agents.reservation_selectors import calendar
 from agents.selectors import visible_resource_groups
 from common.api import actor_of
 from common.counted_pages import ROWS_PER_PAGE
 from common.pages import render_page_or_fragment
-from common.slots import format_slots
+from common.slots import format_each
 from scheduler.web.groups import room_meters
 from sessions_app.queues import places, queues, waiting_in
 
@@ -22,7 +23,7 @@ from sessions_app.queues import places, queues, waiting_in
 @require_GET
 @login_required
 def queue_page(request: HttpRequest) -> HttpResponse:
-    """?group= names one, ?page= goes on. At most 8 queries beside the frame's, however many wait. The same view answers the
+    """?group= names one, ?page= goes on. At most 11 queries beside the frame's, however many wait. The same view answers the
     fragment that follows changes."""
     actor = actor_of(request)
     groups = list(visible_resource_groups(actor).order_by("-is_default", "name"))
@@ -42,9 +43,11 @@ def queue_page(request: HttpRequest) -> HttpResponse:
         rows = places(actor, list(page), first=first)
         context |= {
             "page": page,
-            "rows": [(row, format_slots(row.slots)) for row in rows],
+            "rows": [(row, format_each(row.slots)) for row in rows],
+            "shows_priority": any(row.priority or row.can_prioritize for row in rows),
             "room": room,
             "meters": room_meters(room),
+            "reserved": calendar(actor, group),
         }
     return render_page_or_fragment(request, "scheduler/queue.html", "scheduler/_queue.html", context)
 

@@ -6,9 +6,12 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from accounts.quota import HIGHEST_PRIORITY
-from common.api import InputSerializer, TextField
+from common.api import InputSerializer, TextField, actor_of
 from common.slots import MEM
 from sessions_app import memory_kills, setups
+from sessions_app.callback_rules import MAX_URL_LENGTH
+from sessions_app.callbacks import callback_url_of
+from sessions_app.dependencies import is_named
 from sessions_app.idle_facts import outlook_of
 from sessions_app.links import apps_of
 from sessions_app.models import (
@@ -121,6 +124,14 @@ class SessionCreateInput(InputSerializer):
         help_text="Batch only: waits again when its machine is lost, which may go on with it for a while.",
     )
 
+    callback_url = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        allow_null=True,
+        max_length=MAX_URL_LENGTH,
+        help_text="Is told by a signed POST when the session starts, is tried again, and ends.",
+    )
+
 
 class MountOut(serializers.ModelSerializer[SessionMount]):
     folder = serializers.CharField(source="folder_name")
@@ -194,11 +205,14 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     image = serializers.CharField(source="image_reference")
     resources = serializers.SerializerMethodField(help_text="cpu in millicores, mem and shm in bytes.")
     mounts = MountOut(many=True)
-    dependencies = DependencyOut(many=True)
+    dependencies = serializers.SerializerMethodField(
+        help_text="Those of other projects are told to its owner alone."
+    )
     agents = serializers.SerializerMethodField()
     apps = serializers.SerializerMethodField()
     memory_kill = serializers.SerializerMethodField(help_text="Null while no program was short of memory.")
     ending = serializers.SerializerMethodField(help_text="null for a session that does not run.")
+    callback_url = serializers.SerializerMethodField(help_text="For its owner.")
     setup = serializers.SerializerMethodField(
         help_text="For its owner; null where nothing is kept for sessions."
     )
@@ -207,9 +221,19 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "queue_position",
             "agents", "apps", "memory_kill", "ending", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
+
+    @extend_schema_field(DependencyOut(many=True))
+    def get_dependencies(self, session: ComputeSession) -> list[dict[str, Any]]:
+        reader_id = self.context["request"].user.pk
+        rows = session.dependencies.all()
+        told = [row for row in rows if is_named(row.after, session, user_id=reader_id)]
+        return list(DependencyOut(told, many=True).data)
+
+    def get_callback_url(self, session: ComputeSession) -> str:
+        return callback_url_of(actor_of(self.context["request"]), session)
 
     def get_resources(self, session: ComputeSession) -> dict[str, int]:
         return {**session.requested_slots, "shm": session.shm_bytes}
@@ -275,7 +299,22 @@ class StartRangeOut(serializers.Serializer[Any]):
 class ExpectedStartOut(serializers.Serializer[Any]):
     status = serializers.CharField()
     expected_start = StartRangeOut(
-        allow_null=True, help_text="null: it does not wait for room, or nobody can know."
+        source="prospect.start_range",
+        allow_null=True,
+        help_text="null: it does not wait for room, or nobody can know.",
+    )
+    best_room = serializers.DictField(
+        source="prospect.best_room",
+        child=serializers.IntegerField(),
+        help_text="If it waits for room: what the machine nearest to it has free, in base units.",
+    )
+    who_may_raise = serializers.CharField(
+        source="prospect.who_may_raise", help_text="Whom to ask where a limit is in the way; else empty."
+    )
+    other_groups = serializers.ListField(
+        source="prospect.other_groups",
+        child=serializers.CharField(),
+        help_text="Of an own session that waits: resource groups in which it would start now.",
     )
 
 

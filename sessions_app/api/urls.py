@@ -1,11 +1,21 @@
 from django.urls import path
 
-from sessions_app.api import files, metrics, personal, views
+from sessions_app.api import callbacks, files, metrics, personal, priorities, templates, views
 
 urlpatterns = [
     path("dotfiles/", personal.DotfileListView.as_view(), name="api-dotfiles"),
     path("dotfiles/file/", personal.DotfileView.as_view(), name="api-dotfile"),
     path("startup-script/", personal.StartupScriptView.as_view(), name="api-startup-script"),
+    path("callback-secret/", callbacks.CallbackSecretView.as_view(), name="api-callback-secret"),
+    path("session-templates/", templates.TemplateListView.as_view(), name="api-session-templates"),
+    path(
+        "session-templates/<int:template_id>/", templates.TemplateView.as_view(), name="api-session-template"
+    ),
+    path(
+        "session-templates/<int:template_id>/start/",
+        templates.TemplateStartView.as_view(),
+        name="api-start-session-template",
+    ),
     path("sessions/", views.SessionListView.as_view(), name="api-session-list"),
     path("sessions/check/", views.SessionCheckView.as_view(), name="api-session-check"),
     path("sessions/<uuid:session_id>/", views.SessionDetailView.as_view(), name="api-session-detail"),
@@ -14,7 +24,17 @@ urlpatterns = [
         views.ExpectedStartView.as_view(),
         name="api-session-expected-start",
     ),
+    path(
+        "sessions/<uuid:session_id>/callbacks/",
+        callbacks.SessionCallbackListView.as_view(),
+        name="api-session-callbacks",
+    ),
     path("sessions/<uuid:session_id>/extend/", views.SessionExtendView.as_view(), name="api-session-extend"),
+    path(
+        "sessions/<uuid:session_id>/priority/",
+        priorities.SessionPriorityView.as_view(),
+        name="api-session-priority",
+    ),
     path("sessions/<uuid:session_id>/logs/", views.SessionLogView.as_view(), name="api-session-logs"),
     path(
         "sessions/<uuid:session_id>/history/", views.SessionHistoryView.as_view(), name="api-session-history"

@@ -24,7 +24,7 @@ from sessions_app.api.serializers import (
     TransitionOut,
 )
 from sessions_app.extending import extend_session
-from sessions_app.forecast import expected_start, forecast_session
+from sessions_app.forecast import Prospect, forecast_session, prospect_of
 from sessions_app.logs import Follower, follow_log, read_log
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionTransition, SessionType
 from sessions_app.requests import parse_request
@@ -92,10 +92,11 @@ class ExpectedStartView(APIView):
 
     @extend_schema(operation_id="read_expected_start", responses={200: ExpectedStartOut, **REFUSALS})
     def get(self, request: Request, session_id: UUID) -> Response:
-        """When a session that waits will probably start."""
-        session = access_session(actor_of(request), session_id, Action.VIEW)
-        found = {"status": session.status, "expected_start": expected_start(session)}
-        return Response(ExpectedStartOut(found).data)
+        """When a session that waits will probably start, and what would let it start."""
+        actor = actor_of(request)
+        session = access_session(actor, session_id, Action.VIEW)
+        prospect = prospect_of(actor, session) or Prospect()
+        return Response(ExpectedStartOut({"status": session.status, "prospect": prospect}).data)
 
 
 class SessionDetailView(APIView):

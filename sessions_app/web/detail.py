@@ -19,9 +19,9 @@ from common.idempotency import once_a_form
 from common.pages import private, render_page_or_fragment
 from common.toasts import offer_undo
 from sessions_app import idle_words, presenters, presenters_detail
-from sessions_app.dependencies import dependencies_of
+from sessions_app.dependencies import dependencies_of, is_named
 from sessions_app.extending import extend_session
-from sessions_app.forecast import expected_start
+from sessions_app.forecast import prospect_of
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
 from sessions_app.models import ComputeSession, SessionType
@@ -42,7 +42,7 @@ def session_detail(request: HttpRequest, session_id: UUID) -> HttpResponse:
     context: dict[str, Any] = {
         "session": session,
         "row": presenters.row(actor, session),
-        "expected_start": expected_start(session),
+        "prospect": prospect_of(actor, session),
         "apps": apps_of(session) if may(actor, session, Action.OPEN_APP) else [],
         "shows_log": session.type == SessionType.BATCH and may(actor, session, Action.READ_LOGS),
         "ending": idle_words.ending(actor, session),
@@ -66,7 +66,8 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
         return {
             "steps": steps,
             "mounts": session.mounts.all(),
-            "dependencies": after,
+            "dependencies": [(each, is_named(each.after, session, user_id=actor.user_id)) for each in after],
+            "priority": presenters_detail.priority(actor, session),
             **_of_log(request, session),
         }
     if tab == "log":
@@ -76,7 +77,10 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
     if tab == "folders":
         return {"mounts": session.mounts.all()}
     if tab == "history":
-        return {"history": presenters.history(actor, session)}
+        return {
+            "history": presenters.history(actor, session),
+            "callback": presenters_detail.callback(actor, session),
+        }
     window = presenters_detail.chosen_window(request.GET.get("window", ""))
     return {
         "window": window.value,

@@ -20,6 +20,7 @@ from common.words import parse_duration
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
+from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.group_rules import group_words
 from sessions_app.models import SessionType
 from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, When, instant_of
@@ -159,7 +160,16 @@ class LauncherForm(forms.Form):
         ],
     )
 
+    callback_url = TypedField(
+        required=False,
+        max_length=MAX_URL_LENGTH,
+        label=gettext_lazy("Callback"),
+        widget=forms.URLInput(attrs={"placeholder": "https://", "autocomplete": "off"}),
+        help_text=gettext_lazy("An address that is told by a signed POST when it starts and ends."),
+    )
+
     like = TypedField(required=False, widget=forms.HiddenInput)
+    template = TypedField(required=False, widget=forms.HiddenInput)
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)
@@ -301,6 +311,7 @@ class LauncherForm(forms.Form):
             "pending_timeout_s": typed["pending_timeout_s"],
             "max_retries": typed["max_retries"] if is_batch else 0,
             "requeues": is_batch and typed["requeues"] == REQUEUES,
+            "callback_url": typed["callback_url"],
             "dependencies": [
                 {"session": name.strip(), "when": typed["after_when"]}
                 for name in typed["after"].split(",")

@@ -19,11 +19,12 @@ from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session
 from sessions_app.services import enqueue_session, suggest_name
 from sessions_app.shortcuts import quick_start_session, start_session_again
+from sessions_app.template_services import access_template
 from sessions_app.web import launcher_parts
 from sessions_app.web.forms import LauncherForm
 
 SEVERAL = ("folders", "readonly")
-NOT_IN_ADDRESS = ("environment", "command")
+NOT_IN_ADDRESS = ("environment", "command", "callback_url")
 """They come from the session that one began with where the address does not say them."""
 
 
@@ -59,6 +60,14 @@ def _initial(actor: Actor, request: HttpRequest) -> tuple[dict[str, Any], str]:
             earlier = launcher_parts.initial_like(actor, access_session(actor, UUID(like), Action.OPEN_APP))
         except ValueError:
             trouble = _("The address names no session to begin with.")
+        except BerthError as error:
+            trouble = error.message
+    if template_id := typed.pop("template", ""):
+        try:
+            template = access_template(actor, int(template_id))
+            earlier = launcher_parts.initial_of(actor, template)
+        except ValueError:
+            trouble = _("The address names no template to begin with.")
         except BerthError as error:
             trouble = error.message
     if earlier and "name" not in typed:  # the form's own address has all its fields; a link only what differs

@@ -16,14 +16,17 @@ from common.languages import paragraph
 from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, format_slots
 from common.words import typed_duration
 from images.selectors import newest_image
+from sessions_app.callbacks import callback_url_of
 from sessions_app.copy_as import ways_to_ask
 from sessions_app.forecast import Forecast, forecast_session
-from sessions_app.models import ComputeSession, SessionType
+from sessions_app.models import ComputeSession, SessionTemplate, SessionType
 from sessions_app.requests import MIN_SLOTS, SessionRequest, parse_request
 from sessions_app.services import suggest_name
 from sessions_app.shortcuts import request_like, stem_of_name
 from sessions_app.sizes import CUSTOM, SIZES, size_like, typed_amount
 from sessions_app.specs import HOME
+from sessions_app.template_rules import stem_of_template
+from sessions_app.template_services import body_of
 from sessions_app.variables import format_variables
 from sessions_app.web.forms import (
     DEVICE_PREFIX,
@@ -33,6 +36,7 @@ from sessions_app.web.forms import (
     WITHOUT_PERSONAL_FILES,
     LauncherForm,
 )
+from vfolders.selectors import own_folders
 
 TYPE_WORDS = {
     SessionType.INTERACTIVE: ("notebook", gettext_noop("Notebook and terminal, until you stop it.")),
@@ -67,6 +71,7 @@ def parts(form: LauncherForm) -> dict[str, Any]:
                 "pending_timeout_s",
                 "after",
                 "after_when",
+                "callback_url",
             )
         ),
     }
@@ -212,8 +217,44 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "requeues": REQUEUES if session.requeues else "",
         "pending_timeout_s": typed_duration(session.pending_timeout_s) if session.pending_timeout_s else "",
         "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
+        "callback_url": callback_url_of(actor, session),
         "environment": "" if actor.behind_id else format_variables(session.environment),
         "like": str(session.pk),
+    }
+
+
+def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
+    """What the form begins with for a session of this template; folders that the actor does not have are left out."""
+    request = parse_request({**body_of(actor, template), "name": "template"})
+    cpu, mem = typed_amount(CPU, request.slots[CPU]), typed_amount(MEM, request.slots[MEM])
+    folders = list(own_folders(actor))
+    known = {folder.name: folder for folder in folders} | {str(folder.pk): folder for folder in folders}
+    mounts = [(known[mount.folder], mount) for mount in request.mounts if mount.folder in known]
+    return {
+        "name": suggest_name(actor, stem_of_template(template.name)),
+        **{
+            name: getattr(request, name) for name in ("project", "image", "resource_group", "type", "command")
+        },
+        "size": size_like(cpu, mem),
+        "cpu": cpu,
+        "mem": mem,
+        "shm": typed_amount(MEM, request.shm_bytes),
+        **{
+            DEVICE_PREFIX + name: typed_amount(name, amount)
+            for name, amount in request.slots.items()
+            if name not in STEPS
+        },
+        "folders": [str(folder.pk) for folder, _mount in mounts],
+        "readonly": [str(folder.pk) for folder, mount in mounts if mount.is_readonly],
+        **{f"{PLACE_PREFIX}{folder.pk}": mount.path for folder, mount in mounts if mount.path},
+        "timeout_s": request.timeout_s or "",
+        "priority": str(request.priority),
+        "max_retries": str(request.max_retries),
+        "requeues": REQUEUES if request.requeues else "",
+        "pending_timeout_s": typed_duration(request.pending_timeout_s) if request.pending_timeout_s else "",
+        "personal_files": WITH_PERSONAL_FILES if request.personal_files else WITHOUT_PERSONAL_FILES,
+        "environment": format_variables(request.environment),
+        "template": str(template.pk),
     }
 
 

@@ -7,4 +7,7 @@ from common.navigation import register as add_to_menu
 
 
 def register() -> None:
+    add_to_menu(
+        MenuItem(gettext_noop("Templates"), "session-templates", "template", Section.WORKLOAD, order=21)
+    )
     add_to_menu(MenuItem(gettext_noop("Sessions"), "session-list", "terminal-2", Section.WORKLOAD, order=20))

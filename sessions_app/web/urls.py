@@ -1,6 +1,6 @@
 from django.urls import path
 
-from sessions_app.web import bulk, detail, launcher, lists, person_limits
+from sessions_app.web import bulk, detail, launcher, lists, person_limits, priorities, templates
 
 urlpatterns = [
     path("", lists.session_list, name="session-list"),
@@ -9,6 +9,10 @@ urlpatterns = [
     path("keep/", bulk.keep_many, name="session-keep-many"),
     path("new/", launcher.launcher, name="session-new"),
     path("new/summary/", launcher.launch_summary, name="session-summary"),
+    path("templates/", templates.template_list, name="session-templates"),
+    path("templates/new/", templates.new_template, name="new-template"),
+    path("templates/<int:template_id>/start/", templates.start_template, name="start-template"),
+    path("templates/<int:template_id>/delete/", templates.delete_template, name="delete-template"),
     path("quick-start/", launcher.quick_start, name="session-quick-start"),
     path("people/<int:user_id>/limits/", person_limits.person_limits, name="person-limits"),
     path("<uuid:session_id>/", detail.session_detail, name="session-detail"),
@@ -16,6 +20,7 @@ urlpatterns = [
     path("<uuid:session_id>/log/", detail.session_log, name="session-log"),
     path("<uuid:session_id>/stop/", detail.session_stop, name="session-stop"),
     path("<uuid:session_id>/extend/", detail.session_extend, name="session-extend"),
+    path("<uuid:session_id>/priority/", priorities.session_priority, name="session-priority"),
     path("<uuid:session_id>/keep/", detail.session_keep, name="session-keep"),
     path("<uuid:session_id>/start-again/", launcher.start_again, name="session-start-again"),
 ]

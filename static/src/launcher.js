@@ -4,7 +4,7 @@
 
 import { format, gettext } from "./words.js";
 
-const NOT_IN_ADDRESS = new Set(["csrfmiddlewaretoken", "once", "environment", "start_at", "time_zone"]); // variables may hold secrets; a time of day is another instant elsewhere
+const NOT_IN_ADDRESS = new Set(["csrfmiddlewaretoken", "once", "environment", "callback_url", "start_at", "time_zone"]); // variables and callbacks may hold secrets; a time of day is another instant elsewhere
 const LONGEST_IN_ADDRESS = 2000;
 const PAUSE_MS = 250;
 const QUIET_MS = 1200;
@@ -48,7 +48,6 @@ function start(form) {
     heed(JSON.parse(summary.querySelector("[data-room]").dataset.room));
     say(summary.querySelector("[data-verdict]")?.textContent ?? "");
   });
-  form.querySelector("[data-time-zone]").value = Intl.DateTimeFormat().resolvedOptions().timeZone;
   heed(JSON.parse(form.dataset.room));
   form.querySelector(".is-invalid")?.focus();
 }

@@ -18,7 +18,11 @@ const WORDS = {
 };
 
 export function startTimes() {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  for (const field of document.querySelectorAll("[data-time-zone]")) field.value = timeZone;
   refresh();
+  // A control for date and time names no zone: a hidden field beside it does.
+  for (const zone of document.querySelectorAll("input[data-time-zone]")) zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone;
   setInterval(refresh, SECOND_MS);
   document.body.addEventListener("htmx:afterSwap", refresh);
 }

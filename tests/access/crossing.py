@@ -55,13 +55,13 @@ REFERENCES: dict[str, Any] = {
 TELL_OF_ADDRESSES = {"api-users", "new-person", "api-user", "person", "api-invitations", "invitations"}
 SAY_THE_SAME_TO_EVERYBODY = {"api-events", "api-schema", "api-reference", "api-health", "styleguide"}
 # Ids and secrets of what was made, and the marks of forms that are sent once.
-NEW = re.compile(r"\b4\d{6}\b|bk\w{16}(\.[\w-]+)?|\b[0-9a-f]{32}\b|once/[\w-]{43}")
+NEW = re.compile(r"\b4\d{6}\b|bk\w{16}(\.[\w-]+)?|\b[0-9a-f]{32}\b|(once/|berthcb_)[\w-]{43}")
 REST_ROUTES = {row.route for row in REST_ROWS}
 KEPT_HEADERS = ("Content-Type", "Location", "Allow", "WWW-Authenticate", "Cache-Control", "Vary")
 LISTED_METHODS_SHARE, REFERENCE_SHARE, EMPTY_BODY_SHARE = 0.9, 0.7, 0.1
 
 # Everybody reads the price list; that hidden groups are absent is in tests/db/test_resource_groups.py.
-HIDEABLE = OBJECT_PARAMETERS - {"price_id", "group_id", "grant_id"}
+HIDEABLE = OBJECT_PARAMETERS - {"price_id", "group_id", "grant_id", "tick_id", "reservation_id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,7 @@ class Crossing:
             "domain_id": str(world.place.project.domain_id),
             "policy_id": str(world.policy.pk),
             "budget_id": str(world.budget.pk),
+            "template_id": str(world.template.pk),
             "invitation_id": str(world.invitation.pk),
             "import_id": str(world.people_import.pk),
             "host": f"jupyter-{world.session.host_label}",
@@ -233,7 +234,8 @@ class Crossing:
         }
         others = {"level": "user", "path": "a.txt", "app": "p8000", "provider": "absent", "code": "no",
                   "login_id": "no", "agent_id": "4899999", "announcement_id": "4899999",
-                  "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999"}  # fmt: skip
+                  "price_id": "4899999", "group_id": "4899999", "grant_id": "4899999", "tick_id": "4899999",
+                  "reservation_id": "4899999"}  # fmt: skip
         address = reverse(attempt.route, kwargs={name: {**others, **values}[name] for name in parameters})
         query = urlencode(_filled(attempt.query, things), doseq=True)
         is_rest = attempt.route in REST_ROUTES

@@ -63,6 +63,8 @@ GET    ssh-keys                            in         200        200        200 
 POST   ssh-keys                            in         302        302        302        302        302        302        302        302        302        ssh-key
 POST   remove-ssh-key                      in         404        404        404        302        404        404        404        404        404
 POST   revoke-ssh-key                      in         404        404        404        404        403        302        302        403        403
+GET    callbacks                           in         200        200        200        200        200        200        200        200        200
+POST   callbacks                           in         201        201        201        201        201        201        201        201        201
 GET    dotfiles                            in         200        200        200        200        200        200        200        200        200
 POST   dotfiles                            in         302        302        302        302        302        302        302        302        302        dotfile
 POST   remove-dotfile                      in         404        404        404        302        404        404        404        404        404        dotfile
@@ -83,12 +85,19 @@ POST   session-new                         in         422        422        302 
 POST   session-summary                     in         200        200        200        200        200        200        200        200        200  launcher
 POST   session-quick-start                 in         404        404        302        302        302        404        404        404        404  image
 GET    person-limits                       in         404        404        404        200        200        200        200        200        200
+GET    session-templates                   in         200        200        200        200        200        200        200        200        200
+GET    new-template                        in         404        404        404        200        403        403        403        403        403  ?session
+POST   new-template                        in         302        302        302        302        302        302        302        302        302  template-form
+POST   start-template                      in         404        404        404        302        404        404        404        404        404
+POST   delete-template                     in         404        404        404        302        404        404        404        404        404
 GET    session-detail                      in         404        404        404        200        200        200        200        200        200
 GET    session-terminal                    in         404        404        404        200        403        403        403        403        403
 GET    session-log                         in         404        404        404        200        200        200        200        403        403
 POST   session-stop                        in         404        404        404        302        302        302        302        403        403
 POST   session-keep                        in         404        404        404        302        302        302        302        403        403
 POST   session-extend                      in         404        404        404        302        302        302        302        403        403
+POST   session-priority                    in         404        404        404        302        403        302        302        403        403  priority
+GET    session-why                         in         404        404        404        200        200        200        200        200        200
 POST   session-start-again                 in         404        404        404        302        403        403        403        403        403
 GET    app-authorize                       in         404        404        404        303        403        403        403        403        403  ?app
 GET    app-open                            in         404        404        404        303        403        403        403        403        403
@@ -183,10 +192,17 @@ GET    new-resource-group                  in         404        404        404 
 POST   new-resource-group                  in         404        404        404        404        404        404        302        404        404  group-form
 GET    resource-group                      in         404        404        404        404        404        404        200        404        200
 POST   resource-group                      in         404        404        404        404        404        404        302        404        404  group-form
+GET    resource-group-scheduler            in         404        404        404        404        404        404        200        404        200
+GET    resource-group-tick                 in         404        404        404        404        404        404        200        404        200
 POST   resource-group-state                in         404        404        404        404        404        404        302        404        404  group-state
 POST   resource-group-delete               in         404        404        404        404        404        404        302        404        404
 POST   resource-group-grant                in         404        404        404        404        404        404        302        404        404  grant-form
 POST   resource-group-revoke               in         404        404        404        404        404        404        302        404        404
+GET    resource-group-weights              in         404        404        404        404        404        404        200        404        200
+POST   resource-group-weights              in         404        404        404        404        404        404        302        404        404  weight-form
+GET    reservations                        in         404        404        404        404        404        404        200        404        200
+POST   reservations                        in         404        404        404        404        404        404        302        404        404  reservation-form
+POST   cancel-reservation                  in         404        404        404        404        404        404        302        404        404
 POST   resource-group-agents               in         404        404        404        404        404        404        302        404        404  agent
 GET    api-reference                       in         200        200        200        200        200        200        200        200        200
 """
@@ -275,6 +291,14 @@ GET    api-ssh-key                         401        404        404        404 
 DELETE api-ssh-key                         401        404        404        404        204        404        404        404        404        404
 GET    api-user-ssh-keys                   401        404        404        404        403        403        200        200        403        403
 DELETE api-user-ssh-key                    401        404        404        404        403        403        204        204        403        403
+GET    api-session-templates               401        200        200        200        200        200        200        200        200        200
+POST   api-session-templates               401        201        201        201        201        201        201        201        201        201        template
+GET    api-session-template                401        404        404        404        200        404        404        404        404        404
+PATCH  api-session-template                401        404        404        404        200        404        404        404        404        404        description
+DELETE api-session-template                401        404        404        404        204        404        404        404        404        404
+POST   api-start-session-template          401        404        404        404        201        404        404        404        404        404
+GET    api-callback-secret                 401        404        404        404        200        404        404        404        404        404
+POST   api-callback-secret                 401        201        201        201        201        201        201        201        201        201
 GET    api-dotfiles                        401        200        200        200        200        200        200        200        200        200
 GET    api-dotfile                         401        404        404        404        200        404        404        404        404        404        ?dotfile
 PUT    api-dotfile                         401        201        201        201        200        201        201        201        201        201        dotfile
@@ -291,9 +315,15 @@ GET    api-queue                           401        200        200        200 
 GET    api-resource-group                  401        200        200        200        200        200        200        200        200        200
 PATCH  api-resource-group                  401        403        403        403        403        403        403        200        403        403  description
 DELETE api-resource-group                  401        403        403        403        403        403        403        409        403        403
+GET    api-ticks                           401        403        403        403        403        403        403        200        403        200
 GET    api-resource-group-grants           401        403        403        403        403        403        403        200        403        200
 POST   api-resource-group-grants           401        403        403        403        403        403        403        201        403        403  grant
 DELETE api-resource-group-grant            401        403        403        403        403        403        403        204        403        403
+GET    api-resource-group-weights          401        403        403        403        403        403        403        200        403        200
+PUT    api-resource-group-weights          401        403        403        403        403        403        403        200        403        403  weight
+GET    api-reservations                    401        200        200        200        200        200        200        200        200        200
+POST   api-reservations                    401        403        403        403        403        403        403        201        403        403  reservation
+DELETE api-reservation                     401        403        403        403        403        403        403        204        403        403
 POST   api-resource-group-agents           401        403        403        403        403        403        403        200        403        403  agent
 POST   api-resource-groups                 401        403        403        403        403        403        403        201        403        403  name
 GET    api-folders                         401        200        200        200        200        200        200        200        200        200
@@ -311,7 +341,10 @@ POST   api-session-list                    401        404        404        201 
 POST   api-session-check                   401        404        404        200        200        200        403        403        403        403  session
 GET    api-session-detail                  401        404        404        404        200        200        200        200        200        200
 DELETE api-session-detail                  401        404        404        404        202        202        202        202        403        403
+GET    api-session-callbacks               401        404        404        404        200        200        200        200        200        200
 POST   api-session-extend                  401        404        404        404        201        201        201        201        403        403
+PUT    api-session-priority                401        404        404        404        409        403        409        409        403        403        priority
+GET    api-session-why                     401        404        404        404        200        200        200        200        200        200
 GET    api-session-logs                    401        404        404        404        200        200        200        200        403        403
 GET    api-session-metrics                 401        404        404        404        200        200        200        200        200        200
 GET    api-session-files                   401        404        404        404        200        403        403        403        403        403  ?home
@@ -350,6 +383,7 @@ PRIVATE = frozenset({
     "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
     "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-session-logs",
     "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
+    "callbacks", "api-callback-secret",
     "dotfiles", "api-dotfiles", "api-dotfile", "api-startup-script",
 })  # fmt: skip
 WAYS_OUT = frozenset({"account_logout", "stop-viewing"})

@@ -48,6 +48,9 @@ OBJECT_PARAMETERS = {
     "import_id",
     "group_id",
     "grant_id",
+    "tick_id",
+    "template_id",
+    "reservation_id",
 }  # fmt: skip
 # Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own
 # address, which goes with forms.

@@ -1,5 +1,6 @@
 """One domain with everybody who may have a say in a session, and what they may have it in."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,14 +27,18 @@ from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from accounts.ssh_keys import add_ssh_key
 from accounts.tokens import hash_secret, new_secret
-from agents.models import GroupGrant
+from agents.models import GroupGrant, Reservation
+from agents.reservations import reserve_agents
 from common import audit, clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
 from portal.models import Notification
 from portal.sentences import Code
-from sessions_app.models import ComputeSession
+from scheduler.models import KeptTick
+from sessions_app.callback_secrets import make_callback_secret
+from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.personal_files import put_dotfile, set_startup_script
+from sessions_app.template_services import create_template
 from tests import factories
 from tests.factories_entrance import make_invitation
 from tests.factories_folders import make_folder, make_storage_host
@@ -60,8 +65,11 @@ class World:
     entry: AuditEntry
     policy: ResourcePolicy
     grant: GroupGrant
+    reservation: Reservation
+    tick: KeptTick
     budget: Budget
     price: Price
+    template: SessionTemplate
     invitation: Invitation
     people_import: PeopleImport
     cookies: dict[str, str]
@@ -98,10 +106,13 @@ class World:
             "policy_id": 10**9 if is_absent else self.policy.pk,
             "group_id": 10**9 if is_absent else self.place.group.pk,
             "grant_id": 10**9 if is_absent else self.grant.pk,
+            "reservation_id": 10**9 if is_absent else self.reservation.pk,
+            "tick_id": 10**9 if is_absent else self.tick.pk,
             "scope_id": 10**9 if is_absent else self.place.owner.pk,
             "level": "user",
             "domain_id": 10**9 if is_absent else self.place.project.domain_id,
             "invitation_id": 10**9 if is_absent else self.invitation.pk,
+            "template_id": 10**9 if is_absent else self.template.pk,
             "announcement_id": 10**9,
             "import_id": 10**9 if is_absent else self.people_import.pk,
             "object_id": self.place.agent.pk,
@@ -134,6 +145,7 @@ class World:
             "home": {"path": "/home/work"},
             "profile": {"path": "/home/work/.profile"},
             "dotfile": {"path": ".bashrc"},
+            "session": {"session": str(self.session.pk)},
         }
         return queries.get(kind, {})
 
@@ -144,6 +156,8 @@ class World:
         bodies: dict[str, dict[str, Any]] = {
             "session": asked,
             "launcher": {**asked, "cpu": "1", "mem": "1g", "type": "interactive"},
+            "template": {"name": f"new-{next(_numbers)}", "body": asked},
+            "template-form": {"name": f"new-{next(_numbers)}", "place": "own", "body": json.dumps(asked)},
             "image": {"image": self.place.image.reference},
             "name": {"name": f"new-{next(_numbers)}"},
             "title": {"title": "New"},
@@ -197,8 +211,20 @@ class World:
             },
             "group-state": {"to": "paused"},
             "description": {"description": "New"},
+            "reservation": {
+                "name": "Course",
+                "agents": [self.place.agent.name],
+                "ends_at": (clock.now() + timedelta(hours=1)).isoformat(),
+            },
+            "reservation-form": {
+                "name": "Course",
+                "agents": [self.place.agent.name],
+                "ends_at": f"{clock.now() + timedelta(hours=1):%Y-%m-%dT%H:%M}",
+            },
             "grant": {"level": "user", "id": self.place.owner.pk},
             "grant-form": {"level": "user", "grantee": self.place.owner.email},
+            "weight": {"level": "user", "id": self.place.owner.pk, "weight": 2},
+            "weight-form": {"level": "user", "holder": self.place.owner.email, "weight": 2},
             "agent": {"agent": self.place.agent.name},
             "new-project": {"name": f"new-{next(_numbers)}", "domain": self.place.project.domain.name},
             "new-member": {"email": self.people["outsider"].email, "role": "member"},
@@ -209,6 +235,7 @@ class World:
             "columns": {"table": "sessions", "column": ["status"], "back": "/sessions/"},
             "sessions": {"session": [str(self.session.pk)]},
             "folders": {"folder": [str(self.folder.pk)], "confirm": "delete 1"},
+            "priority": {"priority": -1},
             "drain": {"to": "draining"},
             "confirm": {"confirm": self.folder.name},
         }
@@ -220,6 +247,7 @@ def make_world(root: Path) -> World:
     make_storage_host(root)
     people = make_people(place.project, place.owner)
     tokens = {column: factories.make_token(user) for column, user in people.items()}
+    make_callback_secret(actor=factories.actor_for(place.owner))
     put_dotfile(actor=factories.actor_for(place.owner), path=".bashrc", content="")
     set_startup_script(actor=factories.actor_for(place.owner), content="date\n")
     session = place.run()
@@ -236,6 +264,18 @@ def make_world(root: Path) -> World:
         price=Price.objects.create(slot_name="cpu", since=date(2998, 1, 1), per_hour=1),
         policy=create_policy(actor=SYSTEM, name="small", domain=place.project.domain),
         grant=GroupGrant.objects.create(group=place.group, domain=place.project.domain),
+        reservation=reserve_agents(
+            actor=SYSTEM,
+            group_id=place.group.pk,
+            name="Maintenance",
+            agents=[place.agent.name],
+            starts_at=clock.now() + timedelta(days=100),
+            ends_at=clock.now() + timedelta(days=101),
+        ),
+        tick=KeptTick.objects.earliest("pk"),
+        template=create_template(
+            actor=factories.actor_for(place.owner), name="usual", sharing="own", body=place.request()
+        )[0],
         invitation=make_invitation(place.project.domain, people["domain_admin"])[0],
         people_import=check_import(
             actor=factories.actor_for(people["domain_admin"]), name="people.csv", content=PEOPLE_FILE

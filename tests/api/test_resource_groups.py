@@ -43,9 +43,15 @@ def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, supera
 
     moved = superadmin.post(f"{address}agents/", {"agent": place.agent.name}, format="json").json()
     assert moved["resource_group"] == "gpu"
-    changes = {"is_active": False, "max_lifetime_s": None, "description": "x"}
+    changes = {
+        "is_active": False,
+        "max_lifetime_s": None,
+        "scheduler": "fair_share",
+        "usage_half_life_s": 3600,
+    }
     changed = superadmin.patch(address, changes, format="json").json()
     assert (changed["is_active"], changed["max_lifetime_s"], changed["agents"]) == (False, None, 1)
+    assert (changed["scheduler"], changed["usage_half_life_s"]) == ("fair_share", 3600)
     refused = superadmin.delete(address)
     assert (refused.status_code, place.agent.name in refused.json()["message"]) == (409, True)
     back = f"{GROUPS}{place.group.pk}/agents/"
@@ -58,6 +64,9 @@ def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, supera
     ("body", "field"),
     [
         ({"scheduler": "luck"}, "scheduler"),
+        ({"usage_half_life_s": 0}, "usage_half_life_s"),
+        ({"preemptible_priority": 101}, "preemptible_priority"),
+        ({"preemption_grace_s": 3601}, "preemption_grace_s"),
         ({"session_types": []}, "session_types"),
         ({"max_session_slots": {"cpu": "many"}}, "max_session_slots"),
         ({"max_lifetime_s": 0}, "max_lifetime_s"),

@@ -66,6 +66,9 @@ def test_operations_are_named_verb_first_and_once(document: dict[str, Any]) -> N
         "move_",
         "grant_",
         "extend_",
+        "reserve_",
+        "cancel_",
+        "set_",
     )
     assert [name for name in names if not name.startswith(verbs) and name not in {"health", "me"}] == []
 

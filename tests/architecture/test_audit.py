@@ -132,7 +132,8 @@ def test_every_outcome_and_kind_of_object_has_words() -> None:
 def test_every_id_in_an_address_names_a_kind_of_object() -> None:
     ids = {name for route in ROUTES.values() for name in route.parameters if name.endswith("_id")}
     of_others = {
-        "entry_id", "announcement_id", "object_id", "content_type_id", "scope_id", "login_id", "grant_id",
+        "entry_id", "announcement_id", "object_id", "content_type_id", "scope_id", "login_id", "grant_id", "tick_id",
+            "reservation_id",
     }  # fmt: skip
     assert ids - of_others == set(words.PARAMETERS) & ids
     assert set(words.PARAMETERS.values()) <= set(words.KINDS)

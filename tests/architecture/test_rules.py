@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("accounts", "agents", "common", "images", "portal", "scheduler", "sessions_app", "vfolders")
 STATE_DOORS = {
     "status": {"sessions_app/lifecycle.py"},
-    "state": {"agents/lifecycle.py", "vfolders/lifecycle.py"},
+    "state": {"agents/lifecycle.py", "vfolders/lifecycle.py", "sessions_app/callbacks.py"},
 }
 MAX_FILE_LINES = 400
 

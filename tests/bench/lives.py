@@ -1,6 +1,6 @@
 """Whole lives of sessions: asked for, placed, running, ended and accounted, on simulated machines.
 
-What runs: `enqueue_session` for each request, `run_tick`, and the bodies of the tasks that come of it (`launch_sessions`,
+What runs: `enqueue_alike` for arrays of ARRAY sessions of one person (and, beside it, `enqueue_session` for each), `run_tick`, and the bodies of the tasks that come of it (`launch_sessions`,
 `reconcile_sessions`, `terminate_sessions`) one after the other in this process, as a portal's workers run them side by side in
 theirs; PostgreSQL, Redis and production's settings. Containers end as soon as they have begun. A life counts when its session
 is TERMINATED and holds nothing.
@@ -9,13 +9,14 @@ is TERMINATED and holds nothing.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from agents.groups import create_resource_group
 from agents.models import AgentSlot, ResourceGroup
 from agents.runtime.simulated_shelf import Conduct
-from agents.services import create_resource_group
 from agents.simulation import Shape
 from common import dispatch
 from common.actors import SYSTEM
@@ -24,13 +25,15 @@ from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import tasks
 from sessions_app.models import ComputeSession, KernelAllocation
-from sessions_app.services import enqueue_session
+from sessions_app.services import enqueue_alike, enqueue_session
 from sessions_app.states import Status
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_below, say
 from tests.bench.own_django import own_database
 
-LIVES = "whole lives"
-AGENTS, BATCH, MOST_ROUNDS = 500, 300, 3
+LIVES = "whole lives in arrays, beside one by one"
+PROCESSOR = "this process, for a life in arrays"
+AGENTS, BATCH, ARRAY, MOST_ROUNDS = 500, 1000, 100, 3
+ASKED_ALONE = 100
 TARGET = 1000.0
 STAGES = ("asked for", "placed", "running", "exited", "ended")
 
@@ -48,7 +51,9 @@ def bench(options: Options) -> list[Row]:
 
 
 def _measured(stages: "Stages", options: Options) -> list[Row]:
-    measures = [Measure(LIVES, "1/s", stages.round, target=never_below(TARGET), most_rounds=MOST_ROUNDS)]
+    measures = [
+        Measure(LIVES, "1/s", stages.arrays, stages.one_by_one, never_below(TARGET), MOST_ROUNDS),
+    ]
     rows = measure_in_turns(measures, options)
     parts = [
         Measure(
@@ -59,40 +64,55 @@ def _measured(stages: "Stages", options: Options) -> list[Row]:
         )  # type: ignore[misc]
         for name in STAGES
     ]
+    parts.append(Measure(PROCESSOR, "ms", stages.processor_ms.pop, most_rounds=len(stages.processor_ms)))
     return rows + measure_in_turns([each for each in parts if rows], options)
 
 
 class Stages:
-    """`rates` has sessions per second of each stage, of each round."""
+    """Of each round of lives in arrays: sessions per second of each stage (`rates`), and what of a processor this process took for
+    one life; what PostgreSQL and Redis took is beside it."""
 
     def __init__(self, group: ResourceGroup) -> None:
         self._group = group
         self._requests = simulation.workload(simulation.people_of(group), seed=1)
         self.rates: dict[str, list[float]] = {name: [] for name in STAGES}
+        self.processor_ms: list[float] = []
 
-    def round(self) -> float:
+    def arrays(self) -> float:
         """Lives per second of the next BATCH."""
+        asked = list(islice(self._requests, BATCH // ARRAY))
+        began_at = time.process_time()
+        rate = self._lives(lambda: _ask_arrays(asked), BATCH, self.rates)
+        self.processor_ms.append((time.process_time() - began_at) * 1000 / BATCH)
+        return rate
+
+    def one_by_one(self) -> float:
+        """The same for ASKED_ALONE requests, each by itself."""
+        asked = list(islice(self._requests, ASKED_ALONE))
+        return self._lives(lambda: _ask(asked), ASKED_ALONE, {name: [] for name in STAGES})
+
+    def _lives(self, ask: Callable[[], list[UUID]], count: int, rates: dict[str, list[float]]) -> float:
         sent: list[tuple[str, dict[str, Any]]] = []
         broker, dispatch.current_app = dispatch.current_app, _Broker(sent)  # type: ignore[assignment]
+
+        def timed(name: str, work: Callable[[], Any]) -> Any:
+            began_at = time.perf_counter()
+            done = work()
+            rates[name].append(count / (time.perf_counter() - began_at))
+            return done
+
         try:
             began_at = time.perf_counter()
-            asked = list(islice(self._requests, BATCH))
-            ids = [session.pk for session in self._timed("asked for", lambda: _ask(asked))]
-            self._timed("placed", self._place)
-            self._timed("running", lambda: _run(sent, TaskName.LAUNCH_SESSIONS))
-            self._timed("exited", tasks.reconcile_sessions)
-            self._timed("ended", lambda: _run(sent, TaskName.TERMINATE_SESSIONS))
+            ids = timed("asked for", ask)
+            timed("placed", self._place)
+            timed("running", lambda: _run(sent, TaskName.LAUNCH_SESSIONS))
+            timed("exited", tasks.reconcile_sessions)
+            timed("ended", lambda: _run(sent, TaskName.TERMINATE_SESSIONS))
             took_s = time.perf_counter() - began_at
         finally:
             dispatch.current_app = broker
         _demand_ended(ids)
-        return BATCH / took_s
-
-    def _timed(self, name: str, work: Callable[[], Any]) -> Any:
-        began_at = time.perf_counter()
-        done = work()
-        self.rates[name].append(BATCH / (time.perf_counter() - began_at))
-        return done
+        return count / took_s
 
     def _place(self) -> None:
         while run_tick(self._group.pk):
@@ -107,8 +127,19 @@ class _Broker:
         self._sent.append((name, kwargs))
 
 
-def _ask(asked: Sequence[Any]) -> list[ComputeSession]:
-    return [enqueue_session(actor=actor, request=request) for actor, request in asked]
+def _ask(asked: Sequence[Any]) -> list[UUID]:
+    return [enqueue_session(actor=actor, request=request).pk for actor, request in asked]
+
+
+def _ask_arrays(asked: Sequence[Any]) -> list[UUID]:
+    return [
+        session_id
+        for actor, request in asked
+        for session_id in enqueue_alike(
+            actor=actor,
+            requests=[replace(request, name=f"{request.name}-{number}") for number in range(ARRAY)],
+        )
+    ]
 
 
 def _run(sent: list[tuple[str, dict[str, Any]]], name: TaskName) -> None:

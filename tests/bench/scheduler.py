@@ -28,6 +28,7 @@ from tests.bench.frame import (
     say,
 )
 from tests.bench.peers.install import backend_ai_manager
+from tests.bench.scheduler_day import gpu_hours_of_a_day
 from tests.bench.scheduler_engine import gpus_by_user, mixed_snapshot, pass_s
 from tests.bench.scheduler_workload import WORKLOADS, jain
 
@@ -46,6 +47,7 @@ EVEN = 0.99
 COMMIT = "commit of 1,000 beside a bare one"
 COMMIT_WITH_TRIGGERS = f"{COMMIT} with the same triggers"
 LATENCY = "submit to committed, 10,000 wait for 5,000 agents"
+CHECK = "check before submitting, 1,000 agents"
 NEED_DATABASE = (COMMIT, COMMIT_WITH_TRIGGERS, LATENCY)
 
 
@@ -54,9 +56,9 @@ def bench(options: Options) -> list[Row]:
     measures = []
     for policy in Policy:
         beside = peer if policy in PEER_POLICIES else None
-        measures += [*speed(policy, beside), *fairness(policy, beside)]
+        measures += [*speed(policy, beside), *fairness(policy, beside), evenness_of_a_day(policy)]
     measures.append(emptiest_first(peer))
-    return [*measure_in_turns(measures, options), *commits(options)]
+    return [*measure_in_turns(measures, options), *commits(options), *checks(options)]
 
 
 def commits(options: Options) -> list[Row]:
@@ -65,6 +67,14 @@ def commits(options: Options) -> list[Row]:
         return []
     import_module("tests.bench.own_django")
     rows: list[Row] = import_module("tests.bench.scheduler_commit").bench(options)
+    return rows
+
+
+def checks(options: Options) -> list[Row]:
+    if options.only not in CHECK:
+        return []
+    import_module("tests.bench.own_django")
+    rows: list[Row] = import_module("tests.bench.scheduler_check").bench(options)
     return rows
 
 
@@ -172,6 +182,17 @@ Pass = Callable[[str], Mapping[Any, float]]
 
 def evenness(gpus_by_user: Pass, workload: str) -> float:
     return jain(list(gpus_by_user(workload).values()))
+
+
+def evenness_of_a_day(policy: Policy) -> Measure:
+    """DRF looks at the present alone: whoever asks for much at a time gets more."""
+    return Measure(
+        f"{policy}, evenness of 10 users over a day (Jain)",
+        "",
+        lambda: jain(list(gpu_hours_of_a_day(policy).values())),
+        target=never_below(EVEN) if policy is Policy.FAIR_SHARE else None,
+        most_rounds=1,
+    )
 
 
 def percent_used(gpus_by_user: Pass, workload: str) -> float:

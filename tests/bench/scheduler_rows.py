@@ -13,8 +13,8 @@ from agents.models import Agent, AgentSlot, ResourceGroup
 from common import clock
 from common.slots import ResourceSlots
 from images.models import ContainerImage
+from sessions_app.copied import new_host_label
 from sessions_app.models import ComputeSession, Kernel
-from sessions_app.services import new_host_label
 from tests.bench.scheduler_engine import slots_of
 from tests.bench.scheduler_workload import DOMAINS, NODE, PROJECTS, USERS, Session, Workload
 

@@ -199,7 +199,9 @@ def _end_by_itself(one: world.World, kernel: Kernel) -> None:
 
 
 def _lift_limits(policy_id: int) -> None:
-    ResourcePolicy.objects.filter(pk=policy_id).update(max_sessions=None, max_slots={})
+    ResourcePolicy.objects.filter(pk=policy_id).update(
+        max_sessions=None, max_pending_sessions=None, max_slots={}, max_pending_slots={}
+    )
 
 
 def last_look(environment: dict[str, str]) -> list[str]:

@@ -48,26 +48,39 @@ HELD_WRONGLY = """
 USED = """
     WITH live AS (SELECT * FROM sessions_app_computesession WHERE ended_at IS NULL),
     parts AS (
-        SELECT domain_id, project_id, owner_id, 'max_sessions' AS name, 1::bigint AS amount FROM live
+        SELECT domain_id, project_id, owner_id, keypair_id, 'sessions' AS name, 1::bigint AS amount FROM live
         UNION ALL
-        SELECT live.domain_id, live.project_id, live.owner_id, allocation.slot_name, allocation.amount
+        SELECT domain_id, project_id, owner_id, keypair_id, 'pending_sessions', 1 FROM live WHERE status = 'PENDING'
+        UNION ALL
+        SELECT domain_id, project_id, owner_id, keypair_id, 'pending_slots.' || asked.key, asked.value::bigint * kernel_count
+        FROM live, jsonb_each_text(requested_slots) AS asked WHERE status = 'PENDING'
+        UNION ALL
+        SELECT live.domain_id, live.project_id, live.owner_id, live.keypair_id, 'slots.' || allocation.slot_name, allocation.amount
         FROM live JOIN sessions_app_kernel AS kernel ON kernel.session_id = live.id
         JOIN sessions_app_kernelallocation AS allocation ON allocation.kernel_id = kernel.id
     )
     SELECT scope.level, scope.id, parts.name, sum(parts.amount)::bigint AS used
-    FROM parts, LATERAL (VALUES ('domain', domain_id), ('project', project_id), ('user', owner_id)) AS scope (level, id)
+    FROM parts, LATERAL (
+        VALUES ('domain', domain_id), ('project', project_id), ('user', owner_id), ('keypair', keypair_id)
+    ) AS scope (level, id) WHERE scope.id IS NOT NULL AND parts.amount <> 0
     GROUP BY 1, 2, 3
 """
 COUNTED = """
     SELECT level, scope_id AS id, resource, used FROM accounts_limituse
-    WHERE used <> 0 AND level IN ('domain', 'project', 'user')
+    WHERE used <> 0 AND split_part(resource, '.', 1) IN ('sessions', 'pending_sessions', 'slots', 'pending_slots')
 """
 LIMITS = """
-    SELECT level, scope.id, policy.id AS policy_id, policy.max_sessions, policy.max_slots
+    SELECT level, scope.id, policy.id AS policy_id, each.name, each.value
     FROM (SELECT 'domain' AS level, id, policy_id FROM accounts_domain
           UNION ALL SELECT 'project', id, policy_id FROM accounts_project
-          UNION ALL SELECT 'user', id, policy_id FROM accounts_user) AS scope
-    JOIN accounts_resourcepolicy AS policy ON policy.id = scope.policy_id
+          UNION ALL SELECT 'user', id, policy_id FROM accounts_user
+          UNION ALL SELECT 'keypair', id, policy_id FROM accounts_keypair) AS scope
+    JOIN accounts_resourcepolicy AS policy ON policy.id = scope.policy_id,
+    LATERAL (
+        SELECT 'sessions' AS name, max_sessions::bigint AS value UNION ALL SELECT 'pending_sessions', max_pending_sessions
+        UNION ALL SELECT 'slots.' || key, value::bigint FROM jsonb_each_text(max_slots)
+        UNION ALL SELECT 'pending_slots.' || key, value::bigint FROM jsonb_each_text(max_pending_slots)
+    ) AS each WHERE each.value IS NOT NULL
 """
 IN_FORCE = """
     SELECT policy_id, name, max(value) AS value FROM (
@@ -82,11 +95,12 @@ LOST = """
 BROKEN_HISTORY = """
     SELECT session_id::text, string_agg(from_status || '>' || to_status, ' ' ORDER BY id) AS history FROM (
         SELECT step.*, lag(to_status, 1, '') OVER (PARTITION BY session_id ORDER BY id) AS before,
-            count(*) OVER (PARTITION BY session_id, to_status) AS times
+            count(*) OVER (PARTITION BY session_id, to_status) AS times,
+            (SELECT max(attempt) FROM sessions_app_kernel AS kernel WHERE kernel.session_id = step.session_id) AS attempts
         FROM sessions_app_sessiontransition AS step WHERE session_id IN (
             SELECT id FROM sessions_app_computesession
             WHERE %(all)s OR status_changed_at > clock_timestamp() - make_interval(secs => 20))
-    ) AS step GROUP BY session_id HAVING bool_or(from_status <> before OR times > 1)
+    ) AS step GROUP BY session_id HAVING bool_or(from_status <> before OR times > attempts)
 """
 ENDED_TWICE_OR_WRONGLY = """
     SELECT session.id::text, session.status FROM sessions_app_computesession AS session WHERE session.status <> (
@@ -150,25 +164,13 @@ class Auditor:
         in_force = {(row["policy_id"], row["name"]): row["value"] for row in ask(IN_FORCE)}
         unlimited = {(row["policy_id"], row["name"]) for row in ask(FIRST_LIMITS)}
         for row in ask(LIMITS):
-            limits = {"max_sessions": row["max_sessions"], **row["max_slots"]}
-            for name, limit in limits.items():
-                key = (row["level"], row["id"], name)
-                amount = used.get(key, 0)
-                most = max(
-                    limit or 0, in_force.get((row["policy_id"], name), 0), self._used_before.get(key, 0)
-                )
-                if limit is not None and amount > most and (row["policy_id"], name) not in unlimited:
-                    yield {"scope": key, "used": amount, "limit": limit, "most": most}
+            key, kind = (row["level"], row["id"], row["name"]), (row["policy_id"], row["name"])
+            amount = used.get(key, 0)
+            most = max(row["value"], in_force.get(kind, 0), self._used_before.get(key, 0))
+            if amount > most and kind not in unlimited:
+                yield {"scope": key, "used": amount, "limit": row["value"], "most": most}
         self._used_before = used
-        counted = {
-            (
-                row["level"],
-                row["id"],
-                row["resource"].removeprefix("slots.").replace("sessions", "max_sessions"),
-            ): row["used"]
-            for row in ask(COUNTED)
-            if row["resource"] == "sessions" or row["resource"].startswith("slots.")
-        }
+        counted = {(row["level"], row["id"], row["resource"]): row["used"] for row in ask(COUNTED)}
         if counted != used:
             differ = {str(key) for key in {*counted, *used} if counted.get(key, 0) != used.get(key, 0)}
             if differ:

@@ -5,7 +5,6 @@ that comes of it, until it is killed.
 input is one more process, whose id it prints: `born NUMBER PID`. What nobody expects is a line `error: …`.
 """
 
-import json
 import logging
 import os
 import random
@@ -13,6 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -21,14 +21,15 @@ from django.conf import settings
 from django.db import connection
 
 from accounts.limiting import update_policy
+from accounts.policies import ResourcePolicy
 from agents.runtime.base import RuntimeFault
-from common.actors import SYSTEM
+from common.actors import SYSTEM, Actor
 from common.errors import BerthError
 from common.redis import client
 from scheduler.commit import GroupBusy, StalePlan
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.requests import parse_request
-from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
 from sessions_app.states import Status
 from tests.chaos.world import LIMITS, SILENT_FOR_S, World, enter, silence_key
 
@@ -75,30 +76,47 @@ class Worker:
         return True
 
     def submit(self) -> None:
+        """One session, or several alike; some start after others, some are tried again."""
         world, self._number = self._world, self._number + 1
         actor = self._chance.choice(world.actors)
         cores, mem, gpus = self._chance.choice(SIZES)
-        session = enqueue_session(
-            actor=actor,
-            request=parse_request(
-                {
-                    "name": f"{self._mark}-{self._number}",
-                    "project": world.projects[actor.user_id or 0],
-                    "image": world.image,
-                    "resource_group": self._chance.choice(world.groups).name,
-                    "type": "batch",
-                    "command": "chaos",
-                    "resources": {"cpu": cores, "mem": mem, **({"gpu": gpus} if gpus else {})},
-                }
-            ),
+        request = parse_request(
+            {
+                "name": f"{self._mark}-{self._number}",
+                "project": world.projects[actor.user_id or 0],
+                "image": world.image,
+                "resource_group": self._chance.choice(world.groups).name,
+                "type": "batch",
+                "command": "chaos",
+                "resources": {"cpu": cores, "mem": mem, **({"gpu": gpus} if gpus else {})},
+                "dependencies": self._dependencies(actor),
+                "max_retries": self._chance.choice((0, 0, 0, 1, 2)),
+                "requeues": self._chance.random() < 0.2,
+            }
         )
+        if self._chance.random() < 0.15:
+            count = self._chance.randint(2, 6)
+            alike = [replace(request, name=f"{request.name}-{number}") for number in range(count)]
+            ids = enqueue_alike(actor=actor, requests=alike)
+        else:
+            ids = [enqueue_session(actor=actor, request=request).pk]
         with connection.cursor() as cursor:
-            cursor.execute("INSERT INTO chaos_acknowledged VALUES (%s)", [session.pk])
+            cursor.execute("INSERT INTO chaos_acknowledged SELECT unnest(%s::uuid[])", [ids])
+
+    def _dependencies(self, actor: Actor) -> list[dict[str, str]]:
+        if self._chance.random() >= 0.2:
+            return []
+        own = ComputeSession.objects.filter(owner_id=actor.user_id).order_by("-created_at")
+        found = list(own.values_list("pk", flat=True)[:10])
+        chosen = self._chance.sample(found, k=min(len(found), self._chance.randint(1, 2)))
+        return [
+            {"session": str(pk), "when": self._chance.choice(("success", "any", "failure"))} for pk in chosen
+        ]
 
     def cancel(self) -> None:
         live = ComputeSession.objects.live().order_by().values_list("pk", "owner_id")
         if found := self._any_of(list(live[:200])):
-            [actor] = [each for each in self._world.actors if each.user_id == found[1]]
+            actor = next(each for each in self._world.actors if each.user_id == found[1])
             terminate_session(actor=actor, session_id=found[0])
 
     def finish(self) -> None:
@@ -113,11 +131,13 @@ class Worker:
         level = self._chance.choice(list(self._world.policies))
         value = self._chance.randint(*LIMITS[name][level])
         policy_id = self._world.policies[level]
-        slots = {} if name == "max_sessions" else {**_slots_of(policy_id), name: value}
-        limits: dict[str, object] = {"max_slots": slots} if slots else {name: value}
+        family, _, slot = name.partition(".")
+        slots = {**_slots_of(policy_id, family), slot: value} if slot else {}
         with connection.cursor() as cursor:  # before it holds: the auditor must not know too little
-            for each, amount in (slots or {name: value}).items():
-                cursor.execute("INSERT INTO chaos_limits VALUES (%s, %s, %s)", [policy_id, each, amount])
+            for each, amount in slots.items() or [("", value)]:
+                told = f"{family}.{each}" if slot else family
+                cursor.execute("INSERT INTO chaos_limits VALUES (%s, %s, %s)", [policy_id, told, amount])
+        limits: dict[str, object] = {f"max_{family}": slots or value}
         update_policy(actor=SYSTEM, policy_id=policy_id, limits=limits)
 
     def lose(self) -> None:
@@ -134,11 +154,9 @@ class Worker:
         return self._chance.choice(found) if found else None
 
 
-def _slots_of(policy_id: int) -> dict[str, int]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT max_slots FROM accounts_resourcepolicy WHERE id = %s", [policy_id])
-        told = cursor.fetchone()[0]
-    return told if isinstance(told, dict) else json.loads(told)
+def _slots_of(policy_id: int, family: str) -> dict[str, int]:
+    column = f"max_{family}"
+    return dict(ResourcePolicy.objects.values_list(column, flat=True).get(pk=policy_id))
 
 
 def tell(line: str) -> None:

@@ -6,14 +6,15 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import connection
 
-from accounts.models import Domain, Membership, Project, User
+from accounts.keypairs import create_keypair
+from accounts.models import Domain, KeyPair, Membership, Project, User
 from accounts.policies import ResourcePolicy
 from agents import services as agent_services
 from agents.models import Agent, ResourceGroup, Scheduler
@@ -23,7 +24,7 @@ from agents.runtime.simulated_shelf import shared_shelf
 from agents.simulation import Shape, add_simulated_agents
 from agents.tasks import heartbeat_agents
 from common import dispatch
-from common.actors import SYSTEM, Actor
+from common.actors import SYSTEM, Actor, ActorKind
 from common.dispatch import TaskName
 from common.redis import client
 from images.models import ContainerImage
@@ -35,10 +36,18 @@ DOMAINS, PROJECTS, PEOPLE = 2, 6, 24
 AGENTS_PER_GROUP = 8
 SHAPE = Shape(cores=16, mem_gib=64, gpus=4)
 LIMITS = {
-    "max_sessions": {"domain": (30, 80), "project": (12, 40), "user": (3, 12)},
-    "cpu": {"domain": (60_000, 200_000), "project": (20_000, 90_000), "user": (6_000, 40_000)},
-    "gpu": {"domain": (15_000, 50_000), "project": (4_000, 24_000), "user": (1_000, 10_000)},
-}
+    "sessions": {"domain": (30, 80), "project": (12, 40), "user": (3, 12), "keypair": (2, 8)},
+    "pending_sessions": {"domain": (20, 60), "project": (8, 30), "user": (2, 9), "keypair": (1, 6)},
+    "slots.cpu": {
+        "domain": (60_000, 200_000), "project": (20_000, 90_000), "user": (6_000, 40_000), "keypair": (4_000, 30_000),
+    },
+    "slots.gpu": {"domain": (15_000, 50_000), "project": (4_000, 24_000), "user": (1_000, 10_000), "keypair": (1_000, 8_000)},
+    "pending_slots.cpu": {
+        "domain": (40_000, 150_000), "project": (16_000, 70_000), "user": (8_000, 30_000), "keypair": (4_000, 20_000),
+    },
+}  # fmt: skip
+LEVELS = ("domain", "project", "user", "keypair")
+WITH_TOKEN = 3  # every so many-th person also has a token
 """From … to, by level; a slot in base units."""
 SILENT_FOR_S = 8
 QUICK = timedelta(seconds=3)
@@ -76,7 +85,7 @@ def silence_key(name: str) -> str:
 
 @dataclass(slots=True)
 class World:
-    """`sent` are tasks of this process that nobody has run yet; they are lost with it."""
+    """`actors` are people, then tokens of some. `sent` are tasks of this process that nobody has run yet; they are lost with it."""
 
     actors: list[Actor]
     projects: dict[int, str]
@@ -117,9 +126,7 @@ def make() -> None:
             "CREATE TABLE chaos_limits (policy_id bigint, name text, value bigint, at timestamptz DEFAULT now())"
         )
     ContainerImage.objects.create(reference="chaos:1", title="Chaos", architecture="x86_64")
-    policies = {
-        level: ResourcePolicy.objects.create(name=f"chaos-{level}") for level in ("domain", "project", "user")
-    }
+    policies = {level: ResourcePolicy.objects.create(name=f"chaos-{level}") for level in LEVELS}
     domains = [
         Domain.objects.create(name=f"d{number}", policy=policies["domain"]) for number in range(DOMAINS)
     ]
@@ -135,6 +142,9 @@ def make() -> None:
             email=f"u{number}@chaos.example", domain=project.domain, policy=policies["user"]
         )
         Membership.objects.create(user=user, project=project)
+        if number % WITH_TOKEN == 0:
+            keypair, _token = create_keypair(actor=actor_of(user), name="robot")
+            KeyPair.objects.filter(pk=keypair.pk).update(policy=policies["keypair"])
     for name, scheduler in (("fifo", Scheduler.FIFO), ("drf", Scheduler.DRF)):
         group = ResourceGroup.objects.create(name=name, scheduler=scheduler, is_default=name == "fifo")
         add_simulated_agents(actor=SYSTEM, group=group, count=AGENTS_PER_GROUP, shape=SHAPE)
@@ -157,9 +167,10 @@ def enter(installation: str) -> World:
         )
         adopt_runtime(agent.address, runtimes[agent.name])
     people = list(User.objects.filter(email__endswith="@chaos.example").order_by("pk"))
+    keypairs = KeyPair.objects.filter(user__in=people).select_related("user").order_by("pk")
     of_project = dict(Membership.objects.values_list("user_id", "project__name"))
     world = World(
-        actors=[actor_of(user) for user in people],
+        actors=[*map(actor_of, people), *map(_token_of, keypairs)],
         projects={user.pk: of_project[user.pk] for user in people},
         groups=list(ResourceGroup.objects.order_by("pk")),
         policies={
@@ -171,6 +182,10 @@ def enter(installation: str) -> World:
     )
     dispatch.current_app = _Broker(world)  # type: ignore[assignment]
     return world
+
+
+def _token_of(keypair: KeyPair) -> Actor:
+    return replace(actor_of(keypair.user), kind=ActorKind.TOKEN, keypair_id=keypair.pk)
 
 
 class _Broker:

@@ -36,3 +36,47 @@ def test_a_session_that_waits_says_when_it_will_start(portal: Any, command: Comm
         waiting = session_row(status="PENDING")
         portal(made(waiting), made({"status": "PENDING", "expected_start": found}))
         assert words in command("show", waiting["id"]).out
+
+
+def test_a_session_that_waits_says_what_would_let_it_start(portal: Any, command: Command) -> None:
+    waiting = session_row(status="PENDING")
+    more = {"who_may_raise": "A superadmin may.", "best_room": {"cpu": 1000}, "other_groups": ["lab"]}
+    portal(made(waiting), made({"status": "PENDING", "expected_start": None, **more}))
+    said = command("show", waiting["id"]).out
+    for words in ("A superadmin may.", "cpu 1", "lab"):
+        assert words in said
+
+
+def test_a_priority_is_changed(portal: Any, command: Command) -> None:
+    wire = portal(page(session_row(status="PENDING")), made(session_row(status="PENDING", priority=-5)))
+    assert "waits with priority -5" in command("priority", session_row()["name"], "--", "-5").err
+    assert (wire.paths[-1].split(" ")[0], wire.body()) == ("PUT", {"priority": -5})
+
+
+STAY = {
+    "since": "2027-01-31T14:00:00Z",
+    "until": None,
+    "reason": "no_capacity",
+    "message": "Waits.",
+    "position": 4,
+}
+PAST: dict[str, Any] = {
+    "at": "2027-01-31T14:05:00Z", "since": STAY["since"], "reason": "no_capacity", "message": "Waits.",
+    "tick": {"planned_at": STAY["since"], "position": 3, "waiting": 9, "placed": 2, "is_same": True, "message": "Waits."},
+}  # fmt: skip
+
+
+def test_why_it_waited_is_told(portal: Any, command: Command) -> None:
+    name, then = session_row()["name"], ("--at", "2027-01-31T14:05+00:00")
+
+    def said(*options: str, **answer: Any) -> str:
+        portal(page(session_row()), made({"stays": [], "wait": None, **answer}))
+        return command("why", name, *options).out
+
+    assert "Waits." in said(stays=[STAY])
+    assert said().splitlines() == ["since\tuntil\tposition\twhy"]
+    for words in ("Waits.", "3 of 9"):
+        assert words in said(*then, wait=PAST)
+    assert "Waits." in said(*then, wait={**PAST, "tick": None})
+    assert "did not wait" in said(*then)
+    assert '"stays"' in said("--json", stays=[STAY])

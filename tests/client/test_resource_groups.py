@@ -13,9 +13,13 @@ __all__ = ("portal",)
 GROUP: dict[str, Any] = {
     "id": 3, "name": "gpu", "description": "", "is_default": True, "is_active": False, "is_public": False,
     "scheduler": "drf", "strategy": "dispersed", "session_types": ["batch"], "max_session_slots": {"cpu": 8000},
-    "max_lifetime_s": 3600, "ageing_s": 60, "patience_s": 600, "agents": 2,
+    "max_lifetime_s": 3600, "ageing_s": 60, "patience_s": 600, "usage_half_life_s": 604800, "agents": 2,
 }  # fmt: skip
 GRANT = {"id": 7, "level": "user", "of": 5, "name": "ada@uni.example"}
+STANDING = {
+    "level": "user", "id": 5, "name": "ada@uni.example", "above": ["uni", "vision"], "weight": 2.5, "target": 0.4,
+    "held": 0.25, "lately": 0.1, "counts": 0.14,
+}  # fmt: skip
 PERSON = {"id": 5, "email": "ada@uni.example"}
 
 
@@ -40,6 +44,15 @@ def test_groups_are_listed_and_shown(portal: Any, command: Command) -> None:
         (["--lifetime", "12h", "--ageing", "none"], {"max_lifetime_s": 43200, "ageing_s": None}),
         (["--types", "interactive,batch"], {"session_types": ["interactive", "batch"]}),
         (["--name", "big", "--scheduler", "fifo"], {"name": "big", "scheduler": "fifo"}),
+        (
+            ["--scheduler", "fair_share", "--half-life", "2d"],
+            {"scheduler": "fair_share", "usage_half_life_s": 172800},
+        ),
+        (
+            ["--ends-up-to", "-5", "--undisturbed", "1h", "--notice", "2m"],
+            {"preemptible_priority": -5, "preemption_after_s": 3600, "preemption_grace_s": 120},
+        ),
+        (["--ends-up-to", "none"], {"preemptible_priority": None}),
     ],
 )
 def test_what_is_typed_is_sent(portal: Any, command: Command, typed: list[str], change: Any) -> None:
@@ -48,7 +61,7 @@ def test_what_is_typed_is_sent(portal: Any, command: Command, typed: list[str], 
     assert wire.body() == change
 
 
-@pytest.mark.parametrize("typed", [["--lifetime", "soon"], ["--largest", "cpu"]])
+@pytest.mark.parametrize("typed", [["--lifetime", "soon"], ["--largest", "cpu"], ["--ends-up-to", "low"]])
 def test_what_cannot_be_read_is_refused_here(portal: Any, command: Command, typed: list[str]) -> None:
     portal()
     assert command("group", "create", "gpu", *typed).code != 0
@@ -75,6 +88,18 @@ def test_a_group_is_made_granted_filled_and_deleted(portal: Any, command: Comman
     assert wire.body() == {"agent": "gpu-01"}
     portal(page(GROUP), made({}))
     assert command("group", "delete", "gpu").code == 0
+
+
+def test_weights_are_listed_and_set(portal: Any, command: Command) -> None:
+    wire = portal(page(GROUP), page(STANDING, {**STANDING, "target": None}))
+    listed = command("group", "weights", "gpu", "--level", "user").out.splitlines()
+    assert listed[1] == "uni/vision/ada@uni.example\t2.5\t40.0%\t25.0%\t10.0%\t14.0%"
+    assert listed[2].split("\t")[2] == ""
+    portal(page(GROUP), page(STANDING))
+    assert json.loads(command("group", "weights", "gpu", "--json").out) == [STANDING]
+    wire = portal(page(GROUP), page(PERSON), made({}))
+    assert command("group", "weight", "gpu", "3", "--user", "ada@uni.example").code == 0
+    assert wire.body() == {"level": "user", "id": 5, "weight": "3"}
 
 
 def test_a_queue_names_own_sessions_alone(portal: Any, command: Command) -> None:

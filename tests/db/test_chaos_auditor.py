@@ -1,21 +1,28 @@
 """Whoever looks for what must never be in `bin/faults chaos` does find it: one violation of each kind, made past all services."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import connection, models
 
-from accounts.models import Domain
+from accounts.keypairs import create_keypair
+from accounts.models import Domain, KeyPair
 from accounts.policies import ResourcePolicy
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_shelf import clear_shelves, shared_shelf
+from common.actors import ActorKind
 from common.redis import client
 from sessions_app.models import ComputeSession, SessionTransition
+from sessions_app.requests import parse_request
+from sessions_app.services import enqueue_session
 from tests.chaos.auditor import Auditor
+from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,10 +35,16 @@ TABLES = """
 
 @pytest.fixture
 def place() -> Place:
-    """A running session and one that waits, on engines that the auditor sees."""
+    """A running session, and one of a token that waits, on engines that the auditor sees."""
     made = make_place()
     adopt_runtime(made.agent.address, SimulatedRuntime(has_any_image=True, shelf=_shelf(made.agent.name)))
-    run_sql(f"INSERT INTO chaos_acknowledged VALUES ('{made.run().pk}'), ('{made.enqueue().pk}')")
+    running, owner = made.run(), actor_for(made.owner)
+    keypair, _token = create_keypair(actor=owner, name="robot")
+    program = replace(owner, kind=ActorKind.TOKEN, keypair_id=keypair.pk)
+    waiting = enqueue_session(
+        actor=program, request=parse_request(made.request(resources={"cpu": 8, "mem": "1g"}))
+    )
+    run_sql(f"INSERT INTO chaos_acknowledged VALUES ('{running.pk}'), ('{waiting.pk}')")
     return made
 
 
@@ -67,10 +80,11 @@ def _book_twice() -> None:
     run_sql("ALTER TABLE sessions_app_kernelallocation ENABLE TRIGGER USER")
 
 
-def _lower_a_limit_long_ago() -> None:
-    policy = ResourcePolicy.objects.create(name="one", max_sessions=1)
-    Domain.objects.update(policy=policy)
-    run_sql(f"INSERT INTO chaos_limits VALUES ({policy.pk}, 'max_sessions', 1, now() - interval '1 hour')")
+def _lower_a_limit_long_ago(name: str, level: type[models.Model] = Domain, **limits: Any) -> None:
+    """Past all checks: what is used stays above it."""
+    policy = ResourcePolicy.objects.create(name="low", **limits)
+    level._default_manager.update(policy=policy)
+    run_sql(f"INSERT INTO chaos_limits VALUES ({policy.pk}, '{name}', 0, now() - interval '1 hour')")
 
 
 def _forget_a_count() -> None:
@@ -102,7 +116,14 @@ def _start_elsewhere_too() -> None:
     ("kind", "harm"),
     [
         ("over-allocated", _book_twice),
-        ("limit exceeded", _lower_a_limit_long_ago),
+        ("limit exceeded", lambda: _lower_a_limit_long_ago("sessions", max_sessions=1)),
+        ("limit exceeded", lambda: _lower_a_limit_long_ago("pending_sessions", max_pending_sessions=0)),
+        ("limit exceeded", lambda: _lower_a_limit_long_ago("slots.cpu", max_slots={"cpu": 1})),
+        (
+            "limit exceeded",
+            lambda: _lower_a_limit_long_ago("pending_slots.mem", max_pending_slots={"mem": 1}),
+        ),
+        ("limit exceeded", lambda: _lower_a_limit_long_ago("sessions", KeyPair, max_sessions=0)),
         ("limit exceeded", _forget_a_count),
         ("lost", _lose_a_session),
         ("doubled", _place_twice),

@@ -1,5 +1,6 @@
 """Sessions that start after others: what may be named, what they wait for, and what becomes of them."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
@@ -7,7 +8,9 @@ from uuid import uuid4
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.test import Client
 
+from accounts.models import User
 from accounts.roles import Role
 from common import clock
 from common.actors import SYSTEM
@@ -23,7 +26,7 @@ from sessions_app.models import ComputeSession, SessionDependency
 from sessions_app.requests import parse_request
 from sessions_app.services import begin_termination, enqueue_session, terminate_session
 from sessions_app.states import Reason, Status
-from tests.factories import actor_for, make_user
+from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -286,3 +289,31 @@ def test_an_end_at_the_same_moment_is_never_missed(place: Place) -> None:
         assert place.fresh(first).is_awaited
         settle_dependents(first.pk)
     assert place.fresh(second).held_for == ""
+
+
+def test_who_sees_a_session_alone_is_not_told_of_one_in_another_project(
+    place: Place, browser_of: Callable[[User], Client]
+) -> None:
+    other = make_project(domain=place.project.domain)
+    other.memberships.create(user=place.owner)
+    first = batch(place, name="hidden-work", project=other.name)
+    second = place.enqueue(name="train", dependencies=after(first))
+    admin = make_user(admin_of=place.project)
+    places = (
+        f"/sessions/{second.pk}/",
+        f"/sessions/{second.pk}/?tab=history",
+        f"/api/v1/sessions/{second.pk}/",
+    )
+
+    seen = [browser_of(admin).get(address) for address in places]
+    own = [browser_of(place.owner).get(address) for address in places]
+    assert [answer.status_code for answer in (*seen, *own)] == [200] * 6
+    assert not any("hidden-work" in answer.content.decode() for answer in seen)
+    assert "A session of another project" in seen[0].content.decode()
+    assert "hidden-work" in own[0].content.decode()
+    assert own[2].json()["dependencies"][0]["name"] == "hidden-work"
+
+    end(place, first, Reason.COMMAND_FAILED)
+    settle_dependents(first.pk)
+    ended = place.fresh(second)
+    assert (ended.status, "hidden-work" in str(ended.status_message)) == (Status.CANCELLED, False)

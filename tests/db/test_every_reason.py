@@ -8,8 +8,10 @@ import pytest
 
 from accounts.quota import Level
 from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.reservations import reserve_agents
 from agents.states import AgentState
 from common import clock
+from common.actors import SYSTEM
 from scheduler.engine import ReasonCode
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
@@ -66,10 +68,31 @@ def kept_free(place: Place) -> ComputeSession:
     return place.enqueue(resources=HALF)
 
 
+def making_room(place: Place) -> ComputeSession:
+    ResourceGroup.objects.update(preemptible_priority=0, preemption_after_s=0)
+    place.run(resources=HALF)
+    session = place.enqueue(resources=ALL)
+    ComputeSession.objects.filter(pk=session.pk).update(priority=10)
+    return session
+
+
 def group_paused(place: Place) -> ComputeSession:
     session = place.enqueue()
     ResourceGroup.objects.update(is_active=False)
     return session
+
+
+def reservation(place: Place) -> ComputeSession:
+    now = clock.now()
+    reserve_agents(
+        actor=SYSTEM,
+        group_id=place.group.pk,
+        name="Course",
+        agents=[place.agent.name],
+        starts_at=None,
+        ends_at=now + timedelta(hours=1),
+    )
+    return place.enqueue()
 
 
 def start_time(place: Place) -> ComputeSession:
@@ -82,8 +105,8 @@ def dependency(place: Place) -> ComputeSession:
 
 
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
-    no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, group_paused,
-    start_time, dependency,
+    no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, making_room, group_paused,
+    reservation, start_time, dependency,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
@@ -93,7 +116,9 @@ SAID = {
     "limit_reached": "hold 4 cores, and may hold 4 cores",
     "fragmented": "6 cores free in all, but the agent with the most room only 3 cores",
     "kept_free": "kept for a session that is ahead",
+    "making_room": "lower priority are being ended",
     "group_paused": "paused",
+    "reservation": "(1) are reserved for others",
     "start_time": "Waits for its start time",
     "dependency": "Waits",
 }

@@ -11,10 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from agents.models import Agent
 from agents.states import AgentState
 from common import clock
-from sessions_app.forecast import expected_start
+from sessions_app.forecast import prospect_of
 from sessions_app.models import ComputeSession
 from sessions_app.start_ranges import StartRange
-from tests.factories import api_client
+from tests.factories import actor_for, api_client
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -25,6 +25,11 @@ ALL = {"cpu": 8, "mem": "1g"}
 @pytest.fixture
 def place() -> Place:
     return make_place()
+
+
+def expected_start(session: ComputeSession) -> StartRange | None:
+    prospect = prospect_of(actor_for(session.owner), session)
+    return prospect and prospect.start_range
 
 
 def ran(place: Place, *minutes: int) -> None:
@@ -42,7 +47,8 @@ def told(place: Place, session: ComputeSession) -> Any:
 def test_without_history_and_limits_nobody_knows(place: Place, browser_of: Any) -> None:
     place.run(resources=ALL)
     waiting = place.place(resources=ALL)
-    assert told(place, waiting) == {"status": "PENDING", "expected_start": None}
+    found = told(place, waiting)
+    assert (found["status"], found["expected_start"]) == ("PENDING", None)
     assert "probably" not in browser_of(place.owner).get(f"/sessions/{waiting.pk}/").content.decode()
 
 
@@ -114,4 +120,34 @@ def test_an_estimate_takes_a_fixed_number_of_queries(place: Place) -> None:
             assert expected_start(waiting) is not None
         counts.add(len(queries))
     assert len(counts) == 1
-    assert counts.pop() <= 10
+    assert counts.pop() <= 14
+
+
+def test_who_waits_for_a_limit_reads_whom_to_ask(place: Place, browser_of: Any) -> None:
+    make_place()
+    limit(place.owner, max_slots={"cpu": 1000})
+    place.run()
+    waiting = place.place()
+    found = told(place, waiting)
+    who = "An administrator of the domain may raise what a person may hold."
+    assert (found["who_may_raise"], found["other_groups"]) == (who, [])  # the limit holds there too
+    page = browser_of(place.owner).get(f"/sessions/{waiting.pk}/").content.decode()
+    assert who in page
+
+
+def test_who_waits_for_room_reads_what_is_free_and_which_group_has_it(place: Place, browser_of: Any) -> None:
+    elsewhere = make_place()
+    place.run(resources={"cpu": 7, "mem": "1g"})
+    waiting = place.place(resources={"cpu": 2, "mem": "1g"})
+    found = told(place, waiting)
+    assert (found["best_room"]["cpu"], found["other_groups"]) == (1000, [elsewhere.group.name])
+    page = browser_of(place.owner).get(f"/sessions/{waiting.pk}/").content.decode()
+    assert f"In the resource group {elsewhere.group.name} it would start now." in page
+    assert prospect_of(actor_for(elsewhere.owner), waiting).other_groups == ()  # type: ignore[union-attr]
+
+
+def test_who_starts_with_the_next_tick_is_not_sent_elsewhere(place: Place) -> None:
+    make_place()
+    found = told(place, place.enqueue())
+    assert found["expected_start"] is not None
+    assert found["other_groups"] == []

@@ -1,7 +1,7 @@
 """What folders hold: counted, kept, shown, and held against the limits of whose they are."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -20,8 +20,8 @@ from tests.factories import actor_for, make_project, make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_limits import limit, use_of
 from tests.factories_sessions import Place, make_place
-from vfolders import files, sizes
-from vfolders.models import VFolder
+from vfolders import files, sizes, tasks
+from vfolders.models import StorageHost, VFolder
 from vfolders.services import create_folder, delete_folder
 from vfolders.storage.base import Effort, Usage
 
@@ -70,9 +70,58 @@ def test_a_folder_that_cannot_be_counted_stops_no_other(
         return measure(each, effort)
 
     monkeypatch.setattr(sizes, "measure", fail_for_one)
-    assert sizes.measure_due_folders() == 1
+    assert measure_due_folders() == 1
     other.refresh_from_db()
     assert other.measured_at is not None
+
+
+def measure_due_folders() -> int:
+    return sum(sizes.measure_due_folders(host_id) for host_id in sizes.hosts_with_due_folders())
+
+
+def test_each_host_is_counted_for_itself(
+    owner: User, folder: VFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = StorageHost.objects.create(name="other", config={"root": str(tmp_path / "other")})
+    there = make_folder(owner, name="there")
+    (tmp_path / "other" / there.pk.hex).mkdir(parents=True)
+    VFolder.objects.filter(pk=there.pk).update(host=other)
+    assert sorted(sizes.hosts_with_due_folders()) == sorted([folder.host_id, other.pk])
+    asked: list[int] = []
+    monkeypatch.setattr(tasks, "enqueue_on_commit", lambda _name, host_id: asked.append(host_id))
+    tasks.measure_folders()
+    assert sorted(asked) == sorted([folder.host_id, other.pk])
+    tasks.measure_folders(other.pk)
+    assert (fresh(there).measured_at is not None, fresh(folder).measured_at) == (True, None)
+
+
+def test_who_only_says_that_much_will_come_takes_no_room(
+    owner: User, folder: VFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "STEP_BYTES", 4 * KIB)
+    limit(owner, max_folder_bytes=100 * KIB)
+    seen: list[int] = []
+
+    def slow() -> Iterator[bytes]:
+        for _ in range(20):
+            seen.append(use_of(owner).get("folder_bytes", 0))
+            yield bytes(KIB)
+
+    actor = actor_for(owner)
+    files.write_file(actor=actor, folder_id=folder.pk, path="a", chunks=slow(), expected_bytes=90 * KIB)
+    assert max(taken - number * KIB for number, taken in enumerate(seen)) <= 5 * KIB
+    assert use_of(owner)["folder_bytes"] == 20 * KIB
+    with pytest.raises(LimitExceeded):
+        files.write_file(actor=actor, folder_id=folder.pk, path="b", chunks=slow(), expected_bytes=90 * KIB)
+    assert len(seen) == 20, "refused before the first byte"
+    assert use_of(owner)["folder_bytes"] == 20 * KIB
+
+
+def test_an_empty_file_that_goes_asks_for_no_count(owner: User, folder: VFolder) -> None:
+    upload(folder, owner, "empty", 0)
+    VFolder.objects.filter(pk=folder.pk).update(measure_at=clock.now() + timedelta(hours=1))
+    files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="empty")
+    assert fresh(folder).measure_at > clock.now()
 
 
 def fresh(folder: VFolder) -> VFolder:
@@ -92,7 +141,7 @@ def test_uploads_and_deletions_count_at_once_for_the_owner_and_the_domain(
     assert fresh(folder).size_bytes == KIB
     files.delete_entry(actor=actor_for(owner), folder_id=folder.pk, path="sub")
     assert fresh(folder).measure_at <= clock.now()
-    assert sizes.measure_due_folders() == 1
+    assert measure_due_folders() == 1
     assert (fresh(folder).size_bytes, use_of(owner).get("folder_bytes")) == (0, None)
 
 
@@ -139,7 +188,7 @@ def test_what_sessions_wrote_is_found_by_counting_and_then_nothing_more_is_taken
     limit(owner, max_folder_bytes=4 * KIB)
     shared = make_folder(owner, name="shared", project=project)
     written_by_a_session(folder, "big", 6 * KIB)
-    assert sizes.measure_due_folders() == 2
+    assert measure_due_folders() == 2
     assert fresh(folder).measured_at is not None
 
     sentence = "Your account uses 6 KiB for folders, 2 KiB more than its limit of 4 KiB."
@@ -196,7 +245,7 @@ def test_whoever_writes_while_it_is_counted_has_it_counted_again_soon(owner: Use
 def test_a_host_that_is_away_does_not_stop_the_round(owner: User, folder: VFolder) -> None:
     other = make_folder(owner, name="other")
     os.rmdir(Path(folder.host.config["root"]) / folder.pk.hex)
-    assert sizes.measure_due_folders() == 1
+    assert measure_due_folders() == 1
     assert fresh(folder).measured_at is None
     assert fresh(folder).measure_at > clock.now()
     assert fresh(other).measured_at is not None
@@ -228,7 +277,7 @@ def test_who_is_above_the_limit_starts_no_session_that_writes_and_what_runs_goes
     running = place.run(mounts=[{"folder": "own"}, {"folder": "shared"}])
     limit(place.project, max_folder_bytes=KIB)
     written_by_a_session(shared, "big", 3 * KIB)
-    sizes.measure_due_folders()
+    measure_due_folders()
 
     sentence = (
         f"The project “{place.project.name}” uses 3 KiB for folders, 2 KiB more than its limit of 1 KiB."
@@ -249,9 +298,9 @@ def test_a_count_between_the_check_and_the_row_is_seen_by_the_row(
     place = make_place()
     folder = make_folder(place.owner, name="own")
     limit(place.owner, max_folder_bytes=KIB)
-    monkeypatch.setattr(session_services, "demand_within_limits", lambda *_: [])
+    monkeypatch.setattr(session_services, "demand_within_limits", lambda *_, **_options: [])
     written_by_a_session(folder, "big", 3 * KIB)
-    sizes.measure_due_folders()
+    measure_due_folders()
     with pytest.raises(LimitExceeded, match="2 KiB more than its limit"):
         place.enqueue(mounts=[{"folder": "own"}])
 

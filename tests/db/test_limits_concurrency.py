@@ -107,7 +107,7 @@ def test_the_database_alone_lets_no_more_in_than_may(
     place: Place, counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is refused in words beforehand: every request gets as far as its row."""
-    monkeypatch.setattr(services, "demand_within_limits", lambda *_: [])
+    monkeypatch.setattr(services, "demand_within_limits", lambda *_, **_options: [])
     limit(place.project, **{counted: COUNTED[counted]})
 
     def submit(actor: Actor, number: int) -> None:

@@ -90,6 +90,21 @@ def test_a_newcomer_costs_the_same_however_many_wait_and_however_many_machines_t
     assert queries() == few
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "placed"),
+    [("fifo", [True, False]), ("lifo", [False] * 2), ("drf", [False] * 2), ("fair_share", [False] * 2)],
+)
+def test_room_for_some_of_the_newcomers_is_shared_out_by_the_policy_of_the_group(cluster, scheduler, placed):
+    cluster.group.scheduler = scheduler
+    cluster.group.save(update_fields=["scheduler"])
+    run_tick(cluster.group.pk)
+    first, second = [
+        cluster.add_pending({"cpu": 3000, "mem": GIB}, kernels=2, age_s=age_s) for age_s in (9, 0)
+    ]
+    assert not place(cluster, first, second)
+    assert [status(each) == Status.SCHEDULED for each in (first, second)] == placed
+
+
 def test_without_what_a_tick_left_or_with_many_at_once_a_whole_tick_is_needed(cluster, monkeypatch):
     session = cluster.add_pending(SMALL)
     forget(cluster)

@@ -1,6 +1,7 @@
 """People are told what happened to their sessions: once, for a bounded time, and nobody else is."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -61,8 +62,8 @@ def test_what_the_owner_did_is_not_told(place: Place, django_capture_on_commit_c
 
 def test_a_session_that_lives_or_is_gone_is_not_told_of(place: Place) -> None:
     session = place.run()
-    services.notify_of_end(session.pk)
-    services.notify_of_end(uuid4())
+    services.notify_of_ends([session.pk])
+    services.notify_of_ends([uuid4()])
 
     assert not Notification.objects.exists()
 
@@ -179,3 +180,22 @@ def test_all_are_read_at_once(people: People) -> None:
     assert services.read_all_notifications(actor=factories.actor_for(people.superadmin)) == 0
     assert services.read_all_notifications(actor=factories.actor_for(people.member)) == 2
     assert not Notification.objects.filter(read_at=None).exists()
+
+
+def test_many_ends_are_told_by_a_few_statements(
+    place: Place, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    monkeypatch.setattr(services, "KEPT_NOTIFICATIONS", 4)
+    sessions = [place.run(name=f"run-{number}") for number in range(5)]
+    for session in sessions:
+        end(session, Reason.AGENT_LOST, lambda **_: nullcontext())
+    services.notify_of_ends([sessions[0].pk])
+
+    with django_assert_num_queries(7):  # with savepoint and release
+        services.notify_of_ends([session.pk for session in sessions])
+
+    assert ToldNotice.objects.count() == 5
+    told = Notification.objects.values_list("arguments__name", flat=True)
+    assert set(told) == {"run-1", "run-2", "run-3", "run-4"}
+    services.notify_of_ends([session.pk for session in sessions])
+    assert Notification.objects.count() == 4

@@ -10,7 +10,9 @@ from agents.runtime.base import ContainerSpec, RuntimeRefused
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
 from common import clock
+from common.locks import try_exclusive
 from sessions_app import reconcile, specs
+from sessions_app.launcher import work_lock
 from sessions_app.states import Status
 from tests.factories_sessions import Place, make_place
 
@@ -82,6 +84,18 @@ def test_stale_work_is_asked_for_once_while_it_hangs(place: Place, monkeypatch: 
         reconcile.restart_stale_work()
         reconcile.restart_stale_work()
     assert len(asked) == 1
+
+
+def test_what_somebody_works_on_is_not_asked_for_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(reconcile, "enqueue_on_commit", lambda task, **arguments: asked.append(arguments))
+    session = place.place()
+    with clock.frozen_at(clock.now() + timedelta(seconds=20)):
+        with try_exclusive(work_lock(session.pk)):
+            reconcile.restart_stale_work()
+        assert asked == []
+        reconcile.restart_stale_work()
+    assert asked == [{"session_ids": [str(session.pk)]}]
 
 
 def test_address_follows_a_container_that_was_started_anew_by_hand(place: Place) -> None:

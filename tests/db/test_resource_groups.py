@@ -123,9 +123,9 @@ def test_what_a_group_does_not_take_is_refused_also_in_the_last_moment(
 ) -> None:
     meant = session_services.demand_within_limits
 
-    def meanwhile(*args: Any) -> Any:
+    def meanwhile(*args: Any, **more: Any) -> Any:
         change(place, **changes)
-        return meant(*args)
+        return meant(*args, **more)
 
     monkeypatch.setattr(session_services, "check_fits_somewhere", lambda *args: None)
     with monkeypatch.context() as patch:
@@ -242,3 +242,16 @@ def test_wrong_values_are_refused_at_their_field(place: Place, changes: dict[str
     with pytest.raises(InvalidInput) as refusal:
         change(place, **changes)
     assert set(refusal.value.fields) == {field}
+
+
+def test_a_name_that_another_took_at_the_same_moment_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = groups.create_resource_group(actor=SYSTEM, name="other")
+    monkeypatch.setattr(groups, "_check", lambda group: None)  # it looked before the other was written
+    with pytest.raises(InvalidInput, match="same moment") as refused:
+        groups.create_resource_group(actor=SYSTEM, name="other")
+    assert list(refused.value.fields) == ["name"]
+    with pytest.raises(InvalidInput, match="same moment"):
+        change(place, name="other")
+    assert ResourceGroup.objects.filter(name="other").get() == other

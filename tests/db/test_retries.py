@@ -16,10 +16,17 @@ from common.models import AuditEntry
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile
 from sessions_app.dependencies import settle_all
-from sessions_app.events import CapacityReleased, SessionEnded
+from sessions_app.events import CapacityReleased, SessionsEnded
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.lifecycle import IllegalTransition
-from sessions_app.models import ComputeSession, KernelAllocation, KernelLog, SessionTransition
+from sessions_app.models import (
+    ComputeSession,
+    KernelAllocation,
+    KernelLog,
+    SessionIdle,
+    SessionTransition,
+    SessionWarning,
+)
 from sessions_app.retries import finish_or_retry
 from sessions_app.services import begin_termination, terminate_session
 from sessions_app.states import REASON_SENTENCES, Reason, Status
@@ -236,4 +243,29 @@ def test_ends_of_many_need_no_history(place: Place, monkeypatch: pytest.MonkeyPa
     assert lifecycle.finish_many([session.pk], actor=SYSTEM) == [session.pk]
     ended = place.fresh(session)
     assert (ended.status, ended.status_message) == (ended.outcome, REASON_SENTENCES[Reason.COMMAND_FAILED])
-    assert announced == [CapacityReleased(place.group.pk), SessionEnded(session.pk)]
+    assert announced == [CapacityReleased(place.group.pk), SessionsEnded((session.pk,))]
+
+
+def test_policies_are_asked_again_before_another_attempt(place: Place) -> None:
+    session = batch(place, max_retries=1)
+    limit(place.project, max_slots={"cpu": 500})
+    ended = fail(place, session)
+    assert (ended.status, ended.status_reason, ended.retry_count) == (Status.TERMINATED, "command_failed", 0)
+    assert str(ended.status_message).startswith("It is not tried again: ")
+
+
+def test_who_left_the_project_has_no_other_attempt(place: Place) -> None:
+    session = batch(place, max_retries=1)
+    place.owner.memberships.all().delete()
+    assert "It is not tried again" in str(fail(place, session).status_message)
+
+
+def test_another_attempt_begins_unused_and_not_extended(place: Place) -> None:
+    session = batch(place, max_retries=1)
+    now = clock.now()
+    SessionIdle.objects.create(session=session, interacted_at=now, extensions=2, kept_until=now)
+    SessionWarning.objects.create(session=session, cause="lifetime", ends_at=now, mark_s=300, warned_at=now)
+    waiting = fail(place, session)
+    assert waiting.status == Status.PENDING
+    assert not SessionIdle.objects.exists()
+    assert not SessionWarning.objects.exists()

@@ -244,6 +244,15 @@ def test_the_strategy_of_the_group_decides_where(cluster):
     assert (held(empty), held(half)) == (SMALL, {})
 
 
+def test_turns_go_on_from_tick_to_tick(cluster):
+    type(cluster.group).objects.update(strategy="round_robin")
+    agents = [cluster.add_agent({"cpu": 4000, "mem": 4 * GIB}) for _ in range(3)]
+    for _ in range(4):
+        cluster.add_pending(SMALL)
+        run_tick(cluster.group.pk)
+    assert [held(agent)["cpu"] // SMALL["cpu"] for agent in agents] == [2, 1, 1]
+
+
 def test_a_session_cancelled_after_the_snapshot_drops_out_alone(cluster, launched):
     agent = cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
     cancelled, other = cluster.add_pending(SMALL), cluster.add_pending(SMALL)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from threading import Event, Thread
 from typing import Any
@@ -16,7 +17,9 @@ from accounts.models import Domain, User
 from accounts.policies import LimitUse
 from agents.groups import create_resource_group
 from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_shelf import Conduct
+from agents.selectors import runtime_of
 from agents.services import heartbeat_agents
 from agents.simulation import Shape
 from agents.states import AgentState
@@ -27,8 +30,10 @@ from common.models import AuditEntry
 from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
-from sessions_app import launcher, reconcile, together
-from sessions_app.models import ComputeSession, KernelAllocation
+from sessions_app import dependencies, launcher, reconcile, together
+from sessions_app.models import ComputeSession, KernelAllocation, SessionDependency
+from sessions_app.queueing import DependencyRequest, Hold
+from sessions_app.selectors import kept_log
 from sessions_app.services import enqueue_session
 from sessions_app.states import LAUNCHING, Reason, Status
 from tests.factories_sessions import make_place
@@ -112,6 +117,33 @@ def test_clearing_removes_all_that_was_simulated_and_nothing_else() -> None:
     assert not client().keys(f"berth:simulated:{settings.BERTH_INSTALLATION}:*")
     assert not AuditEntry.objects.filter(actor_label__endswith=simulation.OURS).exists()
     assert simulation.clear() == simulation.Cleared(0, 0, 0)
+
+
+def test_sessions_that_others_wait_for_are_cleared_too() -> None:
+    place = make_place()
+    group = simulation.make_cluster(count=1, shape=Shape())
+    before = submit(group, 1)[0]
+    actor = simulation.actor_of(before.owner)
+    request = next(simulation.workload(simulation.people_of(group), seed=2))[1]
+    request = replace(request, project=before.project.name, dependencies=(DependencyRequest(str(before.pk)),))
+    enqueue_session(actor=actor, request=request)
+    mine = place.enqueue()
+    SessionDependency.objects.create(session=mine, after=before, when="any")
+    ComputeSession.objects.filter(pk=mine.pk).update(held_for=Hold.DEPENDENCY.value)
+
+    assert simulation.clear().sessions == 2
+
+    dependencies.settle_all()
+    assert place.fresh(mine).held_for == Hold.NOTHING.value
+
+
+def test_an_empty_group_of_others_is_neither_used_nor_removed() -> None:
+    make_place()
+    create_resource_group(actor=SYSTEM, name="planned")
+    with pytest.raises(simulation.Unsafe, match="real machines"):
+        simulation.make_cluster(count=1, shape=Shape(), group_name="planned")
+    simulation.clear()
+    assert ResourceGroup.objects.filter(name="planned", is_active=True).exists()
 
 
 def test_a_session_of_a_real_person_in_the_group_is_ended_and_kept() -> None:
@@ -219,3 +251,33 @@ def _work_on(session_id: UUID, is_held: Event, is_over: Event) -> None:
             is_over.wait(60)
     finally:
         connections.close_all()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("last", [b"second", b""])
+@pytest.mark.parametrize("is_together", [True, False])
+def test_the_log_of_the_last_attempt_is_kept(is_together: bool, last: bytes) -> None:
+    """Whether many end together, or each alone as on a real machine."""
+    create_resource_group(actor=SYSTEM, name="default", is_default=True)
+    cluster = simulation.make_cluster(count=1, shape=Shape())
+    try:
+        [session] = submit(cluster, 1)
+        ComputeSession.objects.filter(pk=session.pk).update(max_retries=1)
+        for output in (b"first", last):
+            run_tick(cluster.pk)
+            launcher.launch_session(session.pk)
+            _fail(session, output)
+            if is_together:
+                together.end_sessions([session.pk])
+            launcher.end_session(session.pk)
+        assert kept_log(session.kernels.get()) == last
+    finally:
+        simulation.clear()
+
+
+def _fail(session: ComputeSession, output: bytes) -> None:
+    kernel = session.kernels.get()
+    runtime = runtime_of(kernel.placed_agent)
+    assert isinstance(runtime, SimulatedRuntime)
+    runtime.finish(kernel.container_name, exit_code=1, output=output)
+    reconcile.reconcile_agents()

@@ -19,12 +19,14 @@ PAGES = (
     "/profile/activity/",
     "/profile/tokens/",
     "/profile/ssh-keys/",
+    "/sessions/templates/",
+    "/profile/callbacks/",
     "/profile/dotfiles/",
     "/profile/preferences/",
     "/api/",
     "/no-such-page/",
 )
-OF_A_SESSION = ("", "terminal/")
+OF_A_SESSION = ("", "terminal/", "why/")
 TABS_OF_A_SESSION = ("terminal", "log", "charts", "folders", "history")
 OF_DOMAIN_ADMINS = (
     "/",
@@ -60,6 +62,8 @@ OF_SUPERADMINS = (
     "/budgets/prices/",
     "/resource-groups/",
     "/resource-groups/new/",
+    "/resource-groups/1/",  # with which a portal begins
+    "/resource-groups/1/weights/",
     "/audit/",
     "/audit/?outcome=failed&q=nothing",
     "/styleguide/",

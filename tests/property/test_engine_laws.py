@@ -17,13 +17,18 @@ from scheduler.engine import (
     PendingSession,
     Planner,
     Policy,
+    Preemptible,
+    Preemption,
+    Promise,
     ReasonCode,
     Rules,
     Running,
     Snapshot,
     Strategy,
+    Window,
     plan,
 )
+from scheduler.engine.model import LENGTH_OF_UNKNOWN
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ARCHITECTURES = st.sampled_from(["x86_64", "x86_64", "aarch64"])
@@ -35,6 +40,11 @@ def amounts(largest: int) -> st.SearchStrategy[ResourceSlots]:
     return st.dictionaries(names, st.integers(0, largest)).map(ResourceSlots)
 
 
+PROMISES = st.builds(
+    Promise, st.integers(1, 8), st.integers(-1, 3).map(lambda seconds: NOW + timedelta(seconds=seconds))
+)
+
+
 @st.composite
 def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
     capacity = draw(amounts(6))
@@ -44,7 +54,35 @@ def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
     if occupied and draw(st.booleans()):
         running.append(Running(occupied, NOW + timedelta(seconds=draw(st.integers(0, 3)))))
     is_schedulable = draw(st.integers(0, 4)) > 0
-    return AgentView(agent_id, draw(ARCHITECTURES), capacity, free, is_schedulable, tuple(running))
+    preemptible = draw(victims(agent_id, occupied))
+    view = AgentView(
+        agent_id, draw(ARCHITECTURES), capacity, free, is_schedulable, tuple(running), preemptible
+    )
+    return replace(view, window=draw(WINDOWS), next_window=draw(NEXT_WINDOWS))
+
+
+@st.composite
+def victims(draw: st.DrawFn, agent_id: int, occupied: ResourceSlots) -> tuple[Preemptible, ...]:
+    """Of some of what is occupied."""
+    found: list[Preemptible] = []
+    for number in range(draw(st.integers(0, 3))):
+        slots = ResourceSlots({name: draw(st.integers(0, amount)) for name, amount in occupied.items()})
+        occupied -= slots
+        since = NOW - timedelta(seconds=draw(st.integers(0, 3)))
+        session_id = UUID(int=agent_id * 1000 + number)
+        found.append(Preemptible(session_id, draw(st.integers(-2, 1)), since, slots))
+    return tuple(found)
+
+
+def windows(*reservation_ids: int, starts_s: st.SearchStrategy[int]) -> st.SearchStrategy[Window | None]:
+    """Mostly none."""
+    starts = starts_s.map(lambda seconds: NOW + timedelta(seconds=seconds))
+    window = st.builds(Window, st.sampled_from(reservation_ids), starts, st.just(NOW + timedelta(seconds=9)))
+    return st.none() | st.none() | window
+
+
+WINDOWS = windows(1, 2, starts_s=st.just(0))
+NEXT_WINDOWS = windows(3, starts_s=st.integers(1, 3))
 
 
 @st.composite
@@ -54,12 +92,18 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=NOW - timedelta(seconds=draw(st.integers(0, 3))),
-        needs=Needs(draw(ARCHITECTURES), tuple(kernels), draw(st.none() | st.none() | st.integers(1, 8))),
+        needs=Needs(
+            draw(ARCHITECTURES),
+            tuple(kernels),
+            draw(st.none() | st.none() | st.integers(1, 8)),
+            frozenset(draw(st.lists(st.sampled_from([1, 3]), max_size=2))),
+        ),
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(kernels))),
         priority=draw(st.integers(0, 1)),
         scopes=tenants,
         tenants=tenants,
         lasts=draw(st.none() | st.integers(0, 3).map(lambda seconds: timedelta(seconds=seconds))),
+        promised=draw(st.none() | st.none() | st.none() | PROMISES),
     )
 
 
@@ -69,6 +113,13 @@ RULES = st.builds(
     policy=st.sampled_from(Policy),
     ageing=st.sampled_from([None, timedelta(seconds=2)]),
     patience=st.sampled_from([timedelta(), timedelta(seconds=2), timedelta(hours=1)]),
+    preemption=st.none()
+    | st.builds(
+        Preemption,
+        st.integers(-1, 1),
+        st.sampled_from([timedelta(), timedelta(seconds=2)]),
+        st.just(timedelta(seconds=1)),
+    ),
 )
 
 
@@ -81,6 +132,7 @@ def snapshots(draw: st.DrawFn, rules: st.SearchStrategy[Rules] = RULES) -> Snaps
         agents=tuple(draw(agents(number)) for number in range(1, draw(st.integers(0, 6)) + 1)),
         pending=tuple(draw(sessions(number)) for number in range(1, draw(st.integers(0, 8)) + 1)),
         rules=draw(rules),
+        last_agent_id=draw(st.integers(0, 8)),
     )
 
 
@@ -120,6 +172,7 @@ def test_the_plan_depends_on_the_snapshot_alone_not_on_the_order_of_its_rows(sna
         tuple(random.sample(snapshot.agents, len(snapshot.agents))),
         tuple(random.sample(snapshot.pending, len(snapshot.pending))),
         snapshot.rules,
+        last_agent_id=snapshot.last_agent_id,
     )
     assert plan(snapshot, NOW) == plan(shuffled, NOW)
 
@@ -136,7 +189,17 @@ def ticks(draw: st.DrawFn) -> list[Snapshot]:
         pending = tuple(each for each in last.pending if draw(st.booleans()) and each.id.int < 50) + new
         rules = draw(st.just(last.rules) | st.just(last.rules) | RULES)
         allowances = draw(st.just(last.allowances) | ALLOWANCES)
-        told.append(replace(last, agents=agents_now, pending=pending, rules=rules, allowances=allowances))
+        last_agent_id = draw(st.integers(0, 8))
+        told.append(
+            replace(
+                last,
+                agents=agents_now,
+                pending=pending,
+                rules=rules,
+                allowances=allowances,
+                last_agent_id=last_agent_id,
+            )
+        )
     return told
 
 
@@ -175,13 +238,24 @@ def test_every_pending_session_is_either_placed_or_deferred_with_a_reason(snapsh
     assert [each.position for each in decided.deferrals] == list(range(1, len(decided.deferrals) + 1))
 
 
+@given(snapshots())
+def test_who_is_placed_may_use_the_agent_and_ends_before_others_may(snapshot):
+    agent_by_id = {agent.id: agent for agent in snapshot.agents}
+    for session, agent_ids in plan(snapshot, NOW).placements:
+        for agent in map(agent_by_id.get, agent_ids):
+            assert agent.window is None or agent.window.reservation_id in session.needs.reservations
+            ends_at = NOW + (LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts)
+            assert agent.next_window is None or ends_at <= agent.next_window.starts_at
+
+
 @given(snapshots(FIFO))
 def test_of_equal_needs_the_older_never_waits_while_the_younger_runs(snapshot):
     deferred = {each.session_id for each in plan(snapshot, NOW).deferrals}
     line = sorted(snapshot.pending, key=lambda each: (-each.priority, each.enqueued_at, each.id))
     blocked = set()
     for session in line:
-        kind = (session.needs.architecture, session.needs.designated_agent_id, session.lasts)
+        needs = session.needs
+        kind = (needs.architecture, needs.designated_agent_id, needs.reservations, session.lasts)
         shape = (*kind, frozenset(Counter(session.needs.kernels).items()))
         assert shape not in blocked or session.id in deferred
         if session.id in deferred:
@@ -189,7 +263,7 @@ def test_of_equal_needs_the_older_never_waits_while_the_younger_runs(snapshot):
 
 
 @given(snapshots())
-def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_is_kept(snapshot):
+def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_is_kept_or_reserved(snapshot):
     held = held_by_agent(snapshot)
     reasons = {each.session_id: each.reason for each in plan(snapshot, NOW).deferrals}
     for session in snapshot.pending:
@@ -197,8 +271,53 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_i
             hosts = [each for each in snapshot.agents if each.is_schedulable]
             hosts = [each for each in hosts if session.needs.may_run_on(each)]
             slots = session.needs.kernels[0]
-            has_room = any(slots.fits_in(each.free - held[each.id]) for each in hosts)
-            assert has_room == (reasons[session.id] is ReasonCode.KEPT_FREE)
+            ends_at = NOW + (LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts)
+            is_open = {
+                each.id: not each.next_window or ends_at <= each.next_window.starts_at for each in hosts
+            }
+            room = {each.id for each in hosts if slots.fits_in(each.free - held[each.id])}
+            has_room = any(is_open[agent_id] for agent_id in room)
+            assert has_room or reasons[session.id] is not ReasonCode.KEPT_FREE
+            assert not has_room or reasons[session.id] in (ReasonCode.KEPT_FREE, ReasonCode.MAKING_ROOM)
+            if room and not has_room:
+                assert reasons[session.id] in (ReasonCode.RESERVATION, ReasonCode.MAKING_ROOM)
+
+
+@given(snapshots())
+def test_only_what_must_and_may_end_ends_for_one_that_waits(snapshot):
+    held = held_by_agent(snapshot)
+    decided = plan(snapshot, NOW)
+    pending = {each.id: each for each in snapshot.pending}
+    ended = [victim for eviction in decided.evictions for victim in eviction.victims]
+    assert len(ended) == len(set(ended))
+    for eviction in decided.evictions:
+        session, rule = pending[eviction.session_id], snapshot.rules.preemption
+        agent = next(each for each in snapshot.agents if each.id == eviction.agent_id)
+        leaving = [each for each in agent.preemptible if each.session_id in eviction.victims]
+        assert len(leaving) == len(eviction.victims) > 0
+        lasts = LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts
+        assert session.needs.may_run_on(agent)
+        assert agent.next_window is None or eviction.ends_at + lasts <= agent.next_window.starts_at
+        for victim in leaving:
+            assert victim.priority < session.priority
+            assert victim.priority <= rule.up_to
+            assert NOW - victim.since >= rule.after
+        free = agent.free - held[agent.id]
+        given_back = [victim.slots for victim in leaving]
+        assert session.needs.total.fits_in(sum(given_back, free))
+        for spared in range(len(leaving)):
+            others = given_back[:spared] + given_back[spared + 1 :]
+            assert not session.needs.total.fits_in(sum(others, free))
+
+
+@given(snapshots())
+def test_room_is_made_for_sessions_that_wait_for_nothing_else(snapshot):
+    decided = plan(snapshot, NOW)
+    reasons = {each.session_id: each.reason for each in decided.deferrals}
+    promised = {each.id for each in snapshot.pending if each.promised}
+    evicting = {each.session_id for each in decided.evictions}
+    assert all(reasons[session_id] is ReasonCode.MAKING_ROOM for session_id in evicting)
+    assert not evicting & promised
 
 
 @given(snapshots())
@@ -230,4 +349,6 @@ PROOF_BY_REASON = {
         each.asked.fits_in(each.group) and (each.kernel_count > 1 or not each.asked.fits_in(each.best_agent))
     ),
     ReasonCode.KEPT_FREE: lambda each: each.asked.fits_in(each.group),
+    ReasonCode.MAKING_ROOM: lambda each: each.until is not None,
+    ReasonCode.RESERVATION: lambda each: each.reserved.agents > 0 and each.reserved.until > NOW,
 }

@@ -46,6 +46,7 @@ plausible = {
     "timeout_s": st.integers() | anything,
     "max_retries": st.integers(-2, 12) | anything,
     "requeues": st.booleans() | anything,
+    "callback_url": st.sampled_from(["", "https://a.example/x?y", "http://[::1]:80"]) | anything,
     "dependencies": st.lists(
         st.just("a") | st.fixed_dictionaries({"session": anything}, optional={"when": anything})
     )

@@ -273,3 +273,33 @@ async def test_file_and_archive_go_into_the_staging() -> None:
     await docker_files.DockerStaging(files_of(written), "/work", "x").write("a", 0o644, chunks_of(b"file"))
     await docker_files.DockerStaging(files_of(unpacked), "/work", "x").unpack(chunks_of(b"tar"))
     assert (written.heard, unpacked.heard) == (b"file", b"tar")
+
+
+class BrokenOff(ScriptedProcess):
+    """Ends while it is written to, and its connection breaks before its words are read."""
+
+    def __init__(self, code: int | None) -> None:
+        super().__init__(needs_input=True)
+        self._ended_with = code
+        self.is_broken = True
+
+    async def read(self) -> tuple[Channel, bytes]:
+        await self._may_end.wait()
+        raise RuntimeUnavailable("Engine broke off: [Errno 32] Broken pipe")
+
+    async def exit_code(self) -> int | None:
+        return self._ended_with
+
+
+async def test_a_program_that_failed_is_a_refusal_although_its_connection_broke() -> None:
+    with pytest.raises(PathUnfit, match="it ended with 1"):
+        await files_of(BrokenOff(1)).feed("", chunks=chunks_of(b"one", b"two"), path="/work/full")
+
+
+@pytest.mark.parametrize("code", [0, None])
+async def test_what_a_broken_connection_carried_whole_is_not_known(code: int | None) -> None:
+    """A program that ended well may have had the first part alone."""
+    process = BrokenOff(code)
+    with pytest.raises(RuntimeUnavailable, match="broke off"):
+        await files_of(process).feed("", chunks=chunks_of(b"one", b"two"), path="/work/a")
+    assert process.is_closed

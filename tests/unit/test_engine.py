@@ -74,6 +74,24 @@ def test_dispersed_takes_the_emptiest_agent():
     assert agents_by_session(decide(agents, *pending, strategy=Strategy.DISPERSED)) == {1: [1], 2: [3]}
 
 
+def test_round_robin_goes_on_behind_the_last_and_passes_over_the_full():
+    agents = [
+        agent(1, slots(cpu=8000)),
+        agent(2, slots(cpu=500)),
+        agent(3, slots(cpu=2000)),
+        agent(4, slots(cpu=1000)),
+    ]
+    pending = [session(number, slots(cpu=1000)) for number in range(1, 7)]
+    snapshot = Snapshot(1, "lab", 7, tuple(agents), tuple(pending), Rules(strategy=Strategy.ROUND_ROBIN))
+    turns = {1: [1], 2: [3], 3: [4], 4: [1], 5: [3], 6: [1]}
+    assert agents_by_session(plan(snapshot, NOW)) == turns
+    behind = {1: [4], 2: [1], 3: [3], 4: [1], 5: [3], 6: [1]}
+    assert agents_by_session(plan(replace(snapshot, last_agent_id=3), NOW)) == behind
+    gone = replace(snapshot, agents=(agents[0], agents[1], agents[3]), last_agent_id=3)
+    assert agents_by_session(plan(gone, NOW))[1] == [4]
+    assert agents_by_session(plan(replace(snapshot, last_agent_id=4), NOW)) == turns
+
+
 @pytest.mark.parametrize("strategy", Strategy)
 def test_a_session_without_devices_spares_machines_with_devices(strategy):
     agents = [agent(1, slots(cpu=1000, cuda=8000)), agent(2, slots(cpu=64000))]
@@ -279,3 +297,12 @@ def test_a_planner_forgets_what_nobody_asks_for_any_more(monkeypatch):
         told = Snapshot(1, "lab", 7, agents, pending, allowances=limits)
         assert planner.plan(told, NOW) == plan(told, NOW)
         limits = (replace(limits[0], held={"cpu": 1000}), *limits[1:])
+
+
+def test_a_planner_takes_in_slots_that_nobody_asked_for_before():
+    agents = (agent(1, slots(cpu=8000)),)
+    first = Snapshot(1, "lab", 7, agents, (session(1, slots(cpu=1000)),))
+    other = replace(first, pending=(session(2, slots(cpu=1000, rocm=1000)),))
+    planner = Planner()
+    planner.plan(first, NOW)
+    assert planner.plan(other, NOW) == plan(other, NOW)

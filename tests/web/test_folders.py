@@ -195,7 +195,7 @@ def test_sizes_stand_in_the_list_and_at_the_folder_and_an_upload_above_the_limit
         in browser.get(f"/data/{folder.pk}/").content.decode()
     )
     write(people, folder, "a", b"x" * 3072)
-    sizes.measure_due_folders()
+    sizes.measure_due_folders(folder.host_id)
     assert "3 KiB" in browser.get("/data/?sort=-size").content.decode()
     exported = b"".join(browser.get("/data/export/")).decode()
     assert "size_bytes,measured_at" in exported

@@ -14,8 +14,9 @@ from accounts.models import User
 from accounts.roles import Role
 from agents.models import AgentSlot
 from images.models import ContainerImage
+from sessions_app.callback_secrets import make_callback_secret
 from sessions_app.models import ComputeSession
-from tests.factories import make_user
+from tests.factories import actor_for, make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import Place, make_place
 from tests.web.test_session_launcher import LAUNCHER, control
@@ -41,6 +42,7 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
     make_storage_host(tmp_path)
     data, other = make_folder(place.owner, name="data"), make_folder(place.owner, name="other")
     AgentSlot.objects.create(agent=place.agent, slot_name="cuda", capacity=2000)
+    make_callback_secret(actor=actor_for(place.owner))
     earlier = place.enqueue(
         name="train-1",
         type="batch",
@@ -50,6 +52,7 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
         pending_timeout_s=5400,
         max_retries=2,
         requeues=True,
+        callback_url="https://ci.example/t?token=geheim",
         resources={"cpu": 1.5, "mem": "1536m", "shm": "128m", "cuda": 1},
         environment={"TOKEN": "geheim", "TEXT": "a\nb", "ODD": "$'x'"},
         mounts=[{"folder": "data", "path": "/home/work/in", "readonly": True}, {"folder": "other"}],
@@ -75,6 +78,7 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
         "image_reference",
     ):
         assert getattr(again, field) == getattr(earlier, field), field
+    assert again.callback.url == "https://ci.example/t?token=geheim"
     assert [(mount.folder_id, mount.path, mount.is_readonly) for mount in again.mounts.all()] == [
         (data.pk, "/home/work/in", True),
         (other.pk, "/home/work/other", False),

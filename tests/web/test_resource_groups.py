@@ -19,7 +19,8 @@ Browser = Callable[[User], Client]
 TYPED = {
     "name": "gpu", "description": "A hundred devices", "is_public": "no", "scheduler": "drf", "strategy": "dispersed",
     "ageing_s": "6h", "patience_s": "", "takes_batch": "on", "max_cpu": "8", "max_mem": "64g", "max_devices": "cuda=2",
-    "max_lifetime_s": "12h",
+    "max_lifetime_s": "12h", "usage_half_life_s": "2d", "preemptible_priority": "-5",
+    "preemption_after_s": "1h", "preemption_grace_s": "",
 }  # fmt: skip
 
 
@@ -39,6 +40,8 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
     page = f"/resource-groups/{group.pk}/"
     assert answer["Location"] == page
     assert (group.ageing_s, group.patience_s, group.session_types) == (21600, 0, ["batch"])
+    assert group.usage_half_life_s == 2 * 86400
+    assert (group.preemptible_priority, group.preemption_after_s, group.preemption_grace_s) == (-5, 3600, 0)
     assert group.max_session_slots == {"cpu": 8000, "mem": 64 * 2**30, "cuda": 2000}
     assert (group.is_public, group.max_lifetime_s) == (False, 43200)
 
@@ -49,8 +52,16 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
     assert "whom it is granted to" in listed
     assert place.group.name not in listed
 
-    assert superadmin.post(page, {**TYPED, "is_public": "yes", "max_devices": ""})["Location"] == page
+    changed = {
+        **TYPED,
+        "is_public": "yes",
+        "max_devices": "",
+        "scheduler": "fair_share",
+        "usage_half_life_s": "",
+    }
+    assert superadmin.post(page, changed)["Location"] == page
     group.refresh_from_db()
+    assert (group.scheduler, group.usage_half_life_s) == ("fair_share", 7 * 86400)
     assert (group.is_public, group.max_session_slots) == (True, {"cpu": 8000, "mem": 64 * 2**30})
     assert superadmin.post(f"{page}delete/", {"confirm": "other"})["Location"] == page
     assert superadmin.post(f"{page}delete/", {"confirm": "gpu"})["Location"] == "/resource-groups/"

@@ -21,24 +21,22 @@ from berth.errors import (
     WaitedTooLong,
 )
 from berth.folders import Folder, Folders
+from berth.machine_models import Agent, GroupGrant, GroupReservation, QueuePlace, ResourceGroup
 from berth.models import (
-    Agent,
     App,
     Directory,
     Entry,
     Event,
-    GroupGrant,
     Image,
     KeyPair,
     Limit,
     Limits,
     Person,
     Project,
-    QueuePlace,
-    ResourceGroup,
     Transition,
     Usage,
 )
+from berth.resource_groups import Standing
 from berth.sessions import Mount, Session, Sessions
 from berth.version import __version__
 
@@ -53,6 +51,7 @@ __all__ = [
     "Folder",
     "Folders",
     "GroupGrant",
+    "GroupReservation",
     "Image",
     "InvalidInput",
     "KeyPair",
@@ -69,6 +68,7 @@ __all__ = [
     "Session",
     "SessionEnded",
     "Sessions",
+    "Standing",
     "Transition",
     "UnexpectedAnswer",
     "Unreachable",

@@ -8,11 +8,13 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from berth.budgets import Budgets, Prices
+from berth.callbacks import Callbacks
 from berth.decoding import decode
 from berth.errors import InvalidInput, NotFound, NotSignedIn
 from berth.events import follow_events
 from berth.folders import Folders
-from berth.models import Agent, Event, Image, KeyPair, Limits, Person, Project, QueuePlace, ResourceGroup
+from berth.machine_models import Agent, QueuePlace, ResourceGroup
+from berth.models import Event, Image, KeyPair, Limits, Person, Project
 from berth.paging import PAGE_SIZE, iterate
 from berth.people import AuditLine, Browsers, Domains, Projects, Tokens, Users
 from berth.people_imports import UserImports
@@ -21,6 +23,7 @@ from berth.policies import Policies
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.resource_groups import ResourceGroups
 from berth.sessions import Sessions
+from berth.templates import Templates
 from berth.transport import ANSWER_S, Transport
 
 
@@ -50,6 +53,8 @@ class Client:
             chosen.url, chosen.token, ca_file=ca_file or chosen.ca_file, timeout_s=timeout_s, wire=wire
         )
         self.sessions = Sessions(self.transport)
+        self.callbacks = Callbacks(self.transport)
+        self.templates = Templates(self.transport, self.sessions)
         self.folders = Folders(self.transport)
         self.policies = Policies(self.transport)
         self.budgets = Budgets(self.transport)

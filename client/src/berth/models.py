@@ -64,73 +64,6 @@ class Image(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agent(Record):
-    """A machine."""
-
-    id: int
-    name: str
-    state: str
-    resource_group: str = ""
-    architecture: str = ""
-    engine_version: str = ""
-    capacity: Mapping[str, int] = field(default_factory=dict)
-    occupied: Mapping[str, int] = field(default_factory=dict)
-    images: tuple[str, ...] = ()
-    heartbeat_at: datetime | None = None
-
-    @property
-    def free(self) -> dict[str, int]:
-        """What is not occupied, by slot."""
-        return {name: amount - self.occupied.get(name, 0) for name, amount in self.capacity.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceGroup(Record):
-    id: int
-    name: str
-    description: str = ""
-    is_default: bool = False
-    is_active: bool = True
-    is_public: bool = True
-    strategy: str = ""
-    scheduler: str = ""
-    ageing_s: int | None = None
-    patience_s: int = 0
-    session_types: tuple[str, ...] = ()
-    max_session_slots: Mapping[str, int] = field(default_factory=dict)
-    max_lifetime_s: int | None = None
-    agents: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePlace(Record):
-    """One that waits in a resource group; of sessions that you do not see, `id` is None and `name` "". Amounts are of each
-    of its containers, in base units."""
-
-    position: int
-    id: str | None = None
-    name: str = ""
-    owner: str = ""
-    is_own: bool = False
-    resources: Mapping[str, int] = field(default_factory=dict)
-    containers: int = 1
-    priority: int = 0
-    since: datetime | None = None
-    reason: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupGrant(Record):
-    """A domain, project or person that may use a resource group; `of` is its number, `name` of a person the e-mail."""
-
-    id: int
-    level: str
-    of: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair(Record):
     """An API token. `token`, its text, is there once: after it was made or rotated."""
 
@@ -251,6 +184,17 @@ class StartRange(Record):
     earliest_s: int
     latest_s: int | None = None
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect(Record):
+    """What may become of a session that waits: `best_room` is what the machine nearest to it has free, in base units; in
+    `other_groups` it would start now."""
+
+    expected_start: StartRange | None = None
+    best_room: Mapping[str, int] = field(default_factory=dict)
+    who_may_raise: str = ""
+    other_groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,31 @@
 """Resource groups, as superadmins write them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from berth.decoding import decode
+from berth.decoding import Record, decode
 from berth.errors import NotFound
-from berth.models import GroupGrant, ResourceGroup
+from berth.machine_models import GroupGrant, GroupReservation, ResourceGroup
 from berth.paging import iterate
 from berth.policies import scope_id
 from berth.transport import Transport, json_of, new_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing(Record):
+    """What a domain, project or person has of a resource group, as fractions of all: `above` are its domain and project. Among
+    those in the same, who has the least `counts` goes first by fair share."""
+
+    level: str
+    id: int
+    name: str
+    above: tuple[str, ...] = ()
+    weight: float = 1.0
+    target: float | None = None
+    held: float = 0.0
+    lately: float = 0.0
+    counts: float = 0.0
 
 
 class ResourceGroups:
@@ -58,6 +75,45 @@ class ResourceGroups:
                 self._transport.request("DELETE", f"resource-groups/{group_id}/grants/{grant.id}/")
                 return
         raise NotFound(f"The resource group is not granted to the {level} “{name[:80]}”.")
+
+    def standings(self, group_id: int, level: str = "domain") -> Iterator[Standing]:
+        """Of its domains, projects or users; who is next by fair share first."""
+        return iterate(self._transport, f"resource-groups/{group_id}/weights/", Standing, level=level)
+
+    def set_weight(self, group_id: int, weight: str, *, level: str, name: str) -> None:
+        """Of the domain, project or user (`level`) called `name`: twice the weight, twice the share. Raises NotFound."""
+        body = {"level": level, "id": scope_id(self._transport, level, name), "weight": weight}
+        self._transport.request("PUT", f"resource-groups/{group_id}/weights/", json=body)
+
+    def reservations(self, group_id: int) -> Iterator[GroupReservation]:
+        """What is reserved now or will be, by start."""
+        return iterate(self._transport, f"resource-groups/{group_id}/reservations/", GroupReservation)
+
+    def reserve(
+        self,
+        group_id: int,
+        *,
+        name: str,
+        agents: Sequence[str],
+        ends_at: str,
+        starts_at: str | None = None,
+        grantee: tuple[str, str] | None = None,
+        reason: str = "",
+    ) -> GroupReservation:
+        """Machines, by name, for the (level, name) of a domain, project or user, or for nobody; instants in ISO 8601. Raises
+        NotFound, InvalidInput, Conflict."""
+        body: dict[str, Any] = {
+            "name": name, "agents": list(agents), "starts_at": starts_at, "ends_at": ends_at, "reason": reason
+        }  # fmt: skip
+        if grantee is not None:
+            level, whom = grantee
+            body |= {"level": level, "id": scope_id(self._transport, level, whom)}
+        path = f"resource-groups/{group_id}/reservations/"
+        answer = self._transport.request("POST", path, json=body, headers=new_key())
+        return decode(GroupReservation, json_of(answer))
+
+    def unreserve(self, group_id: int, reservation_id: int) -> None:
+        self._transport.request("DELETE", f"resource-groups/{group_id}/reservations/{reservation_id}/")
 
     def add_agent(self, group_id: int, agent: str) -> None:
         """Put a machine, by name, into the group."""

@@ -21,6 +21,7 @@ from berth.models import (
     Ending,
     Image,
     MountRecord,
+    Prospect,
     SessionCheck,
     StartRange,
     Transition,
@@ -28,6 +29,7 @@ from berth.models import (
 from berth.paging import iterate
 from berth.process import Process, Result, open_process, run_process
 from berth.transport import KEY_HEADER, Transport, json_of, new_key
+from berth.waiting import Why
 
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 2.0
 SHORTEST_PREFIX = 4
@@ -76,6 +78,7 @@ class Session(Record):
     max_retries: int = 0
     retry_count: int = 0
     requeues: bool = False
+    callback_url: str = ""
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()
@@ -159,6 +162,10 @@ class Session(Record):
         """Put off what would end it next, as far as policies allow."""
         return self.sessions.extend(self.id)
 
+    def change_priority(self, priority: int) -> "Session":
+        """Before or behind others that wait, as far as policies allow."""
+        return self.sessions.change_priority(self.id, priority)
+
     def wait_for(
         self, *statuses: str, timeout_s: float | None = None, on_change: OnChange | None = None
     ) -> "Session":
@@ -207,6 +214,7 @@ class Sessions:
         after: Mapping[str, str] | None = None,
         max_retries: int = 0,
         requeues: bool = False,
+        callback_url: str = "",
         idempotency_key: str = "",
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
@@ -217,6 +225,8 @@ class Sessions:
         `start_at`: not before, an aware datetime or text like "2027-01-31T08:00+01:00". After `pending_timeout_s` without room
         it is cancelled. `after`: others, by id or name, that end before: `{"prepare": "success"}`, or "any", or "failure".
         A command is tried again `max_retries` times after a failure, and with `requeues` when its machine is lost.
+
+        `callback_url` is told by a signed POST when it starts, is tried again, and ends.
 
         An image is one that the portal told of, or its exact reference or id.
 
@@ -236,6 +246,7 @@ class Sessions:
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
         body |= {"max_retries": max_retries} if max_retries else {}
         body |= {"requeues": True} if requeues else {}
+        body |= {"callback_url": callback_url} if callback_url else {}
         if after:
             body["dependencies"] = [{"session": one, "when": when} for one, when in after.items()]
         chosen |= {"start_at": _instant(start_at), "pending_timeout_s": pending_timeout_s}
@@ -251,8 +262,16 @@ class Sessions:
 
     def expected_start(self, session_id: str) -> StartRange | None:
         """When a session that waits will probably start; None: nobody can know."""
-        found = self.transport.get_json(f"sessions/{segment(session_id)}/expected-start/")["expected_start"]
-        return decode(StartRange, found) if found else None
+        return self.prospect(session_id).expected_start
+
+    def prospect(self, session_id: str) -> Prospect:
+        """What may become of a session that waits, and what would let it start."""
+        return decode(Prospect, self.transport.get_json(f"sessions/{segment(session_id)}/expected-start/"))
+
+    def why(self, session_id: str, *, at: datetime | str = "") -> Why:
+        """For what a session waited, and why it did so at a time that names its zone."""
+        params = {"at": _instant(at)} if at else {}
+        return decode(Why, self.transport.get_json(f"sessions/{segment(session_id)}/why/", **params))
 
     def create(self, body: Mapping[str, Any], *, idempotency_key: str = "") -> Session:
         """Ask for a session in the words of the REST API: `{"name": …, "project": …, "image": …, "resources": …}`."""
@@ -305,6 +324,10 @@ class Sessions:
     def extend(self, session_id: str) -> Session:
         path = f"sessions/{segment(session_id)}/extend/"
         return self._one(self.transport.request("POST", path, headers=new_key()))
+
+    def change_priority(self, session_id: str, priority: int) -> Session:
+        path = f"sessions/{segment(session_id)}/priority/"
+        return self._one(self.transport.request("PUT", path, json={"priority": priority}))
 
     def logs(self, session_id: str, *, follow: bool = False, kernel: str = "main1") -> Iterator[bytes]:
         path, params = f"sessions/{segment(session_id)}/logs/", {"kernel": kernel}

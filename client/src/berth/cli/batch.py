@@ -15,6 +15,7 @@ from berth.cli.context import AsJson, client_of
 from berth.cli.exits import FAILED, INTERRUPTED
 from berth.cli.launch_options import (
     After,
+    Callback,
     Cpu,
     Environment,
     Group,
@@ -71,6 +72,7 @@ def run(
     start_at: StartAt = "",
     pending_timeout: PendingTimeout = "",
     after: After = None,
+    callback: Callback = "",
     retries: Annotated[
         int, typer.Option("--retries", help="Try it again so often after a failure.", min=0)
     ] = 0,
@@ -109,6 +111,7 @@ def run(
         start_at=instant_of(start_at),
         pending_timeout_s=seconds_of(pending_timeout),
         after=dependencies_of(after),
+        callback_url=callback,
         max_retries=retries,
         requeues=requeue,
     )

@@ -108,6 +108,16 @@ After = Annotated[
     ),
 ]
 
+Callback = Annotated[
+    str,
+    typer.Option(
+        "--callback",
+        metavar="URL",
+        help="Tell this address by a signed POST when it starts, is tried again, and ends.",
+        show_default=False,
+    ),
+]
+
 SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 

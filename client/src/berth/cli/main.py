@@ -15,6 +15,7 @@ from berth.cli import (
     batch,
     browsers,
     budgets,
+    callbacks,
     check,
     copying,
     dotfiles,
@@ -24,14 +25,19 @@ from berth.cli import (
     policies,
     preferences,
     processes,
+    queue,
     raw_call,
     request_file,
+    reservations,
     resource_groups,
     rules,
     sessions,
+    shares,
     ssh_keys,
+    templates,
     tokens,
     user_sign_in,
+    waiting,
 )
 from berth.cli.exits import FAILED, INTERRUPTED, USAGE, exit_code_of
 from berth.cli.output import note, say, show_error
@@ -115,15 +121,21 @@ for name, command in (
     ("open", sessions.open_app),
     ("stop", sessions.stop),
     ("extend", sessions.extend),
+    ("priority", waiting.priority),
+    ("why", waiting.why),
     ("cp", copying.cp),
-    ("queue", resource_groups.queue),
+    ("queue", queue.queue),
 ):
     app.command(name)(command)
 app.add_typer(folders.app, name="folder")
+app.add_typer(templates.app, name="template")
+app.add_typer(callbacks.app, name="callback")
 app.add_typer(lists.image_app, name="image")
 app.add_typer(lists.agent_app, name="agent")
 groups.project_app.add_typer(rules.rule_app, name="rule")
 app.add_typer(groups.project_app, name="project")
+reservations.add_to(resource_groups.app)
+shares.add_to(resource_groups.app)
 app.add_typer(resource_groups.app, name="group")
 app.add_typer(policies.app, name="policy")
 app.add_typer(budgets.budget_app, name="budget")

@@ -31,14 +31,14 @@ def create(
     The file has the fields of POST /api/v1/sessions/. A variable without a value is taken from here; a name is made, and
     your only project used, where the file has none.
     """
-    body = _read(file)
+    body = read_request(file)
     client = client_of(context)
     body["project"] = project_of(client, str(body.get("project") or ""))
     body["name"] = body.get("name") or made_name(str(body.get("image", "")))
     show_started(client.sessions.create(body), as_json=as_json)
 
 
-def _read(file: str) -> dict[str, Any]:
+def read_request(file: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         body = yaml.safe_load(text)

@@ -1,16 +1,15 @@
 """Resource groups: sets of machines. Everybody lists them; superadmins make and change them."""
 
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
-from berth.amounts import format_age, format_slots
+from berth.amounts import format_slots
 from berth.cli.context import AsJson, client_of
 from berth.cli.output import show_facts, show_json, show_table
 from berth.cli.policies import NONE, SPANS_S
 from berth.errors import InvalidInput
-from berth.models import ResourceGroup
+from berth.machine_models import ResourceGroup
 
 app = typer.Typer(no_args_is_help=True, help="Resource groups: sets of agents that a session can name.")
 
@@ -29,9 +28,11 @@ IsPublic = Annotated[
     typer.Option("--public/--granted", help="For everybody, or whom it is granted to.", show_default=False),
 ]
 IsDefault = Annotated[bool, typer.Option("--default", help="Where sessions go that name no group.")]
-SchedulerName = Annotated[str, typer.Option("--scheduler", help="fifo, lifo or drf.", show_default=False)]
+SchedulerName = Annotated[
+    str, typer.Option("--scheduler", help="fifo, lifo, drf or fair_share.", show_default=False)
+]
 StrategyName = Annotated[
-    str, typer.Option("--strategy", help="concentrated or dispersed.", show_default=False)
+    str, typer.Option("--strategy", help="concentrated, dispersed or round_robin.", show_default=False)
 ]
 Ageing = Annotated[
     str,
@@ -39,6 +40,12 @@ Ageing = Annotated[
 ]
 Patience = Annotated[
     str, typer.Option("--patience", help="Wait after which room is gathered, like 10m.", show_default=False)
+]
+HalfLife = Annotated[
+    str,
+    typer.Option(
+        "--half-life", help="Time after which use counts half in fair share, like 7d.", show_default=False
+    ),
 ]
 Types = Annotated[
     str, typer.Option("--types", help="What it takes: interactive, batch or both.", show_default=False)
@@ -50,6 +57,20 @@ Largest = Annotated[
         help="The most that one session asks for, like cpu=8,mem=64g,cuda=2; none.",
         show_default=False,
     ),
+]
+EndsUpTo = Annotated[
+    str,
+    typer.Option(
+        "--ends-up-to",
+        help="Sessions of this priority or a lower one are ended for higher ones that find no room; none.",
+        show_default=False,
+    ),
+]
+Undisturbed = Annotated[
+    str, typer.Option("--undisturbed", help="How long one runs at least before that.", show_default=False)
+]
+Notice = Annotated[
+    str, typer.Option("--notice", help="From when its owner is told to its end.", show_default=False)
 ]
 Lifetime = Annotated[
     str, typer.Option("--lifetime", help="How long a session runs, like 12h; none.", show_default=False)
@@ -89,6 +110,10 @@ def create(
     strategy: StrategyName = "",
     ageing: Ageing = "",
     patience: Patience = "",
+    half_life: HalfLife = "",
+    ends_up_to: EndsUpTo = "",
+    undisturbed: Undisturbed = "",
+    notice: Notice = "",
     types: Types = "",
     largest: Largest = "",
     lifetime: Lifetime = "",
@@ -96,7 +121,8 @@ def create(
 ) -> None:
     """Make a resource group without machines."""
     columns = _columns(
-        description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, types, largest, lifetime
+        description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
+        undisturbed, notice, types, largest, lifetime,
     )  # fmt: skip
     _show(client_of(context).managed_groups.create(name, columns), as_json=as_json)
 
@@ -114,6 +140,10 @@ def change(
     strategy: StrategyName = "",
     ageing: Ageing = "",
     patience: Patience = "",
+    half_life: HalfLife = "",
+    ends_up_to: EndsUpTo = "",
+    undisturbed: Undisturbed = "",
+    notice: Notice = "",
     types: Types = "",
     largest: Largest = "",
     lifetime: Lifetime = "",
@@ -121,7 +151,8 @@ def change(
 ) -> None:
     """Change a resource group. What waits or runs goes on."""
     columns = _columns(
-        description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, types, largest, lifetime
+        description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
+        undisturbed, notice, types, largest, lifetime,
     )  # fmt: skip
     groups = client_of(context).managed_groups
     changed = groups.change(groups.find(group).id, {**columns, **({"name": name} if name else {})})
@@ -155,7 +186,7 @@ def grant(
     domain: ToDomain = "",
 ) -> None:
     """Let a domain, project or person use it."""
-    groups, (level, name) = client_of(context).managed_groups, _whom(user, project, domain)
+    groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
     groups.grant(groups.find(group).id, level=level, name=name)
 
 
@@ -168,7 +199,7 @@ def revoke(
     domain: ToDomain = "",
 ) -> None:
     """Take a grant back; what waits or runs goes on."""
-    groups, (level, name) = client_of(context).managed_groups, _whom(user, project, domain)
+    groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
     groups.revoke(groups.find(group).id, level=level, name=name)
 
 
@@ -183,34 +214,6 @@ def add_agent(
     groups.add_agent(groups.find(group).id, agent)
 
 
-def queue(
-    context: typer.Context,
-    group: Annotated[
-        str,
-        typer.Argument(metavar="[GROUP]", help="Its name; your usual one if not given.", show_default=False),
-    ] = "",
-    most: Annotated[int, typer.Option("--most", min=1, help="So many of the first.")] = 50,
-    as_json: AsJson = False,
-) -> None:
-    """Who waits in a resource group, in order. Of others you see the size and how long they wait."""
-    places = list(islice(client_of(context).queue(group), most))
-    if as_json:
-        show_json(places)
-        return
-    rows = [
-        (
-            one.position,
-            one.name or "someone",
-            "you" if one.is_own else one.owner,
-            format_slots(one.resources) + (f" x {one.containers}" if one.containers > 1 else ""),
-            format_age(one.since),
-            one.message,
-        )
-        for one in places
-    ]
-    show_table(("place", "session", "of", "asks for", "since", "why"), rows, empty="Nobody waits.")
-
-
 def _columns(
     description: str | None,
     is_active: bool | None,
@@ -220,6 +223,10 @@ def _columns(
     strategy: str,
     ageing: str,
     patience: str,
+    half_life: str,
+    ends_up_to: str,
+    undisturbed: str,
+    notice: str,
     types: str,
     largest: str,
     lifetime: str,
@@ -229,8 +236,17 @@ def _columns(
     columns: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     words = {"scheduler": scheduler, "strategy": strategy}
     columns |= {name: word for name, word in words.items() if word}
-    spans = {"ageing_s": ageing, "patience_s": patience, "max_lifetime_s": lifetime}
+    spans = {
+        "ageing_s": ageing,
+        "patience_s": patience,
+        "usage_half_life_s": half_life,
+        "preemption_after_s": undisturbed,
+        "preemption_grace_s": notice,
+        "max_lifetime_s": lifetime,
+    }
     columns |= {name: _seconds(text) for name, text in spans.items() if text}
+    if ends_up_to:
+        columns["preemptible_priority"] = None if ends_up_to == NONE else _priority(ends_up_to)
     if is_default:
         columns["is_default"] = True
     if types:
@@ -250,6 +266,15 @@ def _seconds(text: str) -> int | None:
     return int(digits) * (factor or 1)
 
 
+def _priority(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"“{text[:40]}” is no priority.", hint="Write a whole number like 0, or none."
+        ) from error
+
+
 def _amounts(text: str) -> dict[str, str]:
     if text == NONE:
         return {}
@@ -259,7 +284,7 @@ def _amounts(text: str) -> dict[str, str]:
     return {name.strip(): amount.strip() for name, _equals, amount in pairs}
 
 
-def _whom(user: str, project: str, domain: str) -> tuple[str, str]:
+def whom(user: str, project: str, domain: str) -> tuple[str, str]:
     wanted = {"user": user, "project": project, "domain": domain}
     given = [(level, name) for level, name in wanted.items() if name]
     if len(given) != 1:
@@ -274,6 +299,16 @@ def _state(group: ResourceGroup) -> str:
         "" if group.is_public else "granted",
     )
     return " ".join(word for word in words if word)
+
+
+def _preemption(group: ResourceGroup) -> dict[str, object]:
+    if group.preemptible_priority is None:
+        return {}
+    return {
+        "ends for others": f"up to priority {group.preemptible_priority}",
+        "undisturbed": f"{group.preemption_after_s} s",
+        "notice": f"{group.preemption_grace_s} s",
+    }
 
 
 def _show(group: ResourceGroup, *, as_json: bool) -> None:
@@ -294,5 +329,7 @@ def _show(group: ResourceGroup, *, as_json: bool) -> None:
             "lifetime": f"{group.max_lifetime_s} s" if group.max_lifetime_s else "",
             "ageing": f"{group.ageing_s} s" if group.ageing_s else "",
             "patience": f"{group.patience_s} s",
+            "half-life of use": f"{group.usage_half_life_s} s",
+            **_preemption(group),
         }
     )

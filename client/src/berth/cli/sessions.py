@@ -12,6 +12,7 @@ from berth.cli import complete
 from berth.cli.context import AsJson, Kernel, SessionName, client_of
 from berth.cli.launch_options import (
     After,
+    Callback,
     Cpu,
     Environment,
     Group,
@@ -69,6 +70,7 @@ def start(
     start_at: StartAt = "",
     pending_timeout: PendingTimeout = "",
     after: After = None,
+    callback: Callback = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
     patience_s: Annotated[
         int, typer.Option("--timeout", help="Seconds to wait until it runs; it goes on after them.", min=1)
@@ -92,6 +94,7 @@ def start(
         start_at=instant_of(start_at),
         pending_timeout_s=seconds_of(pending_timeout),
         after=dependencies_of(after),
+        callback_url=callback,
     )
     if not detach:
         tell_progress(session)
@@ -134,7 +137,7 @@ def show(context: typer.Context, session: AnySession, as_json: AsJson = False) -
     if as_json:
         show_json(found)
         return
-    waits = {"starts": _expected(found)} if found.status == "PENDING" else {}
+    waits = _prospect(found) if found.status == "PENDING" else {}
     show_facts(_facts(found) | waits)
     if is_terminal():
         say("")
@@ -262,9 +265,14 @@ def _cell(session: Session, column: str) -> object:
             return getattr(session, column)
 
 
-def _expected(session: Session) -> str:
-    found = session.sessions.expected_start(session.id)
-    return found.message if found else "unknown"
+def _prospect(session: Session) -> dict[str, object]:
+    found = session.sessions.prospect(session.id)
+    return {
+        "starts": found.expected_start.message if found.expected_start else "unknown",
+        "ask": found.who_may_raise,
+        "most free on one machine": format_slots(found.best_room) if found.best_room else "",
+        "starts now in": ", ".join(found.other_groups),
+    }
 
 
 def _ending_words(session: Session) -> str:
@@ -302,6 +310,7 @@ def _facts(session: Session) -> dict[str, object]:
         "retries": f"{session.retry_count} of {session.max_retries}" if session.max_retries else "",
         "if its machine is lost": "waits again" if session.requeues else "",
         "after": ", ".join(f"{one.name}:{one.when}" for one in session.dependencies),
+        "callback": session.callback_url,
         "not before": format_instant(session.start_at),
         "waits at most": f"{session.pending_timeout_s} s" if session.pending_timeout_s else "",
         "created": format_instant(session.created_at),

@@ -1,0 +1,109 @@
+"""REST of the reservations of a resource group."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.limiting import access_limited
+from accounts.models import KeyPair
+from accounts.quota import Level
+from accounts.selectors import require_superadmin
+from agents import reservations
+from agents.api.serializers import GRANT_LEVELS
+from agents.models import Reservation
+from agents.reservation_selectors import calendar
+from agents.selectors import access_group
+from common.api import ErrorOut, InputSerializer, StandardPagination, TextField, actor_of
+from common.errors import InvalidInput
+from common.idempotency import takes_idempotency_key
+from common.scopes import EVERY_TOKEN, FOR_ADMIN
+
+MOST_AGENTS = 10_000
+
+
+class ReservationInput(InputSerializer):
+    name = TextField(max_length=64)
+    reason = TextField(max_length=500, required=False, allow_blank=True)
+    agents = serializers.ListField(
+        child=TextField(max_length=64), max_length=MOST_AGENTS, help_text="Names of machines of the group."
+    )
+    starts_at = serializers.DateTimeField(required=False, allow_null=True, help_text="Absent: now.")
+    ends_at = serializers.DateTimeField()
+    level = serializers.ChoiceField(
+        choices=GRANT_LEVELS, required=False, help_text="Absent: for nobody, which is maintenance."
+    )
+    id = serializers.IntegerField(
+        min_value=1, max_value=2**63 - 1, required=False, help_text="Of the domain, project or person."
+    )
+
+
+class ReservationOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField(allow_blank=True, help_text="Empty: it is one of others.")
+    reason = serializers.CharField(allow_blank=True)
+    starts_at = serializers.DateTimeField()
+    ends_at = serializers.DateTimeField()
+    level = serializers.CharField(
+        allow_blank=True, help_text="domain, project or user; empty: nobody, or others."
+    )
+    grantee = serializers.CharField(allow_blank=True, help_text="Its name; of a person the e-mail.")
+    agents = serializers.ListField(child=serializers.CharField())
+    is_open = serializers.BooleanField(help_text="It has begun.")
+
+
+class ReservationListView(GenericAPIView[Reservation]):
+    token_scopes = FOR_ADMIN
+    token_scopes_of = {"GET": EVERY_TOKEN}  # noqa: RUF012
+    serializer_class = ReservationOut
+    pagination_class = StandardPagination
+    queryset = Reservation.objects.none()
+
+    @extend_schema(operation_id="list_reservations", responses=ReservationOut(many=True))
+    def get(self, request: Request, group_id: int) -> Response:
+        """What is reserved now or will be, by start. Of others you see the machines and the time."""
+        actor = actor_of(request)
+        entries: Any = calendar(actor, access_group(actor, group_id))
+        page = self.paginate_queryset(entries)
+        return self.get_paginated_response(ReservationOut(page, many=True).data)
+
+    @extend_schema(
+        operation_id="reserve_agents",
+        request=ReservationInput,
+        responses={201: ReservationOut, 409: ErrorOut},
+    )
+    @takes_idempotency_key
+    def post(self, request: Request, group_id: int) -> Response:
+        """Reserve machines of the group for a domain, a project or a person, or for nobody. For superadmins."""
+        actor = actor_of(request)
+        group = access_group(actor, group_id)
+        require_superadmin(actor)
+        asked = ReservationInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        columns = dict(asked.validated_data)
+        level, scope_id = columns.pop("level", None), columns.pop("id", None)
+        if (level is None) != (scope_id is None):
+            sentence = "Give both level and id, or none of them for maintenance."
+            raise InvalidInput(sentence, fields={"id" if scope_id is None else "level": [sentence]})
+        grantee = None if level is None else access_limited(actor, Level(level), scope_id)
+        assert not isinstance(grantee, KeyPair)
+        columns.setdefault("starts_at", None)
+        made = reservations.reserve_agents(actor=actor, group_id=group_id, grantee=grantee, **columns)
+        (told,) = (each for each in calendar(actor, group) if each.id == made.pk)
+        return Response(ReservationOut(told).data, status=201)
+
+
+class ReservationView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="cancel_reservation", responses={204: None})
+    def delete(self, request: Request, group_id: int, reservation_id: int) -> Response:
+        """Give the machines back to everybody. For superadmins."""
+        reservations.cancel_reservation(
+            actor=actor_of(request), group_id=group_id, reservation_id=reservation_id
+        )
+        return Response(status=204)

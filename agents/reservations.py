@@ -1,0 +1,143 @@
+"""Writes of reservations. Superadmins alone make and cancel them."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils.translation import gettext as _
+
+from agents.events import CapacityChanged
+from agents.grantees import Grantee, level_of, name_of
+from agents.groups import hold_to_change
+from agents.models import Agent, ResourceGroup
+from agents.reservation_models import Reservation, ReservedAgent
+from agents.reservation_selectors import access_reservation, overlapping
+from common import audit, clock
+from common.actors import Actor
+from common.errors import Conflict, InvalidInput
+from common.events import announce
+from common.texts import quoted
+
+LONGEST = timedelta(days=366)
+FURTHEST = timedelta(days=366)
+TOLERATED = timedelta(minutes=1)  # of a start that was now when it was typed
+
+
+@transaction.atomic
+def reserve_agents(
+    *,
+    actor: Actor,
+    group_id: int,
+    name: str,
+    agents: Collection[str],
+    starts_at: datetime | None,
+    ends_at: datetime,
+    grantee: Grantee | None = None,
+    reason: str = "",
+) -> Reservation:
+    """Keep these machines of the group, by name, for a domain, a project or a person, or for nobody; without a start from now
+    on. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    group = hold_to_change(actor, group_id)
+    now = clock.now()
+    start = now if starts_at is None else max(starts_at, now - TOLERATED)
+    if starts_at is not None and starts_at < start:
+        raise _wrong("starts_at", _("{time} UTC is past. Begin now or later.").format(time=_told(starts_at)))
+    _check(name, start, ends_at, now)
+    machines = _machines(group, agents)
+    _demand_free(machines, start, ends_at)
+
+    whom = {} if grantee is None else {level_of(grantee): grantee}
+    reservation = Reservation.objects.create(
+        group=group, name=name, reason=reason, starts_at=start, ends_at=ends_at, **whom
+    )
+    try:
+        with transaction.atomic():
+            ReservedAgent.objects.bulk_create(
+                ReservedAgent(reservation=reservation, agent=agent, during=(start, ends_at))
+                for agent in machines
+            )
+    except IntegrityError as error:  # unreachable while everybody holds the group
+        raise Conflict(_("Some of these machines are reserved at that time.")) from error
+    told = {
+        "name": name,
+        "starts_at": start.isoformat(),
+        "ends_at": ends_at.isoformat(),
+        "agents": sorted(agent.name for agent in machines),
+        **({} if grantee is None else {level_of(grantee): name_of(grantee)}),
+    }
+    audit.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
+    _replan(group)
+    return reservation
+
+
+@transaction.atomic
+def cancel_reservation(*, actor: Actor, group_id: int, reservation_id: int) -> None:
+    """Its machines are for everybody again. Raises NotFound, PermissionDenied."""
+    group = hold_to_change(actor, group_id)
+    reservation = access_reservation(group, reservation_id)
+
+    told = {"name": reservation.name, "ends_at": reservation.ends_at.isoformat()}
+    audit.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
+    reservation.delete()
+    _replan(group)
+
+
+def _check(name: str, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
+    """Raises InvalidInput."""
+    if not name.strip():
+        raise _wrong("name", _("Give it a name."))
+    if ends_at <= starts_at:
+        raise _wrong("ends_at", _("It has to end after it begins."))
+    if starts_at - now > FURTHEST:
+        sentence = _("{time} UTC is more than a year ahead. Give an earlier time.")
+        raise _wrong("starts_at", sentence.format(time=_told(starts_at)))
+    if ends_at - starts_at > LONGEST:
+        sentence = _(
+            "A reservation lasts a year at most. For longer, put the machines into a group of their own."
+        )
+        raise _wrong("ends_at", sentence)
+
+
+def _machines(group: ResourceGroup, names: Collection[str]) -> list[Agent]:
+    """Raises InvalidInput."""
+    if not names:
+        raise _wrong("agents", _("Choose one machine at least."))
+    found = list(group.agents.in_use().filter(name__in=names).order_by("pk"))
+    missing = sorted(set(names) - {agent.name for agent in found})
+    if missing:
+        sentence = _("“{group}” has no machine {agent}.")
+        raise _wrong("agents", sentence.format(group=group.name, agent=quoted(missing[0], 64)))
+    return found
+
+
+def _demand_free(machines: Collection[Agent], starts_at: datetime, ends_at: datetime) -> None:
+    """Raises Conflict."""
+    clash = overlapping([agent.pk for agent in machines], starts_at, ends_at)
+    if clash is None:
+        return
+    sentence = _("“{agent}” is reserved for “{name}” already, from {start} to {end} UTC.").format(
+        agent=clash.agent.name,
+        name=clash.reservation.name,
+        start=_told(clash.reservation.starts_at),
+        end=_told(clash.reservation.ends_at),
+    )
+    raise Conflict(
+        sentence,
+        hint=_("Choose another time or other machines, or cancel that reservation first."),
+        fields={"agents": [sentence]},
+    )
+
+
+def _replan(group: ResourceGroup) -> None:
+    """What was planned before is not committed, and what waits is looked at again at once."""
+    ResourceGroup.objects.filter(pk=group.pk).update(epoch=F("epoch") + 1)
+    announce(CapacityChanged(group.pk))
+
+
+def _told(instant: datetime) -> str:
+    return f"{instant:%Y-%m-%d %H:%M}"
+
+
+def _wrong(field: str, sentence: str) -> InvalidInput:
+    return InvalidInput(sentence, fields={field: [sentence]})

@@ -1,0 +1,38 @@
+"""What sessions told an address of one's own, and the secret that signs it."""
+
+import typer
+
+from berth.amounts import format_age
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import note, say, show_json, show_table
+from berth.cli.sessions import AnySession
+
+app = typer.Typer(
+    no_args_is_help=True, help="What sessions tell an address of yours: berth run --callback URL."
+)
+
+
+@app.command("list")
+def list_deliveries(context: typer.Context, session: AnySession, as_json: AsJson = False) -> None:
+    """List what the callback of a session was told."""
+    client = client_of(context)
+    found = list(client.callbacks.list(client.sessions.find(session).id))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (one.event, one.state, one.answer or one.fault, one.attempts, format_age(one.tried_at))
+        for one in found
+    ]
+    show_table(("event", "state", "answer", "attempts", "last tried"), rows, empty="Nothing was told yet.")
+
+
+@app.command("new-secret")
+def new_secret(context: typer.Context, as_json: AsJson = False) -> None:
+    """Make another secret, and print it: it signs all your callbacks from now on, and cannot be shown again."""
+    made = client_of(context).callbacks.new_secret()
+    if as_json:
+        show_json(made)
+        return
+    say(made.secret)
+    note("Keep it where callbacks arrive; it cannot be shown again.")

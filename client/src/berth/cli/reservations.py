@@ -1,0 +1,91 @@
+"""Machines of a resource group that are reserved. Everybody lists them; superadmins reserve."""
+
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_instant
+from berth.cli.context import AsJson, client_of
+from berth.cli.launch_options import instant_of
+from berth.cli.output import say, show_json, show_table
+from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, whom
+from berth.machine_models import GroupReservation
+
+
+def list_reservations(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
+    """List what is reserved in a group, now and to come. Of others you see the machines and the time."""
+    groups = client_of(context).managed_groups
+    found = list(groups.reservations(groups.find(group).id))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            one.id,
+            one.name or "reserved",
+            format_instant(one.starts_at),
+            format_instant(one.ends_at),
+            _whose(one),
+            ", ".join(one.agents),
+        )
+        for one in found
+    ]
+    show_table(("id", "name", "from", "to", "for", "agents"), rows, empty="Nothing is reserved.")
+
+
+def reserve(
+    context: typer.Context,
+    group: GroupName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Like “Course”.", show_default=False)],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", help="When it ends, like 2026-05-01T18:00, in your time zone.", show_default=False
+        ),
+    ],
+    agents: Annotated[
+        list[str], typer.Option("--agent", help="A machine; may be repeated.", show_default=False)
+    ],
+    begin: Annotated[str, typer.Option("--from", help="When it begins; now if not given.")] = "",
+    user: ToUser = "",
+    project: ToProject = "",
+    domain: ToDomain = "",
+    reason: Annotated[str, typer.Option("--reason", help="Why.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Reserve machines of a group for a domain, project or person; for none of them, nothing starts there."""
+    groups = client_of(context).managed_groups
+    grantee = whom(user, project, domain) if user or project or domain else None
+    made = groups.reserve(
+        groups.find(group).id,
+        name=name,
+        agents=agents,
+        starts_at=instant_of(begin) or None,
+        ends_at=instant_of(to),
+        grantee=grantee,
+        reason=reason,
+    )
+    show_json(made) if as_json else say(str(made.id))
+
+
+def unreserve(
+    context: typer.Context,
+    group: GroupName,
+    reservation: Annotated[int, typer.Argument(metavar="ID", help="Its number.", show_default=False)],
+) -> None:
+    """Cancel a reservation: its machines are for everybody again."""
+    groups = client_of(context).managed_groups
+    groups.unreserve(groups.find(group).id, reservation)
+
+
+def add_to(app: typer.Typer) -> None:
+    """These commands, beside those of groups."""
+    app.command("reservations")(list_reservations)
+    app.command("reserve")(reserve)
+    app.command("unreserve")(unreserve)
+
+
+def _whose(one: GroupReservation) -> str:
+    if not one.name:
+        return "others"
+    return f"{one.level} {one.grantee}" if one.level else "nobody (maintenance)"

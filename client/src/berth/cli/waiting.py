@@ -1,0 +1,65 @@
+"""Sessions that wait: who goes first, and why they waited."""
+
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_instant
+from berth.cli.context import AsJson, SessionName, client_of
+from berth.cli.launch_options import instant_of
+from berth.cli.output import note, say, show_facts, show_json, show_table
+from berth.cli.safe_text import first_line
+from berth.cli.sessions import ID_LENGTH, AnySession
+
+
+def priority(
+    context: typer.Context,
+    session: SessionName,
+    number: Annotated[
+        int,
+        typer.Argument(
+            min=-100, max=100, help="From -100 to 100; the higher goes first.", show_default=False
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Let a session that waits go before others, or behind them. Write -- before a number below 0."""
+    changed = client_of(context).sessions.find(session).change_priority(number)
+    if as_json:
+        show_json(changed)
+    else:
+        note(f"{changed.name} ({changed.id[:ID_LENGTH]}) waits with priority {changed.priority}")
+
+
+def why(
+    context: typer.Context,
+    session: AnySession,
+    at: Annotated[
+        str, typer.Option("--at", help="Why it waited then, like 2027-01-31T14:05.", show_default=False)
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Say for what a session waited, and since when; or why it did at some time."""
+    client = client_of(context)
+    found = client.sessions.why(client.sessions.find(session).id, at=instant_of(at))
+    if as_json:
+        show_json(found)
+    elif not at:
+        rows = [
+            [
+                format_instant(each.since),
+                format_instant(each.until) or "now",
+                each.position,
+                first_line(each.message),
+            ]
+            for each in found.stays
+        ]
+        show_table(["since", "until", "position", "why"], rows, empty="It never waited for room.")
+    elif found.wait is None:
+        say("It did not wait for a machine then, or that is not known any more.")
+    else:
+        tick = found.wait.tick
+        facts: dict[str, object] = {"why": found.wait.message, "since": format_instant(found.wait.since)}
+        if tick:
+            facts |= {"position": f"{tick.position} of {tick.waiting}", "started then": tick.placed}
+        show_facts(facts)

@@ -1,0 +1,94 @@
+"""Machines, the groups that they belong to, and who waits for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from berth.decoding import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent(Record):
+    """A machine."""
+
+    id: int
+    name: str
+    state: str
+    resource_group: str = ""
+    architecture: str = ""
+    engine_version: str = ""
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    occupied: Mapping[str, int] = field(default_factory=dict)
+    images: tuple[str, ...] = ()
+    heartbeat_at: datetime | None = None
+
+    @property
+    def free(self) -> dict[str, int]:
+        """What is not occupied, by slot."""
+        return {name: amount - self.occupied.get(name, 0) for name, amount in self.capacity.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceGroup(Record):
+    id: int
+    name: str
+    description: str = ""
+    is_default: bool = False
+    is_active: bool = True
+    is_public: bool = True
+    strategy: str = ""
+    scheduler: str = ""
+    ageing_s: int | None = None
+    patience_s: int = 0
+    usage_half_life_s: int = 0
+    preemptible_priority: int | None = None
+    preemption_after_s: int = 0
+    preemption_grace_s: int = 0
+    session_types: tuple[str, ...] = ()
+    max_session_slots: Mapping[str, int] = field(default_factory=dict)
+    max_lifetime_s: int | None = None
+    agents: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace(Record):
+    """One that waits in a resource group; of sessions that you do not see, `id` is None and `name` "". Amounts are of each
+    of its containers, in base units."""
+
+    position: int
+    id: str | None = None
+    name: str = ""
+    owner: str = ""
+    is_own: bool = False
+    resources: Mapping[str, int] = field(default_factory=dict)
+    containers: int = 1
+    priority: int = 0
+    since: datetime | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReservation(Record):
+    """Machines that are reserved; of others' reservations name, reason and grantee are "". `level` is domain, project, user, or
+    "" for maintenance."""
+
+    id: int
+    name: str = ""
+    reason: str = ""
+    starts_at: datetime
+    ends_at: datetime
+    level: str = ""
+    grantee: str = ""
+    agents: tuple[str, ...] = ()
+    is_open: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupGrant(Record):
+    """A domain, project or person that may use a resource group; `of` is its number, `name` of a person the e-mail."""
+
+    id: int
+    level: str
+    of: int
+    name: str

@@ -1,0 +1,92 @@
+"""Session templates: choices for sessions under a name."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from berth.decoding import Record, decode
+from berth.errors import InvalidInput, NotFound
+from berth.paging import iterate
+from berth.sessions import Session, Sessions
+from berth.transport import Transport, json_of, new_key
+
+NEAREST_FIRST = ("own", "project", "domain", "everybody")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template(Record):
+    """`body` is a request for a session in the words of the REST API. `left_out`: variables that were not kept, when it was saved."""
+
+    id: int
+    name: str
+    description: str = ""
+    sharing: str = "own"
+    project: str | None = None
+    domain: str | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    changed_by: str = ""
+    changed_at: datetime | None = None
+    left_out: tuple[str, ...] = ()
+
+
+class Templates:
+    """`client.templates`."""
+
+    def __init__(self, transport: Transport, sessions: Sessions) -> None:
+        self._transport = transport
+        self._sessions = sessions
+
+    def list(self) -> Iterator[Template]:
+        return iterate(self._transport, "session-templates/", Template)
+
+    def find(self, text: str) -> Template:
+        """By name or id: yours before those of a project, of the domain, of everybody. Raises NotFound, InvalidInput."""
+        found = [one for one in self.list() if text in (one.name, str(one.id))]
+        if not found:
+            raise NotFound(
+                f"There is no template “{text[:80]}”.", hint="Which there are: berth template list."
+            )
+        found.sort(key=lambda one: NEAREST_FIRST.index(one.sharing))
+        nearest = [one for one in found if one.sharing == found[0].sharing]
+        if len(nearest) > 1:
+            ids = ", ".join(f"{one.id} ({one.project})" for one in nearest)
+            raise InvalidInput(
+                f"Several templates are called “{text[:80]}”: {ids}.", hint="Use one of the ids."
+            )
+        return nearest[0]
+
+    def save(
+        self,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        description: str = "",
+        sharing: str = "own",
+        place: str = "",
+    ) -> Template:
+        """Keep `body` under a name. Raises Conflict where there is one, and what a request for a session raises."""
+        told = {
+            "name": name,
+            "description": description,
+            "sharing": sharing,
+            "place": place,
+            "body": dict(body),
+        }
+        answer = self._transport.request("POST", "session-templates/", json=told, headers=new_key())
+        return decode(Template, json_of(answer))
+
+    def change(self, template_id: int, **changes: Any) -> Template:
+        """`name`, `description`, `body`; what is left out stays."""
+        answer = self._transport.request("PATCH", f"session-templates/{template_id}/", json=changes)
+        return decode(Template, json_of(answer))
+
+    def delete(self, template_id: int) -> None:
+        self._transport.request("DELETE", f"session-templates/{template_id}/")
+
+    def start(self, template_id: int, *, name: str = "", project: str = "") -> Session:
+        """A session as it says. Raises what asking for one raises."""
+        told = {key: value for key, value in (("name", name), ("project", project)) if value}
+        path = f"session-templates/{template_id}/start/"
+        answer = self._transport.request("POST", path, json=told, headers=new_key())
+        return decode(Session, json_of(answer), sessions=self._sessions)

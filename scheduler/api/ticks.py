@@ -1,0 +1,55 @@
+"""REST of kept ticks."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+
+from agents.selectors import access_group_to_administer
+from common.api import actor_of
+from common.scopes import FOR_ADMIN
+from scheduler.models import KeptTick
+from scheduler.ticks import ticks_of
+
+
+class TickOut(serializers.ModelSerializer[KeptTick]):
+    """Times in microseconds."""
+
+    reasons: Any = serializers.DictField(
+        child=serializers.IntegerField(), help_text="How many went on waiting, by reason."
+    )
+    is_replayable = serializers.SerializerMethodField(help_text="Whether all that it saw is kept.")
+
+    class Meta:
+        model = KeptTick
+        fields = (
+            "id",
+            "planned_at",
+            "read_us",
+            "decide_us",
+            "commit_us",
+            "placed",
+            "waiting",
+            "reasons",
+            "is_replayable",
+        )
+
+    def get_is_replayable(self, tick: KeptTick) -> bool:
+        return tick.picture_bytes > 0
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_ticks"))
+class TickListView(ListAPIView[KeptTick]):
+    """What the scheduler decided lately in a resource group, newest first; ticks that decided nothing new are not kept. For
+    superadmins and monitors."""
+
+    token_scopes = FOR_ADMIN
+    serializer_class = TickOut
+    queryset = KeptTick.objects.none()
+    filter_backends = ()
+
+    def get_queryset(self) -> QuerySet[KeptTick]:
+        group = access_group_to_administer(actor_of(self.request), self.kwargs["group_id"])
+        return ticks_of(group)

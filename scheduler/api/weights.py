@@ -1,0 +1,108 @@
+"""REST of shares: what everybody has of a resource group, and counts for."""
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts.limiting import access_limited
+from accounts.models import KeyPair
+from accounts.quota import Level
+from accounts.selectors import require_superadmin
+from agents.groups import level_of, name_of
+from agents.selectors import access_group, access_group_to_administer
+from common.api import InputSerializer, StandardPagination, actor_of, asked_once
+from common.errors import InvalidInput
+from common.scopes import FOR_ADMIN
+from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
+from scheduler.standings import read_standings
+from scheduler.usage import SHARING
+from scheduler.weights import set_share_weight
+
+LEVELS = [level.value for level in SHARING]
+
+
+class StandingOut(serializers.Serializer[Any]):
+    """Shares are fractions of all that the group has: of the slot of which it is most."""
+
+    level = serializers.ChoiceField(choices=LEVELS)
+    id = serializers.IntegerField()
+    name = serializers.CharField(help_text="Of a person the e-mail.")
+    above = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="The names of its domain and project; a person is there for each.",
+    )
+    weight = serializers.FloatField()
+    target = serializers.FloatField(
+        allow_null=True,
+        help_text="What it would have, did all others here want theirs; null: nothing of it is here.",
+    )
+    held = serializers.FloatField(help_text="Now.")
+    lately = serializers.FloatField(help_text="On average; what is a half-life ago counts half.")
+    counts = serializers.FloatField(
+        help_text="(held + 4 × lately) / weight: among those in the same, who has least goes first."
+    )
+
+
+class WeightInput(InputSerializer):
+    level = serializers.ChoiceField(choices=LEVELS)
+    id = serializers.IntegerField(min_value=1, max_value=2**63 - 1)
+    weight = serializers.DecimalField(
+        max_digits=7,
+        decimal_places=3,
+        min_value=LEAST_WEIGHT,
+        max_value=MOST_WEIGHT,
+        help_text="Twice the weight, twice the share; 1 is what everybody has.",
+    )
+
+
+class WeightOut(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(choices=LEVELS)
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    weight = serializers.FloatField()
+
+
+class WeightListView(GenericAPIView[ShareWeight]):
+    token_scopes = FOR_ADMIN
+    serializer_class = StandingOut
+    pagination_class = StandardPagination
+    queryset = ShareWeight.objects.none()
+
+    @extend_schema(
+        operation_id="list_resource_group_weights",
+        parameters=[OpenApiParameter("level", str, enum=LEVELS, description="Of whom; domains if absent.")],
+        responses=StandingOut(many=True),
+    )
+    def get(self, request: Request, group_id: int) -> Response:
+        """What everybody has of the group, had lately, and counts for, who is next by fair share first. For superadmins and
+        monitors."""
+        group = access_group_to_administer(actor_of(request), group_id)
+        page = self.paginate_queryset(read_standings(group, _asked_level(request)))  # type: ignore[arg-type]
+        return self.get_paginated_response(StandingOut(page, many=True).data)
+
+    @extend_schema(operation_id="set_resource_group_weight", request=WeightInput, responses={200: WeightOut})
+    def put(self, request: Request, group_id: int) -> Response:
+        """For how much a domain, a project or a person counts in the group. For superadmins."""
+        actor = actor_of(request)
+        access_group(actor, group_id)
+        require_superadmin(actor)
+        asked = WeightInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        wanted = asked.validated_data
+        holder = access_limited(actor, Level(wanted["level"]), wanted["id"])
+        assert not isinstance(holder, KeyPair)
+        weight = set_share_weight(actor=actor, group_id=group_id, holder=holder, weight=wanted["weight"])
+        told = {"level": level_of(holder), "id": holder.pk, "name": name_of(holder), "weight": weight}
+        return Response(WeightOut(told).data)
+
+
+def _asked_level(request: Request) -> Level:
+    text = asked_once(request, "level") or Level.DOMAIN.value
+    if text not in LEVELS:
+        raise InvalidInput(_("There is no such level."), hint=_("Write domain, project or user."))
+    return Level(text)

@@ -1,0 +1,76 @@
+"""REST of why a session waited."""
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from common.api import actor_of
+from common.errors import InvalidInput
+from common.scopes import FOR_SESSIONS
+from scheduler.replay import past_wait, stays_of
+from sessions_app.queueing import check_start_at
+from sessions_app.selectors import Action, access_session
+
+
+class StayOut(serializers.Serializer[Any]):
+    """For what it waited for a while."""
+
+    since = serializers.DateTimeField()
+    until = serializers.DateTimeField(allow_null=True, help_text="null: it still does.")
+    reason = serializers.CharField()
+    message = serializers.CharField()
+    position = serializers.IntegerField(help_text="In the queue, when it began to wait for this.")
+
+
+class PastTickOut(serializers.Serializer[Any]):
+    """The last tick before that time of which all is kept, decided once more."""
+
+    planned_at = serializers.DateTimeField()
+    position = serializers.IntegerField()
+    waiting = serializers.IntegerField(help_text="Sessions that went on waiting in its resource group.")
+    placed = serializers.IntegerField(help_text="Sessions that this tick placed.")
+    is_same = serializers.BooleanField(help_text="Whether it is decided now as it was then.")
+    message = serializers.CharField(help_text="Why it waits, by that.")
+
+
+class PastWaitOut(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    since = serializers.DateTimeField()
+    reason = serializers.CharField()
+    message = serializers.CharField()
+    tick = PastTickOut(allow_null=True, help_text="null: of none before that time all is kept.")
+
+
+class WhyOut(serializers.Serializer[Any]):
+    stays = StayOut(many=True, help_text="The oldest first; the newest 100 are kept.")
+    wait = PastWaitOut(
+        allow_null=True,
+        help_text="At `at`. null: it did not wait for a machine then, or nobody knows any more.",
+    )
+
+
+class WhyView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(
+        operation_id="read_why_it_waited",
+        parameters=[OpenApiParameter("at", OpenApiTypes.DATETIME, description="With its time zone.")],
+        responses=WhyOut,
+    )
+    def get(self, request: Request, session_id: UUID) -> Response:
+        """For what a session waited, and since when; with `at`, why it did so then. Nothing is told of others but how many they
+        were."""
+        session = access_session(actor_of(request), session_id, Action.VIEW)
+        try:
+            at = check_start_at(request.query_params.get("at"))
+        except ValueError as error:
+            raise InvalidInput(str(error), fields={"at": [str(error)]}) from error
+        stays = stays_of(session)
+        wait = past_wait(session, at, stays) if at else None
+        return Response(WhyOut({"stays": stays, "wait": wait}).data)

@@ -1,0 +1,41 @@
+"""What of a group is reserved, as the engine reads it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from accounts.quota import Level
+from scheduler.engine import Window
+
+LEVELS = (Level.DOMAIN, Level.PROJECT, Level.USER)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """By agent, the window that is open and the one that opens next; by key of a scope, which reservations it may use."""
+
+    open_now: Mapping[int, Window] = field(default_factory=dict)
+    to_come: Mapping[int, Window] = field(default_factory=dict)
+    by_scope: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+
+def reserved_in(rows: Iterable[Mapping[str, Any]], now: datetime) -> Reserved:
+    """`rows` as `with_reserved` tells them, by start."""
+    open_now: dict[int, Window] = {}
+    to_come: dict[int, Window] = {}
+    by_scope: dict[str, set[int]] = {}
+    for row in rows:
+        window = Window(row["reservation"], _instant(row["starts_at"]), _instant(row["ends_at"]))
+        if window.starts_at > now:
+            to_come.setdefault(row["agent"], window)
+        elif window.ends_at > now:
+            open_now[row["agent"]] = window
+        for level in LEVELS:
+            if row[level.value] is not None:
+                by_scope.setdefault(f"{level}:{row[level.value]}", set()).add(window.reservation_id)
+    return Reserved(open_now, to_come, {key: frozenset(ids) for key, ids in by_scope.items()})
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,148 @@
+"""Whose share of a resource group is how large: what everybody holds now, held lately, and counts for.
+
+What is held lately is an average over all time that is gone, in which what is a half-life ago counts half. Of ended sessions a
+trigger keeps it (`DecayedUse`, ADR 0035); what runs is added when somebody asks, so that nothing is written while it runs.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from django.db import connection
+
+from accounts.models import Project
+from accounts.quota import Level
+from agents.models import Agent, ResourceGroup
+from common.slots import ResourceSlots
+from scheduler.engine import AgentView, Policy, Tenant
+from scheduler.models import DecayedUse, ShareWeight
+from sessions_app.models import ComputeSession, Kernel, KernelAllocation
+
+Holder = tuple[Level, int]
+SHARING = (Level.DOMAIN, Level.PROJECT, Level.USER)
+WEIGHTED = frozenset({Policy.DRF, Policy.FAIR_SHARE})
+
+# One statement: two would miss, or count twice, a session that ends between them.
+_HELD = f"""
+    SELECT session.domain_id, session.project_id, session.owner_id, held.slot_name, sum(held.amount)::bigint, {{lately}}
+    FROM {KernelAllocation._meta.db_table} AS held
+    JOIN {Agent._meta.db_table} AS agent ON agent.id = held.agent_id
+    JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
+    JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
+    WHERE agent.resource_group_id = %(group_id)s
+    GROUP BY 1, 2, 3, 4
+"""
+_HELD_NOW = _HELD.format(lately="0")
+_HELD_LATELY = _HELD.format(
+    lately="sum(held.amount * (1 - berth_decay(%(now)s - held.held_since, %(half_life_s)s)))"
+)
+_KEPT = f"""
+    UNION ALL
+    SELECT project.domain_id, past.project_id, past.user_id, past.slot_name, 0,
+           past.average * berth_decay(%(now)s - past.as_of, %(half_life_s)s)
+    FROM {DecayedUse._meta.db_table} AS past
+    JOIN {Project._meta.db_table} AS project ON project.id = past.project_id
+    WHERE past.group_id = %(group_id)s
+"""
+
+
+class Use:
+    """What one holder holds now, and held lately on average, in base units."""
+
+    __slots__ = ("held", "lately")
+
+    def __init__(self) -> None:
+        self.held: dict[str, int] = {}
+        self.lately: dict[str, float] = {}
+
+    def add(self, slot_name: str, held: int, lately: float) -> None:
+        if held:
+            self.held[slot_name] = self.held.get(slot_name, 0) + held
+        if lately:
+            self.lately[slot_name] = self.lately.get(slot_name, 0.0) + lately
+
+
+def read_uses(
+    group: ResourceGroup, now: datetime, *, with_past: bool = True
+) -> dict[tuple[int, int, int], Use]:
+    """By domain, project and owner. 1 query."""
+    values: dict[str, int | datetime] = {
+        "group_id": group.pk,
+        "half_life_s": group.usage_half_life_s,
+        "now": now,
+    }
+    uses: dict[tuple[int, int, int], Use] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD_LATELY + _KEPT if with_past else _HELD_NOW, values)
+        for domain_id, project_id, owner_id, slot_name, held, lately in cursor.fetchall():
+            key = domain_id, project_id, owner_id
+            if key not in uses:
+                uses[key] = Use()
+            uses[key].add(slot_name, held, lately)
+    return uses
+
+
+def by_holder(
+    uses: Mapping[tuple[int, int, int], Use], levels: Iterable[Level] = SHARING
+) -> dict[Holder, Use]:
+    """Of each domain, project and person alone."""
+    wanted = [(SHARING.index(level), level) for level in levels]
+    found: dict[Holder, Use] = {}
+    for ids, use in uses.items():
+        for index, level in wanted:
+            holder = level, ids[index]
+            whole = found.get(holder)
+            if whole is None:
+                whole = found[holder] = Use()
+            for slot_name in use.held.keys() | use.lately.keys():
+                whole.add(slot_name, use.held.get(slot_name, 0), use.lately.get(slot_name, 0.0))
+    return found
+
+
+def read_weights(group_id: int, levels: Iterable[Level] = SHARING) -> dict[Holder, float]:
+    """Of those that do not count for 1. 1 query."""
+    rows = ShareWeight.objects.filter(group_id=group_id).values_list(
+        "domain_id", "project_id", "user_id", "weight"
+    )
+    wanted = frozenset(levels)
+    weights = {}
+    for *ids, weight in rows:
+        level, holder_id = next((level, each) for level, each in zip(SHARING, ids, strict=True) if each)
+        if level in wanted:
+            weights[level, holder_id] = float(weight)
+    return weights
+
+
+def read_tenants(
+    group: ResourceGroup, policy: Policy, agents: Iterable[AgentView], now: datetime
+) -> dict[Holder, Tenant]:
+    """Who has a share in the group, or a weight: of owners alone where the past does not count. 2 queries."""
+    counts_past = policy is Policy.FAIR_SHARE
+    levels = SHARING if counts_past else (Level.USER,)
+    uses = by_holder(read_uses(group, now, with_past=counts_past), levels)
+    weights, total = read_weights(group.pk, levels), total_of(agents)
+    return {
+        holder: tenant_of(uses.get(holder), weights.get(holder, 1.0), total if counts_past else {})
+        for holder in uses.keys() | weights.keys()
+    }
+
+
+def tenant_of(use: Use | None, weight: float, total: Mapping[str, int]) -> Tenant:
+    """`total`: what the group has of each slot that counts for the past."""
+    if use is None:
+        return Tenant(weight)
+    return Tenant(weight, ResourceSlots(use.held), dominant_share(use.lately, total))
+
+
+def dominant_share(amounts: Mapping[str, float], total: Mapping[str, int]) -> float:
+    """The largest fraction of any slot of a group, at most 1: machines may have been more."""
+    fractions = (amount / total[name] for name, amount in amounts.items() if total.get(name))
+    return min(1.0, max(fractions, default=0.0))
+
+
+def total_of(agents: Iterable[AgentView]) -> dict[str, int]:
+    """What a group has of each slot."""
+    total: dict[str, int] = {}
+    for agent in agents:
+        for name, amount in agent.capacity.items():
+            total[name] = total.get(name, 0) + amount
+    return total

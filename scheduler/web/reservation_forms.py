@@ -1,0 +1,85 @@
+"""The form of a reservation."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.quota import Level
+from sessions_app.queueing import instant_of
+
+_TYPED = {"autocomplete": "off", "spellcheck": "false"}
+_CONTROL = {"type": "datetime-local"}
+
+
+class ReservationForm(forms.Form):
+    name = forms.CharField(
+        max_length=64,
+        label=gettext_lazy("Name"),
+        widget=forms.TextInput(attrs=_TYPED),
+        help_text=gettext_lazy("A course, a deadline, maintenance."),
+    )
+    reason = forms.CharField(max_length=500, required=False, label=gettext_lazy("Reason"))
+    starts_at = forms.CharField(
+        required=False,
+        label=gettext_lazy("From"),
+        widget=forms.DateTimeInput(attrs=_CONTROL),
+        help_text=gettext_lazy("In your time zone; without scripts in UTC. Empty: from now on."),
+    )
+    ends_at = forms.CharField(label=gettext_lazy("To"), widget=forms.DateTimeInput(attrs=_CONTROL))
+    time_zone = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
+    level = forms.ChoiceField(
+        required=False,
+        choices=[
+            ("", gettext_lazy("Nobody: maintenance")),
+            (Level.DOMAIN.value, gettext_lazy("A domain")),
+            (Level.PROJECT.value, gettext_lazy("A project")),
+            (Level.USER.value, gettext_lazy("A person")),
+        ],
+        label=gettext_lazy("For"),
+    )
+    grantee = forms.CharField(
+        max_length=254,
+        required=False,
+        label=gettext_lazy("Name or e-mail"),
+        widget=forms.TextInput(attrs=_TYPED),
+        help_text=gettext_lazy("A project whose name several domains have: “domain/project”."),
+    )
+    is_all = forms.BooleanField(required=False, label=gettext_lazy("All machines of the group"))
+    agents = forms.MultipleChoiceField(
+        required=False, label=gettext_lazy("Machines"), widget=forms.CheckboxSelectMultiple
+    )
+
+    def __init__(self, data: Any = None, *, machines: Iterable[str] = ()) -> None:
+        """`machines`: the names of all of the group."""
+        super().__init__(data)
+        self.machines = list(machines)
+        self.fields["agents"].choices = [(name, name) for name in self.machines]  # type: ignore[attr-defined]
+
+    def clean_starts_at(self) -> datetime | None:
+        return self._instant("starts_at")
+
+    def clean_ends_at(self) -> datetime | None:
+        return self._instant("ends_at")
+
+    def clean(self) -> dict[str, Any]:
+        typed: dict[str, Any] = super().clean() or self.cleaned_data
+        if typed.get("level") and not typed.get("grantee"):
+            self.add_error("grantee", _("Say for whom."))
+        if typed.get("is_all"):
+            typed["agents"] = self.machines
+        return typed
+
+    def _instant(self, field: str) -> datetime | None:
+        """Raises ValidationError."""
+        typed = self.cleaned_data[field]
+        if not typed:
+            return None
+        try:
+            return datetime.fromisoformat(instant_of(typed, self.data.get("time_zone", "")))
+        except ValueError as error:
+            raise ValidationError(_("Give a date and a time.")) from error

@@ -1,0 +1,69 @@
+"""The page of a resource group's scheduler: its last ticks, and one of them explained. For superadmins and monitors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from accounts.web.doors import overseer_of_all
+from agents.selectors import access_group
+from common.counted_pages import ROWS_PER_PAGE
+from common.pages import render_page_or_fragment
+from scheduler.models import KeptTick
+from scheduler.replay import replay
+from scheduler.ticks import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of
+from sessions_app.queues import OWN_LIMITS, PUBLIC_REASONS
+
+
+@require_GET
+@login_required
+def tick_list(request: HttpRequest, group_id: int) -> HttpResponse:
+    group = access_group(overseer_of_all(request), group_id)
+    page = Paginator(ticks_of(group), ROWS_PER_PAGE).get_page(request.GET.get("page"))
+    rows = [{"tick": tick, "took": took_words(tick), "reasons": reasons_of(tick.reasons)} for tick in page]
+    context = {"group": group, "page": page, "rows": rows, "preemptions": preemptions_in(group)[:MOST_SHOWN]}
+    return render_page_or_fragment(request, "scheduler/ticks.html", "scheduler/_ticks.html", context)
+
+
+@require_GET
+@login_required
+def tick_page(request: HttpRequest, group_id: int, tick_id: int) -> HttpResponse:
+    group = access_group(overseer_of_all(request), group_id)
+    tick = tick_of(group, tick_id)
+    seen = replay(tick)
+    context: dict[str, Any] = {
+        "group": group,
+        "tick": tick,
+        "took": took_words(tick),
+        "reasons": reasons_of(tick.reasons),
+        "explained": explain(tick, seen),
+        "seen": seen,
+    }
+    return render(request, "scheduler/tick.html", context)
+
+
+def took_words(tick: KeptTick) -> dict[str, str]:
+    """How long its parts took, and all of it."""
+    parts = {"read": tick.read_us, "decide": tick.decide_us, "commit": tick.commit_us, "all": tick.took_us}
+    return {name: milliseconds(us) for name, us in parts.items()}
+
+
+def milliseconds(us: int) -> str:
+    """ "0.4 ms", "12 ms", "1.3 s"."""
+    if us >= 1_000_000:
+        return _("{number} s").format(number=f"{us / 1_000_000:.1f}")
+    return _("{number} ms").format(number=f"{us / 1000:.1f}" if us < 10_000 else us // 1000)
+
+
+def reasons_of(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What most waited for first: {"code", "words", "count"}."""
+    most_first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        {"code": code, "words": _(PUBLIC_REASONS.get(code, OWN_LIMITS)), "count": count}
+        for code, count in most_first
+    ]

@@ -1,0 +1,149 @@
+"""The page of shares: what everybody has of a resource group, had lately, and counts for."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop
+from django.views.decorators.http import require_http_methods
+
+from accounts.quota import Level
+from accounts.selectors import may_do_everything
+from accounts.web.doors import overseer_of_all
+from accounts.web.marks import mark
+from agents.groups import name_of
+from agents.models import ResourceGroup, Scheduler
+from agents.selectors import access_group
+from common.actors import Actor
+from common.counted_pages import ROWS_PER_PAGE
+from common.errors import BerthError
+from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT
+from scheduler.standings import Standing, read_standings
+from scheduler.web.group_forms import TYPED
+from scheduler.web.groups import grantee_named, superadmin
+from scheduler.weights import set_share_weight, weight_words
+
+LEVELS = {
+    Level.DOMAIN: gettext_noop("Domains"),
+    Level.PROJECT: gettext_noop("Projects"),
+    Level.USER: gettext_noop("People"),
+}
+
+
+class WeightForm(forms.Form):
+    level = forms.ChoiceField(
+        choices=[
+            (Level.DOMAIN.value, gettext_lazy("Domain")),
+            (Level.PROJECT.value, gettext_lazy("Project")),
+            (Level.USER.value, gettext_lazy("Person")),
+        ],
+        label=gettext_lazy("Of a"),
+    )
+    holder = forms.CharField(
+        max_length=254,
+        label=gettext_lazy("Name or e-mail"),
+        widget=forms.TextInput(attrs=TYPED),
+        help_text=gettext_lazy("A project whose name several domains have: “domain/project”."),
+    )
+    weight = forms.DecimalField(
+        max_digits=7,
+        decimal_places=3,
+        min_value=LEAST_WEIGHT,
+        max_value=MOST_WEIGHT,
+        label=gettext_lazy("Weight"),
+        help_text=gettext_lazy("Twice the weight, twice the share. 1 is what everybody has."),
+        widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
+    )
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def weights_page(request: HttpRequest, group_id: int) -> HttpResponse:
+    """?level= domain, project or user; ?q= a part of a name; ?page= goes on."""
+    actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
+    group = access_group(actor, group_id)
+    if request.method != "POST":
+        return _page(request, actor, group, WeightForm(initial={"level": _level(request).value}))
+    form = WeightForm(request.POST)
+    if form.is_valid():
+        typed = form.cleaned_data
+        level = Level(typed["level"])
+        try:
+            holder = grantee_named(actor, level, typed["holder"])
+            weight = set_share_weight(actor=actor, group_id=group_id, holder=holder, weight=typed["weight"])
+        except BerthError as refusal:
+            _mark(form, refusal)
+        else:
+            sentence = _("{who} counts for {weight} in “{name}” now.")
+            messages.success(
+                request, sentence.format(who=name_of(holder), weight=weight_words(weight), name=group.name)
+            )
+            return redirect(reverse("resource-group-weights", args=[group_id], query={"level": level.value}))
+    return _page(request, actor, group, form, status=422)
+
+
+def _mark(form: WeightForm, refusal: BerthError) -> None:
+    """Whom the name means is found in several ways, each of which calls the field something else."""
+    if "weight" in refusal.fields:
+        mark(form, refusal)
+    else:
+        form.add_error("holder", refusal.message)
+
+
+def _level(request: HttpRequest) -> Level:
+    words = [level.value for level in LEVELS]
+    wanted = request.POST.get("level") or request.GET.get("level", "")
+    return Level(wanted) if wanted in words else Level.DOMAIN
+
+
+def _page(
+    request: HttpRequest, actor: Actor, group: ResourceGroup, form: WeightForm, *, status: int = 200
+) -> HttpResponse:
+    level, text = _level(request), request.GET.get("q", "").strip()
+    standings = read_standings(group, level)
+    found = [each for each in standings if text.lower() in "/".join((*each.above, each.name)).lower()]
+    page = Paginator(found, ROWS_PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "group": group,
+        "level": level.value,
+        "text": text,
+        "is_empty": not standings,
+        "tabs": [_tab(group, each, title, level) for each, title in LEVELS.items()],
+        "page": page,
+        "rows": [_row(each) for each in page],
+        "form": form if may_do_everything(actor) else None,
+        "decides": Scheduler(group.scheduler).label,
+        "is_fair_share": group.scheduler == Scheduler.FAIR_SHARE,
+        "is_drf": group.scheduler == Scheduler.DRF,
+    }
+    return render(request, "scheduler/weights.html", context, status=status)
+
+
+def _tab(group: ResourceGroup, level: Level, title: str, active: Level) -> dict[str, Any]:
+    address = reverse("resource-group-weights", args=[group.pk], query={"level": level.value})
+    return {"label": _(title), "url": address, "is_active": level is active}
+
+
+def _row(standing: Standing) -> dict[str, Any]:
+    """In the words of the page: shares in percent."""
+    return {
+        "name": standing.name,
+        "above": " / ".join(standing.above),
+        "holder": standing.holder_name,
+        "level": standing.level.value,
+        "weight": weight_words(standing.weight),
+        "target": None if standing.target is None else _percent(standing.target),
+        "held": _percent(standing.held),
+        "lately": _percent(standing.lately),
+        "counts": _percent(standing.counts),
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,64 @@
+"""Writes of weights: for how much domains, projects and people count in a resource group. Superadmins alone set them."""
+
+from decimal import Decimal
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import F
+from django.utils.translation import gettext as _
+
+from accounts.selectors import require_superadmin
+from agents.events import CapacityChanged
+from agents.groups import Grantee, level_of, name_of
+from agents.models import ResourceGroup
+from agents.selectors import access_group, hold_group
+from common import audit
+from common.actors import Actor
+from common.errors import InvalidInput
+from common.events import announce
+from scheduler.models import LEAST_WEIGHT, MOST_WEIGHT, ShareWeight
+
+USUAL_WEIGHT = Decimal(1)
+
+
+@transaction.atomic
+def set_share_weight(*, actor: Actor, group_id: int, holder: Grantee, weight: Decimal) -> Decimal:
+    """From now on `holder` counts for so much in the group; 1 is what everybody counts for. What was planned by the old weight
+    is not committed. Raises NotFound, PermissionDenied, InvalidInput."""
+    group = access_group(actor, group_id)
+    require_superadmin(actor)
+    weight = _checked(weight)
+
+    hold_group(group)
+    whose: dict[str, Any] = {"group": group, level_of(holder): holder}
+    present = ShareWeight.objects.filter(**whose).first()
+    before = present.weight if present else USUAL_WEIGHT
+    if before == weight:
+        return weight
+
+    if weight == USUAL_WEIGHT:
+        ShareWeight.objects.filter(**whose).delete()
+    else:
+        ShareWeight.objects.update_or_create(**whose, defaults={"weight": weight})
+    ResourceGroup.objects.filter(pk=group.pk).update(epoch=F("epoch") + 1)
+    changes = {level_of(holder): name_of(holder), "weight": [weight_words(before), weight_words(weight)]}
+    audit.record(actor=actor, action="scheduler.set_share_weight", target=group, changes=changes)
+    announce(CapacityChanged(group.pk))
+    return weight
+
+
+def weight_words(weight: Decimal | float) -> str:
+    """3.000 → "3", 0.500 → "0.5"."""
+    return f"{Decimal(str(weight)).normalize():f}"
+
+
+def _checked(weight: Decimal) -> Decimal:
+    try:
+        value: Decimal = ShareWeight._meta.get_field("weight").clean(weight, None)
+    except ValidationError:
+        sentence = _("A weight is a number from {least} to {most} with at most three decimal places.").format(
+            least=LEAST_WEIGHT, most=MOST_WEIGHT
+        )
+        raise InvalidInput(sentence, fields={"weight": [sentence]}) from None
+    return value

@@ -1,0 +1,88 @@
+"""REST of callbacks: what was told, and what it is signed with."""
+
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.api.keypairs import demand_newest_secret
+from common.api import ErrorOut, actor_of
+from common.errors import NotFound
+from common.idempotency import takes_idempotency_key
+from common.scopes import FOR_ADMIN, FOR_SESSIONS
+from sessions_app.callback_rules import Fault
+from sessions_app.callback_secrets import callback_secret, make_callback_secret
+from sessions_app.callbacks import deliveries_of
+from sessions_app.models import CallbackDelivery
+from sessions_app.selectors import Action, access_session
+
+
+class CallbackDeliveryOut(serializers.ModelSerializer[CallbackDelivery]):
+    event = serializers.CharField(source="news", help_text="session.started, session.retried, session.ended.")
+    happened_at = serializers.DateTimeField(source="transition.happened_at")
+    answer = serializers.IntegerField(allow_null=True, help_text="The status that was answered; null: none.")
+    fault = serializers.ChoiceField(
+        choices=[(fault.value, fault.value) for fault in Fault], help_text="Why none was heard."
+    )
+
+    class Meta:
+        model = CallbackDelivery
+        fields = ("id", "event", "state", "attempts", "answer", "fault", "happened_at", "tried_at")
+
+
+class CallbackSecretOut(serializers.Serializer[Any]):
+    made_at = serializers.DateTimeField()
+
+
+class NewCallbackSecretOut(CallbackSecretOut):
+    secret = serializers.CharField(help_text="It is in this answer and nowhere else.")
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_session_callbacks"))
+class SessionCallbackListView(ListAPIView[CallbackDelivery]):
+    """What its callback was told, oldest first, and how that was answered."""
+
+    token_scopes = FOR_SESSIONS
+    serializer_class = CallbackDeliveryOut
+    queryset = CallbackDelivery.objects.none()
+    filter_backends = ()
+
+    def get_queryset(self) -> QuerySet[CallbackDelivery]:
+        session_id: UUID = self.kwargs["session_id"]
+        return deliveries_of(access_session(actor_of(self.request), session_id, Action.VIEW))
+
+
+class CallbackSecretView(APIView):
+    is_private = True
+    token_scopes = FOR_SESSIONS
+    token_scopes_of = MappingProxyType({"POST": FOR_ADMIN})
+
+    @extend_schema(
+        operation_id="read_callback_secret",
+        responses={200: CallbackSecretOut, (404, "application/json"): ErrorOut},
+    )
+    def get(self, request: Request) -> Response:
+        """Since when you have a secret for callbacks; it cannot be shown again."""
+        found = callback_secret(actor_of(request))
+        if found is None:
+            raise NotFound(_("You have no secret for callbacks yet."))
+        return Response(CallbackSecretOut(found).data)
+
+    @extend_schema(operation_id="make_callback_secret", request=None, responses={201: NewCallbackSecretOut})
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Another secret for all your callbacks, from now on. A token needs the scope `admin`."""
+        demand_newest_secret(request)
+        actor = actor_of(request)
+        text = make_callback_secret(actor=actor)
+        made = callback_secret(actor)
+        shown = NewCallbackSecretOut({"secret": text, "made_at": made.made_at if made else None})
+        return Response(shown.data, status=201, headers={"Cache-Control": "no-store"})

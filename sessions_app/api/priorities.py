@@ -1,0 +1,43 @@
+"""REST of the priority of a session that waits."""
+
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from accounts.quota import HIGHEST_PRIORITY
+from common.api import InputSerializer, actor_of
+from common.scopes import FOR_SESSIONS
+from sessions_app.api.serializers import SessionOut
+from sessions_app.api.views import REFUSALS
+from sessions_app.priorities import change_priority
+from sessions_app.queueing import LOWEST_PRIORITY
+from sessions_app.selectors import Action, access_session
+
+
+class PriorityInput(InputSerializer):
+    priority = serializers.IntegerField(
+        min_value=LOWEST_PRIORITY, max_value=HIGHEST_PRIORITY, help_text="The higher goes first."
+    )
+
+
+class SessionPriorityView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(
+        operation_id="change_session_priority",
+        request=PriorityInput,
+        responses={200: SessionOut, **REFUSALS},
+    )
+    def put(self, request: Request, session_id: UUID) -> Response:
+        """Let a session that waits go before others, or behind them. Its owner raises it as far as policies allow, and no further
+        than somebody who governs it set it."""
+        asked = PriorityInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor = actor_of(request)
+        change_priority(actor=actor, session_id=session_id, priority=asked.validated_data["priority"])
+        session = access_session(actor, session_id, Action.VIEW)
+        return Response(SessionOut(session, context={"request": request}).data)

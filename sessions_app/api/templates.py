@@ -1,0 +1,163 @@
+"""REST of session templates."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from common.api import ErrorOut, InputSerializer, TextField, actor_of
+from common.idempotency import takes_idempotency_key
+from common.scopes import FOR_SESSIONS
+from sessions_app import template_services
+from sessions_app.api.serializers import SessionOut
+from sessions_app.models import ComputeSession, SessionTemplate
+from sessions_app.queueing import MAX_SESSION_NAME
+from sessions_app.requests import MAX_REFERENCE_LENGTH
+from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing
+
+REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
+SHARINGS = [(each.value, each.value) for each in Sharing]
+BODY_HELP = "What POST /api/v1/sessions/ takes, but for name, start_at, dependencies and callback_url."
+
+
+class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
+    sharing = serializers.ChoiceField(choices=SHARINGS)
+    project = serializers.CharField(
+        source="project.name", default=None, allow_null=True, help_text="Whose it is."
+    )
+    domain = serializers.CharField(source="domain.name", default=None, allow_null=True)
+    body = serializers.DictField(help_text=BODY_HELP)
+
+    class Meta:
+        model = SessionTemplate
+        fields = (
+            "id",
+            "name",
+            "description",
+            "sharing",
+            "project",
+            "domain",
+            "body",
+            "changed_by",
+            "changed_at",
+        )
+
+
+class TemplateSavedOut(TemplateOut):
+    left_out = serializers.ListField(
+        child=serializers.CharField(), help_text="Variables that sound like secrets, which no template keeps."
+    )
+
+    class Meta(TemplateOut.Meta):
+        fields = (*TemplateOut.Meta.fields, "left_out")  # type: ignore[assignment]
+
+
+class TemplateInput(InputSerializer):
+    name = TextField(max_length=MAX_NAME_LENGTH)
+    description = TextField(max_length=MAX_DESCRIPTION_LENGTH, required=False, allow_blank=True)
+    sharing = serializers.ChoiceField(choices=SHARINGS, default=Sharing.OWN.value)
+    place = TextField(
+        max_length=64,
+        required=False,
+        allow_blank=True,
+        help_text="The project or the domain; without one that of the body, or your own.",
+    )
+    body = serializers.DictField(help_text=BODY_HELP)
+
+
+class TemplateChangeInput(InputSerializer):
+    name = TextField(max_length=MAX_NAME_LENGTH, required=False)
+    description = TextField(max_length=MAX_DESCRIPTION_LENGTH, required=False, allow_blank=True)
+    body = serializers.DictField(required=False, help_text=BODY_HELP)
+
+
+class TemplateStartInput(InputSerializer):
+    name = TextField(max_length=MAX_SESSION_NAME, required=False, allow_blank=True)
+    project = TextField(max_length=MAX_REFERENCE_LENGTH, required=False, allow_blank=True)
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_session_templates"))
+class TemplateListView(ListAPIView[SessionTemplate]):
+    """Templates that you may start from: yours, those of your projects, your domain, and of everybody."""
+
+    token_scopes = FOR_SESSIONS
+    serializer_class = TemplateOut
+    filter_backends = ()
+    queryset = SessionTemplate.objects.none()
+
+    def get_queryset(self) -> QuerySet[SessionTemplate]:
+        return template_services.visible_templates(actor_of(self.request))
+
+    @extend_schema(
+        operation_id="create_session_template",
+        request=TemplateInput,
+        responses={201: TemplateSavedOut, **REFUSALS},
+    )
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Keep choices under a name: your own, or as an administrator of a project, a domain or the installation for those there."""
+        asked = TemplateInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        saved = template_services.create_template(actor=actor_of(request), **asked.validated_data)
+        return _saved(*saved, status=201)
+
+
+class TemplateView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(operation_id="read_session_template", responses={200: TemplateOut, **REFUSALS})
+    def get(self, request: Request, template_id: int) -> Response:
+        """One of them."""
+        return Response(TemplateOut(template_services.access_template(actor_of(request), template_id)).data)
+
+    @extend_schema(
+        operation_id="change_session_template",
+        request=TemplateChangeInput,
+        responses={200: TemplateSavedOut, **REFUSALS},
+    )
+    def patch(self, request: Request, template_id: int) -> Response:
+        """Another name, description or body; sessions that were started from it stay as they are."""
+        asked = TemplateChangeInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        changed = template_services.change_template(
+            actor=actor_of(request), template_id=template_id, changes=asked.validated_data
+        )
+        return _saved(*changed, status=200)
+
+    @extend_schema(operation_id="delete_session_template", responses={204: None, **REFUSALS})
+    def delete(self, request: Request, template_id: int) -> Response:
+        """Keep it no longer."""
+        template_services.delete_template(actor=actor_of(request), template_id=template_id)
+        return Response(status=204)
+
+
+class TemplateStartView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(
+        operation_id="start_session_template",
+        request=TemplateStartInput,
+        responses={201: SessionOut, **REFUSALS},
+    )
+    @takes_idempotency_key
+    def post(self, request: Request, template_id: int) -> Response:
+        """A session as the template says; all is checked as if you had asked for it yourself."""
+        asked = TemplateStartInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        actor = actor_of(request)
+        template = template_services.access_template(actor, template_id)
+        session = template_services.start_from_template(
+            actor=actor, template=template, **asked.validated_data
+        )
+        shown = ComputeSession.objects.with_parts().get(pk=session.pk)
+        return Response(SessionOut(shown, context={"request": request}).data, status=201)
+
+
+def _saved(template: SessionTemplate, left_out: list[str], *, status: int) -> Response:
+    body: dict[str, Any] = {**TemplateOut(template).data, "left_out": left_out}
+    return Response(body, status=status)

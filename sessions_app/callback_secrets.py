@@ -1,0 +1,54 @@
+"""What the callbacks of a person are signed with: made on demand, shown once, kept nowhere."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.translation import gettext as _
+
+from accounts.selectors import user_of
+from common import audit, clock
+from common.actors import Actor
+from common.errors import Conflict
+from sessions_app.models import CallbackSecret
+
+PREFIX = "berthcb_"
+
+
+def callback_secret(actor: Actor) -> CallbackSecret | None:
+    """That there is one, and since when."""
+    return CallbackSecret.objects.filter(user_id=actor.user_id or 0).first()
+
+
+@transaction.atomic
+def make_callback_secret(*, actor: Actor) -> str:
+    """Another secret, which signs from now on all callbacks of the actor, those of sessions that run already too; its text is
+    here and nowhere else."""
+    row, _is_new = CallbackSecret.objects.update_or_create(
+        user=user_of(actor), defaults={"salt": secrets.token_hex(32), "made_at": clock.now()}
+    )
+    audit.record(actor=actor, action="sessions.make_callback_secret", target=row)
+    return secret_text(row.salt)
+
+
+def demand_callback_secret(actor: Actor) -> None:
+    """Raises Conflict for somebody who has none: nobody could tell whose their callbacks are."""
+    if callback_secret(actor) is None:
+        raise Conflict(
+            _("Callbacks are signed, and you have no secret for it yet."),
+            hint=_("Make one first: Settings → Callbacks, or “berth callback new-secret”."),
+            code="no_callback_secret",
+            fields={
+                "callback_url": [_("You have no secret for callbacks yet. Make one in Settings → Callbacks.")]
+            },
+        )
+
+
+def secret_text(salt: str) -> str:
+    key = f"callbacks:{settings.SECRET_KEY}".encode()
+    return PREFIX + base64.urlsafe_b64encode(
+        hmac.new(key, salt.encode(), hashlib.sha256).digest()
+    ).decode().rstrip("=")

@@ -1,0 +1,126 @@
+"""The containers of sessions: what they hold, what they printed and used."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q, functions
+
+from agents.models import Agent
+from sessions_app.specs import container_name
+
+
+class Kernel(models.Model):
+    """One container of a session, named by role and index: main1, sub1…"""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    session = models.ForeignKey(
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="kernels"
+    )
+    role = models.CharField(max_length=20, default="main")
+    index = models.PositiveSmallIntegerField(default=1)
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, null=True, related_name="kernels")
+    attempt = models.PositiveSmallIntegerField(default=1)
+    container_id = models.CharField(max_length=64, blank=True)
+    address = models.GenericIPAddressField(null=True)
+    cpuset = models.CharField(max_length=1024, blank=True, help_text="Cores, like 0-2,5; empty: all.")
+    exit_code = models.IntegerField(null=True)
+    memory_kills = models.PositiveIntegerField(default=0, help_text="Programs that the kernel ended.")
+    memory_killed_at = models.DateTimeField(null=True, help_text="The last of them, by the engine's clock.")
+    memory_peak_bytes = models.BigIntegerField(null=True, help_text="As of then.")
+
+    class Meta:
+        ordering = ("session", "role", "index")
+        constraints = (
+            models.UniqueConstraint(fields=("session", "role", "index"), name="kernel_name_in_session"),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}{self.index}"
+
+    @property
+    def placed_agent(self) -> Agent:
+        """Its machine. Only for kernels that were placed."""
+        if self.agent is None:
+            raise Kernel.agent.RelatedObjectDoesNotExist(f"{self.container_name} has no machine yet.")
+        return self.agent
+
+    @property
+    def container_name(self) -> str:
+        return container_name(self.id, self.attempt)
+
+
+class KernelAllocation(models.Model):
+    """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003)."""
+
+    kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, related_name="allocations")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
+    slot_name = models.CharField(max_length=32)
+    amount = models.BigIntegerField()
+    held_since = models.DateTimeField(db_default=functions.Now(), editable=False)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("kernel", "slot_name"), name="allocation_once"),
+            models.CheckConstraint(condition=Q(amount__gt=0), name="allocation_is_positive"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.slot_name} on {self.agent_id}"
+
+
+class KernelLog(models.Model):
+    """The end of a kernel's output, kept after its container is gone. gzip, at most `launcher.KEPT_LOG_BYTES` before."""
+
+    kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, related_name="log")
+    content_gzip = models.BinaryField()
+    size_bytes = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"log of {self.kernel_id}"
+
+
+class KernelUsage(models.Model):
+    """Counters of a kernel as they were last read, by the engine's clock: what the next reading is compared with."""
+
+    kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, primary_key=True, related_name="usage")
+    at = models.DateTimeField()
+    cpu_ns = models.BigIntegerField(null=True)
+    net_received_bytes = models.BigIntegerField(null=True)
+    net_sent_bytes = models.BigIntegerField(null=True)
+    disk_read_bytes = models.BigIntegerField(null=True)
+    disk_written_bytes = models.BigIntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"usage of {self.kernel_id}"
+
+
+class KernelMetric(models.Model):
+    """What a kernel used over `span_s` from `at` on: means, and from a minute on the most (`metrics`). Null: not known.
+    Traffic is in bytes a second."""
+
+    pk = models.CompositePrimaryKey("kernel_id", "span_s", "at")
+    kernel = models.ForeignKey(Kernel, on_delete=models.CASCADE, related_name="metrics", db_index=False)
+    span_s = models.PositiveSmallIntegerField()
+    at = models.DateTimeField()
+    cpu_milli = models.BigIntegerField(null=True)
+    mem_bytes = models.BigIntegerField(null=True)
+    net_received = models.BigIntegerField(null=True)
+    net_sent = models.BigIntegerField(null=True)
+    disk_read = models.BigIntegerField(null=True)
+    disk_written = models.BigIntegerField(null=True)
+    cpu_milli_max = models.BigIntegerField(null=True)
+    mem_bytes_max = models.BigIntegerField(null=True)
+    net_received_max = models.BigIntegerField(null=True)
+    net_sent_max = models.BigIntegerField(null=True)
+    disk_read_max = models.BigIntegerField(null=True)
+    disk_written_max = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = (models.Index(fields=("at",), condition=Q(span_s=10), name="metric_sample"),)
+
+    def __str__(self) -> str:
+        return f"{self.kernel_id} at {self.at}"

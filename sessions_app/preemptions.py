@@ -1,0 +1,162 @@
+"""Sessions that leave for others of a higher priority: they are told, have the grace of their group, and end; or are spared
+where nobody needs their room any more. The reconciler's round settles what is due, whoever died meanwhile."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+
+from common import clock
+from common.actors import SYSTEM
+from common.events import announce
+from sessions_app import lifecycle
+from sessions_app.events import SessionEndsSoon
+from sessions_app.idle_models import SessionWarning
+from sessions_app.idle_rules import Cause
+from sessions_app.models import ComputeSession
+from sessions_app.preemption_models import Preemption, PreemptionOutcome
+from sessions_app.queueing import Hold
+from sessions_app.services import begin_termination
+from sessions_app.states import Reason, Status
+
+log = structlog.get_logger(__name__)
+MAKING_ROOM = (
+    "making_room"  # what the scheduler says of one that waits for nothing but those who leave for it
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """These sessions have to leave an agent, for one that waits."""
+
+    by: UUID
+    agent_id: int
+    session_ids: tuple[UUID, ...]
+    ends_at: datetime
+
+
+def give_notice(leaves: Sequence[Leave]) -> None:
+    """Write down who leaves for whom, to be called in a transaction. A leave of which not all sessions run, leave for nobody
+    else and are free to be locked, or whose own session waits no more, is left out: it would be in vain."""
+    if not leaves:
+        return
+    now = clock.now()
+    locked, waiting = _lock(leaves)
+    known = [leave for leave in leaves if locked.keys() >= set(leave.session_ids) and leave.by in waiting]
+    Preemption.objects.bulk_create(
+        Preemption(
+            session_id=session_id,
+            by_id=leave.by,
+            agent_id=leave.agent_id,
+            decided_at=now,
+            ends_at=leave.ends_at,
+        )
+        for leave in known
+        for session_id in leave.session_ids
+    )
+    leaving = {session_id: leave.ends_at for leave in known for session_id in leave.session_ids}
+    _warn(leaving, now)
+    lifecycle.push_sessions_changed([locked[session_id] for session_id in leaving], Status.RUNNING)
+    for leave in known:
+        told = [str(session_id) for session_id in leave.session_ids]
+        log.info("preemption.notice", session_ids=told, by=str(leave.by), ends_at=leave.ends_at.isoformat())
+
+
+def leaving_at(session: ComputeSession) -> datetime | None:
+    """When a running session ends for another; None if it does not. It must have come with its group. 1 query; none where its
+    group ends nothing for others."""
+    if not session.is_running or session.resource_group.preemptible_priority is None:
+        return None
+    notice = Preemption.objects.filter(session=session, outcome=PreemptionOutcome.OPEN)
+    return notice.values_list("ends_at", flat=True).first()
+
+
+def settle_preemptions(now: datetime) -> None:
+    """End those whose grace is over, and spare those whose room nobody waits for any more."""
+    open_ones = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).order_by("pk")
+    for pk, session_id, by_id in open_ones.values_list("pk", "session_id", "by_id"):
+        _settle(pk, session_id, by_id, now)
+
+
+def shift_instants(step: timedelta) -> None:
+    """The clock was set by `step`: grace is as long as it was."""
+    Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).update(ends_at=F("ends_at") + step)
+
+
+@transaction.atomic
+def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
+    both = ComputeSession.objects.select_for_update(of=("self",)).select_related("resource_group")
+    locked = {each.pk: each for each in both.filter(pk__in=(session_id, by_id)).order_by("pk")}
+    preemption = Preemption.objects.select_for_update().filter(pk=pk, outcome=PreemptionOutcome.OPEN).first()
+    if preemption is None:
+        return
+    session, by = locked[session_id], locked[by_id]
+    if session.status != Status.RUNNING:
+        _close(preemption, PreemptionOutcome.ENDED)
+    elif not _has_to_leave(session, by):
+        _close(preemption, PreemptionOutcome.SPARED)
+        SessionWarning.objects.filter(session=session, cause=Cause.PREEMPTION, told_at=None).delete()
+        lifecycle.push_session_change(session)
+    elif now >= preemption.ends_at and _was_told(preemption):
+        _close(preemption, PreemptionOutcome.ENDED)
+        begin_termination(session_id, reason=Reason.PREEMPTED, actor=SYSTEM)
+
+
+def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
+    """Whether `by` still waits for this room and for nothing else, and its group still says that `session` gives way to it."""
+    waits = by.status == Status.PENDING and by.held_for == Hold.NOTHING and by.stops_at is None
+    up_to = by.resource_group.preemptible_priority
+    gives_way = up_to is not None and session.priority <= up_to and session.priority < by.priority
+    return waits and by.status_reason == MAKING_ROOM and gives_way
+
+
+def _was_told(preemption: Preemption) -> bool:
+    """Its owner has the notification, or wants none."""
+    warnings = SessionWarning.objects.filter(
+        session=preemption.session_id, cause=Cause.PREEMPTION, ends_at=preemption.ends_at
+    )
+    return not warnings.filter(told_at=None).exists()
+
+
+def _close(preemption: Preemption, outcome: PreemptionOutcome) -> None:
+    preemption.outcome = outcome
+    preemption.save(update_fields=["outcome"])
+    log.info("preemption.settled", session_id=str(preemption.session_id), outcome=outcome.value)
+
+
+def _lock(leaves: Sequence[Leave]) -> tuple[dict[UUID, lifecycle.Told], set[UUID]]:
+    """Those that run and leave for nobody yet, and those that wait for them, of all that nobody else holds."""
+    asked = {session_id for leave in leaves for session_id in (leave.by, *leave.session_ids)}
+    locked = ComputeSession.objects.filter(pk__in=asked).order_by("pk")
+    rows = locked.select_for_update(skip_locked=True, no_key=True).values_list(
+        "pk", "owner_id", "project_id", "domain_id", "status"
+    )
+    found = list(rows)
+    running = {row[0]: row[:4] for row in found if row[4] == Status.RUNNING}
+    leaving = Preemption.objects.filter(session__in=running, outcome=PreemptionOutcome.OPEN)
+    for session_id in leaving.values_list("session_id", flat=True):
+        del running[session_id]
+    return running, {row[0] for row in found if row[4] == Status.PENDING}
+
+
+def _warn(leaving: dict[UUID, datetime], now: datetime) -> None:
+    """Their owners are told after the commit, or by the beat that tells what was not told."""
+    SessionWarning.objects.bulk_create(
+        [
+            SessionWarning(
+                session_id=session_id,
+                cause=Cause.PREEMPTION.value,
+                ends_at=ends_at,
+                mark_s=int((ends_at - now).total_seconds()),
+                warned_at=now,
+            )
+            for session_id, ends_at in leaving.items()
+        ],
+        ignore_conflicts=True,
+    )
+    for session_id in leaving:
+        announce(SessionEndsSoon(session_id))

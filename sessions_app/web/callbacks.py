@@ -1,0 +1,34 @@
+"""The page of what callbacks are signed with."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from common.api import actor_of
+from common.idempotency import once_a_form
+from common.pages import private
+from sessions_app.callback_secrets import callback_secret, make_callback_secret
+
+EXAMPLE = """\
+import hashlib, hmac, time
+
+def is_from_berth(secret: str, headers, body: bytes) -> bool:
+    told, sent = headers["Berth-Timestamp"], headers["Berth-Signature"]
+    text = told.encode() + b"." + body
+    made = hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
+    is_fresh = abs(time.time() - int(told)) < 300
+    return is_fresh and hmac.compare_digest(sent, f"v1={made}")
+"""
+
+
+@private
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="callbacks")
+def callbacks_page(request: HttpRequest) -> HttpResponse:
+    """POST makes another secret, and shows it this once."""
+    actor = actor_of(request)
+    text = make_callback_secret(actor=actor) if request.method == "POST" else ""
+    context = {"kept": callback_secret(actor), "secret": text, "example": EXAMPLE}
+    return render(request, "sessions_app/callbacks.html", context, status=201 if text else 200)

@@ -1,0 +1,38 @@
+"""The form that changes the priority of a session that waits, on its page and in queues."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from common.api import actor_of
+from common.errors import Conflict, InvalidInput, LimitExceeded
+from sessions_app.models import ComputeSession
+from sessions_app.priorities import change_priority
+
+
+@require_POST
+@login_required
+def session_priority(request: HttpRequest, session_id: UUID) -> HttpResponse:
+    """Change it, and go back to where the form was: `back` is the name of a resource group, with `page`, for its queue."""
+    try:
+        session = change_priority(
+            actor=actor_of(request), session_id=session_id, priority=request.POST.get("priority", "")
+        )
+    except (Conflict, InvalidInput, LimitExceeded) as refusal:
+        messages.error(request, f"{refusal.message} {refusal.hint}".strip())
+    else:
+        messages.success(request, _said(session))
+    if group := request.POST.get("back", ""):
+        return redirect(reverse("queue", query={"group": group, "page": request.POST.get("page", "")}))
+    return redirect("session-detail", session_id=session_id)
+
+
+def _said(session: ComputeSession) -> str:
+    sentence = _("“{session}” waits with priority {priority} now.")
+    return sentence.format(session=session.name, priority=session.priority)

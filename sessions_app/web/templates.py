@@ -1,0 +1,166 @@
+"""Pages of session templates: which there are, saving one, and starting from one."""
+
+import json
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from accounts.web.marks import mark
+from common.actors import Actor
+from common.api import actor_of
+from common.errors import BerthError, InvalidInput
+from common.forms import TypedChoice, TypedField
+from common.idempotency import once_a_form
+from common.slots import MEM, format_slots, parse_slots
+from sessions_app import template_services
+from sessions_app.models import SessionTemplate
+from sessions_app.selectors import Action, access_session
+from sessions_app.shortcuts import request_like
+from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
+from sessions_app.web.forms import LauncherForm
+
+LONGEST_BODY = 256 * 1024
+SHARING_WORDS = {
+    Sharing.OWN: gettext_lazy("Only you"),
+    Sharing.PROJECT: gettext_lazy("Project"),
+    Sharing.DOMAIN: gettext_lazy("Domain"),
+    Sharing.EVERYBODY: gettext_lazy("Everybody"),
+}
+
+
+class TemplateForm(forms.Form):
+    """`place` is a way to share with its project or domain: "own", "project:vision", "domain:uni", "everybody"."""
+
+    name = TypedField(max_length=MAX_NAME_LENGTH, label=gettext_lazy("Name"))
+    description = TypedField(
+        required=False, max_length=MAX_DESCRIPTION_LENGTH, label=gettext_lazy("Description")
+    )
+    place = TypedChoice(label=gettext_lazy("Who finds it"), required=False)
+    body = TypedField(max_length=LONGEST_BODY, widget=forms.HiddenInput)
+
+    def __init__(self, *arguments: Any, actor: Actor, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        projects, domains, is_central = template_services.writable_places(actor)
+        choices = [(Sharing.OWN.value, _("Only you"))]
+        choices += [(f"project:{each.name}", _("Project {name}").format(name=each)) for each in projects]
+        choices += [(f"domain:{each.name}", _("Domain {name}").format(name=each)) for each in domains]
+        choices += [(Sharing.EVERYBODY.value, _("Everybody"))] if is_central else []
+        self.fields["place"].choices = choices  # type: ignore[attr-defined]
+
+
+@require_GET
+@login_required
+def template_list(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    templates = list(template_services.visible_templates(actor))
+    writable = template_services.may_write(actor, templates)
+    rows = [row_of(each) | {"can_write": each.pk in writable} for each in templates]
+    return render(request, "sessions_app/templates.html", {"rows": rows})
+
+
+def row_of(template: SessionTemplate) -> dict[str, Any]:
+    """{"template", "place", "slots", "image", "is_batch"}."""
+    asked = {name: text for name, text in template.body.get("resources", {}).items() if name != "shm"}
+    whose = template.project or template.domain
+    return {
+        "template": template,
+        "place": str(whose or SHARING_WORDS[Sharing(template.sharing)]),
+        "slots": format_slots(parse_slots(asked)) if MEM in asked else "",
+        "image": template.body.get("image", ""),
+        "is_batch": template.body.get("type") == "batch",
+    }
+
+
+@require_http_methods(["GET", "POST"])
+@login_required
+@once_a_form(otherwise="session-templates")
+def new_template(request: HttpRequest) -> HttpResponse:
+    """GET with `?session=` begins with a session of one's own; POST with the launcher's form with what was chosen there."""
+    actor = actor_of(request)
+    if request.method == "GET":
+        return _page(
+            request, TemplateForm(actor=actor, initial=_of_session(actor, request.GET.get("session", "")))
+        )
+    if "body" not in request.POST:
+        return _of_launcher(request, actor)
+    form = TemplateForm(request.POST, actor=actor)
+    if form.is_valid():
+        try:
+            return _save(request, actor, form.cleaned_data)
+        except BerthError as refusal:
+            mark(form, refusal)
+    return _page(request, form, status=422)
+
+
+def _of_session(actor: Actor, session_id: str) -> dict[str, Any]:
+    """Raises NotFound, PermissionDenied, InvalidInput."""
+    try:
+        session = access_session(actor, UUID(session_id), Action.OPEN_APP)
+    except ValueError as error:
+        raise InvalidInput(_("The address names no session to begin with.")) from error
+    return {"name": session.name, "body": json.dumps(request_like(session, name=session.name))}
+
+
+def _of_launcher(request: HttpRequest, actor: Actor) -> HttpResponse:
+    launcher = LauncherForm(request.POST, actor=actor)
+    try:
+        raw = launcher.raw_request() if launcher.is_valid() else {}
+        kept_choices(raw)
+    except InvalidInput:
+        messages.error(request, _("Some choices are missing or wrong, so they cannot be kept yet."))
+        return redirect("session-new")
+    return _page(request, TemplateForm(actor=actor, initial={"name": raw["name"], "body": json.dumps(raw)}))
+
+
+def _save(request: HttpRequest, actor: Actor, asked: dict[str, Any]) -> HttpResponse:
+    sharing, _colon, place = (asked["place"] or Sharing.OWN.value).partition(":")
+    try:
+        body = json.loads(asked["body"])
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(_("The choices cannot be read. Begin again from the launcher.")) from error
+    template, left_out = template_services.create_template(
+        actor=actor,
+        name=asked["name"],
+        description=asked["description"],
+        sharing=sharing,
+        place=place,
+        body=body,
+    )
+    messages.success(request, _("“{name}” is kept.").format(name=template.name))
+    if left_out:
+        names = ", ".join(left_out)
+        messages.warning(
+            request, _("Left out, because they sound like secrets: {names}.").format(names=names)
+        )
+    return redirect("session-templates")
+
+
+@require_POST
+@login_required
+def delete_template(request: HttpRequest, template_id: int) -> HttpResponse:
+    template_services.delete_template(actor=actor_of(request), template_id=template_id)
+    messages.success(request, _("The template is deleted."))
+    return redirect("session-templates")
+
+
+@require_POST
+@login_required
+@once_a_form(otherwise="session-list")
+def start_template(request: HttpRequest, template_id: int) -> HttpResponse:
+    """A session with one click; what is refused is shown by the launcher, which begins with the template."""
+    actor = actor_of(request)
+    template = template_services.access_template(actor, template_id)
+    session = template_services.start_from_template(actor=actor, template=template)
+    return redirect("session-detail", session_id=session.pk)
+
+
+def _page(request: HttpRequest, form: TemplateForm, *, status: int = 200) -> HttpResponse:
+    return render(request, "sessions_app/new_template.html", {"form": form}, status=status)

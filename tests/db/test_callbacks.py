@@ -1,0 +1,306 @@
+"""Callbacks: told once at least, in order, signed, whatever becomes of whom they are told; and never to the machines around us."""
+
+import hashlib
+import hmac
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from django.core.exceptions import ObjectDoesNotExist
+
+from accounts.models import User
+from common import clock
+from common.actors import SYSTEM
+from common.errors import Conflict, InvalidInput
+from common.models import AuditEntry
+from sessions_app import callback_sending, callbacks
+from sessions_app.callback_rules import Fault, target_of
+from sessions_app.callback_secrets import make_callback_secret
+from sessions_app.callback_sending import post
+from sessions_app.callbacks import callback_url_of, deliveries_of, tell_callbacks
+from sessions_app.launcher import end_session
+from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback
+from sessions_app.requests import parse_request
+from sessions_app.services import begin_termination, enqueue_alike
+from sessions_app.states import Reason
+from sessions_app.web.callbacks import EXAMPLE
+from tests.doubles.callback_server import CallbackServer
+from tests.factories import actor_for
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+LOOPBACK = (ip_network("127.0.0.0/8"),)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[CallbackServer]:
+    server = CallbackServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(running: CallbackServer, settings: Any) -> CallbackServer:
+    running.heard.clear()
+    running.fault = ""
+    settings.BERTH_CALLBACK_NETWORKS = LOOPBACK
+    return running
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def secret(place: Place) -> str:
+    return make_callback_secret(actor=actor_for(place.owner))
+
+
+def batch(place: Place, server: CallbackServer, **changes: object) -> ComputeSession:
+    return place.run(type="batch", command="make", callback_url=server.url, **changes)
+
+
+def fail(session: ComputeSession, reason: Reason = Reason.COMMAND_FAILED) -> None:
+    begin_termination(session.pk, reason=reason, actor=SYSTEM, exit_code=3)
+    end_session(session.pk)
+
+
+def states_of(session: ComputeSession) -> list[str]:
+    return list(deliveries_of(session).values_list("state", flat=True))
+
+
+def test_a_session_tells_its_start_its_retries_and_its_end(
+    place: Place, server: CallbackServer, secret: str
+) -> None:
+    session = batch(place, server, max_retries=1, name="train")
+    tell_callbacks()
+    fail(session)
+    tell_callbacks()
+    tell_callbacks()
+    assert [each.told["event"] for each in server.heard] == ["session.started", "session.retried"]
+
+    place.end(session)
+    tell_callbacks()
+    told = server.heard[-1].told
+    assert told["event"] == "session.ended"
+    assert told["session"]["status"] == "CANCELLED"
+    assert told["session"]["outcome"] == "cancelled"
+    assert told["session"]["name"] == "train"
+    assert told["session"]["url"].endswith(f"/sessions/{session.pk}/")
+    assert states_of(session) == ["delivered"] * 3
+    assert not SessionCallback.objects.get().is_open
+
+
+def test_an_end_says_how_it_was(place: Place, server: CallbackServer, secret: str) -> None:
+    fail(batch(place, server))
+    tell_callbacks()
+    started, ended = (each.told["session"] for each in server.heard)
+    assert (started["outcome"], started["exit_code"]) == (None, None)
+    assert (ended["outcome"], ended["exit_code"], ended["reason"]) == ("failed", 3, "command_failed")
+
+
+def test_whoever_has_the_secret_can_tell_that_it_is_ours(
+    place: Place, server: CallbackServer, secret: str
+) -> None:
+    batch(place, server)
+    tell_callbacks()
+    heard = server.heard[0]
+    told: dict[str, Any] = {}
+    exec(EXAMPLE, told)  # what people read, word for word
+    is_from_berth = told["is_from_berth"]
+    assert is_from_berth(secret, heard.headers, heard.body)
+    assert not is_from_berth(secret, heard.headers, heard.body + b" ")
+    assert not is_from_berth("other", heard.headers, heard.body)
+    assert heard.headers["Berth-Delivery"] == heard.told["id"] == str(CallbackDelivery.objects.get().pk)
+    assert (heard.path, heard.headers["Berth-Event"]) == ("/hook?a=1", "session.started")
+
+
+@pytest.mark.parametrize("fault", [500, 404, 301, "redirects", "closes", "garbage"])
+def test_what_is_not_taken_is_told_again_later_under_the_same_id(
+    place: Place, server: CallbackServer, secret: str, fault: str | int
+) -> None:
+    server.fault = fault
+    session = batch(place, server)
+    fail(session)
+    tell_callbacks()
+    tell_callbacks()
+    assert len(server.heard) == 1
+    assert states_of(session) == ["waiting"] * 2
+    assert all(each.path == "/hook?a=1" for each in server.heard)
+
+    server.fault = ""
+    with clock.frozen_at(clock.now() + timedelta(seconds=11)):
+        tell_callbacks()
+    first, again, end = server.heard
+    assert first.told["id"] == again.told["id"]
+    assert end.told["event"] == "session.ended"
+    assert states_of(session) == ["delivered"] * 2
+
+
+def test_nothing_is_told_before_what_came_before_it(
+    place: Place, server: CallbackServer, secret: str
+) -> None:
+    server.fault = 503
+    session = batch(place, server)
+    tell_callbacks()
+    fail(session)
+    with clock.frozen_at(clock.now() + timedelta(seconds=11)):
+        tell_callbacks()
+    assert {each.told["event"] for each in server.heard} == {"session.started"}
+
+
+def test_after_a_day_it_is_given_up_and_what_follows_is_told(
+    place: Place, server: CallbackServer, secret: str
+) -> None:
+    server.fault = 500
+    session = batch(place, server)
+    tell_callbacks()
+    with clock.frozen_at(clock.now() + timedelta(hours=25)):
+        tell_callbacks()
+        assert states_of(session) == ["given_up"]
+        server.fault = ""
+        fail(session)
+        tell_callbacks()
+    assert states_of(session) == ["given_up", "delivered"]
+
+
+def test_a_worker_that_dies_while_it_tells_loses_nothing(
+    place: Place, server: CallbackServer, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = batch(place, server)
+    with monkeypatch.context() as patch:
+        patch.setattr(callbacks, "_settle", lambda *_: (_ for _ in ()).throw(SystemExit))
+        with pytest.raises(SystemExit):
+            tell_callbacks()
+    assert (len(server.heard), states_of(session)) == (1, ["waiting"])
+
+    with clock.frozen_at(clock.now() + timedelta(seconds=11)):
+        tell_callbacks()
+    assert server.heard[0].told["id"] == server.heard[1].told["id"]
+    assert states_of(session) == ["delivered"]
+
+
+def test_many_that_end_at_once_are_told_too(place: Place, server: CallbackServer, secret: str) -> None:
+    sessions = [batch(place, server, resources={"cpu": 0.5, "mem": "64m"}) for _ in range(5)]
+    for session in sessions:
+        fail(session, Reason.COMMAND_FINISHED)
+    tell_callbacks()
+    assert len(server.heard) == 10
+    assert not CallbackDelivery.objects.exclude(state="delivered").exists()
+
+
+def test_many_that_are_asked_for_at_once_tell_the_same_address(
+    place: Place, server: CallbackServer, secret: str
+) -> None:
+    asked = [
+        parse_request(place.request(name=f"train-{number}", callback_url=server.url)) for number in range(3)
+    ]
+    ids = enqueue_alike(actor=actor_for(place.owner), requests=asked)
+    assert set(SessionCallback.objects.values_list("pk", "url")) == {(each, server.url) for each in ids}
+
+
+def test_a_domain_tells_so_many_in_a_minute(
+    place: Place, server: CallbackServer, secret: str, settings: Any
+) -> None:
+    settings.BERTH_CALLBACKS_PER_MINUTE = 1
+    session = batch(place, server)
+    fail(session)
+    tell_callbacks()
+    assert len(server.heard) == 1
+    with clock.frozen_at(clock.now() + timedelta(seconds=61)):
+        tell_callbacks()
+    assert len(server.heard) == 2
+
+
+def test_a_closed_account_tells_nothing_more(place: Place, server: CallbackServer, secret: str) -> None:
+    session = batch(place, server)
+    User.objects.filter(pk=place.owner.pk).update(is_active=False)
+    tell_callbacks()
+    assert (server.heard, states_of(session)) == ([], ["given_up"])
+
+
+@pytest.mark.parametrize("fault", ["hangs", "drips"])
+def test_slow_answers_have_an_end(
+    server: CallbackServer, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callback_sending, "WHOLE_S", 0.5)
+    server.fault = fault
+    answer = post(target_of(server.url), b"{}", {}, LOOPBACK)
+    assert answer.fault is Fault.TIMEOUT
+
+
+def test_of_a_huge_answer_the_status_alone_is_read(server: CallbackServer) -> None:
+    server.fault = "huge"
+    assert post(target_of(server.url), b"{}", {}, LOOPBACK).status == 200
+
+
+def test_machines_around_us_are_not_spoken_to(server: CallbackServer) -> None:
+    port = target_of(server.url).port
+    for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
+        answer = post(target_of(f"http://{host}:{port}/"), b"{}", {}, ())
+        assert answer.fault in (Fault.FORBIDDEN, Fault.NAME), host
+    assert server.heard == []
+
+
+def test_a_name_is_asked_for_once_and_what_was_looked_at_is_called(
+    server: CallbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, real = target_of(server.url).port, socket.getaddrinfo
+    answers = iter(("127.0.0.1", "10.0.0.1"))
+
+    def rebinding(host: str, *arguments: Any, **options: Any) -> Any:
+        return real(next(answers) if host == "rebinds.example" else host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    assert post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, LOOPBACK).status == 204
+    assert server.heard[0].headers["Host"] == f"rebinds.example:{port}"
+    assert post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, LOOPBACK).fault is Fault.FORBIDDEN
+
+
+def test_unknown_names_closed_ports_and_plain_http_behind_https_are_told_apart(
+    server: CallbackServer,
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        closed = unused.getsockname()[1]
+    assert post(target_of("http://absent.invalid/"), b"", {}, LOOPBACK).fault is Fault.NAME
+    assert post(target_of(f"http://127.0.0.1:{closed}/"), b"", {}, LOOPBACK).fault is Fault.CONNECT
+    secure = server.url.replace("http:", "https:")
+    assert post(target_of(secure), b"", {}, LOOPBACK).fault is Fault.TLS
+
+
+def test_requests_are_refused_that_could_never_be_told(
+    place: Place, server: CallbackServer, settings: Any
+) -> None:
+    with pytest.raises(Conflict, match="no secret"):
+        place.enqueue(callback_url=server.url)
+    make_callback_secret(actor=actor_for(place.owner))
+    settings.BERTH_CALLBACK_NETWORKS = ()
+    with pytest.raises(InvalidInput, match="not called"):
+        place.enqueue(callback_url="http://169.254.169.254/latest/meta-data/")
+    assert not SessionCallback.objects.exists()
+
+
+def test_an_address_is_its_owners_alone(place: Place, server: CallbackServer, secret: str) -> None:
+    session = place.enqueue(callback_url=server.url)
+    assert callback_url_of(actor_for(place.owner), session) == server.url
+    assert callback_url_of(SYSTEM, session) == ""
+    assert server.url not in str(list(AuditEntry.objects.values_list("changes", flat=True)))
+    with pytest.raises(ObjectDoesNotExist):
+        _ = place.enqueue().callback
+
+
+def test_another_secret_signs_from_now_on(place: Place, server: CallbackServer, secret: str) -> None:
+    batch(place, server)
+    newer = make_callback_secret(actor=actor_for(place.owner))
+    tell_callbacks()
+    heard = server.heard[0]
+    text = heard.headers["Berth-Timestamp"].encode() + b"." + heard.body
+    assert secret != newer
+    assert (
+        heard.headers["Berth-Signature"] == f"v1={hmac.new(newer.encode(), text, hashlib.sha256).hexdigest()}"
+    )

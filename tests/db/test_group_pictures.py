@@ -1,0 +1,110 @@
+"""A process that answers people keeps what it read of a group, and never says what is so no more."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.reservation_models import Reservation, ReservedAgent
+from agents.states import AgentState
+from common import clock
+from scheduler import pictures
+from sessions_app.forecast import Outlook, forecast_session
+from sessions_app.requests import parse_request
+from sessions_app.states import Status
+from tests.factories import actor_for
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+WARM_QUERIES = 9
+HOUR = timedelta(hours=1)
+ALL = {"cpu": 8, "mem": "1g"}
+
+
+@pytest.fixture
+def place() -> Place:
+    pictures.forget()
+    return make_place()
+
+
+def outlook(place: Place, **asked: Any) -> Outlook:
+    return forecast_session(actor_for(place.owner), parse_request(place.request(**asked))).outlook
+
+
+def test_who_asks_again_has_the_group_read_no_more(place: Place) -> None:
+    first = outlook(place)
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        again = outlook(place)
+    assert again == first
+    assert len(queries) <= WARM_QUERIES
+    assert not [each for each in queries if "kernelallocation" in each["sql"]]
+
+
+def test_a_range_is_drawn_once_for_the_same_question(place: Place) -> None:
+    place.run(resources=ALL, timeout_s=600)
+    asked = {"resources": ALL, "timeout_s": 300}
+    first = outlook(place, **asked)
+    with CaptureQueriesContext(connection) as queries:
+        assert outlook(place, **asked).start_range == first.start_range
+    assert len(queries) <= WARM_QUERIES + 2  # other groups are asked about each time
+    assert first.start_range is not None
+    longer = outlook(place, resources=ALL)
+    assert longer.reason == first.reason
+
+
+@pytest.mark.parametrize("change", ["starts", "ends", "drains", "shrinks", "pauses", "waits", "reserves"])
+def test_what_changes_is_said_at_once(place: Place, change: str) -> None:
+    running = place.run(resources=ALL) if change == "ends" else None
+    before = outlook(place, resources=ALL)
+    assert before.starts_now == (running is None)
+    if running is not None:
+        place.end(running)
+    elif change == "starts":
+        place.run(resources={"cpu": 1, "mem": "1g"})
+    elif change == "drains":
+        Agent.objects.update(state=AgentState.DRAINING.value)
+    elif change == "shrinks":
+        AgentSlot.objects.filter(slot_name="cpu").update(occupied=1000)
+    elif change == "pauses":
+        ResourceGroup.objects.update(is_active=False)
+    elif change == "reserves":
+        now = clock.now()
+        reserved = Reservation.objects.create(
+            group=place.group, name="maintenance", starts_at=now - HOUR, ends_at=now + HOUR
+        )
+        ReservedAgent.objects.create(
+            reservation=reserved, agent=place.agent, during=(reserved.starts_at, reserved.ends_at)
+        )
+    else:
+        assert place.enqueue(resources=ALL).status == Status.PENDING.value
+    assert outlook(place, resources=ALL).starts_now == (running is not None)
+
+
+def test_limits_are_those_of_now(place: Place) -> None:
+    assert outlook(place).starts_now
+    limit(place.owner, max_slots={"cpu": 500})
+    with pytest.raises(Exception, match="may"):
+        outlook(place, resources={"cpu": 1, "mem": "1g"})
+    limit(place.owner, max_slots={"cpu": 4000})
+    place.run(resources={"cpu": 4, "mem": "1g"})
+    found = outlook(place, resources={"cpu": 1, "mem": "1g"})
+    assert (found.reason, bool(found.who_may_raise)) == ("limit_reached", True)
+
+
+def test_of_large_groups_a_second_is_trusted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "LARGE", 1)
+    monkeypatch.setattr(pictures, "TRUSTED_FOR_S", 1000.0)
+    assert outlook(place, resources=ALL).starts_now
+    AgentSlot.objects.filter(slot_name="cpu").update(occupied=1000)
+    assert outlook(place, resources=ALL).starts_now
+    ResourceGroup.objects.update(is_active=False)  # rules hold at once
+    assert outlook(place, resources=ALL).reason == "group_paused"
+    ResourceGroup.objects.update(is_active=True)
+    monkeypatch.setattr(pictures, "TRUSTED_FOR_S", -1.0)
+    assert not outlook(place, resources=ALL).starts_now

@@ -1,0 +1,248 @@
+"""What ticks leave behind: rows, pictures that decide the same again, and for what each session waited."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import DatabaseError
+from django.test import Client
+from django.urls import reverse
+
+from accounts.models import User
+from accounts.roles import Role
+from agents.models import Agent
+from agents.states import AgentState
+from common import clock
+from scheduler import kept_ticks, tick
+from scheduler.kept_ticks import digest_of, forget_ticks
+from scheduler.models import KeptTick, WaitingReason
+from scheduler.replay import past_wait, replay, stays_of
+from scheduler.tasks import forget_old_ticks
+from scheduler.tick import run_tick
+from sessions_app.models import ComputeSession
+from sessions_app.priorities import change_priority
+from tests.factories import actor_for, api_client, make_user
+from tests.factories_scheduler import Cluster, make_cluster
+from tests.factories_sessions import make_place
+
+pytestmark = pytest.mark.django_db
+CORE = {"cpu": 1000}
+Browser = Callable[[User], Client]
+
+
+@pytest.fixture(autouse=True)
+def every_tick_is_pictured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However soon one comes after the other."""
+    monkeypatch.setattr(kept_ticks, "PICTURE_BYTES_A_SECOND", 2**40)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Two cores on one machine, and a queue of three who want one, two and three."""
+    cluster = make_cluster()
+    cluster.add_agent({"cpu": 2000})
+    return cluster
+
+
+def fill(cluster: Cluster) -> list[ComputeSession]:
+    return [
+        cluster.add_pending({"cpu": cpu}, age_s=9 - index) for index, cpu in enumerate((1000, 2000, 3000))
+    ]
+
+
+def test_a_tick_is_kept_with_what_it_decided_and_decides_it_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed = []
+    commit = tick.commit_plan
+    monkeypatch.setattr(tick, "commit_plan", lambda plan: committed.append(plan) or commit(plan))
+    first, second, third = fill(cluster)
+    run_tick(cluster.group.pk)
+
+    [kept] = KeptTick.objects.all()
+    assert (kept.placed, kept.waiting, kept.reasons) == (1, 2, {"no_capacity": 1, "never_fits": 1})
+    assert kept.placements == [[first.pk.hex, [Agent.objects.get().pk]]]
+    assert kept.picture_bytes == len(bytes(kept.picture or b"")) > 0
+    again = replay(kept)
+    assert again is not None
+    assert again.is_same
+    assert again.plan == committed[0]
+    assert digest_of(again.plan) == kept.digest
+    assert [reason.reason for reason in stays_of(second)] == ["no_capacity"]
+    assert [reason.position for reason in stays_of(third)] == [2]
+    assert not stays_of(first)
+
+
+def test_ticks_that_decide_nothing_new_are_not_kept(cluster: Cluster) -> None:
+    fill(cluster)
+    for _tick in range(3):
+        run_tick(cluster.group.pk)
+    assert KeptTick.objects.count() == 1
+    cluster.add_pending(CORE)
+    run_tick(cluster.group.pk)
+    assert KeptTick.objects.count() == 2
+
+
+def test_what_changes_often_is_pictured_less_often(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_ticks, "PICTURE_BYTES_A_SECOND", 1)
+    for _tick in range(2):
+        cluster.add_pending({"cpu": 9000})
+        run_tick(cluster.group.pk)
+    second, first = KeptTick.objects.all()
+    assert (first.picture_bytes > 0, second.picture_bytes, second.waiting) == (True, 0, 2)
+    assert replay(second) is None
+
+
+def test_reasons_are_added_when_they_change_and_the_newest_are_kept(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_ticks, "MOST_REASONS", 3)
+    waits = cluster.add_pending({"cpu": 9000})
+    states = (AgentState.CONNECTED, AgentState.LOST)
+    for number in range(5):
+        Agent.objects.update(state=states[number % 2].value)
+        run_tick(cluster.group.pk)
+    reasons = [(each.number, each.reason) for each in WaitingReason.objects.filter(session=waits)]
+    assert reasons == [(3, "never_fits"), (4, "no_agents"), (5, "never_fits")]
+
+
+def test_another_process_adds_no_reason_twice(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(cluster)
+    run_tick(cluster.group.pk)
+    before = WaitingReason.objects.count()
+    monkeypatch.setattr(kept_ticks, "_lasts", type(kept_ticks._lasts)(for_s=60))
+    run_tick(cluster.group.pk)
+    assert WaitingReason.objects.count() == before
+    assert KeptTick.objects.count() == 2
+
+
+def test_what_cannot_be_kept_disturbs_no_tick(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise DatabaseError("full")
+
+    monkeypatch.setattr(kept_ticks, "_add_reasons", refuse)
+    fill(cluster)
+    assert len(run_tick(cluster.group.pk)) == 1
+    assert not KeptTick.objects.exists()
+
+
+def test_why_somebody_waited_then(cluster: Cluster) -> None:
+    _, second, _ = fill(cluster)
+    run_tick(cluster.group.pk)
+    [stay] = stays_of(second)
+    assert (stay.until, stay.reason, stay.position) == (None, "no_capacity", 1)
+    before, now = stay.since - timedelta(seconds=1), clock.now()
+    wait = past_wait(second, now, [stay])
+    assert wait is not None
+    assert wait.tick is not None
+    assert (wait.tick.position, wait.tick.waiting, wait.tick.placed, wait.tick.is_same) == (1, 2, 1, True)
+    assert wait.message == wait.tick.message
+    assert past_wait(second, before, [stay]) is None
+
+    KeptTick.objects.update(picture=b"x", picture_bytes=1)
+    unreadable = past_wait(second, now, [stay])
+    assert unreadable is not None
+    assert unreadable.tick is None
+    second.transitions.create(
+        from_status="PENDING", to_status="SCHEDULED", reason="placed", actor_label="a", happened_at=now
+    )
+    [ended] = stays_of(fresh(second))
+    assert ended.until == now
+    assert past_wait(second, now, [ended]) is None
+
+
+def fresh(session: ComputeSession) -> ComputeSession:
+    return ComputeSession.objects.get(pk=session.pk)
+
+
+def test_a_changed_priority_is_in_the_next_picture() -> None:
+    place = make_place(cpu_milli=1000)
+    place.run()
+    waits = place.enqueue()
+    run_tick(place.group.pk)
+    change_priority(actor=actor_for(place.owner), session_id=waits.pk, priority=-9)
+    kept_ticks._lasts = type(kept_ticks._lasts)(for_s=60)
+    run_tick(place.group.pk)
+    latest = KeptTick.objects.first()
+    assert latest is not None
+    seen = replay(latest)
+    assert seen is not None
+    assert [each.priority for each in seen.snapshot.pending] == [-9]
+    assert seen.deferral_of(uuid4()) is None
+
+
+def test_old_ticks_and_large_pictures_are_forgotten(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in (9000, 8000, 7000):
+        cluster.add_pending({"cpu": size})
+        monkeypatch.setattr(kept_ticks, "_lasts", type(kept_ticks._lasts)(for_s=60))
+        run_tick(cluster.group.pk)
+    newest, middle, oldest = KeptTick.objects.all()
+    monkeypatch.setattr(kept_ticks, "MOST_PICTURE_BYTES", newest.picture_bytes + middle.picture_bytes)
+    forget_old_ticks()
+    assert [each.picture_bytes > 0 for each in KeptTick.objects.all()] == [True, True, False]
+
+    forget_ticks(before=oldest.planned_at + timedelta(microseconds=1))
+    assert set(KeptTick.objects.all()) == {newest, middle}
+
+
+def test_the_page_and_rest_say_why_and_name_nobody(browser_of: Browser) -> None:
+    place = make_place(cpu_milli=1000)
+    place.run()
+    other = make_user(member_of=place.project)
+    place.enqueue(by=other, name="secret-plan")
+    mine = place.enqueue()
+    run_tick(place.group.pk)
+    address, at = reverse("session-why", args=[mine.pk]), clock.now().isoformat()
+
+    page = browser_of(place.owner).get(address).content.decode()
+    assert "Waits for 1 core" in page
+    then = browser_of(place.owner).get(address, {"at": at}).content.decode()
+    assert "2 of 2" in then
+    assert "secret-plan" not in then
+    long_ago = browser_of(place.owner).get(address, {"at": "2020-01-01T00:00", "time_zone": "Asia/Seoul"})
+    assert "It did not wait for a machine then" in long_ago.content.decode()
+    assert browser_of(place.owner).get(address, {"at": "soon"}).status_code == 422
+    assert browser_of(other).get(address).status_code == 404
+
+    program = api_client(place.owner)
+    answer = program.get(reverse("api-session-why", args=[mine.pk]), {"at": at}).json()
+    assert [stay["reason"] for stay in answer["stays"]] == ["no_capacity"]
+    assert (answer["wait"]["tick"]["position"], answer["wait"]["tick"]["is_same"]) == (2, True)
+    assert program.get(reverse("api-session-why", args=[mine.pk])).json()["wait"] is None
+    refused = program.get(reverse("api-session-why", args=[mine.pk]), {"at": "soon"})
+    assert "at" in refused.json()["fields"]
+
+
+def test_the_scheduler_page_explains_ticks(browser_of: Browser) -> None:
+    chief, place = make_user(role=Role.SUPERADMIN), make_place(cpu_milli=1000)
+    browser, group = browser_of(chief), place.group
+    listed = reverse("resource-group-scheduler", args=[group.pk])
+    assert "No ticks yet" in browser.get(listed).content.decode()
+    place.enqueue(name="ran")
+    waits = place.enqueue(name="waits")
+    run_tick(group.pk)
+    tick = KeptTick.objects.get()
+    assert "More than is free." in browser.get(listed).content.decode()
+    address = reverse("resource-group-tick", args=[group.pk, tick.pk])
+    page = browser.get(address).content.decode()
+    for words in ("ran</a>", "waits</a>", place.agent.name, "Waits for 1 core"):
+        assert words in page
+
+    KeptTick.objects.update(digest="0" * 64, reservations=[[waits.pk.hex, [10**6], clock.now().isoformat()]])
+    changed = browser.get(address).content.decode()
+    assert "Berth was changed since" in changed
+    assert "#1000000" in changed
+    KeptTick.objects.update(picture=None, picture_bytes=0, commit_us=2_500_000)
+    bare = browser.get(address).content.decode()
+    assert "All that it saw was not kept" in bare
+    assert "2.5 s" in bare
+
+    rows = api_client(chief).get(reverse("api-ticks", args=[group.pk])).json()["results"]
+    assert [(row["placed"], row["waiting"], row["reasons"], row["is_replayable"]) for row in rows] == [
+        (1, 1, {"no_capacity": 1}, False)
+    ]
+    foreign = reverse("resource-group-tick", args=[make_cluster().group.pk, tick.pk])
+    assert browser.get(foreign).status_code == 404

@@ -1,0 +1,269 @@
+"""Running sessions leave for waiting ones of a higher priority: told before, once, and only where that helps."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from agents.models import ResourceGroup
+from common import clock
+from common.actors import SYSTEM
+from portal.models import Notification
+from portal.warning_notices import notify_of_warnings
+from scheduler.engine import ReasonCode
+from scheduler.tick import run_tick
+from sessions_app import idle, idle_words, preemptions
+from sessions_app.launcher import end_session, launch_session
+from sessions_app.models import ComputeSession, Preemption
+from sessions_app.preemption_models import PreemptionOutcome
+from sessions_app.preemptions import Leave, give_notice, settle_preemptions, shift_instants
+from sessions_app.queueing import Hold
+from sessions_app.services import begin_termination, terminate_session
+from sessions_app.states import Reason, Status
+from tests.factories import actor_for
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+HALF, ALL = {"cpu": 4, "mem": "1g"}, {"cpu": 8, "mem": "1g"}
+
+
+@pytest.fixture
+def place() -> Place:
+    place = make_place()
+    group = ResourceGroup.objects.filter(pk=place.group.pk)
+    group.update(preemptible_priority=0, preemption_after_s=0, preemption_grace_s=60)
+    return place
+
+
+def urgent(place: Place, **changes: object) -> ComputeSession:
+    session = place.enqueue(**changes)
+    ComputeSession.objects.filter(pk=session.pk).update(priority=10)
+    return place.fresh(session)
+
+
+def tick(place: Place) -> None:
+    """And those who have to leave are told."""
+    run_tick(place.group.pk)
+    notify_of_warnings()
+
+
+def over() -> datetime:
+    """When the grace is over."""
+    return clock.now() + timedelta(seconds=61)
+
+
+def notices(session: ComputeSession) -> list[str]:
+    return [row.outcome for row in Preemption.objects.filter(session=session).order_by("pk")]
+
+
+def test_the_lower_is_told_has_its_grace_and_leaves_and_the_higher_starts(place: Place) -> None:
+    low = place.run(resources=HALF)
+    high = urgent(place, resources=ALL)
+    run_tick(place.group.pk)
+    high = place.fresh(high)
+    assert (high.status, high.status_reason) == (Status.PENDING, "making_room")
+    settle_preemptions(over())
+    assert place.fresh(low).is_running, "nobody was told"
+    notify_of_warnings()
+    assert Notification.objects.get(person=place.owner, code="preempted_soon").arguments["minutes"] == 1
+
+    settle_preemptions(clock.now())
+    assert place.fresh(low).is_running, "its grace is not over"
+    settle_preemptions(over())
+    settle_preemptions(over())
+    low = place.fresh(low)
+    assert (low.status, low.status_reason, low.outcome) == (
+        Status.TERMINATING,
+        Reason.PREEMPTED,
+        Status.TERMINATED,
+    )
+    end_session(low.pk)
+    tick(place)
+    assert place.fresh(high).status == Status.SCHEDULED
+    assert notices(low) == [PreemptionOutcome.ENDED]
+
+
+def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) -> None:
+    low = place.run(resources=HALF)
+    assert idle_words.ending(actor_for(place.owner), place.fresh(low)) is None
+    urgent(place, resources=ALL)
+    tick(place)
+    told = idle_words.ending(actor_for(place.owner), place.fresh(low))
+    assert told is not None
+    assert (told["is_near"], told["extend"]) == (True, "")
+    assert told["ends_at"] == Preemption.objects.get().ends_at
+    assert "higher priority" in told["why"]
+
+
+def test_further_ticks_ask_nobody_else_to_leave(place: Place) -> None:
+    for _ in range(2):
+        place.run(resources=HALF)
+    high = urgent(place, resources=HALF)
+    for _ in range(3):
+        tick(place)
+    assert Preemption.objects.count() == 1
+    assert place.fresh(high).status_reason == "making_room"
+
+    settle_preemptions(over())
+    tick(place)
+    assert Preemption.objects.count() == 1, "its room is on the way"
+
+
+def test_room_that_was_made_goes_to_nobody_else(place: Place) -> None:
+    low = place.run(resources=ALL)
+    high = urgent(place, resources=ALL)
+    tick(place)
+    small = place.enqueue(resources=HALF)
+    settle_preemptions(over())
+    end_session(low.pk)
+    tick(place)
+    assert [place.fresh(each).status for each in (high, small)] == [Status.SCHEDULED, Status.PENDING]
+
+
+def test_nobody_leaves_for_who_went_away(place: Place) -> None:
+    low = place.run(resources=ALL)
+    high = urgent(place, resources=ALL)
+    tick(place)
+    terminate_session(actor=actor_for(place.owner), session_id=high.pk)
+    settle_preemptions(over())
+    assert place.fresh(low).is_running
+    assert notices(low) == [PreemptionOutcome.SPARED]
+    assert idle_words.ending(actor_for(place.owner), place.fresh(low)) is None
+
+    urgent(place, resources=ALL)
+    tick(place)
+    assert notices(low) == [PreemptionOutcome.SPARED, PreemptionOutcome.OPEN], "for the next it may"
+
+
+def test_nobody_leaves_for_who_found_room_elsewhere(place: Place) -> None:
+    low = place.run(resources=HALF)
+    other = place.run(resources=HALF)
+    high = urgent(place, resources=HALF)
+    tick(place)
+    leaving = Preemption.objects.get().session_id
+    [free] = [each for each in (low, other) if each.pk != leaving]
+    place.end(free)
+    tick(place)
+    assert place.fresh(high).status == Status.SCHEDULED
+    settle_preemptions(over())
+    assert Preemption.objects.get().outcome == PreemptionOutcome.SPARED
+
+
+@pytest.mark.parametrize("change", ["limit", "pause", "rule", "priority"])
+def test_nobody_leaves_for_who_could_not_start_then(place: Place, change: str) -> None:
+    low = place.run(resources=HALF)
+    high = urgent(place, resources=ALL)
+    tick(place)
+    group = ResourceGroup.objects.filter(pk=place.group.pk)
+    if change == "limit":
+        limit(place.owner, max_slots={"cpu": 4000})
+    elif change == "pause":
+        group.update(is_active=False)
+    elif change == "rule":
+        group.update(preemptible_priority=None)
+    else:
+        ComputeSession.objects.filter(pk=high.pk).update(priority=-1)
+    tick(place)
+    settle_preemptions(over())
+    assert place.fresh(low).is_running
+    assert notices(low)[0] == PreemptionOutcome.SPARED
+
+
+def test_the_next_attempt_leaves_for_nobody(place: Place) -> None:
+    low = place.run(resources=ALL, type="batch", command="false", max_retries=1)
+    high = urgent(place, resources=ALL)
+    tick(place)
+    begin_termination(low.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
+    end_session(low.pk)
+    ComputeSession.objects.filter(pk=high.pk).update(held_for=Hold.START_TIME.value)
+    tick(place)
+    launch_session(low.pk)
+    assert place.fresh(low).is_running
+    settle_preemptions(over())
+    assert place.fresh(low).is_running
+    assert notices(low) == [PreemptionOutcome.ENDED]
+
+
+def test_who_left_waits_behind_and_not_before_whom_it_left_for(place: Place) -> None:
+    ResourceGroup.objects.filter(pk=place.group.pk).update(ageing_s=1)
+    low = place.run(resources=ALL, type="batch", command="true", requeues=True)
+    ComputeSession.objects.filter(pk=low.pk).update(created_at=clock.now() - timedelta(days=2))
+    high = urgent(place, resources=ALL)
+    tick(place)
+    settle_preemptions(over())
+    end_session(low.pk)
+    tick(place)
+    assert [place.fresh(each).status for each in (high, low)] == [Status.SCHEDULED, Status.PENDING]
+
+
+def test_a_notice_for_who_waits_no_more_is_not_given(place: Place) -> None:
+    low = place.run(resources=ALL)
+    high = urgent(place, resources=ALL)
+    terminate_session(actor=actor_for(place.owner), session_id=high.pk)
+    with transaction.atomic():
+        give_notice([Leave(high.pk, place.agent.pk, (low.pk,), over())])
+    assert notices(low) == []
+
+
+def test_the_word_for_making_room_is_that_of_the_scheduler() -> None:
+    assert preemptions.MAKING_ROOM == ReasonCode.MAKING_ROOM
+
+
+def test_one_that_ended_by_itself_is_left_alone(place: Place) -> None:
+    low = place.run(resources=ALL)
+    urgent(place, resources=ALL)
+    tick(place)
+    low = place.end(low)
+    settle_preemptions(over())
+    assert place.fresh(low).status_reason == Reason.USER_REQUESTED
+    assert notices(low) == [PreemptionOutcome.ENDED]
+
+
+@pytest.mark.parametrize("requeues", [True, False])
+def test_a_batch_session_waits_again_if_it_chose_so(place: Place, requeues: bool) -> None:
+    low = place.run(resources=ALL, type="batch", command="true", requeues=requeues)
+    high = urgent(place, resources=ALL)
+    tick(place)
+    settle_preemptions(over())
+    end_session(low.pk)
+    low = place.fresh(low)
+    assert low.status == (Status.PENDING if requeues else Status.TERMINATED)
+    tick(place)
+    assert place.fresh(high).status == Status.SCHEDULED
+    launch_session(high.pk)
+    tick(place)
+    assert place.fresh(high).is_running, "who was made to leave makes nobody leave"
+
+
+def test_what_the_group_forbids_does_not_happen(place: Place) -> None:
+    place.run(resources=ALL)
+    urgent(place, resources=ALL)
+    group = ResourceGroup.objects.filter(pk=place.group.pk)
+    for rule in ({"preemption_after_s": 600}, {"preemptible_priority": -1}, {"preemptible_priority": None}):
+        group.update(preemptible_priority=0, preemption_after_s=0)
+        group.update(**rule)
+        tick(place)
+        assert not Preemption.objects.exists(), rule
+
+
+def test_the_clock_takes_no_grace_away(place: Place) -> None:
+    low = place.run(resources=ALL)
+    urgent(place, resources=ALL)
+    tick(place)
+    hour = timedelta(hours=1)
+    shift_instants(hour)
+    idle.shift_instants(hour, clock.now())
+    settle_preemptions(clock.now() + hour)
+    assert place.fresh(low).is_running
+    settle_preemptions(over() + hour)
+    assert place.fresh(low).status == Status.TERMINATING
+
+
+def test_the_database_lets_a_session_leave_for_one_only(place: Place) -> None:
+    low = place.run(resources=HALF)
+    first, second = urgent(place), urgent(place)
+    facts = {"agent": place.agent, "decided_at": clock.now(), "ends_at": over()}
+    Preemption.objects.create(session=low, by=first, **facts)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Preemption.objects.create(session=low, by=second, **facts)

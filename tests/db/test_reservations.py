@@ -1,0 +1,214 @@
+"""Reservations: who may make them, what is refused, and what the scheduler makes of them."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from accounts.roles import Role
+from agents import groups, reservations
+from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
+from agents.reservation_selectors import concerned, reservations_of
+from common import clock
+from common.actors import SYSTEM
+from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
+from common.models import AuditEntry
+from scheduler.commit import StalePlan, commit_plan
+from scheduler.engine import plan
+from scheduler.newcomers import place_newcomers
+from scheduler.snapshot import read_snapshot
+from scheduler.tick import run_tick
+from tests.factories import actor_for, make_project, make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+HOUR = timedelta(hours=1)
+BATCH = {"type": "batch", "command": "true"}
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def reserve(
+    place: Place, *, begins: timedelta | None = None, lasts: timedelta = HOUR, **more: Any
+) -> Reservation:
+    starts_at = None if begins is None else clock.now() + begins
+    columns = {
+        "name": "Course",
+        "agents": [place.agent.name],
+        "starts_at": starts_at,
+        "ends_at": (starts_at or clock.now()) + lasts,
+        **more,
+    }
+    return reservations.reserve_agents(**{"actor": SYSTEM, "group_id": place.group.pk, **columns})
+
+
+def at(monkeypatch: pytest.MonkeyPatch, instant: datetime) -> None:
+    monkeypatch.setattr(clock, "now", lambda: instant)
+
+
+def test_one_is_made_told_and_cancelled(place: Place) -> None:
+    epoch = ResourceGroup.objects.get().epoch
+    made = reserve(place, grantee=place.project, reason="Exam")
+    assert list(reservations_of(place.group)) == [made]
+    assert [each.agent for each in made.machines.all()] == [place.agent]
+    assert ResourceGroup.objects.get().epoch == epoch + 1
+    entry = AuditEntry.objects.get(action="agents.reserve_agents")
+    assert entry.changes["project"] == place.project.name
+    assert entry.changes["agents"] == [place.agent.name]
+
+    reservations.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
+    assert not ReservedAgent.objects.exists()
+    assert ResourceGroup.objects.get().epoch == epoch + 2
+    assert AuditEntry.objects.filter(action="agents.cancel_reservation").exists()
+    with pytest.raises(NotFound):
+        reservations.cancel_reservation(actor=SYSTEM, group_id=place.group.pk, reservation_id=made.pk)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"begins": -HOUR}, "starts_at"),
+        ({"begins": timedelta(days=400)}, "starts_at"),
+        ({"lasts": timedelta()}, "ends_at"),
+        ({"lasts": -HOUR}, "ends_at"),
+        ({"lasts": timedelta(days=400)}, "ends_at"),
+        ({"agents": []}, "agents"),
+        ({"agents": ["absent"]}, "agents"),
+    ],
+)
+def test_wrong_values_are_refused_at_their_field(place: Place, wrong: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        reserve(place, **wrong)
+    assert set(refusal.value.fields) == {field}
+    assert not Reservation.objects.exists()
+
+
+def test_machines_of_another_group_are_refused(place: Place) -> None:
+    with pytest.raises(InvalidInput, match="has no machine"):
+        reserve(place, agents=[make_place().agent.name])
+
+
+@pytest.mark.parametrize("begins", [timedelta(), HOUR / 2, -HOUR])
+def test_overlaps_are_refused_with_what_is_there_and_neighbours_are_not(
+    place: Place, begins: timedelta
+) -> None:
+    reserve(place, begins=2 * HOUR)
+    with pytest.raises(Conflict) as refusal:
+        reserve(place, begins=2 * HOUR + begins, lasts=2 * HOUR)
+    assert "“Course”" in refusal.value.message
+    assert set(refusal.value.fields) == {"agents"}
+    first = Reservation.objects.get()
+    reserve(place, starts_at=first.ends_at, ends_at=first.ends_at + HOUR)
+    reserve(place, starts_at=first.starts_at - HOUR, ends_at=first.starts_at)
+
+
+def test_the_database_refuses_a_machine_reserved_twice(place: Place) -> None:
+    first = reserve(place)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ReservedAgent.objects.create(
+            reservation=first, agent=place.agent, during=(first.ends_at - HOUR / 2, first.ends_at + HOUR)
+        )
+
+
+@pytest.mark.parametrize("role", [Role.USER, Role.DOMAIN_ADMIN, Role.MONITOR])
+def test_superadmins_alone_write_them(place: Place, role: Role) -> None:
+    actor = actor_for(make_user(domain=place.project.domain, role=role))
+    made = reserve(place)
+    with pytest.raises(PermissionDenied):
+        reserve(place, actor=actor)
+    with pytest.raises(PermissionDenied):
+        reservations.cancel_reservation(actor=actor, group_id=place.group.pk, reservation_id=made.pk)
+
+
+def test_a_reserved_machine_stays_in_its_group(place: Place) -> None:
+    reserve(place, begins=HOUR)
+    other = groups.create_resource_group(actor=SYSTEM, name="other")
+    with pytest.raises(Conflict, match="Course"):
+        groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
+    Reservation.objects.update(starts_at=clock.now() - 2 * HOUR, ends_at=clock.now() - HOUR)
+    groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
+
+
+@pytest.mark.parametrize("level", ["domain", "project", "user", "nobody"])
+def test_the_machine_is_for_the_grantee_alone(place: Place, level: str) -> None:
+    grantees = {"domain": place.project.domain, "project": place.project, "user": place.owner}
+    reserve(place, grantee=grantees.get(level))
+    session = place.enqueue()
+    assert run_tick(place.group.pk) == ([] if level == "nobody" else [session.pk])
+    newcomer = place.enqueue()
+    assert place_newcomers(place.group.pk, [newcomer.pk]) == (level != "nobody")
+
+
+def test_for_others_it_opens_when_the_reservation_is_over(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = reserve(place, begins=HOUR, grantee=make_project(place.project.domain))
+    long, short = place.enqueue(**BATCH, timeout_s=7200), place.enqueue(**BATCH, timeout_s=1800)
+    assert run_tick(place.group.pk) == [short.pk], "what ends before may start before"
+    assert "will be reserved for others" in str(place.fresh(long).status_message)
+
+    at(monkeypatch, made.starts_at)
+    assert run_tick(place.group.pk) == []
+    assert "are reserved for others" in str(place.fresh(long).status_message)
+    newcomer = place.enqueue()
+    assert not place_newcomers(place.group.pk, [newcomer.pk])
+
+    at(monkeypatch, made.ends_at)
+    assert set(run_tick(place.group.pk)) == {long.pk, newcomer.pk}
+
+
+def test_what_a_tick_left_before_it_began_is_not_given_to_newcomers_in_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = reserve(place, begins=HOUR)
+    at(monkeypatch, made.starts_at - timedelta(seconds=5))
+    run_tick(place.group.pk)
+    at(monkeypatch, made.starts_at + timedelta(seconds=5))
+    newcomer = place.enqueue(**BATCH, timeout_s=60)
+    assert not place_newcomers(place.group.pk, [newcomer.pk])
+    assert place.fresh(newcomer).status == "PENDING"
+
+
+def test_a_plan_that_was_made_before_a_reservation_is_stale(place: Place) -> None:
+    place.enqueue()
+    decided = plan(read_snapshot(place.group.pk), clock.now())
+    assert decided.placements
+    reserve(place)
+    with pytest.raises(StalePlan):
+        commit_plan(decided)
+
+
+def test_a_newcomer_is_not_placed_on_what_was_left_before_a_reservation(place: Place) -> None:
+    run_tick(place.group.pk)
+    reserve(place)
+    newcomer = place.enqueue()
+    assert not place_newcomers(place.group.pk, [newcomer.pk])
+    assert place.fresh(newcomer).status == "PENDING"
+
+
+def test_what_runs_there_goes_on(place: Place) -> None:
+    session = place.run()
+    reserve(place)
+    assert place.fresh(session).status == "RUNNING"
+
+
+def test_whose_a_reservation_is_learn_those_whom_it_concerns(place: Place) -> None:
+    owner, stranger = actor_for(place.owner), actor_for(make_user())
+    monitor = actor_for(make_user(role=Role.MONITOR))
+    for grantee in (place.project.domain, place.project, place.owner, None):
+        Reservation.objects.all().delete()
+        made = [reserve(place, grantee=grantee)]
+        told = [bool(concerned(actor, made)) for actor in (owner, stranger, monitor)]
+        assert told == [grantee is not None, False, True]
+
+
+def test_reading_costs_no_query_more(place: Place, django_assert_num_queries: Any) -> None:
+    reserve(place)
+    with django_assert_num_queries(3):
+        read_snapshot(place.group.pk)
+    assert Agent.objects.get() == place.agent

@@ -1,0 +1,108 @@
+"""Callbacks: which machines are called, what is told when, and with which signature."""
+
+import hashlib
+import hmac
+from datetime import timedelta
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from sessions_app.callback_rules import (
+    LONGEST_WAIT,
+    News,
+    Outcome,
+    check_callback_url,
+    may_be_called,
+    news_of,
+    outcome_of_end,
+    signature,
+    target_of,
+    wait_after,
+)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "255.255.255.255",
+        "224.0.0.1", "240.0.0.1", "192.0.2.1", "198.18.0.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fd00:ec2::254", "fc00::1",
+        "ff02::1", "2001:db8::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
+        "2002:7f00:1::", "2002:a9fe:a9fe::", "2001:0:4136:e378:8000:63bf:3fff:fdd2", "::127.0.0.1",
+    ],
+)  # fmt: skip
+def test_machines_beside_the_open_internet_are_not_called(address: str) -> None:
+    assert not may_be_called(ip_address(address), ())
+
+
+@pytest.mark.parametrize(
+    "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
+)
+def test_machines_of_the_open_internet_are_called(address: str) -> None:
+    assert may_be_called(ip_address(address), ())
+
+
+def test_networks_that_the_administrator_allows_are_called_too() -> None:
+    allowed = (ip_network("10.20.0.0/16"), ip_network("fd00:1::/32"))
+    assert may_be_called(ip_address("10.20.3.4"), allowed)
+    assert may_be_called(ip_address("::ffff:10.20.3.4"), allowed)
+    assert may_be_called(ip_address("fd00:1::5"), allowed)
+    assert not may_be_called(ip_address("10.21.0.1"), allowed)
+    assert not may_be_called(ip_address("127.0.0.1"), allowed)
+
+
+def test_an_address_is_read_as_it_will_be_called() -> None:
+    target = target_of("https://CI.example.org/a/b?c=d")
+    assert (target.scheme, target.host, target.port) == ("https", "ci.example.org", 443)
+    assert target.path == "/a/b?c=d"
+    assert target.address is None
+    literal = target_of("http://[::1]:8080")
+    assert (literal.port, literal.path, str(literal.address)) == (8080, "/", "::1")
+
+
+@pytest.mark.parametrize("nothing", [None, "", "  "])
+def test_no_callback_is_none(nothing: object) -> None:
+    assert check_callback_url(nothing) == ""
+
+
+@pytest.mark.parametrize(
+    ("frm", "to", "news"),
+    [
+        ("STARTING", "RUNNING", News.STARTED),
+        ("TERMINATING", "PENDING", News.RETRIED),
+        ("", "PENDING", None),
+        ("PENDING", "SCHEDULED", None),
+        ("PENDING", "CANCELLED", News.ENDED),
+        ("TERMINATING", "TERMINATED", News.ENDED),
+        ("TERMINATING", "ERROR", News.ENDED),
+    ],
+)
+def test_what_is_told_of_which_change(frm: str, to: str, news: News | None) -> None:
+    assert news_of(frm, to) is news
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "outcome"),
+    [
+        ("TERMINATED", "command_finished", Outcome.SUCCESS),
+        ("TERMINATED", "container_exited", Outcome.SUCCESS),
+        ("TERMINATED", "command_failed", Outcome.FAILED),
+        ("ERROR", "agent_lost", Outcome.FAILED),
+        ("TERMINATED", "user_requested", Outcome.STOPPED),
+        ("TERMINATED", "unused", Outcome.STOPPED),
+        ("CANCELLED", "user_requested", Outcome.CANCELLED),
+        ("CANCELLED", "pending_timeout", Outcome.CANCELLED),
+    ],
+)
+def test_ends_have_an_outcome_for_programs(status: str, reason: str, outcome: Outcome) -> None:
+    assert outcome_of_end(status, reason) is outcome
+
+
+def test_the_signature_is_of_time_and_body() -> None:
+    wanted = hmac.new(b"secret", b"17." + b'{"a": 1}', hashlib.sha256).hexdigest()
+    assert signature("secret", 17, b'{"a": 1}') == wanted
+    assert signature("secret", 18, b'{"a": 1}') != wanted
+
+
+def test_waits_double_up_to_an_hour() -> None:
+    assert [wait_after(count) for count in (1, 2, 3)] == [timedelta(seconds=span) for span in (10, 20, 40)]
+    assert wait_after(30) == wait_after(10_000) == LONGEST_WAIT

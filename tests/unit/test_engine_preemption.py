@@ -1,0 +1,203 @@
+"""Sessions of a lower priority make room for higher ones: the least that suffices, and nobody twice."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from common.slots import ResourceSlots
+from scheduler.engine import (
+    AgentView,
+    Allowance,
+    Eviction,
+    Needs,
+    PendingSession,
+    Plan,
+    Preemptible,
+    Preemption,
+    Promise,
+    ReasonCode,
+    Reservation,
+    Rules,
+    Running,
+    Snapshot,
+    plan,
+)
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+RULE = Preemption(up_to=0, after=timedelta(minutes=10), grace=timedelta(minutes=1))
+SOON = NOW + RULE.grace
+
+
+def cores(count: int) -> ResourceSlots:
+    return ResourceSlots({"cpu": count * 1000})
+
+
+def runs(number: int, count: int, *, priority: int = 0, minutes: int = 60) -> Preemptible:
+    return Preemptible(UUID(int=number), priority, NOW - timedelta(minutes=minutes), cores(count))
+
+
+def agent(agent_id: int, *preemptible: Preemptible, others: int = 0) -> AgentView:
+    """8 cores, in use by these and by others that nobody may end."""
+    used = sum((each.slots for each in preemptible), cores(others))
+    return AgentView(agent_id, "x86_64", cores(8), cores(8) - used, preemptible=preemptible)
+
+
+def waits(
+    number: int, *kernels: int, priority: int = 10, designated: int | None = None, minutes: int | None = None
+) -> PendingSession:
+    return PendingSession(
+        id=UUID(int=number),
+        enqueued_at=NOW + timedelta(seconds=number),
+        needs=Needs("x86_64", tuple(cores(count) for count in kernels), designated),
+        kernel_ids=tuple(UUID(int=number * 10 + index) for index in range(len(kernels))),
+        priority=priority,
+        lasts=None if minutes is None else timedelta(minutes=minutes),
+    )
+
+
+def decide(agents: list[AgentView], *pending: PendingSession, rule: Preemption | None = RULE) -> Plan:
+    return plan(Snapshot(1, "lab", 0, tuple(agents), pending, Rules(preemption=rule)), NOW)
+
+
+def victims(decided: Plan) -> dict[int, set[int]]:
+    """By the session for which they end."""
+    return {each.session_id.int: {victim.int for victim in each.victims} for each in decided.evictions}
+
+
+def test_a_lower_priority_makes_room_for_a_higher_and_the_room_is_kept():
+    decided = decide([agent(1, runs(101, 8))], waits(1, 4), waits(2, 4, priority=-5))
+    assert decided.evictions == (Eviction(UUID(int=1), 1, (UUID(int=101),), SOON),)
+    assert decided.reservations[0] == Reservation(UUID(int=1), (1,), SOON)
+    [first, second] = decided.deferrals
+    assert (first.reason, first.why.until) == (ReasonCode.MAKING_ROOM, SOON)
+    assert second.reason is ReasonCode.NO_CAPACITY
+
+
+def test_without_the_rule_nobody_makes_room():
+    assert not decide([agent(1, runs(101, 8))], waits(1, 4), rule=None).evictions
+
+
+def test_equal_and_higher_priorities_stay():
+    agents = [agent(1, runs(101, 8, priority=0))]
+    assert not decide(agents, waits(1, 4, priority=0)).evictions
+    assert not decide(agents, waits(1, 4, priority=-1)).evictions
+
+
+def test_a_priority_that_ageing_raised_ends_nobody():
+    rules = Rules(preemption=RULE, ageing=timedelta(seconds=1))
+    old = replace(waits(1, 4, priority=0), enqueued_at=NOW - timedelta(hours=1))
+    assert not plan(Snapshot(1, "lab", 0, (agent(1, runs(101, 8)),), (old,), rules), NOW).evictions
+
+
+def test_who_is_above_the_rules_priority_or_has_just_begun_stays():
+    assert not decide([agent(1, runs(101, 8, priority=5))], waits(1, 4)).evictions
+    assert not decide([agent(1, runs(101, 8, minutes=9))], waits(1, 4)).evictions
+
+
+def test_nobody_ends_where_that_would_not_suffice():
+    assert not decide(
+        [agent(1, runs(101, 4), others=4), agent(2, runs(102, 3), others=5)], waits(1, 6)
+    ).evictions
+
+
+def test_the_lowest_priority_goes_first_then_the_shortest_run():
+    agents = [agent(1, runs(101, 4), runs(102, 4, priority=-3)), agent(2, runs(103, 4), others=4)]
+    assert victims(decide(agents, waits(1, 4))) == {1: {102}}
+    agents = [agent(1, runs(101, 4, minutes=90), runs(102, 4, minutes=30))]
+    assert victims(decide(agents, waits(1, 4))) == {1: {102}}
+
+
+def test_fewer_end_rather_than_more():
+    agents = [agent(1, *(runs(number, 2) for number in range(101, 105))), agent(2, runs(105, 8))]
+    assert victims(decide(agents, waits(1, 8))) == {1: {105}}
+
+
+def test_who_would_be_spared_by_the_others_is_spared():
+    agents = [agent(1, runs(101, 1, priority=-5), runs(102, 7, priority=-1))]
+    assert victims(decide(agents, waits(1, 7))) == {1: {102}}
+
+
+def test_each_makes_room_for_one():
+    agents = [agent(1, runs(101, 8)), agent(2, runs(102, 8))]
+    assert victims(decide(agents, waits(1, 4), waits(2, 4), waits(3, 4))) == {1: {101}, 2: {102}}
+
+
+def test_a_session_on_two_machines_ends_once():
+    both = runs(101, 8)
+    assert victims(decide([agent(1, both), agent(2, both)], waits(1, 8), waits(2, 8))) == {1: {101}}
+
+
+def test_ways_are_weighed_anew_when_another_took_of_the_room():
+    agents = [agent(1, runs(101, 3), runs(102, 3)), agent(2, runs(103, 8, minutes=900))]
+    decided = decide(agents, waits(3, 2, priority=20), waits(1, 5), waits(2, 5))
+    assert [each.session.id.int for each in decided.placements] == [3]
+    assert victims(decided) == {1: {103}, 2: {101, 102}}
+
+
+def test_sessions_of_several_kernels_make_nobody_leave():
+    assert not decide([agent(1, runs(101, 8))], waits(1, 2, 2)).evictions
+
+
+def test_a_designated_agent_is_cleared():
+    agents = [agent(1, runs(101, 8)), agent(2, runs(102, 2), others=6)]
+    assert victims(decide(agents, waits(1, 2, designated=1))) == {1: {101}}
+    assert not decide(agents, waits(1, 2, designated=9)).evictions
+
+
+def test_nobody_ends_for_what_becomes_free_as_soon():
+    ending = replace(agent(1, others=8), running=(Running(cores(8), NOW + timedelta(seconds=30)),))
+    assert not decide([ending, agent(2, runs(101, 8))], waits(1, 4)).evictions
+    ending = replace(ending, running=(Running(cores(8), NOW + timedelta(minutes=30)),))
+    assert victims(decide([ending, agent(2, runs(101, 8))], waits(1, 4))) == {1: {101}}
+
+
+def test_what_was_promised_is_kept_and_asks_for_no_more():
+    leaving = replace(agent(1, others=8), running=(Running(cores(8), SOON),))
+    session = replace(waits(1, 4), promised=Promise(1, SOON))
+    decided = decide([leaving, agent(2, runs(101, 8))], session, waits(2, 4, priority=-1, minutes=60))
+    assert not decided.evictions
+    assert decided.reservations == (Reservation(session.id, (1,), SOON),)
+    assert decided.deferrals[0].why.until == SOON
+
+
+def test_victims_that_are_late_keep_their_promise():
+    late = NOW - timedelta(seconds=5)
+    session = replace(waits(1, 4), promised=Promise(1, late))
+    decided = decide([agent(1, others=8), agent(2, runs(101, 8))], session)
+    assert not decided.evictions
+    assert decided.reservations == (Reservation(session.id, (1,), None),)
+
+
+def test_for_whom_others_leave_a_machine_that_is_gone_nobody_else_leaves_meanwhile():
+    session = replace(waits(1, 4), promised=Promise(9, SOON))
+    decided = decide([agent(1, runs(101, 8))], session)
+    assert not decided.evictions
+    assert decided.deferrals[0].reason is ReasonCode.NO_CAPACITY
+
+
+def test_others_leave_only_for_as_many_as_a_limit_lets_start():
+    agents = [agent(number, runs(1000 + number, 8)) for number in range(1, 6)]
+    asking = [replace(waits(number, 8), scopes=("ann",)) for number in range(1, 5)]
+    asking[0] = replace(asking[0], promised=Promise(1, SOON))
+    limit = Allowance("ann", "user", "Ann", cores(24), cores(0))
+    snapshot = Snapshot(1, "lab", 0, tuple(agents), tuple(asking), Rules(preemption=RULE), (limit,))
+    assert victims(plan(snapshot, NOW)) == {2: {1002}, 3: {1003}}
+
+
+def test_when_they_have_ended_it_gets_the_room():
+    session = replace(waits(1, 8), promised=Promise(1, SOON))
+    small = [waits(number, 1, priority=9) for number in range(2, 9)]
+    decided = decide([agent(1)], *small, session)
+    assert [each.session.id.int for each in decided.placements] == [1]
+
+
+def test_a_pass_ends_so_many_at_most():
+    agents = [agent(number, runs(1000 + number, 8)) for number in range(1, 103)]
+    decided = decide(agents, *(waits(number, 8) for number in range(1, 103)))
+    assert len(decided.evictions) == 100
+
+
+def test_a_machine_that_is_cleared_for_another_size_is_passed_over():
+    agents = [agent(number, runs(100 + number, 8)) for number in (1, 2, 3)]
+    decided = decide(agents, waits(1, 4), waits(2, 5), waits(3, 4))
+    assert victims(decided) == {1: {101}, 2: {102}, 3: {103}}

@@ -1,0 +1,184 @@
+"""Agents that are reserved: who may use them, who may before, and what the others are told."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from common.slots import ResourceSlots
+from scheduler.engine import (
+    AgentView,
+    Needs,
+    PendingSession,
+    Plan,
+    Planner,
+    ReasonCode,
+    Rules,
+    Running,
+    Snapshot,
+    Strategy,
+    Window,
+    plan,
+)
+from scheduler.engine.leftovers import Leftovers
+from scheduler.engine.model import LENGTH_OF_UNKNOWN
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+OPEN = Window(7, NOW - HOUR, NOW + 2 * HOUR)
+SOON = Window(8, NOW + 2 * HOUR, NOW + 4 * HOUR)
+MINE = frozenset({7, 8})
+
+
+def agent(number: int, cpu: int = 4, **columns: object) -> AgentView:
+    slots = ResourceSlots({"cpu": cpu})
+    return AgentView(number, "x86_64", slots, slots, **columns)  # type: ignore[arg-type]
+
+
+def session(
+    number: int,
+    *cpus: int,
+    hours: float | None = None,
+    reservations: frozenset[int] = frozenset(),
+    on: int | None = None,
+) -> PendingSession:
+    kernels = tuple(ResourceSlots({"cpu": cpu}) for cpu in cpus or (1,))
+    return PendingSession(
+        id=UUID(int=number),
+        enqueued_at=NOW - timedelta(seconds=60 - number),
+        needs=Needs("x86_64", kernels, on, reservations),
+        kernel_ids=tuple(UUID(int=100 * number + index) for index in range(len(kernels))),
+        lasts=None if hours is None else hours * HOUR,
+    )
+
+
+def decide(agents: list[AgentView], *pending: PendingSession, **rules: object) -> Plan:
+    return plan(Snapshot(1, "lab", 0, tuple(agents), pending, Rules(**rules)), NOW)  # type: ignore[arg-type]
+
+
+def places(decided: Plan) -> dict[int, tuple[int, ...]]:
+    return {each.session_id.int: each.agent_ids for each in decided.placements}
+
+
+def why(decided: Plan) -> ReasonCode:
+    (deferral,) = decided.deferrals
+    return deferral.reason
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_an_open_reservation_is_for_its_own_alone_and_they_use_it_first(strategy: Strategy) -> None:
+    agents = [agent(1), agent(2, window=OPEN)]
+    decided = decide(agents, session(1), session(2, reservations=MINE), strategy=strategy)
+    assert places(decided) == {1: (1,), 2: (2,)}
+
+
+def test_its_own_may_use_the_others_too() -> None:
+    decided = decide([agent(1), agent(2, window=OPEN)], session(1, 4, 4, reservations=MINE))
+    assert places(decided) == {1: (2, 1)}
+
+
+@pytest.mark.parametrize(("hours", "is_placed"), [(1, True), (2, True), (2.1, False), (None, False)])
+@pytest.mark.parametrize("on", [None, 1])
+def test_before_a_reservation_only_what_surely_ends_runs_there(
+    hours: float | None, is_placed: bool, on: int | None
+) -> None:
+    for reservations in (frozenset(), MINE):
+        decided = decide(
+            [agent(1, next_window=SOON)], session(1, hours=hours, on=on, reservations=reservations)
+        )
+        assert bool(decided.placements) == is_placed
+
+
+def test_what_has_no_time_limit_may_run_where_the_reservation_is_far() -> None:
+    far = Window(9, NOW + LENGTH_OF_UNKNOWN, NOW + LENGTH_OF_UNKNOWN + HOUR)
+    agents = [agent(1, next_window=far)]
+    assert decide(agents, session(1)).placements
+    assert not decide(agents, session(1, hours=200)).placements
+
+
+def test_who_asks_for_less_time_is_tried_though_one_of_its_size_found_no_room() -> None:
+    agents = [agent(1, next_window=SOON)]
+    decided = decide(agents, session(1), session(2, hours=9), session(3, hours=5), session(4, hours=1))
+    assert places(decided) == {4: (1,)}
+
+
+def test_what_ends_in_time_leaves_to_others_what_is_not_reserved() -> None:
+    decided = decide([agent(1), agent(2, next_window=SOON)], session(1, 4, hours=1), session(2, 4))
+    assert places(decided) == {1: (2,), 2: (1,)}
+
+
+def test_room_is_kept_where_the_head_would_end_before_a_reservation() -> None:
+    held = Running(ResourceSlots({"cpu": 4}), NOW + HOUR)
+    full = agent(1, next_window=SOON)
+    full = AgentView(1, "x86_64", full.capacity, ResourceSlots(), running=(held,), next_window=SOON)
+    assert decide([full], session(1, 4, hours=1)).reservations[0].starts_at == NOW + HOUR
+    assert not decide([full], session(1, 4, hours=1.5)).reservations
+    assert not decide([full], session(1, 4)).reservations
+
+
+def test_a_gang_keeps_no_room_where_its_common_start_would_be_too_late() -> None:
+    def full(number: int, hours: float, window: Window) -> AgentView:
+        slots = ResourceSlots({"cpu": 4})
+        running = (Running(slots, NOW + hours * HOUR),)
+        return AgentView(number, "x86_64", slots, ResourceSlots(), running=running, next_window=window)
+
+    later = Window(9, NOW + 9 * HOUR, NOW + 10 * HOUR)
+    agents = [full(1, 0.5, SOON), full(2, 1.5, later)]
+    assert decide(agents, session(1, 4, 4, hours=0.5)).reservations
+    assert not decide(agents, session(1, 4, 4, hours=1)).reservations
+
+
+def test_the_others_are_told_until_when() -> None:
+    (deferral,) = decide([agent(1, window=OPEN), agent(2, window=OPEN)], session(1)).deferrals
+    reserved = deferral.why.reserved
+    assert deferral.reason is ReasonCode.RESERVATION
+    assert reserved is not None
+    assert (reserved.agents, reserved.until, reserved.starts_at) == (2, OPEN.ends_at, None)
+
+
+def test_who_would_run_into_one_is_told_from_when() -> None:
+    (deferral,) = decide([agent(1, 1), agent(2, 8, next_window=SOON)], session(1, 4)).deferrals
+    reserved = deferral.why.reserved
+    assert reserved is not None
+    assert (reserved.agents, reserved.until, reserved.starts_at) == (1, SOON.ends_at, SOON.starts_at)
+
+
+@pytest.mark.parametrize(
+    ("agents", "asked", "reason"),
+    [
+        ([agent(1, 2), agent(2, 4, window=OPEN)], (8,), ReasonCode.NEVER_FITS),
+        ([agent(1, 2, window=OPEN)], (2,), ReasonCode.RESERVATION),
+        ([agent(1, 2), agent(2, 4, window=OPEN)], (4,), ReasonCode.RESERVATION),
+        ([agent(1, 2), agent(2, 2, window=OPEN)], (2, 2), ReasonCode.RESERVATION),
+        ([agent(1, 4, next_window=Window(9, NOW + 900 * HOUR, NOW + 901 * HOUR))], (5,), ReasonCode.NEVER_FITS),
+        ([], (1,), ReasonCode.NO_AGENTS),
+    ],
+)  # fmt: skip
+def test_the_reason(agents: list[AgentView], asked: tuple[int, ...], reason: ReasonCode) -> None:
+    assert why(decide(agents, session(1, *asked))) is reason
+
+
+def test_where_the_reserved_have_no_room_either_that_is_the_reason() -> None:
+    full = AgentView(2, "x86_64", ResourceSlots({"cpu": 4}), ResourceSlots(), window=OPEN)
+    half = AgentView(1, "x86_64", ResourceSlots({"cpu": 4}), ResourceSlots({"cpu": 1}))
+    assert why(decide([half, full], session(1, 2))) is ReasonCode.NO_CAPACITY
+    two = AgentView(2, "x86_64", ResourceSlots({"cpu": 4}), ResourceSlots({"cpu": 2}), window=OPEN)
+    assert why(decide([half, two], session(1, 2, 2))) is ReasonCode.NO_CAPACITY
+
+
+def test_a_planner_notices_that_a_reservation_begins_and_ends() -> None:
+    planner, pending = Planner(), (session(1),)
+    snapshots = [
+        Snapshot(1, "lab", 0, (each,), pending)
+        for each in (agent(1), agent(1, next_window=SOON), agent(1, window=OPEN), agent(1))
+    ]
+    assert [bool(planner.plan(each, NOW).placements) for each in snapshots] == [True, False, False, True]
+
+
+def test_newcomers_keep_off_as_well() -> None:
+    agents = (agent(1, window=OPEN), agent(2, next_window=SOON))
+    left = Leftovers(Snapshot(1, "lab", 0, agents, ()), None)
+    newcomers = [session(1, 4), session(2, 4, reservations=MINE), session(3, 4, hours=1)]
+    assert {each.session_id.int: each.agent_ids for each in left.place(newcomers, (), NOW)} == {
+        2: (1,), 3: (2,),
+    }  # fmt: skip

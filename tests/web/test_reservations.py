@@ -1,0 +1,115 @@
+"""The page of what is reserved in a resource group."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from accounts.roles import Role
+from agents.models import Reservation
+from common import clock
+from tests.factories import make_user
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+Browser = Callable[[User], Client]
+SEOUL = ZoneInfo("Asia/Seoul")
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+@pytest.fixture
+def superadmin(place: Place, browser_of: Browser) -> Client:
+    return browser_of(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
+
+
+def page_of(place: Place) -> str:
+    return f"/resource-groups/{place.group.pk}/reservations/"
+
+
+def typed(place: Place, **changes: Any) -> dict[str, Any]:
+    begins = (clock.now() + timedelta(hours=1)).astimezone(SEOUL)
+    return {
+        "name": "Course", "reason": "Exam", "starts_at": f"{begins:%Y-%m-%dT%H:%M}",
+        "ends_at": f"{begins + timedelta(hours=2):%Y-%m-%dT%H:%M}", "time_zone": "Asia/Seoul", "level": "user",
+        "grantee": place.owner.email, "agents": [place.agent.name], **changes,
+    }  # fmt: skip
+
+
+def test_machines_are_reserved_in_ones_own_time_and_given_back(place: Place, superadmin: Client) -> None:
+    assert "Nothing is reserved" in superadmin.get(page_of(place)).content.decode()
+    asked = typed(place)
+    assert superadmin.post(page_of(place), asked)["Location"] == page_of(place)
+    made = Reservation.objects.get()
+    assert made.starts_at == datetime.fromisoformat(asked["starts_at"]).replace(tzinfo=SEOUL)
+    shown = superadmin.get(page_of(place)).content.decode()
+    for words in ("Course", "Exam", f"For {place.owner.email}", place.agent.name, "To come"):
+        assert words in shown
+    assert superadmin.post(f"{page_of(place)}{made.pk}/cancel/")["Location"] == page_of(place)
+    assert not Reservation.objects.exists()
+
+
+@pytest.mark.parametrize(("level", "words"), [("domain", "For the domain"), ("project", "For the project")])
+def test_they_are_reserved_for_domains_and_projects(
+    place: Place, superadmin: Client, level: str, words: str
+) -> None:
+    name = place.project.domain.name if level == "domain" else place.project.name
+    superadmin.post(page_of(place), typed(place, level=level, grantee=name))
+    assert words in superadmin.get(page_of(place)).content.decode()
+
+
+def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Client) -> None:
+    superadmin.post(page_of(place), typed(place, starts_at="", level="", grantee="", agents=[], is_all="on"))
+    assert Reservation.objects.get().machines.count() == 1
+    shown = superadmin.get(page_of(place)).content.decode()
+    assert "Holds now" in shown
+    assert "For nobody: maintenance" in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"starts_at": "soon"}, "starts_at"),
+        ({"starts_at": "2001-01-01T00:00"}, "starts_at"),
+        ({"ends_at": ""}, "ends_at"),
+        ({"ends_at": "2001-01-01T00:00"}, "ends_at"),
+        ({"grantee": ""}, "grantee"),
+        ({"grantee": "nobody@berth.example"}, "grantee"),
+        ({"agents": []}, "agents"),
+        ({"agents": ["absent"]}, "agents"),
+    ],
+)
+def test_wrong_input_is_marked_at_its_field(
+    place: Place, superadmin: Client, changes: dict[str, Any], field: str
+) -> None:
+    answer = superadmin.post(page_of(place), typed(place, **changes))
+    assert (answer.status_code, set(answer.context["form"].errors)) == (422, {field})
+    assert not Reservation.objects.exists()
+
+
+def test_an_overlap_names_the_other_at_the_machines(place: Place, superadmin: Client) -> None:
+    superadmin.post(page_of(place), typed(place))
+    answer = superadmin.post(page_of(place), typed(place, name="Other"))
+    assert answer.status_code == 422
+    assert "is reserved for “Course” already" in answer.content.decode()
+
+
+def test_monitors_look_and_people_see_in_the_queue_that_machines_are_reserved(
+    place: Place, superadmin: Client, browser_of: Browser
+) -> None:
+    superadmin.post(page_of(place), typed(place))
+    monitor = browser_of(make_user(role=Role.MONITOR)).get(page_of(place)).content.decode()
+    assert "Course" in monitor
+    assert "Reserve machines" not in monitor
+    stranger = browser_of(make_user()).get("/queue/").content.decode()
+    assert "1 machine" in stranger
+    assert "Course" not in stranger
+    assert "Course" in browser_of(place.owner).get("/queue/").content.decode()
