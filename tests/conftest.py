@@ -121,11 +121,12 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Threads of asynchronous tests keep their connections; without this the database could not be dropped."""
+    """Threads of asynchronous tests keep their connections; without this the database could not be dropped. The server's own
+    workers, which vacuum, make way by themselves, and may be ended by nobody."""
     TransactionTestCase._fixture_teardown = forget_rows
     yield
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
