@@ -75,6 +75,15 @@ def test_who_would_delay_the_first_waits_and_who_ends_before_runs():
     assert decided.reservations == (Reservation(UUID(int=1), (1,), at(30)),)
 
 
+def test_who_would_end_in_time_waits_where_what_is_kept_is_taken():
+    agents = [agent(1, (4, 30))]
+    decided = decide(
+        agents, session(1, 8), session(2, 4), session(3, 3, minutes=30), session(4, 4, minutes=20)
+    )
+    assert placed(decided) == {3: (1,)}
+    assert reasons(decided)[4] is ReasonCode.NO_CAPACITY
+
+
 def test_what_the_first_will_leave_free_is_open_to_all():
     decided = decide([agent(1, (4, 30))], session(1, 6), session(2, 1), session(3, 1), session(4, 1))
     assert placed(decided) == {2: (1,), 3: (1,)}

@@ -134,6 +134,17 @@ def test_ways_are_weighed_anew_when_another_took_of_the_room():
     assert victims(decided) == {1: {103}, 2: {101, 102}}
 
 
+def test_ways_are_weighed_anew_where_somebody_was_placed_since():
+    agents = [
+        agent(1, runs(101, 3), runs(102, 3)),
+        agent(2, runs(103, 8, minutes=900)),
+        agent(3, runs(104, 8, minutes=20)),
+    ]
+    decided = decide(agents, waits(1, 5), waits(2, 2), waits(3, 5))
+    assert [each.session.id.int for each in decided.placements] == [2]
+    assert victims(decided) == {1: {104}, 3: {103}}
+
+
 def test_sessions_of_several_kernels_make_nobody_leave():
     assert not decide([agent(1, runs(101, 8))], waits(1, 2, 2)).evictions
 

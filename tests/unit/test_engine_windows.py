@@ -1,5 +1,6 @@
 """Agents that are reserved: who may use them, who may before, and what the others are told."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -182,3 +183,10 @@ def test_newcomers_keep_off_as_well() -> None:
     assert {each.session_id.int: each.agent_ids for each in left.place(newcomers, (), NOW)} == {
         2: (1,), 3: (2,),
     }  # fmt: skip
+
+
+def test_a_snapshot_says_which_reservations_somebody_may_use() -> None:
+    empty = Snapshot(1, "lab", 0, (), ())
+    some = replace(empty, reservations={"user:1": frozenset({7}), "project:2": frozenset({8})})
+    assert empty.reservations_of(("user:1",)) == frozenset()
+    assert some.reservations_of(("user:1", "project:2", "domain:3")) == {7, 8}
