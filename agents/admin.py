@@ -1,4 +1,4 @@
-"""Machines and their groups in Django admin: to be looked at, but for when sessions of a group end."""
+"""Machines and their groups in Django admin: to be looked at."""
 
 from django.contrib import admin
 from django.db.models import Model
@@ -23,18 +23,7 @@ class OnlyLooked(AuditedAdmin):
 
 @admin.register(ResourceGroup)
 class ResourceGroupAdmin(OnlyLooked):
-    """Who is next, and when its sessions end, are changed here; all else on its page."""
-
     list_display = ("name", "is_default", "is_active", "strategy", "scheduler", "deleted_at")
-    fields = (
-        "name", "scheduler", "usage_half_life_s", "max_lifetime_s", "max_idle_s", "min_cpu_percent", "min_mem_percent",
-        "min_device_percent", "min_device_mem_percent", "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch", "max_extensions",
-        "extension_s",
-    )  # fmt: skip
-    readonly_fields = ("name",)
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return admin.ModelAdmin.has_change_permission(self, request, obj)
 
 
 class AgentSlotInline(admin.TabularInline):

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S = 600, 366 * 86400
 MOST_NOTICE_S = 3600
+LEAST_SPAN_S = 60
+"""Of a lifetime and of idle time."""
+LEAST_WINDOW_S, MOST_WINDOW_S = 600, 86400
+LEAST_GRACE_S = 600
+MOST_PERCENT = 100
 
 
 class Strategy(models.TextChoices):
@@ -59,7 +64,7 @@ def _span(
     name: "_StrPromise", help_text: "_StrPromise"
 ) -> "models.PositiveIntegerField[int | None, int | None]":
     return models.PositiveIntegerField(
-        name, null=True, blank=True, validators=[MinValueValidator(60)], help_text=help_text
+        name, null=True, blank=True, validators=[MinValueValidator(LEAST_SPAN_S)], help_text=help_text
     )
 
 
@@ -68,7 +73,7 @@ def _percent(name: "_StrPromise") -> "models.PositiveSmallIntegerField[int | Non
         name,
         null=True,
         blank=True,
-        validators=[MinValueValidator(1), MaxValueValidator(100)],
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)],
         help_text=gettext_lazy("Percent of what a session holds. Empty: any use will do."),
     )
 
@@ -161,13 +166,13 @@ class ResourceGroup(models.Model):
     use_window_s = models.PositiveIntegerField(
         gettext_lazy("Window"),
         default=3600,
-        validators=[MinValueValidator(600), MaxValueValidator(86400)],
+        validators=[MinValueValidator(LEAST_WINDOW_S), MaxValueValidator(MOST_WINDOW_S)],
         help_text=gettext_lazy("Seconds over which use is averaged."),
     )
     use_grace_s = models.PositiveIntegerField(
         gettext_lazy("Grace"),
         default=3600,
-        validators=[MinValueValidator(600)],
+        validators=[MinValueValidator(LEAST_GRACE_S)],
         help_text=gettext_lazy("Seconds from when it uses too little to its end."),
     )
     ends_idle_batch = models.BooleanField(

@@ -14,6 +14,7 @@ from agents.events import CapacityChanged
 from agents.grantees import Grantee as Grantee
 from agents.grantees import level_of as level_of
 from agents.grantees import name_of as name_of
+from agents.group_ends import ENDS, contradictions
 from agents.models import Agent, GroupGrant, ResourceGroup
 from agents.reservation_selectors import reserved_at_all
 from agents.selectors import access_agent, access_group, grants_of
@@ -26,7 +27,7 @@ from common.events import announce
 EDITABLE = (
     "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s", "patience_s",
     "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-    "session_types", "max_session_slots", "max_lifetime_s",
+    "session_types", "max_session_slots", *ENDS,
 )  # fmt: skip
 SHOWN = 5
 
@@ -49,6 +50,7 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
     if group.is_default:
         _take_default_from_others(actor, group)
     _check(group)
+    _check_ends(group)
 
     _save(group)
     audit.record(actor=actor, action="agents.create_resource_group", target=group, changes=_values(group))
@@ -71,8 +73,10 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
     for column, value in changes.items():
         setattr(group, column, value)
     _check(group)
-
     changed = audit.changed(before, _values(group))
+    if not changed.keys().isdisjoint(ENDS):
+        _check_ends(group)
+
     if changed:
         group.epoch = F("epoch") + 1  # what was planned by the old rules is not committed
         _save(group, update_fields=[*changed, "epoch"])
@@ -214,6 +218,15 @@ def _check(group: ResourceGroup) -> None:
         group.full_clean()
     except ValidationError as error:
         raise InvalidInput(error.messages[0], fields=error.message_dict) from error
+
+
+def _check_ends(group: ResourceGroup) -> None:
+    """Raises InvalidInput where its limits contradict each other. What was there before may go on as it is."""
+    found = contradictions(group)
+    if found:
+        raise InvalidInput(
+            next(iter(found.values())), fields={column: [told] for column, told in found.items()}
+        )
 
 
 def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -> None:

@@ -7,6 +7,8 @@ from rest_framework import serializers
 from accounts.api.policy_serializers import AmountsField
 from accounts.policy_fields import MOST_COUNT
 from accounts.quota import HIGHEST_PRIORITY, Level
+from agents.api.group_ends import GroupEndsInput
+from agents.group_ends import ENDS
 from agents.group_models import LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S, MOST_NOTICE_S
 from agents.groups import level_of, name_of
 from agents.models import Agent, GroupGrant, ResourceGroup, Scheduler, SessionType, Strategy
@@ -65,11 +67,11 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
         fields = (
             "id", "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s",
             "patience_s", "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-            "session_types", "max_session_slots", "max_lifetime_s", "agents",
+            "session_types", "max_session_slots", *ENDS, "agents",
         )  # fmt: skip
 
 
-class ResourceGroupChangeInput(InputSerializer):
+class ResourceGroupChangeInput(GroupEndsInput):
     name = TextField(max_length=64, required=False)
     description = TextField(max_length=500, required=False, allow_blank=True)
     is_default = serializers.BooleanField(
@@ -130,13 +132,6 @@ class ResourceGroupChangeInput(InputSerializer):
     )
     max_session_slots = AmountsField(
         help_text="What one session may ask for at most, as {cpu: cores, mem: “64g”, cuda: devices}."
-    )
-    max_lifetime_s = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        min_value=1,
-        max_value=MOST_COUNT,
-        help_text="Seconds that one session may run; null: as policies say.",
     )
 
 

@@ -10,17 +10,18 @@ from accounts.policy_fields import SlotsField, bytes_field, cores_field, duratio
 from accounts.quota import HIGHEST_PRIORITY, Level
 from agents.models import ResourceGroup, Scheduler, SessionType, Strategy
 from common.slots import CPU, MEM
+from scheduler.web.group_end_forms import GroupEndsForm, typed_ends
 
 TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _SAME = (
-    "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s", "max_lifetime_s",
+    "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s",
     "preemptible_priority",
 )  # fmt: skip
 HALF_LIFE_S = ResourceGroup._meta.get_field("usage_half_life_s").get_default()
 TAKES = {f"takes_{kind.value}": kind.value for kind in SessionType}
 
 
-class GroupForm(forms.Form):
+class GroupForm(GroupEndsForm):
     name = forms.CharField(max_length=64, label=gettext_lazy("Name"), widget=forms.TextInput(attrs=TYPED))
     description = forms.CharField(
         max_length=500,
@@ -103,10 +104,6 @@ class GroupForm(forms.Form):
             "Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited."
         ),
     )
-    max_lifetime_s = duration_field(
-        label=gettext_lazy("Lifetime of a session"),
-        help_text=gettext_lazy("From its start, like 90m, 12h or 7d."),
-    )
 
     def clean(self) -> dict[str, Any]:
         typed: dict[str, Any] = super().clean() or {}
@@ -121,6 +118,7 @@ class GroupForm(forms.Form):
         given = {slot: amount for slot, amount in amounts.items() if amount is not None}
         return {
             **{name: typed[name] for name in _SAME},
+            **self.ends(),
             "patience_s": typed["patience_s"] or 0,
             "usage_half_life_s": typed["usage_half_life_s"] or HALF_LIFE_S,
             "preemption_after_s": typed["preemption_after_s"] or 0,
@@ -135,6 +133,7 @@ def typed_group(group: ResourceGroup) -> dict[str, Any]:
     amounts = dict(group.max_session_slots)
     return {
         **{name: getattr(group, name) for name in _SAME},
+        **typed_ends(group),
         "is_public": "yes" if group.is_public else "no",
         "patience_s": group.patience_s or None,
         "usage_half_life_s": group.usage_half_life_s,

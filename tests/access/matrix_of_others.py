@@ -101,7 +101,7 @@ ADMIN_MODELS = {
     "accounts_resourcepolicy": {"add", "change", "delete"},
     "images_registry": {"add", "change", "delete"},
     "images_containerimage": {"change", "delete"},
-    "agents_resourcegroup": {"change"},
+    "agents_resourcegroup": set(),
     "agents_agent": set(),
     "vfolders_storagehost": {"add", "change", "delete"},
     "vfolders_vfolder": set(),

@@ -4,6 +4,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from accounts.roles import Role
+from agents.models import ResourceGroup
 from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -69,7 +70,16 @@ def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, supera
         ({"preemption_grace_s": 3601}, "preemption_grace_s"),
         ({"session_types": []}, "session_types"),
         ({"max_session_slots": {"cpu": "many"}}, "max_session_slots"),
-        ({"max_lifetime_s": 0}, "max_lifetime_s"),
+        ({"max_lifetime_s": 59}, "max_lifetime_s"),
+        ({"max_idle_s": 59}, "max_idle_s"),
+        ({"max_idle_s": 3600, "max_lifetime_s": 3600}, "max_idle_s"),
+        ({"min_cpu_percent": 0}, "min_cpu_percent"),
+        ({"min_device_mem_percent": 101}, "min_device_mem_percent"),
+        ({"min_cpu_percent": 5, "max_lifetime_s": 7200}, "use_grace_s"),
+        ({"use_rule": "most"}, "use_rule"),
+        ({"use_window_s": 599}, "use_window_s"),
+        ({"ends_idle_batch": True}, "ends_idle_batch"),
+        ({"extension_s": 0}, "extension_s"),
         ({"ageing_s": -1}, "ageing_s"),
         ({"weight": 1}, "weight"),
     ],
@@ -83,6 +93,33 @@ def test_wrong_values_are_refused_at_their_field(
     ):
         assert answer.status_code == 400
         assert field in answer.json()["fields"]
+
+
+def test_a_group_says_when_its_sessions_end(place: Place, superadmin: APIClient) -> None:
+    address = f"{GROUPS}{place.group.pk}/"
+    ends = {
+        "max_lifetime_s": 43200, "max_idle_s": 7200, "min_cpu_percent": 5, "min_device_percent": 10, "use_rule": "any",
+        "use_window_s": 600, "use_grace_s": 1800, "ends_idle_batch": True, "max_extensions": 1, "extension_s": 900,
+    }  # fmt: skip
+    changed = superadmin.patch(address, ends, format="json").json()
+    assert {name: changed[name] for name in ends} == ends
+    cleared = {"max_idle_s": None, "min_device_percent": None}
+    changed = superadmin.patch(address, cleared, format="json").json()
+    assert (changed["max_idle_s"], changed["min_cpu_percent"], changed["min_device_percent"]) == (
+        None,
+        5,
+        None,
+    )
+
+
+def test_what_contradicted_itself_before_is_no_hindrance_to_other_changes(
+    place: Place, superadmin: APIClient
+) -> None:
+    ResourceGroup.objects.filter(pk=place.group.pk).update(max_idle_s=7200, max_lifetime_s=3600)
+    address = f"{GROUPS}{place.group.pk}/"
+    assert superadmin.patch(address, {"is_active": False}, format="json").status_code == 200
+    assert superadmin.patch(address, {"max_idle_s": 3600}, format="json").status_code == 400
+    assert superadmin.patch(address, {"max_idle_s": 1800}, format="json").status_code == 200
 
 
 def test_a_name_that_is_taken_is_refused(place: Place, superadmin: APIClient) -> None:

@@ -14,6 +14,8 @@ GROUP: dict[str, Any] = {
     "id": 3, "name": "gpu", "description": "", "is_default": True, "is_active": False, "is_public": False,
     "scheduler": "drf", "strategy": "dispersed", "session_types": ["batch"], "max_session_slots": {"cpu": 8000},
     "max_lifetime_s": 3600, "ageing_s": 60, "patience_s": 600, "usage_half_life_s": 604800, "agents": 2,
+    "max_idle_s": 7200, "min_cpu_percent": 5, "min_mem_percent": 10, "use_rule": "any", "use_window_s": 1800,
+    "use_grace_s": 600, "ends_idle_batch": True, "max_extensions": 2, "extension_s": 900,
 }  # fmt: skip
 GRANT = {"id": 7, "level": "user", "of": 5, "name": "ada@uni.example"}
 STANDING = {
@@ -27,7 +29,9 @@ def test_groups_are_listed_and_shown(portal: Any, command: Command) -> None:
     portal(page(GROUP))
     assert command("group", "list").out.splitlines()[1] == "gpu\t2\tdrf\tdispersed\tdefault paused granted"
     portal(page(GROUP))
-    assert "largest session" in command("group", "show", "gpu").out
+    shown = command("group", "show", "gpu").out
+    for words in ("largest session", "7200 s", "cpu 5 % or mem 10 %", "2 of 900 s"):
+        assert words in shown
     portal(page(GROUP))
     assert json.loads(command("group", "show", "3", "--json").out) == GROUP
     portal(page())
@@ -53,6 +57,23 @@ def test_groups_are_listed_and_shown(portal: Any, command: Command) -> None:
             {"preemptible_priority": -5, "preemption_after_s": 3600, "preemption_grace_s": 120},
         ),
         (["--ends-up-to", "none"], {"preemptible_priority": None}),
+        (
+            ["--ends", "idle=2h,cpu=5%,device-mem=10,low=any,window=30m,grace=10m,batch=yes"],
+            {
+                "max_idle_s": 7200,
+                "min_cpu_percent": 5,
+                "min_device_mem_percent": 10,
+                "use_rule": "any",
+                "use_window_s": 1800,
+                "use_grace_s": 600,
+                "ends_idle_batch": True,
+            },
+        ),
+        (["--ends", "idle=none,mem=none"], {"max_idle_s": None, "min_mem_percent": None}),
+        (
+            ["--ends", "extensions=none, extension=1h, batch=no"],
+            {"max_extensions": 0, "extension_s": 3600, "ends_idle_batch": False},
+        ),
     ],
 )
 def test_what_is_typed_is_sent(portal: Any, command: Command, typed: list[str], change: Any) -> None:
@@ -61,7 +82,18 @@ def test_what_is_typed_is_sent(portal: Any, command: Command, typed: list[str], 
     assert wire.body() == change
 
 
-@pytest.mark.parametrize("typed", [["--lifetime", "soon"], ["--largest", "cpu"], ["--ends-up-to", "low"]])
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["--lifetime", "soon"],
+        ["--largest", "cpu"],
+        ["--ends-up-to", "low"],
+        ["--ends", "sleep=2h"],
+        ["--ends", "idle"],
+        ["--ends", "cpu=much"],
+        ["--ends", "batch=maybe"],
+    ],
+)
 def test_what_cannot_be_read_is_refused_here(portal: Any, command: Command, typed: list[str]) -> None:
     portal()
     assert command("group", "create", "gpu", *typed).code != 0

@@ -20,7 +20,8 @@ TYPED = {
     "name": "gpu", "description": "A hundred devices", "is_public": "no", "scheduler": "drf", "strategy": "dispersed",
     "ageing_s": "6h", "patience_s": "", "takes_batch": "on", "max_cpu": "8", "max_mem": "64g", "max_devices": "cuda=2",
     "max_lifetime_s": "12h", "usage_half_life_s": "2d", "preemptible_priority": "-5",
-    "preemption_after_s": "1h", "preemption_grace_s": "",
+    "preemption_after_s": "1h", "preemption_grace_s": "", "max_idle_s": "2h", "min_cpu_percent": "5", "use_rule": "any",
+    "use_window_s": "30m", "use_grace_s": "", "ends_idle_batch": "on", "max_extensions": "2", "extension_s": "1h",
 }  # fmt: skip
 
 
@@ -43,10 +44,20 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
     assert group.usage_half_life_s == 2 * 86400
     assert (group.preemptible_priority, group.preemption_after_s, group.preemption_grace_s) == (-5, 3600, 0)
     assert group.max_session_slots == {"cpu": 8000, "mem": 64 * 2**30, "cuda": 2000}
-    assert (group.is_public, group.max_lifetime_s) == (False, 43200)
+    assert (group.is_public, group.max_lifetime_s, group.max_idle_s) == (False, 43200, 7200)
+    assert (group.min_cpu_percent, group.min_mem_percent, group.use_rule) == (5, None, "any")
+    assert (group.use_window_s, group.use_grace_s, group.ends_idle_batch) == (1800, 3600, True)
+    assert (group.max_extensions, group.extension_s) == (2, 3600)
 
     shown = superadmin.get(page).content.decode()
-    for words in ('value="6h"', 'value="cuda=2"', "No machines", "Nobody but superadmins may use it yet."):
+    for words in (
+        'value="6h"',
+        'value="2h"',
+        'value="30m"',
+        'value="cuda=2"',
+        "No machines",
+        "Nobody but superadmins may use it yet.",
+    ):
         assert words in shown
     listed = superadmin.get("/resource-groups/", {"q": "hundred"}).content.decode()
     assert "whom it is granted to" in listed
@@ -77,6 +88,13 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
         ("max_devices", "cuda"),
         ("max_lifetime_s", "soon"),
         ("scheduler", "luck"),
+        ("max_idle_s", "12h"),
+        ("max_idle_s", "59s"),
+        ("min_cpu_percent", "101"),
+        ("use_window_s", "2d"),
+        ("use_grace_s", "12h"),
+        ("use_rule", "luck"),
+        ("extension_s", ""),
     ],
 )
 def test_wrong_input_is_marked_at_its_field(superadmin: Client, place: Place, field: str, wrong: str) -> None:
@@ -85,6 +103,23 @@ def test_wrong_input_is_marked_at_its_field(superadmin: Client, place: Place, fi
         assert answer.status_code == 422
         assert {field.replace("batch", "interactive")} == set(answer.context["form"].errors)
     assert not ResourceGroup.objects.filter(name="gpu").exists()
+
+
+def test_limits_that_contradict_each_other_are_said_where_they_stand(
+    superadmin: Client, place: Place
+) -> None:
+    typed = {
+        **TYPED,
+        "name": place.group.name,
+        "is_default": "on",
+        "min_cpu_percent": "",
+        "max_idle_s": "13h",
+    }
+    answer = superadmin.post(f"/resource-groups/{place.group.pk}/", typed)
+    assert set(answer.context["form"].errors) == {"max_idle_s", "ends_idle_batch"}
+    shown = answer.content.decode()
+    assert "After 12 h every session has ended, so none is idle for 13 h." in shown
+    assert "Batch sessions end for little use alone, and no least use is named." in shown
 
 
 def test_a_group_with_machines_says_what_to_do_before_it_is_deleted(place: Place, superadmin: Client) -> None:

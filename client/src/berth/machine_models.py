@@ -47,6 +47,17 @@ class ResourceGroup(Record):
     session_types: tuple[str, ...] = ()
     max_session_slots: Mapping[str, int] = field(default_factory=dict)
     max_lifetime_s: int | None = None
+    max_idle_s: int | None = None
+    min_cpu_percent: int | None = None
+    min_mem_percent: int | None = None
+    min_device_percent: int | None = None
+    min_device_mem_percent: int | None = None
+    use_rule: str = "all"
+    use_window_s: int = 0
+    use_grace_s: int = 0
+    ends_idle_batch: bool = False
+    max_extensions: int = 0
+    extension_s: int = 0
     agents: int = 0
 
 

@@ -6,8 +6,9 @@ import typer
 
 from berth.amounts import format_slots
 from berth.cli.context import AsJson, client_of
+from berth.cli.group_ends import Ends, ends_of, ends_shown, seconds_of
 from berth.cli.output import show_facts, show_json, show_table
-from berth.cli.policies import NONE, SPANS_S
+from berth.cli.policies import NONE
 from berth.errors import InvalidInput
 from berth.machine_models import ResourceGroup
 
@@ -117,12 +118,13 @@ def create(
     types: Types = "",
     largest: Largest = "",
     lifetime: Lifetime = "",
+    ends: Ends = "",
     as_json: AsJson = False,
 ) -> None:
     """Make a resource group without machines."""
     columns = _columns(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
-        undisturbed, notice, types, largest, lifetime,
+        undisturbed, notice, types, largest, lifetime, ends,
     )  # fmt: skip
     _show(client_of(context).managed_groups.create(name, columns), as_json=as_json)
 
@@ -147,12 +149,13 @@ def change(
     types: Types = "",
     largest: Largest = "",
     lifetime: Lifetime = "",
+    ends: Ends = "",
     as_json: AsJson = False,
 ) -> None:
     """Change a resource group. What waits or runs goes on."""
     columns = _columns(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
-        undisturbed, notice, types, largest, lifetime,
+        undisturbed, notice, types, largest, lifetime, ends,
     )  # fmt: skip
     groups = client_of(context).managed_groups
     changed = groups.change(groups.find(group).id, {**columns, **({"name": name} if name else {})})
@@ -230,6 +233,7 @@ def _columns(
     types: str,
     largest: str,
     lifetime: str,
+    ends: str,
 ) -> dict[str, Any]:
     """What was given, as the API takes it. Raises InvalidInput."""
     flags = {"description": description, "is_active": is_active, "is_public": is_public}
@@ -244,7 +248,8 @@ def _columns(
         "preemption_grace_s": notice,
         "max_lifetime_s": lifetime,
     }
-    columns |= {name: _seconds(text) for name, text in spans.items() if text}
+    columns |= {name: None if text == NONE else seconds_of(text) for name, text in spans.items() if text}
+    columns |= ends_of(ends)
     if ends_up_to:
         columns["preemptible_priority"] = None if ends_up_to == NONE else _priority(ends_up_to)
     if is_default:
@@ -254,16 +259,6 @@ def _columns(
     if largest:
         columns["max_session_slots"] = _amounts(largest)
     return columns
-
-
-def _seconds(text: str) -> int | None:
-    if text == NONE:
-        return None
-    factor = SPANS_S.get(text[-1], 0)
-    digits = text[:-1] if factor else text
-    if not (digits.isascii() and digits.isdecimal()):
-        raise InvalidInput(f"“{text[:40]}” is no length of time.", hint="Write it like 90m, 12h or 7d.")
-    return int(digits) * (factor or 1)
 
 
 def _priority(text: str) -> int:
@@ -326,10 +321,10 @@ def _show(group: ResourceGroup, *, as_json: bool) -> None:
             "strategy": group.strategy,
             "types": ", ".join(group.session_types),
             "largest session": format_slots(group.max_session_slots) if group.max_session_slots else "",
-            "lifetime": f"{group.max_lifetime_s} s" if group.max_lifetime_s else "",
             "ageing": f"{group.ageing_s} s" if group.ageing_s else "",
             "patience": f"{group.patience_s} s",
             "half-life of use": f"{group.usage_half_life_s} s",
             **_preemption(group),
+            **ends_shown(group),
         }
     )

@@ -1,0 +1,80 @@
+"""When sessions of a resource group end, as programs write it."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.policy_fields import MOST_COUNT
+from agents.group_models import (
+    LEAST_GRACE_S,
+    LEAST_SPAN_S,
+    LEAST_WINDOW_S,
+    MOST_PERCENT,
+    MOST_WINDOW_S,
+    UseRule,
+)
+from common.api import InputSerializer
+
+
+def _least_use(of_what: str) -> Any:
+    return serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=MOST_PERCENT,
+        help_text=f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace; null: any"
+        " use will do.",
+    )
+
+
+class GroupEndsInput(InputSerializer):
+    max_lifetime_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=LEAST_SPAN_S,
+        max_value=MOST_COUNT,
+        help_text="Seconds that one session may run; null: as policies say.",
+    )
+    max_idle_s = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=LEAST_SPAN_S,
+        max_value=MOST_COUNT,
+        help_text="Seconds without anybody at work in it after which an interactive session ends; null: as policies say.",
+    )
+    min_cpu_percent = _least_use("CPU")
+    min_mem_percent = _least_use("memory")
+    min_device_percent = _least_use("accelerators")
+    min_device_mem_percent = _least_use("accelerators' memory")
+    use_rule = serializers.ChoiceField(
+        choices=UseRule.choices,
+        required=False,
+        help_text="all: a session uses too little if all that have a least use are below it; any: if one is.",
+    )
+    use_window_s = serializers.IntegerField(
+        required=False,
+        min_value=LEAST_WINDOW_S,
+        max_value=MOST_WINDOW_S,
+        help_text="Seconds over which use is averaged.",
+    )
+    use_grace_s = serializers.IntegerField(
+        required=False,
+        min_value=LEAST_GRACE_S,
+        max_value=MOST_COUNT,
+        help_text="Seconds from when it uses too little to its end.",
+    )
+    ends_idle_batch = serializers.BooleanField(
+        required=False, help_text="true: batch sessions end for little use as well."
+    )
+    max_extensions = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_COUNT,
+        help_text="How often a session may be extended.",
+    )
+    extension_s = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=MOST_COUNT,
+        help_text="Seconds that an extension puts its end off.",
+    )

@@ -1,0 +1,124 @@
+"""When sessions of a resource group end: a part of its form, in the words of people."""
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.policy_fields import count_field, duration_field
+from agents.group_ends import LEAST_USES
+from agents.group_models import LEAST_GRACE_S, LEAST_SPAN_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
+from agents.models import ResourceGroup, UseRule
+from common.words import duration_words
+
+_NEW = ResourceGroup()
+DEFAULTS = {
+    name: getattr(_NEW, name)
+    for name in ("use_rule", "use_window_s", "use_grace_s", "max_extensions", "extension_s")
+}
+_AS_TYPED = ("max_lifetime_s", "max_idle_s", *LEAST_USES, "use_rule", "ends_idle_batch")
+
+
+def _least_use(label: Any, help_text: Any = "") -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False, min_value=1, max_value=MOST_PERCENT, label=label, help_text=help_text
+    )
+
+
+class GroupEndsForm(forms.Form):
+    max_lifetime_s = duration_field(
+        label=gettext_lazy("Lifetime of a session"),
+        help_text=gettext_lazy("From its start, like 90m, 12h or 7d. Empty: as policies say."),
+    )
+    max_idle_s = duration_field(
+        label=gettext_lazy("Nobody at work"),
+        help_text=gettext_lazy(
+            "An interactive session ends after so long, like 2h, in which nobody works in it and no program computes. A page that is"
+            " only open is no work. Empty: as policies say."
+        ),
+    )
+    min_cpu_percent = _least_use(
+        gettext_lazy("Least use of CPU, in %"),
+        gettext_lazy("Of what the session holds. Empty: any use will do."),
+    )
+    min_mem_percent = _least_use(gettext_lazy("Least use of memory, in %"))
+    min_device_percent = _least_use(
+        gettext_lazy("Least use of accelerators, in %"),
+        gettext_lazy("Where accelerators are not measured, this ends nothing."),
+    )
+    min_device_mem_percent = _least_use(gettext_lazy("Least use of their memory, in %"))
+    use_rule = forms.ChoiceField(
+        choices=UseRule.choices,
+        required=False,
+        initial=DEFAULTS["use_rule"],
+        label=gettext_lazy("It uses too little if"),
+        help_text=gettext_lazy("Of the amounts that have a least use."),
+    )
+    use_window_s = duration_field(
+        initial=DEFAULTS["use_window_s"],
+        label=gettext_lazy("Looked at over"),
+        help_text=gettext_lazy("The mean of the last 10 minutes to a day counts. Empty: an hour."),
+    )
+    use_grace_s = duration_field(
+        initial=DEFAULTS["use_grace_s"],
+        label=gettext_lazy("Time to use more"),
+        help_text=gettext_lazy(
+            "From when it uses too little to its end, 10 minutes or more; its owner is warned. Empty: an hour."
+        ),
+    )
+    ends_idle_batch = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("Batch sessions that use too little end, too"),
+    )
+    max_extensions = count_field(
+        initial=DEFAULTS["max_extensions"],
+        label=gettext_lazy("Extensions"),
+        help_text=gettext_lazy("How often its people may put the end of a session off. Empty: never."),
+    )
+    extension_s = duration_field(
+        initial=DEFAULTS["extension_s"],
+        label=gettext_lazy("Length of an extension"),
+        help_text=gettext_lazy("Like 1h. Policies may say less."),
+    )
+
+    def clean_max_lifetime_s(self) -> int | None:
+        return self._span("max_lifetime_s", LEAST_SPAN_S)
+
+    def clean_max_idle_s(self) -> int | None:
+        return self._span("max_idle_s", LEAST_SPAN_S)
+
+    def clean_use_window_s(self) -> int | None:
+        return self._span("use_window_s", LEAST_WINDOW_S, MOST_WINDOW_S)
+
+    def clean_use_grace_s(self) -> int | None:
+        return self._span("use_grace_s", LEAST_GRACE_S)
+
+    def _span(self, name: str, least_s: int, most_s: int | None = None) -> int | None:
+        seconds: int | None = self.cleaned_data[name]
+        if seconds is not None and seconds < least_s:
+            raise forms.ValidationError(_("{least} is the least.").format(least=duration_words(least_s)))
+        if seconds is not None and most_s is not None and seconds > most_s:
+            raise forms.ValidationError(_("{most} is the most.").format(most=duration_words(most_s)))
+        return seconds
+
+    def ends(self) -> dict[str, Any]:
+        """What is typed, as columns of ResourceGroup. Only where the form is valid."""
+        typed = self.cleaned_data
+        return {
+            **{name: typed[name] for name in _AS_TYPED},
+            "use_rule": typed["use_rule"] or DEFAULTS["use_rule"],
+            "use_window_s": typed["use_window_s"] or DEFAULTS["use_window_s"],
+            "use_grace_s": typed["use_grace_s"] or DEFAULTS["use_grace_s"],
+            "max_extensions": typed["max_extensions"] or 0,
+            "extension_s": typed["extension_s"] or 0,
+        }
+
+
+def typed_ends(group: ResourceGroup) -> dict[str, Any]:
+    """What the form shows of a group."""
+    return {
+        **{name: getattr(group, name) for name in (*_AS_TYPED, "use_window_s", "use_grace_s")},
+        "max_extensions": group.max_extensions or None,
+        "extension_s": group.extension_s or None,
+    }
