@@ -24,7 +24,7 @@ from sessions_app.idle_facts import Scopes, facts_of, idle_of, limits_of, scopes
 from sessions_app.idle_models import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
 from sessions_app.idle_rules import (
     FULL_PERCENT,
-    MARKS_S,
+    NEAR,
     Cause,
     End,
     UseRule,
@@ -44,7 +44,6 @@ ROUND = timedelta(seconds=10)
 SILENCE = timedelta(seconds=60)
 """So long may gateways not report, and may nobody judge, before interactions count as not known."""
 
-NEAR = timedelta(seconds=MARKS_S[0])
 BUSY_MILLI = 100
 """Who uses more than this of a core, over the last minutes, computes."""
 

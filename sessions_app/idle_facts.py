@@ -6,8 +6,9 @@ from datetime import datetime
 
 from accounts.limits import ScopeIds, scopes_of
 from accounts.quota import Level, Limit, Scope
+from common import clock
 from sessions_app.idle_models import Gap, SessionIdle
-from sessions_app.idle_rules import Cause, End, Extension, Facts, earliest_end, ends_of, extension_of
+from sessions_app.idle_rules import NEAR, Cause, End, Extension, Facts, earliest_end, ends_of, extension_of
 from sessions_app.models import ComputeSession
 from sessions_app.states import DEADLINES_S, Status
 
@@ -17,11 +18,12 @@ Scopes = Mapping[tuple[Level, int], Scope]
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """When a running session ends if nothing changes. `cause` is "" for the time limit that was asked for with it;
-    `is_near`: its owner was told. `idle_since` is None where nobody is expected at work, or nobody can say: `gap` says why."""
+    `is_near`: its owner was told; `is_soon`: no more than NEAR is left. `idle_since` is None where nobody is expected at work, or nobody can say: `gap` says why."""
 
     ends_at: datetime | None
     cause: str
     is_near: bool
+    is_soon: bool
     interacted_at: datetime | None
     idle_since: datetime | None
     max_idle_s: int | None
@@ -56,10 +58,13 @@ def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
 
 
 def outlook_of(session: ComputeSession) -> Outlook | None:
-    """None for a session that does not run. It must have come with its group and `idle`. No query."""
+    """None for a session that does not run. It must have come with its group and `idle`; that it leaves for another is known of
+    those that came `with_leaving`. No query."""
     if not session.is_running:
         return None
     idle = idle_of(session)
+    if leaves_at := getattr(session, "leaves_at", None):
+        return _outlook(session, idle, leaves_at, Cause.PREEMPTION.value, is_near=True)
     facts = facts_of(session, idle)
     end = next((end for end in ends_of(facts) if _is_shown(session, end)), None)
     own = session.deadline_at if is_own_limit(session) else None
@@ -68,12 +73,25 @@ def outlook_of(session: ComputeSession) -> Outlook | None:
     if end is not None:
         ends_at = earliest_end(end, idle.last_told_at) if is_near and idle.last_told_at else end.at
     is_own = own is not None and (ends_at is None or own <= ends_at)
-    return Outlook(
-        ends_at=own if is_own else ends_at,
-        cause="" if is_own or end is None else end.cause.value,
+    return _outlook(
+        session,
+        idle,
+        own if is_own else ends_at,
+        "" if is_own or end is None else end.cause.value,
         is_near=is_near and not is_own,
+    )
+
+
+def _outlook(
+    session: ComputeSession, idle: SessionIdle, ends_at: datetime | None, cause: str, *, is_near: bool
+) -> Outlook:
+    return Outlook(
+        ends_at=ends_at,
+        cause=cause,
+        is_near=is_near,
+        is_soon=ends_at is not None and ends_at - clock.now() <= NEAR,
         interacted_at=idle.interacted_at,
-        idle_since=facts.idle_since if idle.max_idle_s else None,
+        idle_since=facts_of(session, idle).idle_since if idle.max_idle_s else None,
         max_idle_s=idle.max_idle_s,
         gap=str(Gap(idle.gap).label) if idle.max_idle_s and idle.gap else "",
     )

@@ -11,6 +11,9 @@ from enum import StrEnum
 MARKS_S = (1800, 600, 300)
 """So long before an end people are warned; of a limit that is shorter than twice the last, at half of it."""
 
+NEAR = timedelta(seconds=MARKS_S[0])
+"""An end that is no further away is said wherever the session is."""
+
 FULL_PERCENT = 100
 
 

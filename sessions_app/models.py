@@ -35,6 +35,7 @@ from sessions_app.personal_models import Dotfile as Dotfile
 from sessions_app.personal_models import PersonalSetup as PersonalSetup
 from sessions_app.personal_models import StartupScript as StartupScript
 from sessions_app.preemption_models import Preemption as Preemption
+from sessions_app.preemption_models import PreemptionOutcome
 from sessions_app.priority_models import PriorityChange as PriorityChange
 from sessions_app.queueing import LOWEST_PRIORITY, Hold
 from sessions_app.states import LIVE, TERMINAL, Status
@@ -68,13 +69,20 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
         """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
         related = ("project", "domain", "owner", "image", "resource_group", "setup", "idle", "callback")
-        return self.select_related(*related).prefetch_related(kernels)
+        return self.with_leaving().select_related(*related).prefetch_related(kernels)
+
+    def with_leaving(self) -> "ComputeSessionQuerySet":
+        """`leaves_at`: when it ends for one with a higher priority, or None. No query more."""
+        notices = Preemption.objects.filter(session=models.OuterRef("pk"), outcome=PreemptionOutcome.OPEN)
+        return self.annotate(leaves_at=models.Subquery(notices.values("ends_at")[:1]))
 
     def for_rows(self) -> "ComputeSessionQuerySet":
         """With what a row of a list shows, and no more. 2 queries, any number of sessions."""
         kernels = Kernel.objects.select_related("agent").only(*_KERNEL_IN_ROWS).order_by("role", "index")
         related = ("project", "owner", "image", "resource_group", "idle")
-        prefetched = self.select_related(*related).prefetch_related(models.Prefetch("kernels", kernels))
+        prefetched = (
+            self.with_leaving().select_related(*related).prefetch_related(models.Prefetch("kernels", kernels))
+        )
         return prefetched.only(*_SHOWN_IN_ROWS)
 
 

@@ -66,15 +66,6 @@ def give_notice(leaves: Sequence[Leave]) -> None:
         log.info("preemption.notice", session_ids=told, by=str(leave.by), ends_at=leave.ends_at.isoformat())
 
 
-def leaving_at(session: ComputeSession) -> datetime | None:
-    """When a running session ends for another; None if it does not. It must have come with its group. 1 query; none where its
-    group ends nothing for others."""
-    if not session.is_running or session.resource_group.preemptible_priority is None:
-        return None
-    notice = Preemption.objects.filter(session=session, outcome=PreemptionOutcome.OPEN)
-    return notice.values_list("ends_at", flat=True).first()
-
-
 def settle_preemptions(now: datetime) -> None:
     """End those whose grace is over, and spare those whose room nobody waits for any more."""
     open_ones = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).order_by("pk")

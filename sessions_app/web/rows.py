@@ -7,6 +7,7 @@ from uuid import UUID
 from common.actors import Actor
 from common.slots import CPU, MEM, format_slots
 from common.templatetags.berth import ago
+from sessions_app.idle_words import NearEnd, near_end
 from sessions_app.links import apps_of
 from sessions_app.metrics_history import PresentUse, present_use_of
 from sessions_app.models import ComputeSession
@@ -39,6 +40,7 @@ class SessionRow:
     status: str
     exit_code: int | None
     note: str
+    ends: NearEnd | None
     type: str
     project: str
     owner: str
@@ -85,6 +87,7 @@ def _row(
         status=session.status,
         exit_code=session.exit_code if has_failed else None,
         note=short_explanation(session),
+        ends=near_end(session),
         type=str(session.get_type_display()),
         project=session.project.name,
         owner=session.owner.email,

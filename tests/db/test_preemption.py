@@ -18,6 +18,7 @@ from sessions_app.models import ComputeSession, Preemption
 from sessions_app.preemption_models import PreemptionOutcome
 from sessions_app.preemptions import Leave, give_notice, settle_preemptions, shift_instants
 from sessions_app.queueing import Hold
+from sessions_app.selectors import Action, access_session
 from sessions_app.services import begin_termination, terminate_session
 from sessions_app.states import Reason, Status
 from tests.factories import actor_for
@@ -85,11 +86,11 @@ def test_the_lower_is_told_has_its_grace_and_leaves_and_the_higher_starts(place:
 
 
 def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) -> None:
-    low = place.run(resources=HALF)
-    assert idle_words.ending(actor_for(place.owner), place.fresh(low)) is None
+    low, reader = place.run(resources=HALF), actor_for(place.owner)
+    assert idle_words.ending(reader, access_session(reader, low.pk, Action.VIEW)) is None
     urgent(place, resources=ALL)
     tick(place)
-    told = idle_words.ending(actor_for(place.owner), place.fresh(low))
+    told = idle_words.ending(reader, access_session(reader, low.pk, Action.VIEW))
     assert told is not None
     assert (told["is_near"], told["extend"]) == (True, "")
     assert told["ends_at"] == Preemption.objects.get().ends_at

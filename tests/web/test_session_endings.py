@@ -3,14 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from rest_framework.test import APIClient
 
 from agents.models import ResourceGroup
 from common import clock
 from sessions_app.idle_models import Interaction, SessionIdle
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, Preemption
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -80,6 +82,8 @@ def test_rest_tells_of_the_end_and_extends_it(place: Place, idle_session: Comput
     address = f"/api/v1/sessions/{idle_session.pk}/"
     ending = program.get(address).json()["ending"]
     assert (ending["cause"], ending["is_near"], ending["max_idle_s"]) == ("interaction", True, 3600)
+    assert (ending["is_soon"], "Work in it and it goes on" in ending["why"]) == (True, True)
+    assert program.get("/api/v1/sessions/").json()["results"][0]["ending"] == ending
 
     key = {"HTTP_IDEMPOTENCY_KEY": "again"}
     for _try in range(2):
@@ -88,3 +92,65 @@ def test_rest_tells_of_the_end_and_extends_it(place: Place, idle_session: Comput
     after = answer.json()["ending"]
     assert (after["ends_at"] > ending["ends_at"], after["is_near"]) == (True, False)
     assert SessionIdle.objects.get(session=idle_session).extensions == 1
+
+
+def list_of(place: Place) -> str:
+    browser = Client()
+    browser.force_login(place.owner)
+    return browser.get("/sessions/").content.decode()
+
+
+def test_the_list_says_what_ends_soon_and_why(place: Place, idle_session: ComputeSession) -> None:
+    place.run()
+    found = list_of(place)
+    assert found.count("Ends in <time") == 1
+    assert "nobody works in it" in found
+    SessionIdle.objects.update(interacted_at=clock.now(), warned_of=None)
+    assert "Ends in" not in list_of(place)
+
+
+@pytest.mark.parametrize(
+    ("idle", "columns", "words"),
+    [
+        ({"low_since": -3000}, {}, "uses too little"),
+        ({}, {"lifetime_s": 7200, "deadline_at": 600}, "longest lifetime"),
+        ({}, {"timeout_s": 3600, "deadline_at": 600}, "time limit"),
+    ],
+)
+def test_each_limit_has_its_words_in_the_list(
+    place: Place, idle: dict[str, int], columns: dict[str, int], words: str
+) -> None:
+    session, now = place.run(), clock.now()
+    at = {name: now + timedelta(seconds=value) for name, value in idle.items()}
+    SessionIdle.objects.create(session=session, **at)
+    changes = {
+        name: now + timedelta(seconds=value) if name.endswith("_at") else value
+        for name, value in columns.items()
+    }
+    ComputeSession.objects.filter(pk=session.pk).update(started_at=now - timedelta(hours=2), **changes)
+    assert f"</time>: {words}" in list_of(place)
+
+
+def test_the_list_and_rest_say_what_leaves_for_others(place: Place) -> None:
+    session, by = place.run(), place.enqueue(name="urgent")
+    notice = {"agent": place.agent, "decided_at": clock.now(), "ends_at": clock.now() + timedelta(minutes=1)}
+    Preemption.objects.create(session=session, by=by, **notice)
+    assert "</time>: higher priority" in list_of(place)
+    assert "needs its machine" in page_of(place, session)
+    program = APIClient()
+    program.force_authenticate(place.owner)
+    assert program.get(f"/api/v1/sessions/{session.pk}/").json()["ending"]["cause"] == "preemption"
+
+
+def test_ends_cost_no_query_more_for_each_session(place: Place, idle_session: ComputeSession) -> None:
+    def counted() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            list_of(place)
+        return len(queries)
+
+    list_of(place)
+    one = counted()
+    for _number in range(3):
+        SessionIdle.objects.create(session=place.run(), low_since=clock.now() - timedelta(minutes=50))
+    assert counted() == one
+    assert list_of(place).count("Ends in") == 4

@@ -57,3 +57,8 @@ def format_age(instant: datetime | None, now: datetime | None = None) -> str:
     if instant is None:
         return ""
     return format_span(((now or datetime.now(UTC)) - instant).total_seconds())
+
+
+def format_left(instant: datetime, now: datetime | None = None) -> str:
+    """How long until then."""
+    return format_span((instant - (now or datetime.now(UTC))).total_seconds())

@@ -137,12 +137,14 @@ class Dependency(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending(Record):
-    """When a running session ends if nothing changes. `cause` is lifetime, interaction or use; empty: its own time limit. `gap`
-    says why its use is not measured now."""
+    """When a running session ends if nothing changes. `cause` is lifetime, interaction, use or preemption; empty: its own time
+    limit; `why` says it in a sentence. `is_soon`: within 30 minutes. `gap` says why its use is not measured now."""
 
     ends_at: datetime | None = None
     cause: str = ""
+    why: str = ""
     is_near: bool = False
+    is_soon: bool = False
     interacted_at: datetime | None = None
     idle_since: datetime | None = None
     max_idle_s: int | None = None

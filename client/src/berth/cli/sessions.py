@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from berth.amounts import format_age, format_amount, format_instant, format_slots
+from berth.amounts import format_age, format_amount, format_instant, format_left, format_slots
 from berth.cli import complete
 from berth.cli.context import AsJson, Kernel, SessionName, client_of
 from berth.cli.launch_options import (
@@ -41,6 +41,13 @@ from berth.errors import InvalidInput, NotFound, Refused
 from berth.sessions import Session
 
 ID_LENGTH = 8
+CAUSES = {
+    "": "time limit",
+    "lifetime": "lifetime",
+    "interaction": "idle",
+    "use": "low use",
+    "preemption": "priority",
+}
 
 AnySession = Annotated[
     str,
@@ -244,9 +251,11 @@ def show_started(session: Session, *, as_json: bool) -> None:
 
 def show_sessions(sessions: Sequence[Session]) -> None:
     """All there is to say for a pipe; for a terminal what fits, with owners where there are several."""
-    columns = ["id", "name", "status", "type", "image", "cpu", "mem", "project", "owner", "age"]
+    columns = ["id", "name", "status", "type", "image", "cpu", "mem", "project", "owner", "age", "ends"]
     if is_terminal():
         columns.remove("type")
+        if not any(_ends_soon(session) for session in sessions):
+            columns.remove("ends")
         if len({session.owner for session in sessions}) < 2:
             columns.remove("owner")
     rows = [[_cell(session, name) for name in columns] for session in sessions]
@@ -261,8 +270,18 @@ def _cell(session: Session, column: str) -> object:
             return format_amount(column, session.resources.get(column, 0))
         case "age":
             return format_age(session.created_at)
+        case "ends":
+            return _ends_soon(session)
         case _:
             return getattr(session, column)
+
+
+def _ends_soon(session: Session) -> str:
+    """ "in 12m (idle)" of one that ends within half an hour; else empty."""
+    ending = session.ending
+    if ending is None or ending.ends_at is None or not ending.is_soon:
+        return ""
+    return f"in {format_left(ending.ends_at)} ({CAUSES.get(ending.cause, ending.cause)})"
 
 
 def _prospect(session: Session) -> dict[str, object]:
