@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from django.db import connection
 from django.db.models import Case, DateField, DateTimeField, DecimalField, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
@@ -40,6 +41,7 @@ Holders = Callable[[Level, Sequence[int]], QuerySet[Any]]
 _holders: list[Holders] = []
 OWNERS = {Level.PROJECT: "project_id", Level.USER: "user_id"}
 UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("Accelerator hours")}
+_ANY = f"SELECT EXISTS (SELECT FROM {Budget._meta.db_table} WHERE project_id = ANY(%s) OR user_id = ANY(%s))"
 PERIODS = {
     Period.MONTH: gettext_noop("Month"),
     Period.QUARTER: gettext_noop("Quarter"),
@@ -73,12 +75,21 @@ def tomorrow() -> date:
 
 def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list[BudgetState]:
     """The budgets of these projects and people that hold now, with what is spent of each up to now; running sessions count.
-    One query where there is none, else at most 3."""
+    One query where there is none, else at most 4."""
     now = at or clock.now()
     ids = {level: [pk for each, pk in owners if each is level] for level in OWNERS}
+    if not _have_any(ids[Level.PROJECT], ids[Level.USER]):
+        return []
     theirs = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
     current = Budget.objects.filter(theirs, holds_on(now.astimezone(UTC).date()))
     return states_of(current.select_related("project", "user").order_by("pk"), now)
+
+
+def _have_any(project_ids: Sequence[int], user_ids: Sequence[int]) -> bool:
+    """Asked before each session, of people who mostly have none."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ANY, [list(project_ids), list(user_ids)])
+        return bool(cursor.fetchone()[0])
 
 
 def states_of(budgets: Iterable[Budget], at: datetime | None = None) -> list[BudgetState]:

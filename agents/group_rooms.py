@@ -1,16 +1,15 @@
 """How much room each resource group has: all its machines that take sessions together, and the one with the most left."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, Exists, F, OuterRef, Q
+from django.db.models import Count, Q
 
-from accounts.models import Project
 from agents.group_models import ResourceGroupQuerySet
-from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.models import Agent, AgentSlot
 from agents.selectors import usable_resource_groups
 from agents.states import AgentState
 from common.actors import Actor
@@ -37,6 +36,22 @@ WIDEST = f"""
     )
     SELECT DISTINCT ON (group_id) group_id, name, free FROM machine WHERE cpu > 0 AND mem > 0
     ORDER BY group_id, coalesce(devices, 0) DESC, cpu::float * mem DESC, name
+"""
+
+ROOMY = f"""
+    SELECT known.id FROM unnest(%(groups)s::bigint[]) AS known (id)
+    WHERE EXISTS (
+        SELECT FROM {_AGENT} agent
+        WHERE agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
+          AND NOT EXISTS (
+            SELECT FROM unnest(%(names)s::text[], %(amounts)s::bigint[]) AS asked (name, amount)
+            WHERE NOT EXISTS (
+                SELECT FROM {_SLOT} slot
+                WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name
+                  AND slot.occupied <= slot.capacity - asked.amount
+            )
+        )
+    )
 """
 
 
@@ -103,20 +118,21 @@ def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
     return found
 
 
-def groups_with_room(
-    actor: Actor, project: Project, slots: ResourceSlots, architecture: str
-) -> list[ResourceGroup]:
-    """The groups that the actor may use in the project in which one machine has so much free now, by name. One query."""
-    machines = Agent.objects.filter(state=AgentState.CONNECTED.value, architecture=architecture)
-    for name, amount in slots.items():
-        free = AgentSlot.objects.filter(
-            agent=OuterRef("pk"), slot_name=name, occupied__lte=F("capacity") - amount
-        )
-        machines = machines.filter(Exists(free))
-    groups = usable_resource_groups(actor, project).filter(
-        is_active=True, pk__in=machines.values("resource_group_id")
-    )
-    return list(groups.order_by("name"))
+def with_room(group_ids: Collection[int], slots: ResourceSlots, architecture: str) -> set[int]:
+    """Those of these groups in which one machine has so much free now. One query, which leaves a group at the first; none without
+    groups."""
+    if not group_ids:
+        return set()
+    asked: dict[str, Any] = {
+        "groups": list(group_ids),
+        "state": AgentState.CONNECTED.value,
+        "architecture": architecture,
+        "names": list(slots),
+        "amounts": list(slots.values()),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(ROOMY, asked)
+        return {group_id for (group_id,) in cursor.fetchall()}
 
 
 def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int]]]:

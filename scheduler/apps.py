@@ -10,7 +10,7 @@ class SchedulerConfig(AppConfig):
         """Tick a group when a session begins to wait there, and when it may have room again; answer what would be."""
         from agents.events import CapacityChanged
         from common.events import subscribe
-        from scheduler.forecast import foresee, prospect_of
+        from scheduler.forecast import foresee, has_machine_for, prospect_of
         from scheduler.web import menu
         from sessions_app import forecast
         from sessions_app.events import (
@@ -24,7 +24,7 @@ class SchedulerConfig(AppConfig):
         for event_type in (SessionsEnqueued, CapacityReleased, CapacityChanged, SessionReprioritized):
             subscribe(event_type, tick_its_group)
         menu.register()
-        forecast.register(foresee, prospect_of)
+        forecast.register(foresee, prospect_of, has_machine_for)
 
 
 def place_newcomer(event: Any) -> None:

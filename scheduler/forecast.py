@@ -1,17 +1,20 @@
 """What the next tick would do with one more session, and when one that waits will start: the engine is asked, on the picture that a
 tick would have."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
+from itertools import islice
 from math import ceil
 from uuid import uuid4
 
+from accounts.quota import Level
+from agents.models import ResourceGroup
 from common import clock
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from common.slots import ResourceSlots
 from scheduler import histories
-from scheduler.engine import Deferral, Needs, PendingSession, Plan, ReasonCode, Snapshot, plan
+from scheduler.engine import Deferral, Foresight, Needs, PendingSession, Planner, ReasonCode, Snapshot
 from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, estimate
 from scheduler.pictures import picture_of
 from scheduler.reasons import sentence_for, who_may_raise
@@ -30,6 +33,11 @@ NOT_FOR_ROOM = frozenset(
         ReasonCode.BUDGET_SPENT, ReasonCode.RESERVATION,
     }
 )  # fmt: skip
+
+
+def has_machine_for(group: ResourceGroup, keys: Collection[tuple[Level, int]], slots: ResourceSlots) -> bool:
+    """Whether a machine in use of the group could hold so much, were it empty. One query or none where the group is as it was."""
+    return picture_of(group, keys).has_machine_for(slots)
 
 
 def foresee(question: Question) -> Outlook:
@@ -52,18 +60,16 @@ def foresee(question: Question) -> Outlook:
         lasts=None if question.lasts_s is None else timedelta(seconds=question.lasts_s),
     )
     with picture.lock:
-        planned = picture.plan_with(asked, allowances_of(question.scopes, question.budgets), now)
-        rooms = picture.rooms(question.architecture)
-        for placement in planned.placements:
-            if placement.session is asked:
-                agent = picture.agent_named(placement.agent_ids[0])
-                sentence = KeptSentence(STARTS, {"agent": agent})
-                return Outlook(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
-        snapshot = picture.snapshot
-        (deferral,) = (each for each in planned.deferrals if each.session_id == asked.id)
+        foreseen = picture.foresee(asked, allowances_of(question.scopes, question.budgets), now)
+        rooms, snapshot, deferral = picture.rooms(question.architecture), picture.snapshot, foreseen.deferral
+        if foreseen.placement is not None:
+            agent = picture.agent_named(foreseen.placement.agent_ids[0])
+            sentence = KeptSentence(STARTS, {"agent": agent})
+            return Outlook(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
+        assert deferral is not None
         key = (deferral.position, asked.needs, asked.priority, asked.lasts, question.kind)
         if key not in picture.ranges:
-            picture.ranges[key] = _range_of(deferral, asked, snapshot, planned, now, question.kind)
+            picture.ranges[key] = _range_of(deferral, asked, snapshot, foreseen, now, question.kind)
         start_range = picture.ranges[key]
     why = deferral.why
     sentence = sentence_for(why, snapshot.group_name)
@@ -81,11 +87,11 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
     asked = next((each for each in snapshot.pending if each.id == session.pk), None)
     if asked is None:
         return None
-    planned = plan(snapshot, now)
-    deferral = next((each for each in planned.deferrals if each.session_id == asked.id), None)
+    foreseen = Planner().foresee(snapshot, asked, now)
+    deferral = foreseen.deferral
     if deferral is None:
         return Prospect(NEXT_TICK)
-    start_range, why = _range_of(deferral, asked, snapshot, planned, now), deferral.why
+    start_range, why = _range_of(deferral, asked, snapshot, foreseen, now), deferral.why
     if why.excess:
         return Prospect(start_range, who_may_raise=who_may_raise(why))
     return Prospect(start_range, why.best_agent, waits_for_group=True)
@@ -95,29 +101,26 @@ def _range_of(
     deferral: Deferral,
     asked: PendingSession,
     snapshot: Snapshot,
-    planned: Plan,
+    foreseen: Foresight,
     now: datetime,
     kind: Kind | None = None,
 ) -> StartRange | None:
     if deferral.reason in NOT_FOR_ROOM:
         return None
     sessions = {each.id: each for each in snapshot.pending}
-    ahead = [
-        sessions[each.session_id]
-        for each in planned.deferrals[: deferral.position - 1]
-        if each.reason not in NOT_FOR_ROOM
-    ]
-    kept = next((each.starts_at for each in planned.reservations if each.session_id == asked.id), None)
+    for_room = (sessions[each.session_id] for each in foreseen.ahead if each.reason not in NOT_FOR_ROOM)
+    ahead = list(islice(for_room, MOST_AHEAD + 1))
+    kept = next((each.starts_at for each in foreseen.reservations if each.session_id == asked.id), None)
     no_later_s = None if kept is None else max(0.0, (kept - now).total_seconds())
     if len(ahead) > MOST_AHEAD:
         return None if no_later_s is None else StartRange(0, ceil(no_later_s))
-    placed = [each.session for each in planned.placements]
+    placed = [each.session for each in foreseen.placements]
     kinds = histories.kinds_of(each.id for each in (*ahead, *placed, asked))
     if kind is not None:
         kinds[asked.id] = kind
     held = histories.held_in(snapshot.group_id, now)
     free = {each.id: dict(each.free.items()) for each in snapshot.agents if each.is_schedulable}
-    for placement in planned.placements:
+    for placement in foreseen.placements:
         for kernel in placement.kernels:
             held.append(
                 Held(

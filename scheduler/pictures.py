@@ -15,7 +15,8 @@ from agents.reservation_models import Reservation, ReservedAgent
 from agents.selectors import SlotRoom
 from agents.states import AgentState
 from common import clock
-from scheduler.engine import Allowance, PendingSession, Plan, Planner, Snapshot
+from common.slots import ResourceSlots
+from scheduler.engine import Allowance, Foresight, PendingSession, Planner, Snapshot
 from scheduler.kept import KeptByGroup
 from scheduler.snapshot import read_snapshot, rules_of
 from sessions_app.models import ComputeSession
@@ -62,13 +63,18 @@ class Picture:
     def is_trusted(self, at: float) -> bool:
         return len(self.snapshot.agents) >= LARGE and at - self.seen_at <= TRUSTED_FOR_S
 
-    def plan_with(self, asked: PendingSession, fresh: Collection[Allowance], now: datetime) -> Plan:
-        """What the next tick would do, were this one there too. `fresh`: what its scopes may hold, as it is now."""
+    def foresee(self, asked: PendingSession, fresh: Collection[Allowance], now: datetime) -> Foresight:
+        """What the next tick would do with this one, were it there too. `fresh`: what its scopes may hold, as it is now."""
         names = {*asked.scopes}
         others = (each for each in self.snapshot.allowances if each.key not in names)
         pending = (*self.snapshot.pending, asked)
         asked_too = replace(self.snapshot, pending=pending, allowances=(*others, *fresh))
-        return self._planner.plan(asked_too, now)
+        return self._planner.foresee(asked_too, asked, now)
+
+    def has_machine_for(self, slots: ResourceSlots) -> bool:
+        """Whether one of its machines could hold so much, were it empty."""
+        kinds = {id(agent.capacity): agent.capacity for agent in self.snapshot.agents}  # most are alike
+        return any(slots.fits_in(capacity) for capacity in kinds.values())
 
     def agent_named(self, agent_id: int) -> str:
         """The name of one of its machines. One query the first time."""

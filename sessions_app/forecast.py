@@ -12,9 +12,9 @@ from accounts.limits import scope_ids
 from accounts.models import Project
 from accounts.quota import Level, Scope
 from accounts.spending import BudgetState
-from agents.group_rooms import groups_with_room
+from agents.group_rooms import with_room
 from agents.models import ResourceGroup
-from agents.selectors import SlotRoom, rooms
+from agents.selectors import SlotRoom, rooms, usable_resource_groups
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
@@ -25,7 +25,13 @@ from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_se
 from sessions_app.models import ComputeSession
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
-from sessions_app.services import ResolvedRequest, check_fits_somewhere, name_is_used, resolve_request
+from sessions_app.services import (
+    ResolvedRequest,
+    check_enough_for_image,
+    name_is_used,
+    refuse_size,
+    resolve_request,
+)
 from sessions_app.start_ranges import StartRange
 from sessions_app.states import Status
 
@@ -91,8 +97,10 @@ class Prospect:
 
 Foreseer = Callable[[Question], Outlook]
 Estimator = Callable[[ComputeSession], Prospect | None]
+# Whether a machine of a group could hold so much, were it empty; whoever limits the session is asked about next.
+Finder = Callable[[ResourceGroup, Collection[tuple[Level, int]], ResourceSlots], bool]
 
-_foreseers: list[tuple[Foreseer, Estimator]] = []
+_foreseers: list[tuple[Foreseer, Estimator, Finder]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +116,15 @@ class Forecast:
     rooms: Mapping[str, SlotRoom]
 
 
-def register(foreseer: Foreseer, estimator: Estimator) -> None:
+def register(foreseer: Foreseer, estimator: Estimator, finder: Finder) -> None:
     """Have these asked from now on, instead of whoever was. Called from AppConfig.ready."""
-    _foreseers[:] = [(foreseer, estimator)]
+    _foreseers[:] = [(foreseer, estimator, finder)]
 
 
 def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
     """None for one that waits in no queue. Other groups are looked for where the actor is its owner. At most 14 queries, any number
     of rows."""
-    [(_foreseer, estimator)] = _foreseers
+    [(_foreseer, estimator, _finder)] = _foreseers
     prospect = estimator(session)
     if prospect is None or not prospect.waits_for_group or session.owner_id != actor.user_id:
         return prospect
@@ -135,12 +143,15 @@ def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
 
 
 def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
-    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 20 queries, 2 more where there are
+    """What would come of `request` now. Raises whatever enqueue_session raises for it. At most 21 queries, 3 more where there are
     budgets, any number of folders, machines and waiting sessions; half of them where nothing
     of the group has changed since it was asked about. Rights and limits are read each time."""
     resolved = resolve_request(actor, request)
-    check_fits_somewhere(actor, resolved)
+    check_enough_for_image(resolved)
     keys = scope_ids(actor, resolved.project).keys()
+    [(_foreseer, _estimator, has_machine_for)] = _foreseers
+    if not has_machine_for(resolved.group, keys, request.slots):
+        refuse_size(actor, resolved)
     budgets = budget_states(owners_of(keys))
     scopes = demand_within_limits(
         actor, resolved.project, resolved.image, request, resolved.writable_folders, budgets=budgets
@@ -183,16 +194,21 @@ def _outlook(resolved: ResolvedRequest, question: Question) -> Outlook:
     standing = holds.standing_of(resolved.request.start_at, held_by)
     if standing.hold:
         return Outlook("", standing.reason.value, standing.message)
-    [(foresee, _estimator)] = _foreseers
+    [(foresee, _estimator, _finder)] = _foreseers
     return foresee(question)
 
 
 def _other_groups(
     actor: Actor, project: Project, group: ResourceGroup, architecture: str, request: SessionRequest
 ) -> list[str]:
-    """Where a machine has room for it now and nobody waits: it would start there at once. 2 queries."""
-    groups = groups_with_room(actor, project, request.slots, architecture)
-    found = {each.pk: each.name for each in groups if each != group and takes(each, request)}
+    """Where a machine has room for it now and nobody waits: it would start there at once. At most 3 queries."""
+    usable = usable_resource_groups(actor, project).filter(is_active=True).exclude(pk=group.pk)
+    groups = usable.order_by("name").only("name", "session_types", "max_session_slots", "max_lifetime_s")
+    others = {each.pk: each.name for each in groups if takes(each, request)}
+    roomy = with_room(others, request.slots, architecture)
+    found = {pk: name for pk, name in others.items() if pk in roomy}
+    if not found:
+        return []
     waiting = ComputeSession.objects.filter(status=Status.PENDING.value, resource_group_id__in=found)
     busy = set(waiting.order_by().values_list("resource_group_id", flat=True).distinct())
     return [name for pk, name in found.items() if pk not in busy]

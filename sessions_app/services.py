@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 from uuid import UUID
 
 import redis
@@ -170,7 +171,14 @@ def _resolve_mount(
 
 
 def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
-    """Refuse what no machine of the group could hold even when empty. Raises LimitExceeded with the largest that fits."""
+    """Refuse what is too little for the image, or what no machine of the group could hold even when empty. Raises InvalidInput, and
+    LimitExceeded with the largest that fits."""
+    check_enough_for_image(resolved)
+    if not has_machine_for(resolved.group, resolved.request.slots):
+        refuse_size(actor, resolved)
+
+
+def check_enough_for_image(resolved: ResolvedRequest) -> None:
     asked = resolved.request.slots
     minimum = ResourceSlots(resolved.image.min_slots)
     if not minimum.fits_in(asked):
@@ -180,8 +188,11 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
             ),
             fields={"resources": [_("At least {amounts}.").format(amounts=format_slots(minimum))]},
         )
-    if has_machine_for(resolved.group, asked):
-        return
+
+
+def refuse_size(actor: Actor, resolved: ResolvedRequest) -> NoReturn:
+    """Of what no machine of the group could hold."""
+    asked = resolved.request.slots
     capacities = capacities_by_group(actor)
     here = capacities.get(resolved.group.name, [])
     roomy = [name for name in sorted(capacities) if any(asked.fits_in(each) for each in capacities[name])]

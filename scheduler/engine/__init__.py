@@ -1,5 +1,6 @@
 """The pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no input or output, no clock."""
 
+from scheduler.engine.foresight import Foresight
 from scheduler.engine.model import (
     AgentView,
     Allowance,
@@ -37,6 +38,7 @@ __all__ = [
     "Eviction",
     "Excess",
     "Explanation",
+    "Foresight",
     "KernelPlacement",
     "Needs",
     "PendingSession",

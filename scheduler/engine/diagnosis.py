@@ -168,9 +168,12 @@ class Diagnosis:
         """Of the agents that could host `needs`: what the schedulable have free, what all have at all."""
         key = (needs.architecture, needs.designated_agent_id, needs.reservations)
         if key not in self._rooms:
-            hosts = [agent for agent in self._snapshot.agents if needs.suits(agent)]
-            free = Counter(vector & ~FIELD_MASK for vector in self._machines.free_vectors(needs))
-            capacity = Counter(map(self._layout.pack_room, (agent.capacity for agent in hosts)))
+            free = Counter([vector & ~FIELD_MASK for vector in self._machines.free_vectors(needs)])
+            capacities = [agent.capacity for agent in self._snapshot.agents if needs.suits(agent)]
+            alike = {id(each): each for each in capacities}  # agents of one kind may share it
+            capacity: Counter[int] = Counter()
+            for key_of_kind, count in Counter(map(id, capacities)).items():
+                capacity[self._layout.pack_room(alike[key_of_kind])] += count
             self._rooms[key] = self._room(free), self._room(capacity)
         return self._rooms[key]
 

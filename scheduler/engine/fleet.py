@@ -43,6 +43,11 @@ class PoolKey(NamedTuple):
             0.0 if closes_at is None else closes_at.timestamp(), self.open_to or 0,
         )  # fmt: skip
 
+    def may_host(self, needs: Needs) -> bool:
+        """Whether these agents take sessions with such needs now, were there room."""
+        is_open = self.open_to is None or self.open_to in needs.reservations
+        return is_open and self.architecture == needs.architecture
+
 
 class Fleet:
     """Schedulable agents, pooled by architecture, kinds of slot and what they are reserved for, with a grid for each pool as before any placement.
@@ -100,6 +105,10 @@ class Fleet:
         self.shapes[id(needs)] = shape
         self._asked.append(needs)
         return shape
+
+    def pools_open_to(self, needs: Needs) -> set[int]:
+        """Whose agents take sessions with such needs now, were there room; of any size."""
+        return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
 
     def _begin_behind(self, agent_id: int) -> None:
         """It need not be there any more: ids grow as ordinals fall."""
@@ -178,9 +187,7 @@ class Fleet:
         found = [
             number
             for number, key in enumerate(self._pool_keys)
-            if key.architecture == needs.architecture
-            and all(name in key.slot_names for name in slots)
-            and (key.open_to is None or key.open_to in needs.reservations)
+            if key.may_host(needs) and all(name in key.slot_names for name in slots)
         ]
         found.sort(
             key=lambda number: self._pool_keys[number].open_to is None

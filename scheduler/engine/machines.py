@@ -208,9 +208,17 @@ class Machines:
         return room + self._layout.lesser(released, missing)
 
     def free_vectors(self, needs: Needs) -> list[int]:
-        """What each schedulable agent that could host `needs` has free now, kept or not, by agent id."""
-        numbered = reversed(list(enumerate(self._fleet.agents)))
-        return [self.room(ordinal) for ordinal, agent in numbered if needs.may_run_on(agent)]
+        """What each schedulable agent that could host `needs` now has free, kept or not, in any order."""
+        if needs.designated_agent_id is not None:
+            named = self.ordinal_of(needs.designated_agent_id)
+            is_host = named is not None and needs.may_run_on(self._fleet.agents[named])
+            return [self.room(named)] if named is not None and is_host else []
+        pools, kept = self._fleet.pools_open_to(needs), self._kept
+        return [
+            kept[ordinal].free if ordinal in kept else vector
+            for ordinal, (vector, pool) in enumerate(zip(self._open, self._fleet.pool_of, strict=True))
+            if pool in pools
+        ]
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
         """The ordinals of agents that had room for each request; or None, and then nothing is taken."""

@@ -7,6 +7,7 @@ from uuid import UUID
 from scheduler.engine.allowances import Account, Allowances
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
+from scheduler.engine.foresight import Foresight, foresight_in
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import (
     Eviction,
@@ -45,18 +46,29 @@ class Planner:
     def plan(self, snapshot: Snapshot, now: datetime) -> Plan:
         if snapshot.rules.is_paused:
             return plan_of_pause(snapshot, now)
+        return self._pass_over(snapshot, now).answer()
+
+    def foresee(self, snapshot: Snapshot, session: PendingSession, now: datetime) -> Foresight:
+        """What `plan` says of `session`, one of the snapshot. Why the others wait is not found out before somebody asks."""
+        if snapshot.rules.is_paused:
+            return foresight_in(plan_of_pause(snapshot, now), session)
+        return self._pass_over(snapshot, now).answer_for(session)
+
+    def _pass_over(self, snapshot: Snapshot, now: datetime) -> "_Pass":
         if self._fleet is None or not self._fleet.follow(snapshot):
             self._fleet, self._allowances = Fleet(snapshot), None
         try:
-            return self._plan_with(self._fleet, snapshot, now)
+            return self._decide_with(self._fleet, snapshot, now)
         except UnknownSlot:
             self._fleet, self._allowances = Fleet(snapshot), None
-            return self._plan_with(self._fleet, snapshot, now)
+            return self._decide_with(self._fleet, snapshot, now)
 
-    def _plan_with(self, fleet: Fleet, snapshot: Snapshot, now: datetime) -> Plan:
+    def _decide_with(self, fleet: Fleet, snapshot: Snapshot, now: datetime) -> "_Pass":
         if self._allowances is None or not self._allowances.follow(snapshot.allowances):
             self._allowances = Allowances(snapshot.allowances, fleet.layout)
-        return _Pass(snapshot, now, fleet, self._allowances).run()
+        decided = _Pass(snapshot, now, fleet, self._allowances)
+        decided.run()
+        return decided
 
 
 class _Pass:
@@ -82,7 +94,7 @@ class _Pass:
                 if session.promised:
                     self._note_on_the_way(session, fleet.shape_of(session.needs))
 
-    def run(self) -> Plan:
+    def run(self) -> None:
         """A few microseconds for each session: what is looked up here once is not looked up for each of them."""
         line, machines, guards = self._line, self._machines, self._layout.guards
         shapes, shape_of = self._fleet.shapes, self._fleet.shape_of
@@ -107,7 +119,6 @@ class _Pass:
                 for account in accounts:
                     account.left -= total
                 line.charge(shape.fractions)
-        return self._answer()
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
@@ -194,9 +205,9 @@ class _Pass:
         """As long as the group is patient."""
         return self._now - session.enqueued_at >= self._snapshot.rules.patience
 
-    def _answer(self) -> Plan:
-        snapshot = self._snapshot
-        diagnosis = Diagnosis(snapshot, self._machines, self._layout, self._allowances, self._making_room)
+    def answer(self) -> Plan:
+        """To be asked once, after `run`, as the next."""
+        snapshot, diagnosis = self._snapshot, self._diagnosis()
         return Plan(
             group_id=snapshot.group_id,
             group_name=snapshot.group_name,
@@ -210,3 +221,20 @@ class _Pass:
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
         )
+
+    def answer_for(self, session: PendingSession) -> Foresight:
+        diagnosis, waiting = self._diagnosis(), self._waiting
+        index = next((index for index, (each, _) in enumerate(waiting) if each is session), None)
+        return Foresight(
+            placement=next((each for each in self._placements if each.session is session), None),
+            deferral=None if index is None else diagnosis.of(*waiting[index], index + 1),
+            ahead=(
+                diagnosis.of(each, shape, position)
+                for position, (each, shape) in enumerate(waiting[:index], start=1)
+            ),
+            placements=tuple(self._placements),
+            reservations=tuple(self._reservations),
+        )
+
+    def _diagnosis(self) -> Diagnosis:
+        return Diagnosis(self._snapshot, self._machines, self._layout, self._allowances, self._making_room)

@@ -1,6 +1,8 @@
 """A process that answers people keeps what it read of a group, and never says what is so no more."""
 
+from dataclasses import replace
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,9 +14,12 @@ from agents.reservation_models import Reservation, ReservedAgent
 from agents.states import AgentState
 from common import clock
 from scheduler import pictures
+from scheduler.engine import Policy
+from scheduler.tick import run_tick
 from sessions_app.forecast import Outlook, forecast_session
+from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
-from sessions_app.states import Status
+from sessions_app.states import Reason, Status
 from tests.factories import actor_for
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -84,6 +89,33 @@ def test_what_changes_is_said_at_once(place: Place, change: str) -> None:
     else:
         assert place.enqueue(resources=ALL).status == Status.PENDING.value
     assert outlook(place, resources=ALL).starts_now == (running is not None)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_kept_says_what_a_process_that_just_began_says_and_what_the_tick_does(seed: int) -> None:
+    pictures.forget()
+    place, chance = make_place(), Random(seed)
+    ResourceGroup.objects.update(patience_s=0, scheduler=chance.choice(list(Policy)).value)
+    limit(place.owner, max_slots={"cpu": chance.choice([6000, 16000])})
+    running: list[ComputeSession] = []
+    for _ in range(6):
+        asked = {
+            "resources": {"cpu": chance.randint(1, 6), "mem": "1g"},
+            "timeout_s": chance.choice([None, 60, 600]),
+        }
+        kept = outlook(place, **asked)
+        pictures.forget()
+        assert replace(outlook(place, **asked), start_range=None) == replace(kept, start_range=None)
+        session = place.enqueue(**asked)
+        run_tick(place.group.pk)
+        session.refresh_from_db()
+        assert session.status_reason == (Reason.PLACED.value if kept.starts_now else kept.reason)
+        if kept.starts_now:
+            assert session.kernels.get().agent_id == Agent.objects.get(name=kept.agent).pk
+            running.append(session)
+        if running and chance.random() < 0.4:
+            place.end(running.pop(chance.randrange(len(running))))
+            run_tick(place.group.pk)
 
 
 def test_limits_are_those_of_now(place: Place) -> None:

@@ -1,0 +1,30 @@
+"""What a pass says of one session alone, for whoever asks before it is there."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scheduler.engine.model import Deferral, PendingSession, Placement, Plan, Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """Either `placement` or `deferral` of the session; of the others, what is placed and kept. `ahead`: the deferrals of those that wait
+    before it, in their order, each found out when it is read: once, and before the same planner decides again."""
+
+    placement: Placement | None
+    deferral: Deferral | None
+    ahead: Iterator[Deferral]
+    placements: tuple[Placement, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+
+
+def foresight_in(plan: Plan, session: PendingSession) -> Foresight:
+    """The same of a plan that is there."""
+    place = next((n for n, each in enumerate(plan.deferrals) if each.session_id == session.id), None)
+    return Foresight(
+        placement=next((each for each in plan.placements if each.session is session), None),
+        deferral=None if place is None else plan.deferrals[place],
+        ahead=iter(plan.deferrals[:place]),
+        placements=plan.placements,
+        reservations=plan.reservations,
+    )
