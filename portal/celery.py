@@ -3,7 +3,9 @@
 import os
 
 from celery import Celery
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_ready
+
+from portal.garbage import leave_startup_to_rest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
@@ -11,6 +13,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 @setup_logging.connect
 def keep_logging(**_: object) -> None:
     """Workers log as portal.settings says: who listens to this signal keeps Celery from setting up its own."""
+
+
+@worker_ready.connect
+def rest(**_: object) -> None:
+    """Its pool is of threads: there is one heap."""
+    leave_startup_to_rest()
 
 
 app = Celery("berth")

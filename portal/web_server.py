@@ -4,7 +4,6 @@ python -m portal.web_server --host 0.0.0.0 --port 8080 [--proxy-headers]
 """
 
 import argparse
-import gc
 import os
 import resource
 import socket
@@ -17,12 +16,12 @@ from django.conf import settings
 
 from common.server import TrustedProxies, protocol_class
 from portal.asgi import app_proxy, application
+from portal.garbage import leave_startup_to_rest
 from portal.ops.envfile import LOOPBACK
 from portal.ops.listening import listen
 from sessions_app.gateway import doors
 
 DESCRIPTORS = 65_536
-GARBAGE_THRESHOLD = 10_000
 # For the portal's own websockets; those of apps are passed on as they come.
 MAX_MESSAGE_BYTES = 8 * 2**20
 
@@ -64,13 +63,6 @@ def server_config(*, has_proxy: bool) -> uvicorn.Config:
         log_level="warning",
         timeout_graceful_shutdown=3,
     )
-
-
-def leave_startup_to_rest() -> None:
-    """What was imported stays for good: the collector need not look at it again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE_THRESHOLD, 20, 20)
 
 
 def trusted_proxies() -> TrustedProxies:

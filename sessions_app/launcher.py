@@ -5,7 +5,7 @@ steps leaves a status from which the next run goes on.
 """
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from uuid import UUID
@@ -135,13 +135,18 @@ def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
 def plan_of(session: ComputeSession, kernel: Kernel, *, has_setup: bool = False) -> specs.KernelPlan:
     """The values that decide how the kernel's container looks. Raises NotFound if a folder is gone."""
     mooring_id = mooring_of(session.pk, kernel.placed_agent)
-    return plan_with(session, kernel, has_setup=has_setup, mooring_id=mooring_id)
+    return plan_with(session, kernel, session.mounts.all(), has_setup=has_setup, mooring_id=mooring_id)
 
 
 def plan_with(
-    session: ComputeSession, kernel: Kernel, *, has_setup: bool, mooring_id: UUID | None
+    session: ComputeSession,
+    kernel: Kernel,
+    mounts: Iterable[SessionMount],
+    *,
+    has_setup: bool,
+    mooring_id: UUID | None,
 ) -> specs.KernelPlan:
-    """The same where it is known which network it has. No query for a session that came `with_parts`."""
+    """The same where it is known which folders and which network it has. No query for a session that came `with_parts`."""
     return specs.KernelPlan(
         installation=settings.BERTH_INSTALLATION,
         session_id=session.pk,
@@ -156,10 +161,7 @@ def plan_with(
         cpuset=kernel.cpuset,
         shm_bytes=session.shm_bytes,
         environment=session.environment,
-        mounts=[
-            specs.MountRequest(source_of(mount), mount.path, mount.is_readonly)
-            for mount in session.mounts.all()
-        ],
+        mounts=[specs.MountRequest(source_of(mount), mount.path, mount.is_readonly) for mount in mounts],
         uid=settings.BERTH_CONTAINER_UID,
         gid=settings.BERTH_CONTAINER_GID,
         network_pool=settings.BERTH_SESSION_POOL,

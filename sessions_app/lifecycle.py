@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -58,7 +59,9 @@ _MOVE_MANY = f"""
     ), history AS (
         INSERT INTO {SessionTransition._meta.db_table}
             (session_id, from_status, to_status, reason, message, actor_label, happened_at)
-        SELECT id, %(frm)s, %(to)s, %(reason)s, %(message)s, %(actor)s, %(now)s FROM moved
+        SELECT moved.id, step.frm, step.to, step.reason, step.message, %(actor)s, %(now)s
+        FROM jsonb_to_recordset(%(steps)s) AS step (number int, frm text, "to" text, reason text, message jsonb), moved
+        ORDER BY step.number
     )
     SELECT id, owner_id, project_id, domain_id FROM moved
 """
@@ -119,7 +122,6 @@ def transition(
     return session
 
 
-@transaction.atomic(savepoint=False)
 def transition_many(
     session_ids: Collection[UUID],
     *,
@@ -133,12 +135,30 @@ def transition_many(
 
     Sessions that somebody else holds or moved meanwhile are left out, without waiting.
     """
-    if not is_legal(frm, to) or to.is_terminal:
-        raise IllegalTransition(f"{frm} cannot become {to} for many sessions at once.")
-    now = clock.now()
+    return transition_along(session_ids, frm=frm, steps=[(to, reason)], actor=actor, exit_code=exit_code)
+
+
+@transaction.atomic(savepoint=False)
+def transition_along(
+    session_ids: Collection[UUID],
+    *,
+    frm: Status,
+    steps: Sequence[tuple[Status, Reason]],
+    actor: Actor,
+    exit_code: int | None = None,
+) -> list[UUID]:
+    """The same through all of these statuses, between which nothing is done: each has its line of history, at one instant. 1 query."""
+    path = [frm, *(to for to, _reason in steps)]
+    if any(not is_legal(*move) or move[1].is_terminal for move in pairwise(path)):
+        raise IllegalTransition(f"{' → '.join(path)} is no way for many sessions at once.")
+    now, (to, reason) = clock.now(), steps[-1]
+    lines = [
+        {"number": number, "frm": was, "to": to, "reason": why, "message": REASON_SENTENCES[why].to_json()}
+        for number, (was, (to, why)) in enumerate(zip(path, steps, strict=False))
+    ]
     values: dict[str, Any] = {
         "ids": list(session_ids), "frm": frm.value, "to": to.value, "reason": reason.value, "now": now,
-        "message": Jsonb(REASON_SENTENCES[reason].to_json()), "actor": actor.label,
+        "message": Jsonb(REASON_SENTENCES[reason].to_json()), "actor": actor.label, "steps": Jsonb(lines),
         "lasts_s": DEADLINES_S[to], "exit_code": exit_code,
         "outcome": outcome_of(reason).value if to is Status.TERMINATING else None,
         "outcome_reason": reason.value if to is Status.TERMINATING else None,
@@ -146,7 +166,8 @@ def transition_many(
     with connection.cursor() as cursor:
         cursor.execute(_MOVE_MANY, values)
         moved = cursor.fetchall()
-    _tell_many([row[0] for row in moved], frm=frm, to=to, reason=reason, actor=actor)
+    for was, (status, why) in zip(path, steps, strict=False):
+        _tell_many([row[0] for row in moved], frm=was, to=status, reason=why, actor=actor)
     push_sessions_changed(moved, to)
     if frm is Status.RUNNING and moved:
         ring_on_commit()

@@ -5,7 +5,6 @@ import gzip
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from uuid import UUID
 
 from django.conf import settings
@@ -29,6 +28,7 @@ from sessions_app.models import (
     Dotfile,
     Kernel,
     KernelLog,
+    SessionMount,
     StartupScript,
 )
 from sessions_app.states import Reason, Status
@@ -39,6 +39,8 @@ _Known = Mapping[str, tuple[str, str | None]]
 """By container name: status of the session, address."""
 Found = Mapping[int, Mapping[str, ContainerState]]
 """By machine: containers by name."""
+# Of these engines every image is there.
+_TO_START = ((Status.PREPARING, Reason.PREPARING), (Status.STARTING, Reason.IMAGE_READY))
 _STARTED_WITH = (
     "name", "type", "owner", "project", "image", "image_reference", "command", "requested_slots", "shm_bytes", "environment",
     "personal_files",
@@ -93,16 +95,19 @@ def launch_sessions(session_ids: Collection[UUID]) -> list[UUID]:
         held = _with_all_to_start(rows)
         rest = [session_id for session_id in session_ids if session_id not in held]
         keepers = _who_keeps_files({session.owner_id for session in held.values()})
-        sessions = {pk: session for pk, session in held.items() if _is_plain(session, keepers)}
+        mounting = _which_mount_folders(held)
+        sessions = {
+            pk: session for pk, session in held.items() if pk not in mounting and _is_plain(session, keepers)
+        }
         if not sessions:
             return list(session_ids)
         rest += held.keys() - sessions.keys()
-        move = partial(lifecycle.transition_many, actor=SYSTEM)
-        moved = move(sessions, frm=Status.SCHEDULED, to=Status.PREPARING, reason=Reason.PREPARING)
-        moved = move(moved, frm=Status.PREPARING, to=Status.STARTING, reason=Reason.IMAGE_READY)
-        up = _start([sessions[pk] for pk in moved])
-        move(up, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP)
-        return rest + [pk for pk in sessions if pk not in set(up)]
+        moved = lifecycle.transition_along(sessions, frm=Status.SCHEDULED, steps=_TO_START, actor=SYSTEM)
+        up = set(_start([sessions[pk] for pk in moved]))
+        lifecycle.transition_many(
+            up, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
+        )
+        return rest + [pk for pk in sessions if pk not in up]
 
 
 def end_sessions(session_ids: Collection[UUID]) -> list[UUID]:
@@ -161,18 +166,19 @@ def _held(session_ids: Collection[UUID], status: Status) -> Iterator[ComputeSess
 
 
 def _with_all_to_start(sessions: ComputeSessionQuerySet) -> dict[UUID, ComputeSession]:
-    """With what their containers are made of; sessions of one project, image or machine share its row. 6 queries."""
-    shared = sessions.only(*_STARTED_WITH).prefetch_related("project", "image", "kernels__agent", "mounts")
+    """With what their containers are made of; sessions of one project, image or machine share its row. 5 queries."""
+    shared = sessions.only(*_STARTED_WITH).prefetch_related("project", "image", "kernels__agent")
     return {session.pk: session for session in shared}
 
 
 def _is_plain(session: ComputeSession, keepers: set[int]) -> bool:
-    """Nothing has to be brought to it, and no app is started in it."""
-    return (
-        session.type == "batch"
-        and not session.mounts.all()
-        and not (session.personal_files and session.owner_id in keepers)
-    )
+    """No files have to be brought to it, and no app is started in it."""
+    return session.type == "batch" and not (session.personal_files and session.owner_id in keepers)
+
+
+def _which_mount_folders(session_ids: Collection[UUID]) -> set[UUID]:
+    mounts = SessionMount.objects.filter(session__in=session_ids).order_by()
+    return set(mounts.values_list("session_id", flat=True))
 
 
 def _who_keeps_files(owner_ids: set[int]) -> set[int]:
@@ -183,7 +189,7 @@ def _who_keeps_files(owner_ids: set[int]) -> set[int]:
 def _start(sessions: Sequence[ComputeSession]) -> list[UUID]:
     """Those of these whose containers all run now, with their rows saying where these are."""
     plans = {
-        kernel: plan_with(session, kernel, has_setup=False, mooring_id=None)
+        kernel: plan_with(session, kernel, (), has_setup=False, mooring_id=None)
         for session in sessions
         for kernel in session.kernels.all()
     }

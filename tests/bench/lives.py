@@ -32,7 +32,7 @@ from tests.bench.own_django import own_database
 
 LIVES = "whole lives in arrays, beside one by one"
 PROCESSOR = "this process, for a life in arrays"
-AGENTS, BATCH, ARRAY, MOST_ROUNDS = 500, 1000, 100, 3
+AGENTS, BATCH, ARRAY, MOST_ROUNDS = 1000, 1000, 100, 3  # each has room, whatever they ask for
 ASKED_ALONE = 100
 TARGET = 1000.0
 STAGES = ("asked for", "placed", "running", "exited", "ended")

@@ -11,6 +11,7 @@ from django.db import connection, connections
 
 import tests.servers  # noqa: F401 -- fills the environment
 from common.redis import client as redis_client
+from portal.garbage import leave_startup_to_rest
 from tests.bench.frame import say
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "portal.settings"
@@ -22,6 +23,7 @@ def own_database() -> Iterator[dict[str, str]]:
     """The environment for processes of a portal on a fresh database, which goes with the block."""
     say("making a database")
     name = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    leave_startup_to_rest()  # as every process of a portal does
     try:
         yield {**os.environ, "DATABASE_URL": f"{os.environ['DATABASE_URL'].rpartition('/')[0]}/{name}"}
     finally:

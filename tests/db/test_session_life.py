@@ -161,6 +161,28 @@ def test_many_sessions_cannot_be_ended_at_once(place: Place) -> None:
     assert place.fresh(session).status == Status.SCHEDULED
 
 
+def test_a_way_of_many_sessions_leaves_a_line_for_each_step(place: Place) -> None:
+    one, other = place.place(name="one"), place.place(name="other")
+    steps = [(Status.PREPARING, Reason.PREPARING), (Status.STARTING, Reason.IMAGE_READY)]
+    moved = lifecycle.transition_along([one.pk, other.pk], frm=Status.SCHEDULED, steps=steps, actor=SYSTEM)
+    assert set(moved) == {one.pk, other.pk}
+    for session in (one, other):
+        assert place.fresh(session).status == Status.STARTING
+        lines = list(session.transitions.values_list("from_status", "to_status", "reason"))
+        assert lines[-2:] == [
+            ("SCHEDULED", "PREPARING", "preparing"),
+            ("PREPARING", "STARTING", "image_ready"),
+        ]
+
+
+def test_a_way_with_a_step_that_the_table_does_not_have_is_refused(place: Place) -> None:
+    session = place.place()
+    steps = [(Status.STARTING, Reason.IMAGE_READY), (Status.RUNNING, Reason.CONTAINERS_UP)]
+    with pytest.raises(IllegalTransition, match="SCHEDULED → STARTING → RUNNING"):
+        lifecycle.transition_along([session.pk], frm=Status.SCHEDULED, steps=steps, actor=SYSTEM)
+    assert place.fresh(session).status == Status.SCHEDULED
+
+
 def test_allocations_are_there_exactly_while_the_session_holds_resources(place: Place) -> None:
     session = place.enqueue()
     assert not KernelAllocation.objects.exists()
