@@ -75,7 +75,8 @@ def foresee(question: Question) -> Outlook:
     sentence = sentence_for(why, snapshot.group_name)
     room = ResourceSlots() if why.excess else why.best_agent
     reason, who = deferral.reason.value, who_may_raise(why)
-    return Outlook("", reason, sentence, deferral.position, room, start_range, who, rooms)
+    is_limited = why.excess is not None
+    return Outlook("", reason, sentence, deferral.position, room, start_range, who, not is_limited, rooms)
 
 
 def prospect_of(session: ComputeSession) -> Prospect | None:
@@ -94,7 +95,7 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
     start_range, why = _range_of(deferral, asked, snapshot, foreseen, now), deferral.why
     if why.excess:
         return Prospect(start_range, who_may_raise=who_may_raise(why))
-    return Prospect(start_range, why.best_agent, waits_for_group=True)
+    return Prospect(start_range, why.best_agent, who_may_raise(why), waits_for_group=True)
 
 
 def _range_of(

@@ -103,6 +103,14 @@ def _kept_free(why: Explanation) -> _Said:
     return text, {}
 
 
+def _priority(why: Explanation) -> _Said:
+    text = gettext_noop(
+        "There would be room now, but sessions with a higher priority ({count}) are ahead and it is kept for them. It"
+        " starts after them, or now with a priority above theirs."
+    )
+    return text, {"count": why.ahead}
+
+
 def _making_room(why: Explanation) -> _Said:
     text = gettext_noop(
         "Sessions with a lower priority are being ended to make room for it. It starts when they are gone."
@@ -197,8 +205,15 @@ _WHO = {
 }
 
 
+_WHO_PRIORITIZES = gettext_noop(
+    "Its owner and administrators of the domain may raise its priority as far as policies allow, superadmins beyond that."
+)
+
+
 def who_may_raise(why: Explanation) -> KeptSentence:
-    """Whom to ask; nothing where no limit is in the way."""
+    """Whom to ask; nothing where neither a limit nor a priority is in the way."""
+    if why.reason is ReasonCode.PRIORITY:
+        return KeptSentence(_WHO_PRIORITIZES)
     return KeptSentence(_WHO[why.excess.allowance.level]) if why.excess else KeptSentence()
 
 
@@ -227,6 +242,7 @@ SENTENCES: dict[ReasonCode, Callable[[Explanation], _Said]] = {
     ReasonCode.LIMIT_REACHED: _limit_reached,
     ReasonCode.FRAGMENTED: _fragmented,
     ReasonCode.KEPT_FREE: _kept_free,
+    ReasonCode.PRIORITY: _priority,
     ReasonCode.MAKING_ROOM: _making_room,
     ReasonCode.RESERVATION: _reservation,
 }

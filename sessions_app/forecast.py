@@ -51,17 +51,15 @@ class Outlook:
     start_range: StartRange | None = None  # None: nobody can know
     who_may_raise: KeptSentence = field(
         default_factory=KeptSentence
-    )  # whom to ask where a limit is in the way
+    )  # whom to ask where a limit or a priority is in the way
+    waits_for_group: bool = (
+        False  # another group might help: limits hold in all of them, and so does what holds it back
+    )
     rooms: Mapping[str, SlotRoom] | None = None  # of the group, by slot; None: nobody looked
 
     @property
     def starts_now(self) -> bool:
         return bool(self.agent)
-
-    @property
-    def waits_for_group(self) -> bool:
-        """Whether another group might help: limits hold in all of them, and so does what holds it back."""
-        return self.position is not None and not self.who_may_raise
 
 
 Kind = tuple[int, int, str]  # owner, image, type: how long such sessions ran says how long this one will
@@ -86,7 +84,7 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class Prospect:
     """What may become of a session that waits in a queue: when it will probably start, what the machine nearest to it has free, whom
-    to ask where a limit is in the way, and the groups in which it would start now."""
+    to ask where a limit or a priority is in the way, and the groups in which it would start now."""
 
     start_range: StartRange | None = None  # None: nobody can know
     best_room: ResourceSlots = field(default_factory=ResourceSlots)

@@ -62,6 +62,7 @@ PUBLIC_REASONS = {
     "no_capacity": gettext_noop("More than is free."),
     "fragmented": gettext_noop("Free in all, but not on one agent."),
     "kept_free": gettext_noop("Room is kept for one that is ahead."),
+    "priority": gettext_noop("Sessions with a higher priority are ahead."),
     "reservation": gettext_noop("Machines are reserved for others."),
 }
 OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")

@@ -27,7 +27,9 @@ class Allowances:
         self._seen = allowances
         self._accounts = {each.key: Account(each, self._left(each)) for each in allowances}
         self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # those that were asked for
-        self._kept: dict[Account, int] = {}  # what those have left of which nobody may have any
+        # What those have left of which nobody may have any, and the priority of the session for which it is kept.
+        self._kept: dict[Account, tuple[int, int]] = {}
+        self._closed: dict[Account, int] = {}  # once all is open: the priorities of those that were kept
 
     def follow(self, allowances: tuple[Allowance, ...]) -> bool:
         """Begin another pass with what later allowances say. False, if they are of other scopes: then only new ones are
@@ -43,6 +45,7 @@ class Allowances:
         for account in self._accounts.values():
             account.left = account.left_at_first
         self._kept.clear()
+        self._closed.clear()
         if len(self.by_scopes) > MOST_PATHS:
             self.by_scopes.clear()
         return True
@@ -56,7 +59,7 @@ class Allowances:
             self.by_scopes[scopes] = accounts
         return accounts
 
-    def keep(self, account: Account, shape: Shape) -> None:
+    def keep(self, account: Account, shape: Shape, priority: int) -> None:
         """Let nobody have what is left, so that it gathers for `shape`, which exceeds the limit now but would not if
         all others ended."""
         allowance, layout = account.allowance, self._layout
@@ -65,14 +68,24 @@ class Allowances:
             and not allowance.is_spent
             and layout.fits(shape.total, layout.pack_limit(allowance.limit))
         ):
-            self._kept[account] = account.left
-            account.left = layout.guards | layout.pack_limit(dict.fromkeys(allowance.limit, 0))
+            self._kept[account] = account.left, priority
+            account.left = self._nothing_of(allowance)
 
     def open_all(self) -> None:
         """Keep nothing any more."""
-        for account, left in self._kept.items():
+        for account, (left, priority) in self._kept.items():
             account.left = left
+            self._closed[account] = priority
         self._kept.clear()
+
+    def leave_beside(self, session: PendingSession, shape: Shape) -> bool:
+        """Whether, once all is open, its limits have room for `session` beside what was kept for those of its priority or a lower one."""
+        guards = self._layout.guards
+        return all(
+            (self._nothing_of(account.allowance) - shape.total) & guards == guards
+            for account in self.of(session.scopes)
+            if self._closed.get(account, session.priority + 1) <= session.priority
+        )
 
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
         """The first limit that `session` would exceed now, in the order of its scopes."""
@@ -91,6 +104,11 @@ class Allowances:
         limit = {name: allowance.limit[name] for name in over}
         held = {name: max(limit[name] - left[name], allowance.held.get(name, 0)) for name in over}
         return Excess(allowance, {name: asked[name] for name in over}, held, limit)
+
+    def _nothing_of(self, allowance: Allowance) -> int:
+        """None of what it limits."""
+        layout = self._layout
+        return layout.guards | layout.pack_limit(dict.fromkeys(allowance.limit, 0))
 
     def _left(self, allowance: Allowance) -> int:
         if allowance.is_spent:

@@ -1,5 +1,6 @@
 """Why a session found no room, in one code and the numbers that show it."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -42,8 +43,10 @@ class Diagnosis:
         layout: Layout,
         allowances: Allowances,
         making_room: Mapping[UUID, datetime],
+        waiting: Iterable[PendingSession],
     ) -> None:
-        """`making_room`: the sessions that others are ended for, and when these have ended at the latest."""
+        """`making_room`: the sessions that others are ended for, and when these have ended at the latest. `waiting`: all that the pass
+        did not place, in their order."""
         self._making_room = making_room
         self._snapshot = snapshot
         self._allowances = allowances
@@ -54,6 +57,9 @@ class Diagnosis:
         self._closings: dict[
             tuple[str, int | None, frozenset[int], Until], tuple[dict[int, Window], dict[int, int]]
         ] = {}
+        self._waiting = waiting
+        self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
+        self._outranked: dict[tuple[int, int], Explanation] = {}
         self._exceeding: dict[tuple[int, str], Explanation] = {}
         self._is_end_known = machines.knows_until()
         machines.open_all()
@@ -69,6 +75,8 @@ class Diagnosis:
             why = self._exceeds(why, excess)
         elif ends_at := self._making_room.get(session.id):
             why = replace(why, reason=ReasonCode.MAKING_ROOM, until=ends_at)
+        elif why.reason is ReasonCode.KEPT_FREE and self._is_outranked(session, shape, until):
+            why = self._waits_for_priority(why, session.priority, position)
         return Deferral(session.id, position, why)
 
     def _exceeds(self, why: Explanation, excess: Excess) -> Explanation:
@@ -78,6 +86,26 @@ class Diagnosis:
             reason = ReasonCode.BUDGET_SPENT if is_spent else ReasonCode.LIMIT_REACHED
             self._exceeding[key] = replace(why, reason=reason, excess=excess)
         return self._exceeding[key]
+
+    def _is_outranked(self, session: PendingSession, shape: Shape, until: Until) -> bool:
+        """Whether there would be room, and is none only because it is kept for sessions with a higher priority."""
+        has_room = self._machines.has_room_beside(shape, until, session.priority)
+        return has_room and self._allowances.leave_beside(session, shape)
+
+    def _waits_for_priority(self, why: Explanation, priority: int, position: int) -> Explanation:
+        ahead = self._count_above(priority, position)
+        key = id(why), ahead
+        if key not in self._outranked:
+            self._outranked[key] = replace(why, reason=ReasonCode.PRIORITY, ahead=ahead)
+        return self._outranked[key]
+
+    def _count_above(self, priority: int, position: int) -> int:
+        """How many with a higher priority wait before that place."""
+        if not self._positions:
+            for place, session in enumerate(self._waiting, start=1):
+                self._positions.setdefault(session.priority, []).append(place)
+        higher = (places for each, places in self._positions.items() if each > priority)
+        return sum(bisect_left(places, position) for places in higher)
 
     def _judge(self, shape: Shape, until: Until) -> Explanation:
         needs = shape.needs

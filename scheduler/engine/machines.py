@@ -17,12 +17,13 @@ Taken = tuple[
 
 @dataclass(slots=True)
 class Kept:
-    """An agent of which part is kept: what is free at all, what will be free beside the session for which it is kept, and
-    when that will start. Open to all is the lesser of the two."""
+    """An agent of which part is kept: what is free at all, what will be free beside the session for which it is kept, when
+    that will start, and its priority. Open to all is the lesser of the two amounts."""
 
     free: int
     beside: int
     until: Until
+    priority: int
 
 
 class Machines:
@@ -39,6 +40,9 @@ class Machines:
         self._open = fleet.free[:]
         self._grids = [grid.copy(self._open) for grid in fleet.grids]
         self._kept: dict[int, Kept] = {}  # by ordinal
+        self._closed: dict[
+            int, tuple[int, int]
+        ] = {}  # once all is open: what was open before, and the priority
         self._kept_until: Until = None  # the last of them, of those that are known
         self._keeping: set[int] = set()  # pools in which room is kept for one that may run anywhere
         self._taken: list[Taken] = []
@@ -74,10 +78,28 @@ class Machines:
         self._give_back(start)
         return has_room
 
+    def has_room_beside(self, shape: Shape, until: Until, priority: int) -> bool:
+        """The same, once all is open, if what was kept for sessions of this priority or a lower one still were."""
+        closed = {ordinal: was for ordinal, (was, kept_for) in self._closed.items() if kept_for <= priority}
+        opened = {ordinal: self._open[ordinal] for ordinal in closed}
+        for ordinal, vector in closed.items():
+            self._set_open(ordinal, vector)
+        has_room = self.has_room(shape, until)
+        for ordinal, vector in opened.items():
+            self._set_open(ordinal, vector)
+        return has_room
+
     def keep(
-        self, shape: Shape, ordinals: list[int], until: Until, *, released: int = 0, is_first: bool = True
+        self,
+        shape: Shape,
+        ordinals: list[int],
+        until: Until,
+        *,
+        priority: int,
+        released: int = 0,
+        is_first: bool = True,
     ) -> tuple[int, ...]:
-        """Keep room for `shape` on these agents, one for each request: from now on only what will be free beside it
+        """Keep room for a session of that priority and `shape` on these agents, one for each request: from now on only what will be free beside it
         is open to all, and all that is free now to what ends before `until`. `released`: that is given back by then, instead
         of what is known to end. `is_first`: it is the one session for which its pools keep room. The ids of the agents."""
         wanted: dict[int, int] = {}
@@ -89,7 +111,7 @@ class Machines:
             room = free
             for ended in [released] if released else self._ended(ordinal, until):
                 room = self.grown(ordinal, room, ended)
-            self._kept[ordinal] = Kept(free, self._layout.less(room, request), until)
+            self._kept[ordinal] = Kept(free, self._layout.less(room, request), until, priority)
             self._open_up(ordinal)
         if until is not None:
             self._kept_until = max(until, self._kept_until or until)
@@ -142,6 +164,7 @@ class Machines:
     def open_all(self) -> None:
         """Keep nothing any more."""
         for ordinal, kept in self._kept.items():
+            self._closed[ordinal] = self._open[ordinal], kept.priority
             self._set_open(ordinal, kept.free)
         self._kept.clear()
 

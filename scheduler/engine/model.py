@@ -45,6 +45,7 @@ class ReasonCode(StrEnum):
     LIMIT_REACHED = "limit_reached"  # what its domain, project, owner or token may hold is in use
     FRAGMENTED = "fragmented"  # the group has that much free, but not where one kernel could have it
     KEPT_FREE = "kept_free"  # there is room, but it is kept for a session ahead that needs more of it
+    PRIORITY = "priority"  # the same, and all of it is kept for sessions with a higher priority
     MAKING_ROOM = "making_room"  # sessions of a lower priority are being ended for it
     RESERVATION = "reservation"  # there is room, but on machines that are reserved for others
 
@@ -280,7 +281,10 @@ class Explanation:
     best_agent: ResourceSlots  # what the agent nearest to that has free (never_fits: has at all)
     group: ResourceSlots  # what all its possible agents have free together (never_fits: have at all)
     excess: Excess | None = None  # limit_reached: of what
-    is_end_known: bool = False  # kept_free: whether what ends before a known time could have the room
+    ahead: int = 0  # priority: how many with a higher one wait before it
+    is_end_known: bool = (
+        False  # kept_free, priority: whether what ends before a known time could have the room
+    )
     until: datetime | None = None  # making_room: when the others have ended, at the latest
     reserved: Reserved | None = None  # reservation: where the room is
 

@@ -128,7 +128,7 @@ class _Pass:
 
     def _wait_for_limit(self, session: PendingSession, shape: Shape, account: Account) -> None:
         if self._has_waited(session):
-            self._allowances.keep(account, shape)
+            self._allowances.keep(account, shape, session.priority)
         self._waiting.append((session, shape))
 
     def _keep_promise(self, session: PendingSession, shape: Shape) -> bool:
@@ -198,7 +198,7 @@ class _Pass:
         *,
         is_first: bool = True,
     ) -> None:
-        agent_ids = self._machines.keep(shape, ordinals, until, is_first=is_first)
+        agent_ids = self._machines.keep(shape, ordinals, until, priority=session.priority, is_first=is_first)
         self._reservations.append(Reservation(session.id, agent_ids, until))
 
     def _has_waited(self, session: PendingSession) -> bool:
@@ -237,4 +237,7 @@ class _Pass:
         )
 
     def _diagnosis(self) -> Diagnosis:
-        return Diagnosis(self._snapshot, self._machines, self._layout, self._allowances, self._making_room)
+        waiting = [session for session, _ in self._waiting]
+        return Diagnosis(
+            self._snapshot, self._machines, self._layout, self._allowances, self._making_room, waiting
+        )

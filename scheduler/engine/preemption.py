@@ -137,7 +137,9 @@ class Preemptor:
         self, session: PendingSession, shape: Shape, ordinal: int, victims: list[_Candidate]
     ) -> Eviction:
         released = self._room_without(ordinal, victims) - self._machines.room(ordinal)
-        [agent_id] = self._machines.keep(shape, [ordinal], self._ends_at, released=released, is_first=False)
+        [agent_id] = self._machines.keep(
+            shape, [ordinal], self._ends_at, priority=session.priority, released=released, is_first=False
+        )
         self._leaving.update(victim.session_id for victim in victims)
         self._left -= 1
         return Eviction(session.id, agent_id, tuple(each.session_id for each in victims), self._ends_at)

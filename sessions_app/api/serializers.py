@@ -316,7 +316,8 @@ class ExpectedStartOut(serializers.Serializer[Any]):
         help_text="If it waits for room: what the machine nearest to it has free, in base units.",
     )
     who_may_raise = serializers.CharField(
-        source="prospect.who_may_raise", help_text="Whom to ask where a limit is in the way; else empty."
+        source="prospect.who_may_raise",
+        help_text="Whom to ask where a limit or a priority is in the way; else empty.",
     )
     other_groups = serializers.ListField(
         source="prospect.other_groups",
@@ -344,7 +345,8 @@ class SessionCheckOut(serializers.Serializer[Any]):
         help_text="If it waits for room: what the machine nearest to it has free, in base units. A request of that size may start now.",
     )
     who_may_raise = serializers.CharField(
-        source="outlook.who_may_raise", help_text="Whom to ask where a limit is in the way; else empty."
+        source="outlook.who_may_raise",
+        help_text="Whom to ask where a limit or a priority is in the way; else empty.",
     )
     other_groups = serializers.ListField(
         child=serializers.CharField(), help_text="If it waits: resource groups in which it would start now."

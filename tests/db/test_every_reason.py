@@ -68,6 +68,14 @@ def kept_free(place: Place) -> ComputeSession:
     return place.enqueue(resources=HALF)
 
 
+def priority(place: Place) -> ComputeSession:
+    ResourceGroup.objects.update(patience_s=0)
+    place.run(resources=HALF)
+    first = place.enqueue(resources=ALL)
+    ComputeSession.objects.filter(pk=first.pk).update(priority=10)
+    return place.enqueue(resources=HALF)
+
+
 def making_room(place: Place) -> ComputeSession:
     ResourceGroup.objects.update(preemptible_priority=0, preemption_after_s=0)
     place.run(resources=HALF)
@@ -105,7 +113,8 @@ def dependency(place: Place) -> ComputeSession:
 
 
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
-    no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, making_room, group_paused,
+    no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
+    group_paused,
     reservation, start_time, dependency,
 )  # fmt: skip
 SAID = {
@@ -116,6 +125,7 @@ SAID = {
     "limit_reached": "hold 4 cores, and may hold 4 cores",
     "fragmented": "6 cores free in all, but the agent with the most room only 3 cores",
     "kept_free": "kept for a session that is ahead",
+    "priority": "a higher priority (1) are ahead",
     "making_room": "lower priority are being ended",
     "group_paused": "paused",
     "reservation": "(1) are reserved for others",

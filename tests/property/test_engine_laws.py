@@ -145,6 +145,7 @@ def allowance(key: str) -> st.SearchStrategy[Allowance]:
 ALLOWANCES = st.tuples(allowance("ann"), allowance("a1")) | st.just(())
 
 
+FOR_KEPT_ROOM = (ReasonCode.KEPT_FREE, ReasonCode.PRIORITY)
 FIFO = st.builds(Rules, strategy=st.sampled_from(Strategy), patience=st.just(timedelta(hours=1)))
 
 
@@ -277,10 +278,32 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_i
             }
             room = {each.id for each in hosts if slots.fits_in(each.free - held[each.id])}
             has_room = any(is_open[agent_id] for agent_id in room)
-            assert has_room or reasons[session.id] is not ReasonCode.KEPT_FREE
-            assert not has_room or reasons[session.id] in (ReasonCode.KEPT_FREE, ReasonCode.MAKING_ROOM)
+            assert has_room or reasons[session.id] not in FOR_KEPT_ROOM
+            assert not has_room or reasons[session.id] in (*FOR_KEPT_ROOM, ReasonCode.MAKING_ROOM)
             if room and not has_room:
                 assert reasons[session.id] in (ReasonCode.RESERVATION, ReasonCode.MAKING_ROOM)
+
+
+@given(snapshots(), ALLOWANCES)
+def test_who_waits_for_priority_alone_starts_with_one_above_all(snapshot, allowances):
+    snapshot = replace(snapshot, allowances=allowances)
+    decided = plan(snapshot, NOW)
+    held, taken = held_by_agent(snapshot), dict.fromkeys(("ann", "a1"), ResourceSlots())
+    for session in (placement.session for placement in decided.placements):
+        for key in taken.keys() & set(session.scopes):
+            taken[key] += session.needs.total
+    after = replace(
+        snapshot,
+        agents=tuple(replace(each, free=each.free - held[each.id]) for each in snapshot.agents),
+        allowances=tuple(replace(each, held=each.held + taken[each.key]) for each in allowances),
+    )
+    reasons = {each.session_id: each.reason for each in decided.deferrals}
+    waiting = [session for session in snapshot.pending if session.id in reasons]
+    for session in waiting:
+        if reasons[session.id] is ReasonCode.PRIORITY and len(session.kernel_ids) == 1:
+            raised = [replace(each, priority=99) if each is session else each for each in waiting]
+            placements = plan(replace(after, pending=tuple(raised)), NOW).placements
+            assert session.id in {placement.session_id for placement in placements}
 
 
 @given(snapshots())
@@ -349,6 +372,7 @@ PROOF_BY_REASON = {
         each.asked.fits_in(each.group) and (each.kernel_count > 1 or not each.asked.fits_in(each.best_agent))
     ),
     ReasonCode.KEPT_FREE: lambda each: each.asked.fits_in(each.group),
+    ReasonCode.PRIORITY: lambda each: each.asked.fits_in(each.group) and each.ahead > 0,
     ReasonCode.MAKING_ROOM: lambda each: each.until is not None,
     ReasonCode.RESERVATION: lambda each: each.reserved.agents > 0 and each.reserved.until > NOW,
 }

@@ -21,6 +21,7 @@ from scheduler.engine import (
     Snapshot,
     plan,
 )
+from scheduler.reasons import sentence_for, who_may_raise
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 CAPACITY = 8
@@ -204,6 +205,38 @@ def test_where_nobody_knows_all_that_becomes_free_is_gathered():
     assert set(reasons(decided).values()) == {ReasonCode.NO_CAPACITY, ReasonCode.KEPT_FREE}
 
 
+def test_who_is_passed_for_a_higher_priority_alone_hears_how_many_are_ahead():
+    agents = [agent(1, (4, 30)), agent(2, (4, 30))]
+    first = replace(session(1, 8), priority=5)
+    decided = decide(
+        agents, first, replace(session(2, 7), priority=5), session(3, 4), session(4, 4, minutes=99)
+    )
+    assert placed(decided) == {3: (2,)}
+    assert reasons(decided)[4] is ReasonCode.PRIORITY
+    assert [each.why.ahead for each in decided.deferrals] == [0, 0, 2]
+    assert "with a higher priority (2) are ahead" in str(sentence_for(decided.deferrals[2].why, "lab"))
+    assert "raise its priority" in str(who_may_raise(decided.deferrals[2].why))
+    assert not who_may_raise(decided.deferrals[0].why)
+
+
+def test_room_that_is_kept_for_one_of_the_same_priority_too_is_not_a_matter_of_priority():
+    agents = [agent(1, (4, 30)), agent(2, (4, 30))]
+    pending = [
+        replace(session(1, 8, designated=1), priority=5),
+        session(2, 8, designated=2),
+        session(3, 4, designated=2),
+        session(4, 4, designated=1),
+        session(5, 2),
+    ]
+    assert reasons(decide(agents, *pending)) == {
+        1: ReasonCode.NO_CAPACITY,
+        2: ReasonCode.NO_CAPACITY,
+        3: ReasonCode.KEPT_FREE,
+        4: ReasonCode.PRIORITY,
+        5: ReasonCode.PRIORITY,
+    }
+
+
 def test_what_should_have_ended_by_now_may_never():
     agents = [agent(1, (4, -5)), agent(2, (4, 30))]
     assert decide(agents, session(1, 8)).reservations == (Reservation(UUID(int=1), (2,), at(30)),)
@@ -250,6 +283,8 @@ def test_what_a_limit_has_left_is_gathered_for_who_waited_long():
     decided = decide_within(large, small, other)
     assert placed(decided) == {3: (1,)}
     assert reasons(decided) == {1: ReasonCode.LIMIT_REACHED, 2: ReasonCode.KEPT_FREE}
+    urgent = replace(large, priority=1)
+    assert reasons(decide_within(urgent, small, other))[2] is ReasonCode.PRIORITY
     impatient = replace(large, enqueued_at=at(-9))
     assert set(placed(decide_within(impatient, small, other))) == {2, 3}
     assert set(placed(decide_within(never, small, other))) == {2, 3}
