@@ -23,6 +23,7 @@ from scheduler.engine import (
 )
 from scheduler.engine.leftovers import Leftovers
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
+from scheduler.reasons import sentence_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -190,3 +191,10 @@ def test_a_snapshot_says_which_reservations_somebody_may_use() -> None:
     some = replace(empty, reservations={"user:1": frozenset({7}), "project:2": frozenset({8})})
     assert empty.reservations_of(("user:1",)) == frozenset()
     assert some.reservations_of(("user:1", "project:2", "domain:3")) == {7, 8}
+
+
+def test_a_wait_for_a_reservation_names_it_in_its_sentence() -> None:
+    [deferral] = decide([agent(1, window=OPEN)], session(1)).deferrals
+    assert "The machines that could run it now (1) are reserved" in str(sentence_for(deferral.why, "lab"))
+    with pytest.raises(ValueError, match="names no reservation"):
+        sentence_for(replace(deferral.why, reserved=None), "lab")
