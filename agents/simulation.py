@@ -63,7 +63,7 @@ def remove_simulated_agents(*, actor: Actor, group: ResourceGroup) -> tuple[int,
     that has ended, are retired, and the group is switched off. How many were deleted, and retired."""
     require_superadmin(actor)
     agents = Agent.objects.filter(resource_group=group, address__startswith=SIMULATED)
-    free = agents.filter(kernels__isnull=True).values_list("pk", flat=True)
+    free = agents.filter(kernels__isnull=True, designating_sessions__isnull=True).values_list("pk", flat=True)
     deleted = Agent.objects.filter(pk__in=list(free))
     counts = deleted.count(), agents.count() - deleted.count()
     deleted.delete()

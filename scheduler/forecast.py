@@ -51,7 +51,11 @@ def foresee(question: Question) -> Outlook:
         id=uuid4(),
         enqueued_at=now,
         needs=Needs(
-            question.architecture, (question.slots,), reservations=picture.snapshot.reservations_of(named)
+            question.architecture,
+            (question.slots,),
+            question.designated_agent_id,
+            picture.snapshot.reservations_of(named),
+            question.may_run_elsewhere,
         ),
         kernel_ids=(uuid4(),),
         priority=question.priority,

@@ -203,6 +203,7 @@ def _pending(
             "asked", "session__image__architecture",
             "session__domain_id", "session__project_id", "session__owner_id", "session__keypair_id",
             Coalesce("session__timeout_s", "session__lifetime_s"),
+            "session__designated_agent_id", "session__may_run_elsewhere",
         )
     )  # fmt: skip
     needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
@@ -210,7 +211,9 @@ def _pending(
     may_use = NO_RESERVATIONS
     for session_id, rows in groupby(kernels, key=itemgetter(0)):
         same_session = list(rows)  # each row repeats the columns of its session
-        _, _, since_us, priority, asked, architecture, *ids, lasts_s = same_session[0]
+        _, _, since_us, priority, asked, architecture, *ids, lasts_s, agent_id, may_run_elsewhere = (
+            same_session[0]
+        )
         named = owners.get(tuple(ids))
         if named is None:
             keys = ScopeIds(*ids).keys()
@@ -221,7 +224,7 @@ def _pending(
         yield PendingSession(
             id=session_id,
             enqueued_at=EPOCH + timedelta(microseconds=since_us),
-            needs=needs_of(architecture, asked, len(same_session), may_use),
+            needs=needs_of(architecture, asked, len(same_session), agent_id, may_use, may_run_elsewhere),
             kernel_ids=tuple([row[1] for row in same_session]),
             priority=priority,
             scopes=named,
@@ -236,6 +239,13 @@ def _microseconds(instant: Any) -> Cast:
     return Cast(Extract(instant, "epoch") * 1_000_000, BigIntegerField())
 
 
-def _needs(architecture: str, asked: str, kernel_count: int, reservations: frozenset[int]) -> Needs:
+def _needs(
+    architecture: str,
+    asked: str,
+    kernel_count: int,
+    agent_id: int | None,
+    reservations: frozenset[int],
+    may_run_elsewhere: bool,
+) -> Needs:
     kernels = (ResourceSlots(json.loads(asked)),) * kernel_count
-    return Needs(architecture, kernels, reservations=reservations)
+    return Needs(architecture, kernels, agent_id, reservations, may_run_elsewhere)

@@ -144,6 +144,10 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["requeues"] = True
     if request.callback_url:
         body["callback_url"] = request.callback_url
+    if request.designated_agent:
+        body["designated_agent"] = request.designated_agent
+    if request.may_run_elsewhere:
+        body["may_run_elsewhere"] = True
     if request.dependencies:
         body["dependencies"] = [
             {"session": each.session, "when": each.when.value} for each in request.dependencies
@@ -199,6 +203,8 @@ def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
         yield "--retries", str(request.max_retries)
     if request.callback_url:
         yield "--callback", request.callback_url
+    if request.designated_agent:
+        yield "--prefer-agent" if request.may_run_elsewhere else "--agent", request.designated_agent
     for each in request.dependencies:
         yield "--after", f"{each.session}:{each.when}"
 
@@ -231,6 +237,10 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "requeues", True
     if request.callback_url:
         yield "callback_url", request.callback_url
+    if request.designated_agent:
+        yield "designated_agent", request.designated_agent
+    if request.may_run_elsewhere:
+        yield "may_run_elsewhere", True
     if request.dependencies:
         yield "after", {each.session: each.when.value for each in request.dependencies}
 

@@ -79,6 +79,8 @@ class Question:
     lasts_s: int | None
     priority: int
     kind: Kind
+    designated_agent_id: int | None = None
+    may_run_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
             lasts_s=request.timeout_s or longest_lifetime_s(scopes, resolved.group),
             priority=request.priority,
             kind=(actor.user_id or 0, resolved.image.pk, request.type),
+            designated_agent_id=resolved.agent.pk if resolved.agent else None,
+            may_run_elsewhere=request.may_run_elsewhere,
         ),
     )
     known = outlook.rooms

@@ -69,7 +69,8 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
         """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
         related = ("project", "domain", "owner", "image", "resource_group", "setup", "idle", "callback")
-        return self.with_leaving().select_related(*related).prefetch_related(kernels)
+        joined = self.with_leaving().select_related(*related, "designated_agent")
+        return joined.prefetch_related(kernels)
 
     def with_leaving(self) -> "ComputeSessionQuerySet":
         """`leaves_at`: when it ends for one with a higher priority, or None. No query more."""
@@ -150,6 +151,17 @@ class ComputeSession(models.Model):
     eligible_at = models.DateTimeField(
         null=True, editable=False, help_text="When it was let into the queue, if not when it was asked for."
     )
+    designated_agent = models.ForeignKey(
+        Agent,
+        on_delete=models.PROTECT,
+        null=True,
+        db_index=False,
+        related_name="designating_sessions",
+        help_text="Where it must run, or is to run first.",
+    )
+    may_run_elsewhere = models.BooleanField(
+        default=False, db_default=False, help_text="Where its designated agent has no room."
+    )
     exit_code = models.IntegerField(null=True, editable=False)
 
     host_label = models.CharField(max_length=20, unique=True, editable=False)
@@ -184,6 +196,10 @@ class ComputeSession(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(retry_count__lte=F("max_retries")), name="session_retries_are_counted"
+            ),
+            models.CheckConstraint(
+                condition=Q(may_run_elsewhere=False) | Q(designated_agent__isnull=False),
+                name="session_elsewhere_than_named",
             ),
             models.UniqueConstraint(
                 fields=("owner", "name"),

@@ -41,7 +41,7 @@ TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
     "personal_files", "priority", "start_at", "pending_timeout_s", "dependencies",
-    "max_retries", "requeues", "callback_url",
+    "max_retries", "requeues", "callback_url", "designated_agent", "may_run_elsewhere",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -78,6 +78,8 @@ class SessionRequest:
     max_retries: int = 0
     requeues: bool = False
     callback_url: str = ""
+    designated_agent: str = ""
+    may_run_elsewhere: bool = False
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -117,6 +119,9 @@ def parse_request(raw: object) -> SessionRequest:
     request["max_retries"] = checked("max_retries", check_retries, raw.get("max_retries"))
     request["requeues"] = checked("requeues", check_switch, raw.get("requeues", False))
     request["callback_url"] = checked("callback_url", check_callback_url, raw.get("callback_url"))
+    request["designated_agent"] = checked("designated_agent", check_reference, raw.get("designated_agent"))
+    elsewhere = raw.get("may_run_elsewhere", False)
+    request["may_run_elsewhere"] = checked("may_run_elsewhere", check_switch, elsewhere)
     request["dependencies"] = check_dependencies(raw.get("dependencies"), problems)
     check_together(request, problems)
     if problems:
@@ -138,6 +143,8 @@ def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -
     for name in ("max_retries", "requeues"):
         if request["type"] == "interactive" and request[name]:
             problems[name] = [_("Only a batch session is tried again. Set the type to batch.")]
+    if request["may_run_elsewhere"] and not request["designated_agent"]:
+        problems.setdefault("may_run_elsewhere", [_("It may run anywhere: no machine is named.")])
     slots, shm_bytes = request["slots"], request["shm_bytes"]
     if slots and slots[MEM] and shm_bytes is not None and shm_bytes > slots[MEM]:
         problems["resources.shm"] = [

@@ -14,7 +14,7 @@ from accounts.limits import write_within_limits
 from accounts.models import Project
 from accounts.quota import Scope
 from accounts.selectors import access_usable_project, user_of
-from agents.models import ResourceGroup
+from agents.models import Agent, ResourceGroup
 from agents.runtime.base import RuntimeFault
 from agents.selectors import access_resource_group, capacities_by_group, has_machine_for, runtime_of
 from common import audit, clock
@@ -35,6 +35,7 @@ from sessions_app import holds, lifecycle
 from sessions_app.callbacks import demand_callback, keep_callback
 from sessions_app.copied import check_alike, copy_session, new_app_token, new_host_label
 from sessions_app.dependencies import Dependency, hold_awaited, hold_for, resolve_dependencies
+from sessions_app.designated import find_designated_agent
 from sessions_app.events import SessionEnqueued, SessionsEnqueued
 from sessions_app.group_rules import demand_group_still_takes, demand_group_takes
 from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
@@ -68,6 +69,7 @@ class ResolvedRequest:
     group: ResourceGroup
     mounts: Sequence[ResolvedMount]
     dependencies: Sequence[Dependency] = ()
+    agent: Agent | None = None
 
     @property
     def writable_folders(self) -> list[VFolder]:
@@ -142,7 +144,7 @@ def name_is_used(name: str) -> Conflict:
 
 
 def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
-    """Find what the request names, as this actor. At most 8 queries, any number of folders."""
+    """Find what the request names, as this actor. At most 9 queries, any number of folders."""
     holds.check_start_time(request)
     project = access_usable_project(actor, request.project)
     image = access_image(actor, request.image)
@@ -156,7 +158,8 @@ def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
         raise InvalidInput(clash_sentence(clash), fields={"mounts": [clash_sentence(clash)]})
     after = resolve_dependencies(actor, project, request.dependencies)
     demand_callback(actor, request.callback_url)
-    return ResolvedRequest(request, project, image, group, mounts, after)
+    agent = find_designated_agent(group, image, request)
+    return ResolvedRequest(request, project, image, group, mounts, after, agent)
 
 
 def _resolve_mount(
@@ -249,6 +252,8 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         priority=request.priority,
         max_retries=request.max_retries,
         requeues=request.requeues,
+        designated_agent=resolved.agent,
+        may_run_elsewhere=request.may_run_elsewhere,
         lifetime_s=lifetime_s,
         host_label=new_host_label(),
         app_token=new_app_token(),

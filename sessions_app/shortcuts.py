@@ -122,6 +122,8 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "requeues": session.requeues,
         "pending_timeout_s": session.pending_timeout_s,
         "callback_url": session.callback.url if hasattr(session, "callback") else "",
+        "designated_agent": session.designated_agent.name if session.designated_agent else "",
+        "may_run_elsewhere": session.may_run_elsewhere,
     }
 
 

@@ -161,6 +161,10 @@ UNREADABLE = (
     Bad("max_retries", 1, "Only a batch session is tried again"),
     Bad("requeues", True, "Only a batch session is tried again"),
     Bad("requeues", "yes", "neither true nor false"),
+    Bad("designated_agent", 7, "Give text, not 7"),
+    Bad("designated_agent", "absent", "has no machine “absent”"),
+    Bad("may_run_elsewhere", "yes", "neither true nor false"),
+    Bad("may_run_elsewhere", True, "no machine is named"),
     Bad("dependencies", "prepare", "Give a list of at most 32 sessions"),
     *(
         Bad("callback_url", url, "no address that can be called")

@@ -141,7 +141,7 @@ class Diagnosis:
         """The code, and the room that proves it."""
         asked = shape.needs.total
         if not free.vectors and reserved is None:
-            is_named = shape.needs.designated_agent_id is not None
+            is_named = shape.needs.required_agent_id is not None
             return ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
         if not asked.fits_in(capacity.total):
             return ReasonCode.NEVER_FITS, capacity
@@ -172,7 +172,7 @@ class Diagnosis:
 
     def _closed(self, needs: Needs, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
         """Of the agents that suit: the reservations that are in the way, and what all of them have free."""
-        key = (needs.architecture, needs.designated_agent_id, needs.reservations, until)
+        key = (needs.architecture, needs.required_agent_id, needs.reservations, until)
         if key not in self._closings:
             suiting = [agent for agent in self._machines.schedulable if needs.suits(agent)]
             windows = {agent.id: self._machines.closed_by(agent, needs, until) for agent in suiting}
@@ -194,7 +194,7 @@ class Diagnosis:
 
     def _free_and_capacity(self, needs: Needs) -> tuple[Room, Room]:
         """Of the agents that could host `needs`: what the schedulable have free, what all have at all."""
-        key = (needs.architecture, needs.designated_agent_id, needs.reservations)
+        key = (needs.architecture, needs.required_agent_id, needs.reservations)
         if key not in self._rooms:
             free = Counter([vector & ~FIELD_MASK for vector in self._machines.free_vectors(needs)])
             capacities = [agent.capacity for agent in self._snapshot.agents if needs.suits(agent)]

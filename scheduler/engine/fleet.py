@@ -161,8 +161,9 @@ class Fleet:
         packed = [requests[id(slots)] for slots in needs.kernels]
         order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
         searches = {id(slots): self._search(needs, slots, requests[id(slots)]) for slots in needs.kernels}
-        designated = self._designated(needs)
+        designated = self._named(needs, needs.required_agent_id)
         pools = {pool for search in searches.values() for pool, _ in search}
+        preferred = self._preferred(needs, pools)
         if designated is not None and designated >= 0:
             pools.add(self.pool_of[designated])
         return Shape(
@@ -171,18 +172,24 @@ class Fleet:
             searches=tuple((packed[index], searches[id(needs.kernels[index])]) for index in order),
             is_bounded=any(self.closes_at[pool] is not None for pool in pools),
             designated=designated,
+            preferred=preferred,
             total=self.layout.pack_request(needs.total),
             fractions=fractions_of(needs.total, self.total),
         )
 
-    def _designated(self, needs: Needs) -> int | None:
-        if needs.designated_agent_id is None:
+    def _named(self, needs: Needs, agent_id: int | None) -> int | None:
+        """The ordinal of that agent; −1 if it could not host `needs`; None if none is named."""
+        if agent_id is None:
             return None
-        ordinal = self.ordinals.get(needs.designated_agent_id, -1)
+        ordinal = self.ordinals.get(agent_id, -1)
         return ordinal if ordinal >= 0 and needs.may_run_on(self.agents[ordinal]) else -1
 
+    def _preferred(self, needs: Needs, pools: set[int]) -> int | None:
+        ordinal = self._named(needs, needs.designated_agent_id) if needs.may_run_elsewhere else None
+        return ordinal if ordinal is not None and ordinal >= 0 and self.pool_of[ordinal] in pools else None
+
     def _search(self, needs: Needs, slots: ResourceSlots, request: int) -> Search:
-        if needs.designated_agent_id is not None:
+        if needs.required_agent_id is not None:
             return ()
         found = [
             number

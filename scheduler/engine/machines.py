@@ -232,8 +232,8 @@ class Machines:
 
     def free_vectors(self, needs: Needs) -> list[int]:
         """What each schedulable agent that could host `needs` now has free, kept or not, in any order."""
-        if needs.designated_agent_id is not None:
-            named = self.ordinal_of(needs.designated_agent_id)
+        if needs.required_agent_id is not None:
+            named = self.ordinal_of(needs.required_agent_id)
             is_host = named is not None and needs.may_run_on(self._fleet.agents[named])
             return [self.room(named)] if named is not None and is_host else []
         pools, kept = self._fleet.pools_open_to(needs), self._kept
@@ -264,14 +264,16 @@ class Machines:
                 return ordinal
             if shape.has_no_room and len(shape.searches) == 1 and not shape.is_bounded:
                 return None
-        for pool, query in self._in_time(search, until) if shape.is_bounded else search:
-            ordinal = self._grids[pool].take(query)
-            if ordinal is not None:
-                break
-        else:
-            ordinal = self._take_designated(shape, request, until)
-            if ordinal is None:
-                return None
+        ordinal = shape.preferred
+        if ordinal is None or not self._take_on(ordinal, request, until):
+            for pool, query in self._in_time(search, until) if shape.is_bounded else search:
+                ordinal = self._grids[pool].take(query)
+                if ordinal is not None:
+                    break
+            else:
+                ordinal = shape.designated
+                if ordinal is None or not self._take_on(ordinal, request, until):
+                    return None
         self._taken.append((ordinal, request, until, True))
         if ordinal in self._kept:
             self._kept[ordinal].free -= request
@@ -301,15 +303,15 @@ class Machines:
             end, before = self._end(until), shape.no_room_from if shape.has_no_room else None
             shape.no_room_from = end if before is None else min(end, before)
 
-    def _take_designated(self, shape: Shape, request: int, until: Until) -> int | None:
-        ordinal = shape.designated
-        if ordinal is None or ordinal < 0 or not self._layout.fits(request, self._open[ordinal]):
-            return None
+    def _take_on(self, ordinal: int, request: int, until: Until) -> bool:
+        """Take room on that agent, if it has some; −1: there is no such agent."""
+        if ordinal < 0 or not self._layout.fits(request, self._open[ordinal]):
+            return False
         closes_at = self._fleet.closes_at[self._fleet.pool_of[ordinal]]
         if closes_at is not None and self._end(until) > closes_at:
-            return None
+            return False
         self._set_open(ordinal, self._open[ordinal] - request)
-        return ordinal
+        return True
 
     def _take_kept(self, shape: Shape, request: int, until: Until) -> int | None:
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""

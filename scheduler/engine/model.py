@@ -101,6 +101,7 @@ class Needs:
     kernels: tuple[ResourceSlots, ...]
     designated_agent_id: int | None = None
     reservations: frozenset[int] = NO_RESERVATIONS  # those that it may use, now or later
+    may_run_elsewhere: bool = False  # the designated agent is where it is looked for room first
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -115,6 +116,11 @@ class Needs:
         first, *others = self.kernels
         return sum(others, first)
 
+    @property
+    def required_agent_id(self) -> int | None:
+        """The only agent that it may run on; None: any that suits."""
+        return None if self.may_run_elsewhere else self.designated_agent_id
+
     def may_run_on(self, agent: AgentView) -> bool:
         """Whether `agent` is one that could host a kernel now, were there room."""
         return self.suits(agent) and (
@@ -123,7 +129,7 @@ class Needs:
 
     def suits(self, agent: AgentView) -> bool:
         """Whether it could at any time."""
-        return agent.architecture == self.architecture and self.designated_agent_id in (None, agent.id)
+        return agent.architecture == self.architecture and self.required_agent_id in (None, agent.id)
 
 
 class Promise(NamedTuple):

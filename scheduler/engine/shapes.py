@@ -22,6 +22,7 @@ class Shape:
         tuple[int, Search], ...
     ]  # of each, in that order, its request as a vector and where to look
     designated: int | None  # the ordinal of the only agent it may run on, if one is named; −1: there is none
+    preferred: int | None  # the ordinal of the agent where it is looked for room first, if there is one
     total: int  # of all kernels together, as a vector
     fractions: Fractions
     is_bounded: bool = (

@@ -133,6 +133,16 @@ class SessionCreateInput(InputSerializer):
         max_length=MAX_URL_LENGTH,
         help_text="Is told by a signed POST when the session starts, is tried again, and ends.",
     )
+    designated_agent = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        allow_null=True,
+        max_length=MAX_REFERENCE_LENGTH,
+        help_text="A machine of its resource group: the only one that it may run on.",
+    )
+    may_run_elsewhere = serializers.BooleanField(
+        default=False, help_text="The designated agent is only where it is looked for room first."
+    )
 
 
 class MountOut(serializers.ModelSerializer[SessionMount]):
@@ -220,6 +230,9 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     memory_kill = serializers.SerializerMethodField(help_text="Null while no program was short of memory.")
     ending = serializers.SerializerMethodField(help_text="null for a session that does not run.")
     callback_url = serializers.SerializerMethodField(help_text="For its owner.")
+    designated_agent = serializers.CharField(
+        source="designated_agent.name", default="", help_text="Empty: any machine of its resource group."
+    )
     setup = serializers.SerializerMethodField(
         help_text="For its owner; null where nothing is kept for sessions."
     )
@@ -228,7 +241,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "queue_position",
             "agents", "apps", "memory_kill", "ending", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 

@@ -24,6 +24,7 @@ from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.group_rules import group_words
 from sessions_app.models import SessionType
 from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, When, instant_of
+from sessions_app.requests import MAX_REFERENCE_LENGTH
 from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER
 from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, size_like
@@ -31,6 +32,7 @@ from sessions_app.variables import parse_variables
 from vfolders.selectors import own_folders
 
 MOST_NAMES = 100
+ELSEWHERE = "yes"
 REQUEUES = "yes"
 DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
 WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
@@ -166,6 +168,20 @@ class LauncherForm(forms.Form):
         label=gettext_lazy("Callback"),
         widget=forms.URLInput(attrs={"placeholder": "https://", "autocomplete": "off"}),
         help_text=gettext_lazy("An address that is told by a signed POST when it starts and ends."),
+    )
+
+    designated_agent = TypedField(
+        required=False,
+        max_length=MAX_REFERENCE_LENGTH,
+        label=gettext_lazy("Machine"),
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text=gettext_lazy("The name of one of the resource group; empty: any of them."),
+    )
+    elsewhere = TypedChoice(
+        required=False,
+        initial="",
+        label=gettext_lazy("If that has no room"),
+        choices=[("", gettext_lazy("Wait for it")), (ELSEWHERE, gettext_lazy("Run on another one"))],
     )
 
     like = TypedField(required=False, widget=forms.HiddenInput)
@@ -312,6 +328,8 @@ class LauncherForm(forms.Form):
             "max_retries": typed["max_retries"] if is_batch else 0,
             "requeues": is_batch and typed["requeues"] == REQUEUES,
             "callback_url": typed["callback_url"],
+            "designated_agent": typed["designated_agent"].strip(),
+            "may_run_elsewhere": bool(typed["designated_agent"].strip()) and typed["elsewhere"] == ELSEWHERE,
             "dependencies": [
                 {"session": name.strip(), "when": typed["after_when"]}
                 for name in typed["after"].split(",")

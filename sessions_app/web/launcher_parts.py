@@ -30,6 +30,7 @@ from sessions_app.template_services import body_of
 from sessions_app.variables import format_variables
 from sessions_app.web.forms import (
     DEVICE_PREFIX,
+    ELSEWHERE,
     PLACE_PREFIX,
     REQUEUES,
     WITH_PERSONAL_FILES,
@@ -72,6 +73,7 @@ def parts(form: LauncherForm) -> dict[str, Any]:
                 "after",
                 "after_when",
                 "callback_url",
+                "designated_agent",
             )
         ),
     }
@@ -218,6 +220,8 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "pending_timeout_s": typed_duration(session.pending_timeout_s) if session.pending_timeout_s else "",
         "personal_files": WITH_PERSONAL_FILES if session.personal_files else WITHOUT_PERSONAL_FILES,
         "callback_url": callback_url_of(actor, session),
+        "designated_agent": session.designated_agent.name if session.designated_agent else "",
+        "elsewhere": ELSEWHERE if session.may_run_elsewhere else "",
         "environment": "" if actor.behind_id else format_variables(session.environment),
         "like": str(session.pk),
     }
@@ -253,6 +257,8 @@ def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
         "requeues": REQUEUES if request.requeues else "",
         "pending_timeout_s": typed_duration(request.pending_timeout_s) if request.pending_timeout_s else "",
         "personal_files": WITH_PERSONAL_FILES if request.personal_files else WITHOUT_PERSONAL_FILES,
+        "designated_agent": request.designated_agent,
+        "elsewhere": ELSEWHERE if request.may_run_elsewhere else "",
         "environment": format_variables(request.environment),
         "template": str(template.pk),
     }

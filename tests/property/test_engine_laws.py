@@ -97,6 +97,7 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
             tuple(kernels),
             draw(st.none() | st.none() | st.integers(1, 8)),
             frozenset(draw(st.lists(st.sampled_from([1, 3]), max_size=2))),
+            may_run_elsewhere=draw(st.booleans()),
         ),
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(kernels))),
         priority=draw(st.integers(0, 1)),
@@ -247,6 +248,18 @@ def test_who_is_placed_may_use_the_agent_and_ends_before_others_may(snapshot):
             assert agent.window is None or agent.window.reservation_id in session.needs.reservations
             ends_at = NOW + (LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts)
             assert agent.next_window is None or ends_at <= agent.next_window.starts_at
+
+
+@given(snapshots())
+def test_a_preferred_agent_changes_where_the_first_runs_and_not_whether(snapshot):
+    for session in snapshot.pending:
+        one = replace(session, promised=None)
+        free = replace(one, needs=replace(one.needs, designated_agent_id=None))
+        preferring = replace(one, needs=replace(one.needs, may_run_elsewhere=True))
+        decided, without = (plan(replace(snapshot, pending=(each,)), NOW) for each in (preferring, free))
+        if len(session.needs.kernels) == 1:
+            assert bool(decided.placements) == bool(without.placements)
+            assert [each.reason for each in decided.deferrals] == [each.reason for each in without.deferrals]
 
 
 @given(snapshots(FIFO))

@@ -47,6 +47,8 @@ plausible = {
     "max_retries": st.integers(-2, 12) | anything,
     "requeues": st.booleans() | anything,
     "callback_url": st.sampled_from(["", "https://a.example/x?y", "http://[::1]:80"]) | anything,
+    "designated_agent": st.just("gpu-07") | anything,
+    "may_run_elsewhere": st.booleans() | anything,
     "dependencies": st.lists(
         st.just("a") | st.fixed_dictionaries({"session": anything}, optional={"when": anything})
     )
@@ -93,6 +95,7 @@ def assert_legal(request: SessionRequest) -> None:
     assert request.type == "batch" or not (request.max_retries or request.requeues)
     assert request.start_at is None or request.start_at.utcoffset() == timedelta(0)
     assert request.pending_timeout_s is None or request.pending_timeout_s > 0
+    assert request.designated_agent or not request.may_run_elsewhere
     for mount in request.mounts:
         assert mount.path == "" or (mount.path.startswith(f"{HOME}/") and "/../" not in f"{mount.path}/")
 

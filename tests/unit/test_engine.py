@@ -148,6 +148,39 @@ def test_a_designated_agent_is_the_only_one_tried():
     assert reasons(decided) == {2: ReasonCode.NO_CAPACITY}
 
 
+def preferring(number: int, *kernels: ResourceSlots, designated: int) -> PendingSession:
+    preferred = session(number, *kernels, designated=designated)
+    return replace(preferred, needs=replace(preferred.needs, may_run_elsewhere=True))
+
+
+def test_a_preferred_agent_is_tried_first_and_then_the_others():
+    agents = [agent(1, slots(cpu=2000)), agent(2, slots(cpu=2000)), agent(3, slots(cpu=4000))]
+    pending = [preferring(number, slots(cpu=2000), designated=3) for number in (1, 2, 3)]
+    assert agents_by_session(decide(agents, *pending)) == {1: [3], 2: [3], 3: [1]}
+
+
+def test_kernels_stand_together_on_a_preferred_agent_as_far_as_it_has_room():
+    agents = [agent(1, slots(cpu=2000)), agent(2, slots(cpu=4000))]
+    pending = preferring(1, *[slots(cpu=2000)] * 3, designated=2)
+    assert agents_by_session(decide(agents, pending)) == {1: [2, 2, 1]}
+
+
+@pytest.mark.parametrize(
+    "preferred",
+    [
+        agent(2, slots(cpu=9000)),
+        agent(2, slots(cpu=9000, cuda=1000), is_schedulable=False),
+        agent(2, slots(cpu=9000, cuda=1000), architecture="aarch64"),
+        agent(3, slots(cpu=9000, cuda=1000)),
+    ],
+    ids=["without the device", "not schedulable", "another architecture", "absent"],
+)
+def test_where_the_preferred_agent_cannot_host_it_others_do(preferred):
+    pending = preferring(1, slots(cpu=1000, cuda=1000), designated=2)
+    decided = decide([agent(1, slots(cpu=1000, cuda=1000)), preferred], pending)
+    assert set(agents_by_session(decided)) == {1}
+
+
 @pytest.mark.parametrize(
     "present",
     [

@@ -198,3 +198,11 @@ def test_a_wait_for_a_reservation_names_it_in_its_sentence() -> None:
     assert "The machines that could run it now (1) are reserved" in str(sentence_for(deferral.why, "lab"))
     with pytest.raises(ValueError, match="names no reservation"):
         sentence_for(replace(deferral.why, reserved=None), "lab")
+
+
+def test_a_preferred_agent_that_will_be_reserved_takes_what_ends_before() -> None:
+    agents = [agent(1, 8), agent(2, next_window=SOON)]
+    for hours, expected in ((1, 2), (3, 1)):
+        one = session(1, hours=hours, on=2)
+        one = replace(one, needs=replace(one.needs, may_run_elsewhere=True))
+        assert places(decide(agents, one)) == {1: (expected,)}

@@ -53,6 +53,8 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
         max_retries=2,
         requeues=True,
         callback_url="https://ci.example/t?token=geheim",
+        designated_agent=place.agent.name,
+        may_run_elsewhere=True,
         resources={"cpu": 1.5, "mem": "1536m", "shm": "128m", "cuda": 1},
         environment={"TOKEN": "geheim", "TEXT": "a\nb", "ODD": "$'x'"},
         mounts=[{"folder": "data", "path": "/home/work/in", "readonly": True}, {"folder": "other"}],
@@ -76,6 +78,8 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
         "shm_bytes",
         "environment",
         "image_reference",
+        "designated_agent",
+        "may_run_elsewhere",
     ):
         assert getattr(again, field) == getattr(earlier, field), field
     assert again.callback.url == "https://ci.example/t?token=geheim"

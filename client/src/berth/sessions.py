@@ -79,6 +79,8 @@ class Session(Record):
     retry_count: int = 0
     requeues: bool = False
     callback_url: str = ""
+    designated_agent: str = ""
+    may_run_elsewhere: bool = False
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()
@@ -215,6 +217,8 @@ class Sessions:
         max_retries: int = 0,
         requeues: bool = False,
         callback_url: str = "",
+        designated_agent: str = "",
+        may_run_elsewhere: bool = False,
         idempotency_key: str = "",
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
@@ -225,6 +229,8 @@ class Sessions:
         `start_at`: not before, an aware datetime or text like "2027-01-31T08:00+01:00". After `pending_timeout_s` without room
         it is cancelled. `after`: others, by id or name, that end before: `{"prepare": "success"}`, or "any", or "failure".
         A command is tried again `max_retries` times after a failure, and with `requeues` when its machine is lost.
+
+        `designated_agent`: the name of the machine of its group that it waits for, or, if it `may_run_elsewhere`, that is tried first.
 
         `callback_url` is told by a signed POST when it starts, is tried again, and ends.
 
@@ -244,9 +250,11 @@ class Sessions:
             "mounts": [(Mount(one) if isinstance(one, str) else one).to_json() for one in mounts],
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
+        chosen |= {"designated_agent": designated_agent}
         body |= {"max_retries": max_retries} if max_retries else {}
         body |= {"requeues": True} if requeues else {}
         body |= {"callback_url": callback_url} if callback_url else {}
+        body |= {"may_run_elsewhere": True} if may_run_elsewhere else {}
         if after:
             body["dependencies"] = [{"session": one, "when": when} for one, when in after.items()]
         chosen |= {"start_at": _instant(start_at), "pending_timeout_s": pending_timeout_s}

@@ -97,6 +97,15 @@ PendingTimeout = Annotated[
         help="Cancel it if no machine had room for so long: 90, 30m, 2h or 1d.",
     ),
 ]
+OnAgent = Annotated[
+    str, typer.Option("--agent", metavar="MACHINE", help="Run on this machine of the group and no other.")
+]
+PreferAgent = Annotated[
+    str,
+    typer.Option(
+        "--prefer-agent", metavar="MACHINE", help="Run on this machine of the group if it has room."
+    ),
+]
 After = Annotated[
     list[str] | None,
     typer.Option(
@@ -177,6 +186,13 @@ def dependencies_of(texts: list[str] | None) -> dict[str, str]:
     """How each is to end, by id or name."""
     parts = (text.partition(":") for text in texts or ())
     return {session: when or "success" for session, _colon, when in parts}
+
+
+def designated_of(agent: str, prefer_agent: str) -> str:
+    """The machine that is named, if one is."""
+    if agent and prefer_agent:
+        raise InvalidInput("Name one machine: with --agent or with --prefer-agent.")
+    return agent or prefer_agent
 
 
 def project_of(client: Client, project: str) -> str:

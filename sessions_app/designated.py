@@ -1,0 +1,49 @@
+"""The machine that a request names: the only one that it may run on, or the one where it is looked for room first."""
+
+from django.utils.translation import gettext as _
+
+from agents.models import Agent, ResourceGroup
+from common.errors import LimitExceeded, NotFound
+from common.slots import ResourceSlots, format_slots
+from common.texts import quoted
+from images.models import ContainerImage
+from sessions_app.requests import SessionRequest
+
+MOST_NAMED = 10
+
+
+def find_designated_agent(
+    group: ResourceGroup, image: ContainerImage, request: SessionRequest
+) -> Agent | None:
+    """The machine in use of `group` that `request` names; None where it names none. At most 2 queries. Raises NotFound, and
+    LimitExceeded where it must run there and that machine could not hold it even if it were empty."""
+    if not request.designated_agent:
+        return None
+    machines = Agent.objects.in_use().filter(resource_group=group).order_by("name")
+    agent = machines.filter(name=request.designated_agent).prefetch_related("slots").first()
+    if agent is None:
+        sentence = _("The resource group “{group}” has no machine {name}.").format(
+            group=group.name, name=quoted(request.designated_agent)
+        )
+        names = ", ".join(machines.values_list("name", flat=True)[:MOST_NAMED])
+        hint = _("It has {names}.").format(names=names) if names else ""
+        raise NotFound(sentence, hint=hint, fields={"designated_agent": [sentence]})
+    if not request.may_run_elsewhere:
+        _demand_fits(agent, image, request.slots)
+    return agent
+
+
+def _demand_fits(agent: Agent, image: ContainerImage, asked: ResourceSlots) -> None:
+    capacity = ResourceSlots({slot.slot_name: slot.capacity for slot in agent.slots.all()})
+    if agent.architecture != image.architecture:
+        sentence = _("The machine “{agent}” is {has}, and the image {image} is for {wants}.").format(
+            agent=agent.name, has=agent.architecture, image=image, wants=image.architecture
+        )
+    elif asked.fits_in(capacity):
+        return
+    else:
+        sentence = _("The machine “{agent}” has only {room}.").format(
+            agent=agent.name, room=format_slots({name: capacity[name] for name in asked})
+        )
+    hint = _("Choose another machine, or let it run elsewhere too.")
+    raise LimitExceeded(sentence, hint=hint, fields={"designated_agent": [sentence]})
