@@ -132,23 +132,36 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
 @transaction.atomic
 def move_agent(*, actor: Actor, agent_id: int, group_id: int) -> Agent:
     """Put a machine into another group; what runs on it goes on. Raises NotFound, PermissionDenied, Conflict for one that is
-    reserved."""
-    group = hold_to_change(actor, group_id)
-    access_agent(actor, agent_id)
-    agent: Agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
-    before = agent.resource_group_id
-    if before == group.pk:
-        return agent
-    _demand_not_reserved(agent)
+    reserved, or was moved at the same moment."""
+    group = access_group(actor, group_id)
+    require_superadmin(actor)
+    return put_into_group(actor, access_agent(actor, agent_id), group)
 
-    named = [ResourceGroup.objects.get(pk=before).name, group.name]
-    agent.resource_group = group
-    agent.save(update_fields=["resource_group"])
-    ResourceGroup.objects.filter(pk__in=(before, group.pk)).update(epoch=F("epoch") + 1)
-    audit.record(actor=actor, action="agents.move_agent", target=agent, changes={"resource_group": named})
+
+def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
+    """The machine, in `group`; to be called in a transaction. Until that ends nobody moves or reserves it and the group is not
+    deleted. Raises NotFound, Conflict."""
+    before = agent.resource_group_id
+    found = ResourceGroup.objects.select_for_update(no_key=True).filter(pk__in={before, group.pk})
+    held = {each.pk: each for each in found.order_by("pk")}  # both before the machine, as commits of plans do
+    if group.pk not in held or held[group.pk].deleted_at is not None:
+        raise NotFound(_("The resource group “{name}” was deleted.").format(name=group.name))
+    moved: Agent = Agent.objects.select_for_update(no_key=True).get(pk=agent.pk)
+    if moved.resource_group_id != before:
+        sentence = _("“{agent}” was put into another resource group at the same moment.")
+        raise Conflict(sentence.format(agent=agent.name), hint=_("Look where it is now, and try again."))
+    moved.resource_group = held[group.pk]
+    if before == group.pk:
+        return moved
+    _demand_not_reserved(moved)
+
+    moved.save(update_fields=["resource_group"])
+    ResourceGroup.objects.filter(pk__in=held).update(epoch=F("epoch") + 1)
+    changes = {"resource_group": [held[before].name, group.name]}
+    audit.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
     for changed_id in (before, group.pk):
         announce(CapacityChanged(changed_id))
-    return agent
+    return moved
 
 
 def _told(grantee: Grantee) -> dict[str, str]:

@@ -14,6 +14,7 @@ from accounts.selectors import require_superadmin
 from agents import lifecycle
 from agents.capacity import capacity_of
 from agents.events import CapacityChanged
+from agents.groups import put_into_group
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.observation import Observation, observe, observe_all
 from agents.runtime.base import ImageInfo, RuntimeFault
@@ -46,10 +47,10 @@ def register_agent(
     resource_group: ResourceGroup | None = None,
 ) -> Agent:
     """Take a machine into use, with what its engine says about it. A known name gets the new address, and is
-    connected again if it was retired. Without a group it joins the default one.
+    connected again if it was retired. Without a group a known one stays where it is; a new one joins the default one.
 
-    Raises Unavailable if the engine does not answer, InvalidInput if another agent is this machine
-    already."""
+    Raises Unavailable if the engine does not answer, InvalidInput if another agent is this machine already, Conflict if it
+    is to leave a group in which it is reserved."""
     require_superadmin(actor)
     if not ADDRESS.match(address):
         raise InvalidInput(
@@ -57,12 +58,13 @@ def register_agent(
             hint=_("Write unix:///var/run/docker.sock, or tcp://host:2376 with certificates."),
             fields={"address": [_("Not the address of an engine.")]},
         )
-    agent = Agent.objects.filter(name=name).first() or Agent(name=name)
+    known = Agent.objects.filter(name=name).first()
+    agent = known or Agent(name=name)
     agent.address, agent.tls_directory = address, tls_directory
     observation = _observe(agent)
 
     with transaction.atomic():
-        agent.resource_group = hold_group(resource_group or access_resource_group(actor))
+        agent.resource_group = _hold_group_of(known, actor, resource_group)
         agent.engine_id = observation.info.engine_id
         note_observation(agent, observation)
         _clean(agent)
@@ -71,6 +73,15 @@ def register_agent(
             lifecycle.transition(agent.pk, to=AgentState.CONNECTED, actor=actor)
         audit.record(actor=actor, action="agents.register_agent", target=agent, changes={"address": address})
         return record_heartbeat(agent.pk, observation)
+
+
+def _hold_group_of(known: Agent | None, actor: Actor, named: ResourceGroup | None) -> ResourceGroup:
+    """The group of a machine that is registered, where a known one is put into it first. Raises NotFound, Conflict."""
+    if known is None:
+        return hold_group(named or access_resource_group(actor))
+    if named is None and known.resource_group.deleted_at is None:
+        named = known.resource_group
+    return put_into_group(actor, known, named or access_resource_group(actor)).resource_group
 
 
 def refresh_agent(*, actor: Actor, agent_id: int) -> Agent:

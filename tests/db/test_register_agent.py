@@ -1,5 +1,6 @@
 """`bin/manage register_agent`: what it takes into use, and what it says where it cannot."""
 
+from datetime import timedelta
 from io import StringIO
 from itertools import count
 
@@ -8,9 +9,13 @@ from django.core.management import CommandError, call_command
 
 from agents import groups
 from agents.models import Agent, ResourceGroup
+from agents.reservations import reserve_agents
 from agents.runtime.registry import adopt_runtime
+from agents.services import change_agent_state
 from agents.states import AgentState
+from common import clock
 from common.actors import SYSTEM
+from common.models import AuditEntry
 from tests.doubles.runtimes import LostRuntime
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +58,42 @@ def test_known_machine_is_looked_at_again(group: ResourceGroup, address: str) ->
     register("gpu-01", address)
     register("gpu-01", address)
     assert Agent.objects.count() == 1
+
+
+def test_known_machine_stays_in_its_group_unless_another_is_named(group: ResourceGroup, address: str) -> None:
+    night = groups.create_resource_group(actor=SYSTEM, name="night")
+    register("gpu-01", address, "--group", "night")
+    epoch = ResourceGroup.objects.get(pk=night.pk).epoch
+    register("gpu-01", address)
+    assert Agent.objects.get(name="gpu-01").resource_group == night
+
+    register("gpu-01", address, "--group", "default")
+    assert Agent.objects.get(name="gpu-01").resource_group == group
+    assert ResourceGroup.objects.get(pk=night.pk).epoch == epoch + 1, "what was planned with it is stale"
+    assert AuditEntry.objects.filter(action="agents.move_agent").count() == 1
+
+
+def test_reserved_machine_is_not_registered_into_another_group(group: ResourceGroup, address: str) -> None:
+    night = groups.create_resource_group(actor=SYSTEM, name="night")
+    register("gpu-01", address, "--group", "night")
+    ends_at = clock.now() + timedelta(hours=1)
+    reserve_agents(
+        actor=SYSTEM, group_id=night.pk, name="Course", agents=["gpu-01"], starts_at=None, ends_at=ends_at
+    )
+    register("gpu-01", address)
+    with pytest.raises(CommandError, match="reserved for “Course”"):
+        register("gpu-01", address, "--group", "default")
+    assert Agent.objects.get(name="gpu-01").resource_group == night
+
+
+def test_retired_machine_of_a_deleted_group_joins_the_default_one(group: ResourceGroup, address: str) -> None:
+    night = groups.create_resource_group(actor=SYSTEM, name="night")
+    register("gpu-01", address, "--group", "night")
+    change_agent_state(actor=SYSTEM, agent_id=Agent.objects.get(name="gpu-01").pk, to=AgentState.RETIRED)
+    groups.delete_resource_group(actor=SYSTEM, group_id=night.pk)
+    register("gpu-01", address)
+    agent = Agent.objects.get(name="gpu-01")
+    assert (agent.state, agent.resource_group) == (AgentState.CONNECTED, group)
 
 
 def test_unknown_group_is_refused_with_those_that_are_known(group: ResourceGroup, address: str) -> None:

@@ -20,16 +20,19 @@ class Command(BaseCommand):
         parser.add_argument(
             "--tls", default="", metavar="DIR", help="directory with ca.pem, cert.pem and key.pem"
         )
-        parser.add_argument("--group", default="", help="resource group; the default one if not given")
+        parser.add_argument(
+            "--group", default="", help="resource group; if not given, that in which it is, else the default"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        group = options["group"]
         try:
             agent = register_agent(
                 actor=SYSTEM,
                 name=options["name"],
                 address=options["address"],
                 tls_directory=options["tls"],
-                resource_group=access_resource_group(SYSTEM, options["group"]),
+                resource_group=access_resource_group(SYSTEM, group) if group else None,
             )
         except BerthError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from error

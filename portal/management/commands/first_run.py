@@ -88,11 +88,11 @@ class Command(BaseCommand):
     def _look_at_this_machine(self) -> Agent:
         """This machine's engine as an agent; one that a superadmin retired stays so."""
         address = settings.BERTH_ENGINE
-        group = ResourceGroup.objects.filter(is_default=True).first()
-        group = group or create_resource_group(actor=SYSTEM, name="default", is_default=True)
+        if not ResourceGroup.objects.filter(is_default=True).exists():
+            create_resource_group(actor=SYSTEM, name="default", is_default=True)
         known = Agent.objects.filter(address=address).first()
         if known is None:
-            agent = register_agent(actor=SYSTEM, name=machine_name(), address=address, resource_group=group)
+            agent = register_agent(actor=SYSTEM, name=machine_name(), address=address)
             self.stdout.write(f"Registered this machine as the agent “{agent.name}”.")
             return agent
         if known.state == AgentState.RETIRED:

@@ -1,0 +1,129 @@
+"""Machines change their group beside reservations and commits of plans, in threads with connections of their own."""
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection, connections, transaction
+
+from agents import groups, reservations
+from agents.models import Agent, Reservation
+from common import clock
+from common.actors import SYSTEM
+from common.errors import BerthError
+from scheduler import commit
+from scheduler.engine import plan
+from scheduler.snapshot import read_snapshot
+from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def place(transactional_db: None) -> Place:
+    return make_place()
+
+
+def somebody_waits() -> bool:
+    """Whether a connection of this database waits for a lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+def in_thread(job: Callable[[], object], told: list[object]) -> threading.Thread:
+    """What it returned or was refused for is added to `told`."""
+
+    def run() -> None:
+        try:
+            told.append(job())
+        except BerthError as error:
+            told.append(error)
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def reserve(place: Place) -> Reservation:
+    return reservations.reserve_agents(
+        actor=SYSTEM,
+        group_id=place.group.pk,
+        name="Course",
+        agents=[place.agent.name],
+        starts_at=None,
+        ends_at=clock.now() + timedelta(hours=1),
+    )
+
+
+def test_a_machine_that_is_being_moved_is_not_reserved_where_it_was(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_place()
+    demand, has_looked, may_go_on = groups._demand_not_reserved, threading.Event(), threading.Event()
+
+    def look_and_pause(agent: Agent) -> None:
+        demand(agent)
+        has_looked.set()
+        assert may_go_on.wait(timeout=10)
+
+    monkeypatch.setattr(groups, "_demand_not_reserved", look_and_pause)
+    told: list[object] = []
+    moving = in_thread(
+        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), told
+    )
+    assert has_looked.wait(timeout=10)
+    reserving = in_thread(lambda: reserve(place), told)
+    assert wait_until(somebody_waits)
+    may_go_on.set()
+    moving.join(timeout=20)
+    reserving.join(timeout=20)
+
+    assert len(told) == 2
+    assert isinstance(told[-1], BerthError), "its group has no such machine any more"
+    assert not Reservation.objects.exists()
+    assert Agent.objects.get(pk=place.agent.pk).resource_group == other.group
+
+
+def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, session = make_place(), place.enqueue()
+    decided = plan(read_snapshot(place.group.pk), clock.now())
+    lock_agents, has_group, may_go_on = commit._lock_agents, threading.Event(), threading.Event()
+
+    def pause_and_lock(kernels: object) -> dict[int, int]:
+        has_group.set()
+        assert may_go_on.wait(timeout=10)
+        return lock_agents(kernels)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(commit, "_lock_agents", pause_and_lock)
+    told: list[object] = []
+    committing = in_thread(lambda: commit.commit_plan(decided), told)
+    assert has_group.wait(timeout=10)
+    moving = in_thread(
+        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), told
+    )
+    assert wait_until(somebody_waits)
+    may_go_on.set()
+    committing.join(timeout=20)
+    moving.join(timeout=20)
+
+    assert told == [[session.pk], place.agent]
+    assert Agent.objects.get(pk=place.agent.pk).resource_group == other.group
+
+
+def test_of_two_moves_at_once_the_later_is_refused(place: Place) -> None:
+    stale = Agent.objects.get(pk=place.agent.pk)
+    first, second = make_place(), make_place()
+    groups.move_agent(actor=SYSTEM, agent_id=stale.pk, group_id=first.group.pk)
+    with pytest.raises(BerthError, match="at the same moment"), transaction.atomic():
+        groups.put_into_group(SYSTEM, stale, second.group)
+    assert Agent.objects.get(pk=stale.pk).resource_group == first.group
