@@ -59,6 +59,12 @@ def may_write(actor: Actor, templates: list[SessionTemplate]) -> set[int]:
     return {each.pk for each in templates if _writes(standing, actor, each)}
 
 
+def shown_body(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
+    """Its body; without variables for whoever looks at the portal as somebody else: secrets may stand there."""
+    hidden = set() if actor.behind_id is None else {"environment"}
+    return {name: value for name, value in template.body.items() if name not in hidden}
+
+
 def writable_places(actor: Actor) -> tuple[list[Project], list[Domain], bool]:
     """Projects and domains whose templates the actor writes, and whether those of everybody too."""
     standing = standing_of(actor)

@@ -47,6 +47,11 @@ class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
             "changed_at",
         )
 
+    def to_representation(self, instance: SessionTemplate) -> dict[str, Any]:
+        """Context: request."""
+        told = super().to_representation(instance)
+        return told | {"body": template_services.shown_body(actor_of(self.context["request"]), instance)}
+
 
 class TemplateSavedOut(TemplateOut):
     left_out = serializers.ListField(
@@ -104,7 +109,7 @@ class TemplateListView(ListAPIView[SessionTemplate]):
         asked = TemplateInput(data=request.data)
         asked.is_valid(raise_exception=True)
         saved = template_services.create_template(actor=actor_of(request), **asked.validated_data)
-        return _saved(*saved, status=201)
+        return _saved(request, *saved, status=201)
 
 
 class TemplateView(APIView):
@@ -113,7 +118,8 @@ class TemplateView(APIView):
     @extend_schema(operation_id="read_session_template", responses={200: TemplateOut, **REFUSALS})
     def get(self, request: Request, template_id: int) -> Response:
         """One of them."""
-        return Response(TemplateOut(template_services.access_template(actor_of(request), template_id)).data)
+        template = template_services.access_template(actor_of(request), template_id)
+        return Response(TemplateOut(template, context={"request": request}).data)
 
     @extend_schema(
         operation_id="change_session_template",
@@ -127,7 +133,7 @@ class TemplateView(APIView):
         changed = template_services.change_template(
             actor=actor_of(request), template_id=template_id, changes=asked.validated_data
         )
-        return _saved(*changed, status=200)
+        return _saved(request, *changed, status=200)
 
     @extend_schema(operation_id="delete_session_template", responses={204: None, **REFUSALS})
     def delete(self, request: Request, template_id: int) -> Response:
@@ -158,6 +164,7 @@ class TemplateStartView(APIView):
         return Response(SessionOut(shown, context={"request": request}).data, status=201)
 
 
-def _saved(template: SessionTemplate, left_out: list[str], *, status: int) -> Response:
-    body: dict[str, Any] = {**TemplateOut(template).data, "left_out": left_out}
+def _saved(request: Request, template: SessionTemplate, left_out: list[str], *, status: int) -> Response:
+    told = TemplateOut(template, context={"request": request}).data
+    body: dict[str, Any] = {**told, "left_out": left_out}
     return Response(body, status=status)

@@ -228,7 +228,8 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
 
 
 def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
-    """What the form begins with for a session of this template; folders that the actor does not have are left out."""
+    """What the form begins with for a session of this template; folders that the actor does not have are left out, and variables
+    where somebody looks at the portal as the actor."""
     request = parse_request({**body_of(actor, template), "name": "template"})
     cpu, mem = typed_amount(CPU, request.slots[CPU]), typed_amount(MEM, request.slots[MEM])
     folders = list(own_folders(actor))
@@ -259,7 +260,7 @@ def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
         "personal_files": WITH_PERSONAL_FILES if request.personal_files else WITHOUT_PERSONAL_FILES,
         "designated_agent": request.designated_agent,
         "elsewhere": ELSEWHERE if request.may_run_elsewhere else "",
-        "environment": format_variables(request.environment),
+        "environment": "" if actor.behind_id else format_variables(request.environment),
         "template": str(template.pk),
     }
 

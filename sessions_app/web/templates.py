@@ -14,6 +14,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts.web.marks import mark
+from common import audit
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import BerthError, InvalidInput
@@ -85,6 +86,8 @@ def row_of(template: SessionTemplate) -> dict[str, Any]:
 def new_template(request: HttpRequest) -> HttpResponse:
     """GET with `?session=` begins with a session of one's own; POST with the launcher's form with what was chosen there."""
     actor = actor_of(request)
+    if actor.behind_id is not None:
+        raise audit.only_looking()
     if request.method == "GET":
         return _page(
             request, TemplateForm(actor=actor, initial=_of_session(actor, request.GET.get("session", "")))
@@ -106,7 +109,9 @@ def _of_session(actor: Actor, session_id: str) -> dict[str, Any]:
         session = access_session(actor, UUID(session_id), Action.OPEN_APP)
     except ValueError as error:
         raise InvalidInput(_("The address names no session to begin with.")) from error
-    return {"name": session.name, "body": json.dumps(request_like(session, name=session.name))}
+    body = request_like(session, name=session.name)
+    body.pop("callback_url")  # no template keeps it, so it needs to stand in no page
+    return {"name": session.name, "body": json.dumps(body)}
 
 
 def _of_launcher(request: HttpRequest, actor: Actor) -> HttpResponse:

@@ -18,9 +18,12 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import NotAuthenticated, PermissionDenied
 from common.models import AuditEntry
+from sessions_app.callback_secrets import make_callback_secret
+from sessions_app.template_services import create_template
 from tests import factories
 from tests.conftest import People
 from tests.factories import PASSWORD, actor_for
+from tests.factories_sessions import make_place
 from tests.web.test_second_factor import browser_of
 
 pytestmark = pytest.mark.django_db
@@ -301,3 +304,30 @@ def test_own_terminals_of_before_go_on_and_others_do_not_look(people: People) ->
     own = Login(user_id=people.domain_admin.pk, session_key=key)
     someone = Login(user_id=people.outsider.pk, session_key=key)
     assert set(live_logins([own, someone])) == {own}
+
+
+def test_whoever_views_as_somebody_is_shown_no_variables_by_templates(people: People) -> None:
+    place = make_place()
+    make_callback_secret(actor=actor_for(place.owner))
+    address = "https://ci.example/hook?key=verborgen"
+    earlier = place.enqueue(environment={"TOKEN": "geheim"}, callback_url=address)
+    body = place.request(environment={"GREETING": "geheim"})
+    template, _ = create_template(actor=actor_for(place.owner), name="mine", sharing="own", body=body)
+    looking = look_as(place.owner, people.superadmin)
+    new = looking.get("/sessions/templates/new/", {"session": earlier.pk})
+    launcher = looking.get("/sessions/new/", {"template": template.pk})
+    rest = "/api/v1/session-templates/"
+    one = looking.get(f"{rest}{template.pk}/")
+
+    assert new.status_code == 403
+    assert launcher.context["form"]["image"].value() == place.image.reference
+    assert one.json()["body"]["image"] == place.image.reference
+    for answer in (new, launcher, looking.get(rest), one):
+        assert "geheim" not in answer.content.decode()
+        assert "verborgen" not in answer.content.decode()
+
+    own = browser_of(place.owner)
+    assert "geheim" in own.get(rest).content.decode()
+    begun = own.get("/sessions/templates/new/", {"session": earlier.pk}).content.decode()
+    assert "geheim" in begun
+    assert "verborgen" not in begun
