@@ -9,7 +9,14 @@ from django.utils.translation import gettext as _
 
 from accounts.authority import Action, on_policy, on_project
 from accounts.models import Domain, Project
-from accounts.selectors import known_projects, standing_of, usable_projects, visible_domains, visible_projects
+from accounts.selectors import (
+    domain_named,
+    known_projects,
+    standing_of,
+    usable_projects,
+    visible_domains,
+    visible_projects,
+)
 from common import audit, clock
 from common.actors import Actor
 from common.database import constraint_of
@@ -100,13 +107,13 @@ def _writes(standing: Any, actor: Actor, template: SessionTemplate) -> bool:
 def create_template(
     *, actor: Actor, name: str, sharing: str, body: object, description: str = "", place: str = ""
 ) -> tuple[SessionTemplate, list[str]]:
-    """`place` names the project or the domain; without one it is that of the body, or the own domain. Also the names of variables that
-    were left out. Raises InvalidInput, NotFound, PermissionDenied, Conflict, LimitExceeded."""
+    """`place` names the project, as “domain/project” where several domains have one of that name, or the domain; without one it is the
+    project of the body, or the own domain. Also the names of variables that were left out. Raises InvalidInput, NotFound, PermissionDenied, Conflict, LimitExceeded."""
     checked = _checked(name=name, description=description)
     kept, left_out = kept_choices(body)
-    template = SessionTemplate(
-        **checked, body=kept, **_place_of(actor, sharing, place or str(kept.get("project", "")))
-    )
+    if sharing == Sharing.PROJECT:
+        place = place or str(kept.get("project", ""))
+    template = SessionTemplate(**checked, body=kept, **_place_of(actor, sharing, place))
     _demand_writes(actor, template)
     if template.sharing == Sharing.PROJECT and template.project is not None:
         template.body["project"] = template.project.name
@@ -191,20 +198,33 @@ def _place_of(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
     if sharing == Sharing.OWN:
         return {"sharing": sharing, "owner_id": actor.user_id}
     if sharing == Sharing.PROJECT:
-        project = known_projects(actor).filter(name=name, is_active=True).first()
-        if project is None:
-            sentence = _("There is no project {name} among those that you may see.").format(name=quoted(name))
-            raise NotFound(sentence, fields={"place": [sentence]})
-        return {"sharing": sharing, "project": project}
+        return {"sharing": sharing, "project": _project_named(actor, name)}
     if sharing == Sharing.DOMAIN:
-        domains = visible_domains(actor)
-        found = domains.filter(name=name).first() or domains.filter(pk=actor.domain_id or 0).first()
-        return {"sharing": sharing, "domain": found}
+        try:
+            return {"sharing": sharing, "domain": domain_named(actor, name)}
+        except NotFound as error:
+            raise NotFound(error.message, fields={"place": [error.message]}) from error
     if sharing == Sharing.EVERYBODY:
         return {"sharing": sharing}
     known = ", ".join(each.value for each in Sharing)
     sentence = _("{value} is no way to share. Use one of {known}.").format(value=quoted(sharing), known=known)
     raise InvalidInput(sentence, fields={"sharing": [sentence]})
+
+
+def _project_named(actor: Actor, text: str) -> Project:
+    """Raises NotFound, and Conflict where several domains have one of that name."""
+    domain, _slash, name = text.rpartition("/")
+    projects = known_projects(actor).filter(name=name, is_active=True)
+    found = list((projects.filter(domain__name=domain) if domain else projects)[:2])
+    if not found:
+        sentence = _("There is no project {name} among those that you may see.").format(name=quoted(text))
+        raise NotFound(sentence, fields={"place": [sentence]})
+    if len(found) > 1:
+        sentence = _(
+            "Several projects are called {name}: write the domain before it, like {example}."
+        ).format(name=quoted(name, 64), example=f"{found[0].domain.name}/{name}")
+        raise Conflict(sentence, fields={"place": [sentence]})
+    return found[0]
 
 
 def _demand_writes(actor: Actor, template: SessionTemplate) -> None:

@@ -67,10 +67,11 @@ class TemplateInput(InputSerializer):
     description = TextField(max_length=MAX_DESCRIPTION_LENGTH, required=False, allow_blank=True)
     sharing = serializers.ChoiceField(choices=SHARINGS, default=Sharing.OWN.value)
     place = TextField(
-        max_length=64,
+        max_length=MAX_REFERENCE_LENGTH,
         required=False,
         allow_blank=True,
-        help_text="The project or the domain; without one that of the body, or your own.",
+        help_text="The project, as domain/project where several domains have one of that name, or the domain; without one the project "
+        "of the body, or your own domain.",
     )
     body = serializers.DictField(help_text=BODY_HELP)
 

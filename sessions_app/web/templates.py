@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from accounts.models import Project
 from accounts.web.marks import mark
 from common import audit
 from common.actors import Actor
@@ -38,7 +39,7 @@ SHARING_WORDS = {
 
 
 class TemplateForm(forms.Form):
-    """`place` is a way to share with its project or domain: "own", "project:vision", "domain:uni", "everybody"."""
+    """`place` is a way to share with its project or domain: "own", "project:uni/vision", "domain:uni", "everybody"."""
 
     name = TypedField(max_length=MAX_NAME_LENGTH, label=gettext_lazy("Name"))
     description = TypedField(
@@ -51,10 +52,22 @@ class TemplateForm(forms.Form):
         super().__init__(*arguments, **options)
         projects, domains, is_central = template_services.writable_places(actor)
         choices = [(Sharing.OWN.value, _("Only you"))]
-        choices += [(f"project:{each.name}", _("Project {name}").format(name=each)) for each in projects]
+        has_many = len({each.domain_id for each in projects}) > 1
+        choices += [
+            (
+                f"project:{each.domain.name}/{each.name}",
+                _("Project {name}").format(name=_named(each, has_many)),
+            )
+            for each in projects
+        ]
         choices += [(f"domain:{each.name}", _("Domain {name}").format(name=each)) for each in domains]
         choices += [(Sharing.EVERYBODY.value, _("Everybody"))] if is_central else []
         self.fields["place"].choices = choices  # type: ignore[attr-defined]
+
+
+def _named(project: Project, has_many: bool) -> str:
+    """With its domain where those of several are offered."""
+    return f"{project} ({project.domain})" if has_many else str(project)
 
 
 @require_GET

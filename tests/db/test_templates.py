@@ -1,5 +1,6 @@
 """Templates of sessions: who finds and writes them, what they keep, and that they open nothing."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -19,7 +20,8 @@ from sessions_app.template_services import (
     start_from_template,
     visible_templates,
 )
-from tests.factories import actor_for, make_project, make_user
+from sessions_app.web.templates import TemplateForm
+from tests.factories import actor_for, make_domain, make_project, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -97,6 +99,49 @@ def test_an_admin_of_one_project_writes_none_of_another(place: Place) -> None:
             change_template(actor=actor, template_id=template.pk, changes={"name": "x"})
         with pytest.raises(PermissionDenied):
             delete_template(actor=actor, template_id=template.pk)
+
+
+def test_a_project_whose_name_several_domains_have_is_named_with_its_domain(
+    place: Place, browser_of: Callable[[User], Client]
+) -> None:
+    first, second = (make_project(name="vision") for _ in range(2))
+    root = make_user(domain=second.domain, role=Role.SUPERADMIN)
+    body = place.request()
+
+    def saved_in(project: str) -> SessionTemplate:
+        return create_template(actor=actor_for(root), name="x", sharing="project", place=project, body=body)[
+            0
+        ]
+
+    with pytest.raises(Conflict, match="Several projects are called “vision”"):
+        saved_in("vision")
+    assert saved_in(f"{second.domain.name}/vision").project == second
+    assert saved_in(place.project.name).project == place.project
+
+    browser = browser_of(root)
+    form = TemplateForm(actor=actor_for(root))
+    offered = dict(form.fields["place"].choices)  # type: ignore[attr-defined]
+    choice = f"project:{first.domain.name}/vision"
+    assert offered[choice] == f"Project vision ({first.domain})"
+    sent = {"name": "y", "place": choice, "body": json.dumps(body)}
+    assert browser.post("/sessions/templates/new/", sent).status_code == 302
+    assert SessionTemplate.objects.get(name="y").project == first
+
+
+def test_a_domain_is_the_named_one_or_the_own_one(place: Place) -> None:
+    project = make_project(name="physics")
+    namesake = make_domain("physics")
+    root = make_user(domain=project.domain, role=Role.SUPERADMIN)
+    body = place.request(project="physics")
+    with pytest.raises(NotFound, match="There is no domain “no-such-domain”") as refused:
+        create_template(actor=actor_for(root), name="x", sharing="domain", place="no-such-domain", body=body)
+    assert list(refused.value.fields) == ["place"]
+    own, _ = create_template(actor=actor_for(root), name="x", sharing="domain", body=body)
+    assert own.domain == project.domain
+    other, _ = create_template(
+        actor=actor_for(root), name="x", sharing="domain", place=namesake.name, body=body
+    )
+    assert other.domain == namesake
 
 
 def test_it_is_changed_and_deleted(place: Place) -> None:

@@ -62,7 +62,9 @@ def save(
     sharing: Annotated[
         str, typer.Option("--sharing", help="own, project, domain or everybody: who finds it.")
     ] = "own",
-    place: Annotated[str, typer.Option("--of", help="The project or domain that is meant.")] = "",
+    place: Annotated[
+        str, typer.Option("--of", help="The project, or domain/project, or the domain that is meant.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Keep what a file describes under a name. Variables that sound like secrets are left out."""
