@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
 from urllib.parse import urlsplit
 
 from common.languages import gettext as _
@@ -33,6 +34,9 @@ _WELL = frozenset({Reason.COMMAND_FINISHED, Reason.CONTAINER_EXITED})
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+
+# "Global" to Python, and yet around us: Azure's wire server (what a machine is told of itself), and the nearest relay of 6to4.
+_AROUND_US: Final[Sequence[Network]] = (ip_network("168.63.129.16/32"), ip_network("192.88.99.0/24"))
 
 
 class News(StrEnum):
@@ -151,8 +155,10 @@ def _meant_by(address: Address) -> Iterator[Address]:
 def _is_open_internet(address: Address) -> bool:
     if isinstance(address, IPv6Address) and (address.ipv4_mapped or address in _NAT64):
         return True  # as what it stands for is
+    if isinstance(address, IPv6Address) and address.is_site_local:
+        return False
     is_special = address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
-    return address.is_global and not is_special
+    return address.is_global and not is_special and not any(address in network for network in _AROUND_US)
 
 
 def news_of(frm: str, to: str) -> News | None:
