@@ -14,8 +14,10 @@ MAX_NAME_LENGTH, MAX_DESCRIPTION_LENGTH = 64, 300
 MOST_OF_ONE_PLACE = 200
 # Of one session alone: its name, when it starts and after whom; and an address that may hold a secret.
 OF_ONE_SESSION = ("name", "start_at", "dependencies", "callback_url")
+# Too much left out is told, what is left in is not: most stand anywhere in a name, as in PGPASSWORD and accessToken.
 _SOUNDS_SECRET = re.compile(
-    r"(^|_)(passwords?|passwd|pwd|passphrase|secrets?|tokens?|credentials?|auth|authorization|cookies?|keys?)(_|$)|apikey",
+    r"pass(word|wd|phrase)|pass(_|$)|secret|token(?!i[sz])|credential|api_?key|private_?key|access_?key"
+    r"|(^|_)(pwd|pat|auth|authorization|key|cookie)s?(_|$)",
     re.IGNORECASE,
 )
 

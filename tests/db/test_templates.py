@@ -62,7 +62,17 @@ def test_it_keeps_choices_and_nothing_of_one_session_and_no_secret(place: Place)
     assert not {"name", "start_at", "dependencies", "callback_url"} & template.body.keys()
 
 
-@pytest.mark.parametrize("name", ["TOKENIZERS_PARALLELISM", "MONKEY", "AUTHOR", "KEYBOARD", "PATH"])
+@pytest.mark.parametrize(
+    "name",
+    ["PGPASSWORD", "SSHPASS", "DBPASS", "GITHUB_PAT", "accessToken", "dbPassword", "HF_TOKENS", "APIKEY"],
+)
+def test_secrets_sound_in_many_ways(name: str) -> None:
+    assert sounds_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKENIZERS_PARALLELISM", "PATTERN", "PASSES", "MONKEY", "AUTHOR", "KEYBOARD", "PATH"]
+)
 def test_other_variables_are_no_secrets(name: str) -> None:
     assert not sounds_secret(name)
 
