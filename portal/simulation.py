@@ -7,7 +7,7 @@ Sessions go the whole way: services, database, Celery, engines in Redis. Only wh
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from uuid import UUID, uuid4
 
@@ -32,8 +32,7 @@ from common.models import AuditEntry
 from images.models import ContainerImage
 from sessions_app.models import ComputeSession, KernelAllocation, SessionDependency
 from sessions_app.requests import SessionRequest, parse_request
-from sessions_app.services import enqueue_session, terminate_session
-from sessions_app.states import Status
+from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
 
 GROUP = "simulated"
 TITLE = "Simulated by bin/cluster"
@@ -42,6 +41,7 @@ OURS = "@simulated.berth.example"
 IMAGE = "berth.example/simulated:1"
 DOMAINS, PROJECTS, PEOPLE = 8, 50, 400
 SESSIONS_AT_ONCE = 500
+MOST_ALIKE = 100
 GPUS = (1, 2, 4, 8)
 
 
@@ -171,24 +171,37 @@ class Tally:
 def submit(
     people: People, *, per_s: float, seconds: float, most_waiting: int, has_gpus: bool
 ) -> Iterator[Tally]:
-    """Submit `per_s` requests a second for so long (0: without end), while fewer than `most_waiting` wait. A tally about once a
+    """Submit `per_s` sessions a second for so long (0: without end), while fewer than `most_waiting` wait. A tally about once a
     second."""
     tally, began_at = Tally(), time.monotonic()
     requests = workload(people, seed=int(time.time()), has_gpus=has_gpus)
     while not seconds or time.monotonic() - began_at < seconds:
         round_at = time.monotonic()
-        waiting = ComputeSession.objects.filter(
-            resource_group__name=people.group, status=Status.PENDING
-        ).count()
-        for _ in range(min(max(1, round(per_s)), max(0, most_waiting - waiting))):
+        waiting = ComputeSession.objects.waiting().filter(resource_group__name=people.group).count()
+        for size in arrays(min(max(1, round(per_s)), max(0, most_waiting - waiting))):
             actor, request = next(requests)
             try:
-                enqueue_session(actor=actor, request=request)
-                tally.submitted += 1
+                _submit(actor, request, size)
+                tally.submitted += size
             except BerthError:  # a limit of a policy, as in life
-                tally.refused += 1
+                tally.refused += size
         yield tally
         time.sleep(max(0.0, 1 - (time.monotonic() - round_at)))
+
+
+def arrays(sessions: int) -> list[int]:
+    """How so many are asked for: few by a request each, many by about ten requests, each for up to MOST_ALIKE that are alike."""
+    size = max(1, min(MOST_ALIKE, sessions // 10))
+    full, rest = divmod(sessions, size)
+    return [size] * full + [rest] * bool(rest)
+
+
+def _submit(actor: Actor, request: SessionRequest, size: int) -> None:
+    if size == 1:
+        enqueue_session(actor=actor, request=request)
+        return
+    alike = [replace(request, name=f"{request.name}-{number}") for number in range(1, size + 1)]
+    enqueue_alike(actor=actor, requests=alike)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,23 @@ def test_sessions_live_their_whole_life_on_simulated_machines(cluster: ResourceG
     }
 
 
+def test_much_work_is_asked_for_in_arrays_and_little_one_by_one() -> None:
+    assert simulation.arrays(3) == [1, 1, 1]
+    assert simulation.arrays(0) == []
+    assert simulation.arrays(45) == [4] * 11 + [1]
+    assert simulation.arrays(5000) == [100] * 50
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_simulated_load_submits_as_many_as_it_says(cluster: ResourceGroup) -> None:
+    people = simulation.people_of(cluster)
+    tally = next(simulation.submit(people, per_s=45, seconds=0, most_waiting=100, has_gpus=False))
+
+    assert (tally.submitted, tally.refused) == (45, 0)
+    names = list(ComputeSession.objects.waiting().values_list("name", flat=True))
+    assert len(set(names)) == 45
+
+
 @pytest.mark.django_db(transaction=True)
 def test_heartbeats_of_machines_without_news_are_one_statement(
     cluster: ResourceGroup, django_assert_max_num_queries: Any

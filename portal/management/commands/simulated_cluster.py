@@ -31,7 +31,7 @@ class Command(BaseCommand):
             ("run-seconds", 300.0, _seconds, "a session runs so long on the average; 0: until it is stopped"),
             ("fail-rate", 0.0, _share, "share of sessions that fail, 0 to 1"),
             ("lose-rate", 0.0, _share, "share of machines that do not answer, 0 to 1; each for ten minutes"),
-            ("load", 0.0, _seconds, "requests a second; 0: none"),
+            ("load", 0.0, _seconds, "sessions a second, many in arrays; 0: none"),
             ("load-seconds", 0.0, _seconds, "submit for so long; 0: until Ctrl-C"),
             ("most-waiting", MOST_WAITING, _count, "submit no more while so many wait"),
         ):
