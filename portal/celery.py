@@ -16,7 +16,7 @@ def keep_logging(**_: object) -> None:
 
 
 @worker_ready.connect
-def rest(**_: object) -> None:
+def leave_imports_to_rest(**_: object) -> None:
     """Its pool is of threads: there is one heap."""
     leave_startup_to_rest()
 
