@@ -96,7 +96,7 @@ def read_newcomers(
 
 def groups_with_pending_sessions() -> list[int]:
     """Ids of the resource groups in which at least one session waits. 1 query."""
-    waiting = ComputeSession.objects.filter(status=Status.PENDING.value, held_for=Hold.NOTHING.value)
+    waiting = ComputeSession.objects.waiting().filter(held_for=Hold.NOTHING.value)
     pending = waiting.order_by("resource_group_id")
     return list(pending.values_list("resource_group_id", flat=True).distinct())
 
@@ -192,6 +192,8 @@ def _pending(
         Kernel.objects.filter(
             session__resource_group_id=group_id,
             session__status=Status.PENDING.value,
+            session__started_at=None,
+            session__ended_at=None,  # as in `waiting`
             session__held_for=Hold.NOTHING.value,
             session__stops_at=None,
             **only,

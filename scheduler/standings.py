@@ -13,7 +13,6 @@ from common import clock
 from scheduler.engine.shares import PAST_COUNTS
 from scheduler.usage import SHARING, Holder, Use, by_holder, dominant_share, read_uses, read_weights
 from sessions_app.models import ComputeSession
-from sessions_app.states import Status
 
 Path = tuple[int, ...]  # ids of a domain, in it a project, in it a person
 LEAST_SHARE = 1e-6  # whoever held less for so long is forgotten
@@ -149,7 +148,7 @@ def _total_of(group: ResourceGroup) -> dict[str, int]:
 
 
 def _waiting_in(group: ResourceGroup) -> set[Path]:
-    waiting = ComputeSession.objects.filter(resource_group=group, status=Status.PENDING.value)
+    waiting = ComputeSession.objects.waiting().filter(resource_group=group)
     return set(waiting.order_by().values_list("domain_id", "project_id", "owner_id").distinct())
 
 

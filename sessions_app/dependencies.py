@@ -168,9 +168,7 @@ def settle_all() -> None:
 
 
 def _held() -> ComputeSessionQuerySet:
-    held: ComputeSessionQuerySet = ComputeSession.objects.filter(
-        status=Status.PENDING, held_for=Hold.DEPENDENCY.value
-    )
+    held: ComputeSessionQuerySet = ComputeSession.objects.waiting().filter(held_for=Hold.DEPENDENCY.value)
     return held
 
 

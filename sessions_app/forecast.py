@@ -33,7 +33,6 @@ from sessions_app.services import (
     resolve_request,
 )
 from sessions_app.start_ranges import StartRange
-from sessions_app.states import Status
 
 STARTS_NOW = "starts_now"
 
@@ -211,6 +210,6 @@ def _other_groups(
     found = {pk: name for pk, name in others.items() if pk in roomy}
     if not found:
         return []
-    waiting = ComputeSession.objects.filter(status=Status.PENDING.value, resource_group_id__in=found)
+    waiting = ComputeSession.objects.waiting().filter(resource_group_id__in=found)
     busy = set(waiting.order_by().values_list("resource_group_id", flat=True).distinct())
     return [name for pk, name in found.items() if pk not in busy]

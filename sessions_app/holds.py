@@ -70,9 +70,7 @@ def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
 
 def release_what_is_due() -> None:
     """Let those into the queue whose start time has come: a batch a transaction, so that nobody waits for all of them."""
-    due = ComputeSession.objects.filter(
-        status=Status.PENDING, held_for=Hold.START_TIME.value, start_at__lte=clock.now()
-    )
+    due = ComputeSession.objects.waiting().filter(held_for=Hold.START_TIME.value, start_at__lte=clock.now())
     ids = list(due.order_by("start_at", "pk").values_list("pk", flat=True))
     for first in range(0, len(ids), AT_ONCE):
         with transaction.atomic():

@@ -14,7 +14,7 @@ class Kernel(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     session = models.ForeignKey(
-        "sessions_app.ComputeSession", on_delete=models.CASCADE, related_name="kernels"
+        "sessions_app.ComputeSession", on_delete=models.CASCADE, db_index=False, related_name="kernels"
     )
     role = models.CharField(max_length=20, default="main")
     index = models.PositiveSmallIntegerField(default=1)
@@ -56,7 +56,7 @@ class Kernel(models.Model):
 class KernelAllocation(models.Model):
     """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003)."""
 
-    kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, related_name="allocations")
+    kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, db_index=False, related_name="allocations")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
     slot_name = models.CharField(max_length=32)
     amount = models.BigIntegerField()

@@ -56,7 +56,11 @@ _KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at
 
 class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
     def live(self) -> "ComputeSessionQuerySet":
-        return self.filter(status__in=LIVE)
+        return self.filter(ended_at=None)
+
+    def waiting(self) -> "ComputeSessionQuerySet":
+        """PENDING, in the words of the index that has them."""
+        return self.filter(status=Status.PENDING.value, started_at=None, ended_at=None)
 
     def ended(self) -> "ComputeSessionQuerySet":
         return self.filter(status__in=TERMINAL)
@@ -93,12 +97,20 @@ class ComputeSession(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=64)
     type = models.CharField(max_length=12, choices=SessionType)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="sessions")
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="sessions")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, db_index=False, related_name="sessions"
+    )
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, db_index=False, related_name="sessions")
     domain = models.ForeignKey(Domain, on_delete=models.PROTECT, related_name="sessions")
     # The token that asked for it: it goes on counting against the policy of a token that is revoked meanwhile.
     keypair = models.ForeignKey(
-        KeyPair, on_delete=models.DO_NOTHING, db_constraint=False, null=True, editable=False, related_name="+"
+        KeyPair,
+        models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        null=True,
+        editable=False,
+        related_name="+",
     )
     resource_group = models.ForeignKey(ResourceGroup, on_delete=models.PROTECT, related_name="sessions")
     image = models.ForeignKey(ContainerImage, on_delete=models.PROTECT, related_name="sessions")
@@ -111,7 +123,7 @@ class ComputeSession(models.Model):
     deadline_at = models.DateTimeField(null=True, editable=False)
     stops_at = models.DateTimeField(null=True, editable=False, help_text="It will be stopped then.")
     stops_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, editable=False, related_name="+"
+        settings.AUTH_USER_MODEL, models.SET_NULL, db_index=False, null=True, editable=False, related_name="+"
     )
     outcome = models.CharField(max_length=12, blank=True, editable=False)
     outcome_reason = models.CharField(max_length=40, blank=True, editable=False)
@@ -164,7 +176,7 @@ class ComputeSession(models.Model):
     )
     exit_code = models.IntegerField(null=True, editable=False)
 
-    host_label = models.CharField(max_length=20, unique=True, editable=False)
+    host_label = models.CharField(max_length=20, editable=False)
     app_token = models.CharField(max_length=64, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
     started_at = models.DateTimeField(null=True, editable=False)
@@ -203,27 +215,34 @@ class ComputeSession(models.Model):
             ),
             models.UniqueConstraint(
                 fields=("owner", "name"),
-                condition=~_IS_TERMINAL,
+                condition=Q(ended_at=None),
                 name="live_session_name_of_owner",
             ),
+            models.UniqueConstraint(fields=("host_label",), name="host_label_once"),
+            models.CheckConstraint(
+                condition=~Q(status="PENDING") | Q(started_at=None), name="waiting_session_has_not_started"
+            ),
         )
+        # No index, and no condition of one, has a column that each move writes (status, reason, deadline): PostgreSQL then
+        # writes the row alone, where it would otherwise write an entry into every index of the table (ADR 0043).
         indexes = (
             models.Index(
-                fields=("resource_group", "created_at"), condition=Q(status="PENDING"), name="session_pending"
+                fields=("resource_group", "created_at"),
+                condition=Q(started_at=None, ended_at=None),
+                name="session_unstarted",
             ),
             models.Index(
                 fields=("start_at",),
-                condition=Q(status="PENDING", held_for="start_time"),
-                name="session_start",
+                condition=Q(held_for="start_time", ended_at=None),
+                name="session_held_until",
             ),
             models.Index(
                 fields=("created_at",),
-                condition=Q(status="PENDING", held_for="dependency"),
-                name="session_after",
+                condition=Q(held_for="dependency", ended_at=None),
+                name="session_held_after",
             ),
-            models.Index(
-                fields=("deadline_at",), condition=Q(ended_at__isnull=True), name="session_deadline"
-            ),
+            models.Index(fields=("keypair",), condition=~Q(keypair=None), name="session_keypair"),
+            models.Index(fields=("stops_by",), condition=~Q(stops_by=None), name="session_stops_by"),
             models.Index(
                 fields=("started_at",), condition=Q(started_at__isnull=False), name="session_started"
             ),

@@ -15,7 +15,6 @@ from common.slots import ResourceSlots
 from sessions_app.models import ComputeSession
 from sessions_app.priorities import governed_domain_id, may_prioritize
 from sessions_app.selectors import visible_sessions
-from sessions_app.states import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Queue:
 
 def queues(actor: Actor) -> dict[int, Queue]:
     """By group; groups in which nothing waits are left out. One query, one row for each group."""
-    pending = ComputeSession.objects.filter(status=Status.PENDING, held_for="", stops_at=None).order_by()
+    pending = ComputeSession.objects.waiting().filter(held_for="", stops_at=None).order_by()
     same_group = [F("resource_group_id")]
     in_order = [F("priority").desc(), F("created_at").asc(), F("id").asc()]
     firsts = pending.annotate(
@@ -89,8 +88,8 @@ class Waiting:
 
 def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
     """Who waits there, in the order in which they were last tried, then those who were never tried."""
-    pending = ComputeSession.objects.filter(
-        resource_group_id__in=list(group_ids), status=Status.PENDING, held_for="", stops_at=None
+    pending = ComputeSession.objects.waiting().filter(
+        resource_group_id__in=list(group_ids), held_for="", stops_at=None
     )
     tried = F("queue_position").asc(nulls_last=True)
     rows = pending.order_by(tried, "-priority", "created_at", "id")
