@@ -92,7 +92,7 @@ def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
         _close(preemption, PreemptionOutcome.SPARED)
         SessionWarning.objects.filter(session=session, cause=Cause.PREEMPTION, told_at=None).delete()
         lifecycle.push_session_change(session)
-    elif now >= preemption.ends_at and _was_told(preemption):
+    elif now >= preemption.ends_at and _had_its_grace(preemption, now):
         _close(preemption, PreemptionOutcome.ENDED)
         begin_termination(session_id, reason=Reason.PREEMPTED, actor=SYSTEM)
 
@@ -105,12 +105,13 @@ def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
     return waits and by.status_reason == MAKING_ROOM and gives_way
 
 
-def _was_told(preemption: Preemption) -> bool:
-    """Its owner has the notification, or wants none."""
+def _had_its_grace(preemption: Preemption, now: datetime) -> bool:
+    """Its owner was told of the end, and that for as long as was promised, even where the telling came late."""
     warnings = SessionWarning.objects.filter(
         session=preemption.session_id, cause=Cause.PREEMPTION, ends_at=preemption.ends_at
     )
-    return not warnings.filter(told_at=None).exists()
+    told = warnings.values_list("told_at", "mark_s")
+    return all(at is not None and now >= at + timedelta(seconds=mark_s) for at, mark_s in told)
 
 
 def _close(preemption: Preemption, outcome: PreemptionOutcome) -> None:

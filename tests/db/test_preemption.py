@@ -14,7 +14,7 @@ from scheduler.engine import ReasonCode
 from scheduler.tick import run_tick
 from sessions_app import idle, idle_words, preemptions
 from sessions_app.launcher import end_session, launch_session
-from sessions_app.models import ComputeSession, Preemption
+from sessions_app.models import ComputeSession, Preemption, SessionWarning
 from sessions_app.preemption_models import PreemptionOutcome
 from sessions_app.preemptions import Leave, give_notice, settle_preemptions, shift_instants
 from sessions_app.queueing import Hold
@@ -83,6 +83,21 @@ def test_the_lower_is_told_has_its_grace_and_leaves_and_the_higher_starts(place:
     tick(place)
     assert place.fresh(high).status == Status.SCHEDULED
     assert notices(low) == [PreemptionOutcome.ENDED]
+
+
+def test_whoever_is_told_late_has_the_whole_grace_from_then_on(place: Place) -> None:
+    low = place.run(resources=ALL)
+    urgent(place, resources=ALL)
+    run_tick(place.group.pk)
+    late = clock.now() - timedelta(seconds=1)
+    Preemption.objects.update(ends_at=late)
+    SessionWarning.objects.update(ends_at=late)
+    notify_of_warnings()
+    assert Notification.objects.get(code="preempted_soon").arguments["minutes"] == 1
+    settle_preemptions(clock.now())
+    assert place.fresh(low).is_running
+    settle_preemptions(over())
+    assert place.fresh(low).status == Status.TERMINATING
 
 
 def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) -> None:
