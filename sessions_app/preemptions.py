@@ -8,8 +8,9 @@ from uuid import UUID
 
 import structlog
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
+from agents.models import AgentSlot
 from common import clock
 from common.actors import SYSTEM
 from common.events import announce
@@ -17,7 +18,7 @@ from sessions_app import lifecycle
 from sessions_app.events import SessionEndsSoon
 from sessions_app.idle_models import SessionWarning
 from sessions_app.idle_rules import Cause
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.preemption_models import Preemption, PreemptionOutcome
 from sessions_app.queueing import Hold
 from sessions_app.services import begin_termination
@@ -88,7 +89,7 @@ def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
     session, by = locked[session_id], locked[by_id]
     if session.status != Status.RUNNING:
         _close(preemption, PreemptionOutcome.ENDED)
-    elif not _has_to_leave(session, by):
+    elif not (_has_to_leave(session, by) and _would_suffice(preemption, by)):
         _close(preemption, PreemptionOutcome.SPARED)
         SessionWarning.objects.filter(session=session, cause=Cause.PREEMPTION, told_at=None).delete()
         lifecycle.push_session_change(session)
@@ -103,6 +104,23 @@ def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
     up_to = by.resource_group.preemptible_priority
     gives_way = up_to is not None and session.priority <= up_to and session.priority < by.priority
     return waits and by.status_reason == MAKING_ROOM and gives_way
+
+
+def _would_suffice(preemption: Preemption, by: ComputeSession) -> bool:
+    """Whether `by` could start there once all who leave that agent for it had gone: others that were placed meanwhile took of the
+    room."""
+    asked = Preemption.objects.filter(by=by)
+    if asked.filter(pk__gt=preemption.pk).exclude(agent=preemption.agent_id).exists():
+        return False  # this took too long, and others leave instead
+    there = AgentSlot.objects.filter(agent=preemption.agent_id, agent__resource_group=by.resource_group_id)
+    room = dict(there.values_list("slot_name", F("capacity") - F("occupied")))
+    leaving = asked.filter(Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value))
+    held = KernelAllocation.objects.filter(
+        agent=preemption.agent_id, kernel__session__in=leaving.values("session")
+    )
+    for name, amount in held.values_list("slot_name", "amount"):
+        room[name] = room.get(name, 0) + amount
+    return all(amount <= room.get(name, 0) for name, amount in by.slots.items())
 
 
 def _had_its_grace(preemption: Preemption, now: datetime) -> bool:

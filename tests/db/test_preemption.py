@@ -10,7 +10,9 @@ from common import clock
 from common.actors import SYSTEM
 from portal.models import Notification
 from portal.warning_notices import notify_of_warnings
-from scheduler.engine import ReasonCode
+from scheduler.commit import commit_newcomers, commit_plan
+from scheduler.engine import Placement, Plan, ReasonCode, plan
+from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import idle, idle_words, preemptions
 from sessions_app.launcher import end_session, launch_session
@@ -110,6 +112,24 @@ def test_its_page_says_until_when_and_that_it_cannot_be_put_off(place: Place) ->
     assert (told["is_near"], told["extend"]) == (True, "")
     assert told["ends_at"] == Preemption.objects.get().ends_at
     assert "higher priority" in told["why"]
+
+
+def test_nobody_leaves_where_another_took_of_the_room_meanwhile(place: Place) -> None:
+    low, high = place.run(resources=HALF), urgent(place, resources=ALL)
+    decided = plan(read_snapshot(place.group.pk), clock.now())
+    assert decided.evictions
+    newcomer = place.enqueue(resources=HALF)
+    ComputeSession.objects.filter(pk=newcomer.pk).update(priority=50)
+    seen = read_snapshot(place.group.pk)
+    [waiting] = [each for each in seen.pending if each.id == newcomer.pk]
+    placed = Placement(waiting, (place.agent.pk,))
+    commit_newcomers(Plan(place.group.pk, place.group.name, seen.epoch, clock.now(), (placed,)))
+    commit_plan(decided)
+    notify_of_warnings()
+    assert place.fresh(high).status_reason == "making_room"
+    settle_preemptions(over())
+    assert place.fresh(low).is_running
+    assert notices(low) == [PreemptionOutcome.SPARED]
 
 
 def test_further_ticks_ask_nobody_else_to_leave(place: Place) -> None:
