@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, JSONObject
 
 from agents.models import ResourceGroup
+from common import clock
 from common.slots import ResourceSlots
 from scheduler.engine import Preemptible, Promise, Running
 from sessions_app.models import KernelAllocation
@@ -23,7 +24,8 @@ _HELD = JSONBAgg(JSONObject(name="slot_name", amount="amount"))
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """`ends`: by session that has its notice, when it ends. `promises`: by session that waits, what is done for it."""
+    """`ends`: by session that has its notice, when it ends. `promises`: by session that waits, what is done for it. Who ought to be gone
+    for long is in neither."""
 
     ends: Mapping[UUID, datetime]
     promises: Mapping[UUID, Promise]
@@ -42,8 +44,11 @@ def leaving_of(group: ResourceGroup) -> Leaving:
         has_notice | ending, by__resource_group=group, by__status=Status.PENDING.value
     )
     columns = ("session_id", "session__status", "session__status_changed_at", "ends_at", "by_id", "agent_id")
+    now = clock.now()
     for session_id, status, changed_at, ends_at, by_id, agent_id in rows.order_by("pk").values_list(*columns):
         until = ends_at if status == Status.RUNNING else _removed_at(changed_at)
+        if now >= (_removed_at(ends_at) if status == Status.RUNNING else until):
+            continue  # it cannot be told, or does not end: whom it is for may ask others
         if status == Status.RUNNING:
             ends[session_id] = ends_at
         known = promises.get(by_id)

@@ -6,6 +6,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from agents.models import ResourceGroup
+from agents.services import register_agent
 from common import clock
 from common.actors import SYSTEM
 from portal.models import Notification
@@ -22,7 +23,7 @@ from sessions_app.preemptions import Leave, give_notice, settle_preemptions, shi
 from sessions_app.queueing import Hold
 from sessions_app.selectors import Action, access_session
 from sessions_app.services import begin_termination, terminate_session
-from sessions_app.states import Reason, Status
+from sessions_app.states import DEADLINES_S, Reason, Status
 from tests.factories import actor_for
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -130,6 +131,26 @@ def test_nobody_leaves_where_another_took_of_the_room_meanwhile(place: Place) ->
     settle_preemptions(over())
     assert place.fresh(low).is_running
     assert notices(low) == [PreemptionOutcome.SPARED]
+
+
+def test_who_cannot_be_told_does_not_hold_up_for_ever_whom_it_leaves_for(place: Place) -> None:
+    low, high = place.run(resources=ALL), urgent(place, resources=ALL)
+    run_tick(place.group.pk)  # and nobody tells
+    ComputeSession.objects.filter(pk=high.pk).update(held_for=Hold.START_TIME.value)
+    register_agent(
+        actor=SYSTEM, name="second", address="simulated://second?cpu=8", resource_group=place.group
+    )
+    other = place.run(resources=ALL, image=place.image.reference)
+    ComputeSession.objects.filter(pk=high.pk).update(held_for=Hold.NOTHING.value)
+    late = clock.now() - timedelta(seconds=DEADLINES_S[Status.TERMINATING])
+    Preemption.objects.update(ends_at=late)
+    SessionWarning.objects.update(ends_at=late)
+    tick(place)
+    assert notices(other) == [PreemptionOutcome.OPEN], "others are asked"
+    settle_preemptions(over())
+    assert place.fresh(low).is_running, "one is enough"
+    assert notices(low) == [PreemptionOutcome.SPARED]
+    assert place.fresh(other).status == Status.TERMINATING
 
 
 def test_further_ticks_ask_nobody_else_to_leave(place: Place) -> None:
