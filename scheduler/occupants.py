@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import JSONBAgg
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Coalesce, JSONObject
 
 from agents.models import ResourceGroup
@@ -41,7 +41,10 @@ def leaving_of(group: ResourceGroup) -> Leaving:
     ended = (PreemptionOutcome.OPEN, PreemptionOutcome.ENDED)
     ending = Q(outcome__in=ended, session__status=Status.TERMINATING.value)
     rows = Preemption.objects.filter(
-        has_notice | ending, by__resource_group=group, by__status=Status.PENDING.value
+        has_notice | ending,
+        by__resource_group=group,
+        by__status=Status.PENDING.value,
+        decided_at__gte=F("session__started_at"),  # of this attempt
     )
     columns = ("session_id", "session__status", "session__status_changed_at", "ends_at", "by_id", "agent_id")
     now = clock.now()

@@ -13,6 +13,7 @@ from portal.models import Notification
 from portal.warning_notices import notify_of_warnings
 from scheduler.commit import commit_newcomers, commit_plan
 from scheduler.engine import Placement, Plan, ReasonCode, plan
+from scheduler.occupants import leaving_of
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import idle, idle_words, preemptions
@@ -240,6 +241,22 @@ def test_the_next_attempt_leaves_for_nobody(place: Place) -> None:
     settle_preemptions(over())
     assert place.fresh(low).is_running
     assert notices(low) == [PreemptionOutcome.ENDED]
+
+
+def test_the_end_of_the_next_attempt_is_no_promise(place: Place) -> None:
+    low = place.run(resources=HALF, type="batch", command="true", requeues=True)
+    ComputeSession.objects.filter(pk=place.run(resources=HALF).pk).update(priority=50)
+    high = urgent(place, resources=HALF)
+    tick(place)
+    settle_preemptions(over())
+    assert leaving_of(ResourceGroup.objects.get()).promises.keys() == {high.pk}
+    end_session(low.pk)
+    ComputeSession.objects.filter(pk=high.pk).update(held_for=Hold.START_TIME.value)
+    run_tick(place.group.pk)
+    launch_session(low.pk)
+    terminate_session(actor=actor_for(place.owner), session_id=low.pk)
+    assert place.fresh(low).status == Status.TERMINATING
+    assert not leaving_of(ResourceGroup.objects.get()).promises
 
 
 def test_who_left_waits_behind_and_not_before_whom_it_left_for(place: Place) -> None:
