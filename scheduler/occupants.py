@@ -44,6 +44,7 @@ def leaving_of(group: ResourceGroup) -> Leaving:
         has_notice | ending,
         by__resource_group=group,
         by__status=Status.PENDING.value,
+        agent__resource_group=group,  # it may have been moved
         decided_at__gte=F("session__started_at"),  # of this attempt
     )
     columns = ("session_id", "session__status", "session__status_changed_at", "ends_at", "by_id", "agent_id")
@@ -98,6 +99,7 @@ def preemptible_of(group: ResourceGroup, below: int) -> dict[int, list[Preemptib
         KernelAllocation.objects.filter(
             agent__resource_group=group,
             kernel__session__status=Status.RUNNING.value,
+            kernel__session__resource_group=group,  # not those whose machine was moved here
             kernel__session__priority__lte=min(group.preemptible_priority, below - 1),
         )
         .exclude(kernel__session__in=leaving.values("session"))

@@ -103,7 +103,8 @@ def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
     waits = by.status == Status.PENDING and by.held_for == Hold.NOTHING and by.stops_at is None
     up_to = by.resource_group.preemptible_priority
     gives_way = up_to is not None and session.priority <= up_to and session.priority < by.priority
-    return waits and by.status_reason == MAKING_ROOM and gives_way
+    is_of_group = session.resource_group_id == by.resource_group_id
+    return waits and by.status_reason == MAKING_ROOM and gives_way and is_of_group
 
 
 def _would_suffice(preemption: Preemption, by: ComputeSession) -> bool:
@@ -119,7 +120,8 @@ def _would_suffice(preemption: Preemption, by: ComputeSession) -> bool:
         agent=preemption.agent_id, kernel__session__in=leaving.values("session")
     )
     for name, amount in held.values_list("slot_name", "amount"):
-        room[name] = room.get(name, 0) + amount
+        if name in room:  # else its machine was moved
+            room[name] += amount
     return all(amount <= room.get(name, 0) for name, amount in by.slots.items())
 
 

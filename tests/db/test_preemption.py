@@ -5,8 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 from django.db import IntegrityError, transaction
 
-from agents.models import ResourceGroup
+from agents.groups import move_agent
+from agents.models import Agent, ResourceGroup
+from agents.runtime.registry import adopt_runtime
+from agents.runtime.simulated import SimulatedRuntime
 from agents.services import register_agent
+from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from portal.models import Notification
@@ -138,10 +142,12 @@ def test_who_cannot_be_told_does_not_hold_up_for_ever_whom_it_leaves_for(place: 
     low, high = place.run(resources=ALL), urgent(place, resources=ALL)
     run_tick(place.group.pk)  # and nobody tells
     ComputeSession.objects.filter(pk=high.pk).update(held_for=Hold.START_TIME.value)
-    register_agent(
-        actor=SYSTEM, name="second", address="simulated://second?cpu=8", resource_group=place.group
+    second = SimulatedRuntime(
+        name="second", cpu_milli=8000, mem_bytes=32 * 2**30, images=(place.image.reference,)
     )
-    other = place.run(resources=ALL, image=place.image.reference)
+    adopt_runtime("simulated://second", second)
+    register_agent(actor=SYSTEM, name="second", address="simulated://second", resource_group=place.group)
+    other = place.run(resources=ALL)
     ComputeSession.objects.filter(pk=high.pk).update(held_for=Hold.NOTHING.value)
     late = clock.now() - timedelta(seconds=DEADLINES_S[Status.TERMINATING])
     Preemption.objects.update(ends_at=late)
@@ -319,6 +325,28 @@ def test_what_the_group_forbids_does_not_happen(place: Place) -> None:
         group.update(**rule)
         tick(place)
         assert not Preemption.objects.exists(), rule
+
+
+def test_a_machine_that_moves_does_not_carry_its_sessions_under_another_rule(place: Place) -> None:
+    guest_of = make_place()
+    guest = guest_of.run(resources=ALL)
+    place.end(place.run())
+    Agent.objects.filter(pk=place.agent.pk).update(state=AgentState.DRAINING)
+    move_agent(actor=SYSTEM, agent_id=guest_of.agent.pk, group_id=place.group.pk)
+    urgent(place, resources=ALL, image=guest_of.image.reference)
+    tick(place)
+    assert not Preemption.objects.exists()
+    assert guest_of.fresh(guest).is_running
+
+
+def test_nobody_leaves_a_machine_that_was_moved_away(place: Place) -> None:
+    low, high = place.run(resources=ALL), urgent(place, resources=ALL)
+    tick(place)
+    move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=make_place().group.pk)
+    assert not leaving_of(place.fresh(high).resource_group).promises
+    settle_preemptions(over())
+    assert place.fresh(low).is_running
+    assert notices(low) == [PreemptionOutcome.SPARED]
 
 
 def test_the_clock_takes_no_grace_away(place: Place) -> None:
