@@ -91,6 +91,12 @@ class Person:
         """Their API tokens."""
         return list(self._get("keypairs/")["results"])
 
+    def change_resource_group(self, name: str, **columns: Any) -> None:
+        """As a superadmin."""
+        group = next(each for each in self._get("resource-groups/")["results"] if each["name"] == name)
+        answer = self._http.patch(f"resource-groups/{group['id']}/", json=columns)
+        assert answer.status_code == httpx.codes.OK, answer.text
+
     def stop_session(self, session_id: str) -> None:
         self._http.delete(f"sessions/{session_id}/").raise_for_status()
 
