@@ -36,6 +36,7 @@ from sessions_app.personal_models import PersonalSetup as PersonalSetup
 from sessions_app.personal_models import StartupScript as StartupScript
 from sessions_app.preemption_models import Preemption as Preemption
 from sessions_app.preemption_models import PreemptionOutcome
+from sessions_app.preset_models import ResourcePreset as ResourcePreset
 from sessions_app.priority_models import PriorityChange as PriorityChange
 from sessions_app.queueing import LOWEST_PRIORITY, Hold
 from sessions_app.states import LIVE, TERMINAL, Status

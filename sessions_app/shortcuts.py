@@ -15,7 +15,8 @@ from common.slots import CPU, MEM, ResourceSlots
 from images.models import ContainerImage
 from images.selectors import access_image, newest_image
 from sessions_app.limits import demand_within_limits
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, ResourcePreset
+from sessions_app.presets import offered_presets
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session
 from sessions_app.services import check_fits_somewhere, enqueue_session, resolve_request, suggest_name
@@ -89,13 +90,20 @@ def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str
         "project": project.name,
         "image": image.reference,
         "type": "interactive",
-        "resources": raw_resources(quick_slots(image)),
+        "resources": raw_resources(quick_slots(image, offered_presets(actor, project))),
     }
 
 
-def quick_slots(image: ContainerImage) -> ResourceSlots:
-    """The usual size, or what the image needs where that is more."""
+def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -> ResourceSlots:
+    """The smallest of `presets`, which come in that order, that is enough for the image and has no accelerator that it does not need; without
+    one the usual size, or what the image needs where that is more."""
     minimum = ResourceSlots(image.min_slots)
+    for preset in presets:
+        if (
+            minimum.fits_in(preset.amounts)
+            and not preset.amounts.keys() - minimum.keys() - QUICK_SLOTS.keys()
+        ):
+            return preset.amounts
     return ResourceSlots({slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}})
 
 

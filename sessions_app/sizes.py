@@ -1,7 +1,7 @@
 """Usual sizes of sessions, and how amounts are typed. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from common.languages import gettext_noop
 from common.slots import CPU, MEM, MILLI, ResourceSlots, parse_slots
@@ -13,16 +13,20 @@ CUSTOM = "custom"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A size by name, which is translated where it is shown; `cpu` and `mem` as a person types them."""
+    """A size by name; `cpu` and `mem`, and what a preset says besides, as a person types them. Names of usual sizes are translated where
+    they are shown, those of presets are what an administrator wrote."""
 
     key: str
     title: str
     cpu: str
     mem: str
+    devices: Mapping[str, str] = field(default_factory=dict)
+    shm: str = ""
+    is_preset: bool = False
 
     @property
     def slots(self) -> ResourceSlots:
-        return parse_slots({CPU: self.cpu, MEM: self.mem})
+        return parse_slots({CPU: self.cpu, MEM: self.mem, **self.devices})
 
 
 SIZES = (
@@ -37,6 +41,19 @@ BY_KEY: Mapping[str, Size] = {size.key: size for size in SIZES}
 def size_like(cpu: str, mem: str) -> str:
     """The key of the size with these amounts, else "custom"."""
     return next((size.key for size in SIZES if (size.cpu, size.mem) == (cpu, mem)), CUSTOM)
+
+
+def size_of_preset(preset_id: int, name: str, slots: Mapping[str, int], shm_bytes: int | None) -> Size:
+    typed = {slot: typed_amount(slot, amount) for slot, amount in slots.items()}
+    return Size(
+        key=f"preset-{preset_id}",
+        title=name,
+        cpu=typed.pop(CPU, "0"),
+        mem=typed.pop(MEM, "0"),
+        devices=typed,
+        shm=typed_amount(MEM, shm_bytes) if shm_bytes else "",
+        is_preset=True,
+    )
 
 
 def typed_amount(name: str, amount: int) -> str:

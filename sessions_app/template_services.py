@@ -7,25 +7,16 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
-from accounts.authority import Action, on_policy, on_project
-from accounts.models import Domain, Project
-from accounts.selectors import (
-    domain_named,
-    known_projects,
-    standing_of,
-    usable_projects,
-    visible_domains,
-    visible_projects,
-)
+from accounts.selectors import usable_projects
 from common import audit, clock
 from common.actors import Actor
 from common.database import constraint_of
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
-from common.texts import quoted
 from images.selectors import newest_image, visible_images
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session, suggest_name
+from sessions_app.sharing import found_by, place_of, writes
 from sessions_app.template_rules import (
     MOST_OF_ONE_PLACE,
     Sharing,
@@ -35,18 +26,10 @@ from sessions_app.template_rules import (
     stem_of_template,
 )
 
-Place = Mapping[str, Any]
-"""Sharing, and owner, project and domain, of which one is named at most."""
-
 
 def visible_templates(actor: Actor) -> QuerySet[SessionTemplate]:
     """One's own; those of projects and domains that one sees; those of everybody."""
-    seen = (
-        Q(owner_id=actor.user_id or 0)
-        | Q(project__in=visible_projects(actor))
-        | Q(domain__in=visible_domains(actor))
-        | Q(sharing=Sharing.EVERYBODY)
-    )
+    seen = Q(owner_id=actor.user_id or 0) | found_by(actor)
     return SessionTemplate.objects.filter(seen).select_related("project", "domain")
 
 
@@ -58,49 +41,10 @@ def access_template(actor: Actor, template_id: int) -> SessionTemplate:
     return found
 
 
-def may_write(actor: Actor, templates: list[SessionTemplate]) -> set[int]:
-    """Ids of those of these that the actor may change. One query."""
-    if actor.behind_id is not None:
-        return set()
-    standing = standing_of(actor)
-    return {each.pk for each in templates if _writes(standing, actor, each)}
-
-
 def shown_body(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
     """Its body; without variables for whoever looks at the portal as somebody else: secrets may stand there."""
     hidden = set() if actor.behind_id is None else {"environment"}
     return {name: value for name, value in template.body.items() if name not in hidden}
-
-
-def writable_places(actor: Actor) -> tuple[list[Project], list[Domain], bool]:
-    """Projects and domains whose templates the actor writes, and whether those of everybody too."""
-    standing = standing_of(actor)
-    projects = [
-        project
-        for project in known_projects(actor).filter(is_active=True)
-        if Action.MANAGE_MEMBERS in on_project(standing, project_id=project.pk, domain_id=project.domain_id)
-    ]
-    domains = [
-        domain
-        for domain in visible_domains(actor).filter(is_active=True)
-        if Action.EDIT in on_policy(standing, domain.pk)
-    ]
-    return projects, domains, Action.EDIT in on_policy(standing, None)
-
-
-def _writes(standing: Any, actor: Actor, template: SessionTemplate) -> bool:
-    match template.sharing:
-        case Sharing.OWN:
-            return template.owner_id == actor.user_id
-        case Sharing.PROJECT:
-            project = template.project
-            return project is not None and Action.MANAGE_MEMBERS in on_project(
-                standing, project_id=project.pk, domain_id=project.domain_id
-            )
-        case Sharing.DOMAIN:
-            return Action.EDIT in on_policy(standing, template.domain_id)
-        case _:
-            return Action.EDIT in on_policy(standing, None)
 
 
 @transaction.atomic
@@ -113,7 +57,7 @@ def create_template(
     kept, left_out = kept_choices(body)
     if sharing == Sharing.PROJECT:
         place = place or str(kept.get("project", ""))
-    template = SessionTemplate(**checked, body=kept, **_place_of(actor, sharing, place))
+    template = SessionTemplate(**checked, body=kept, **place_of(actor, sharing, place))
     _demand_writes(actor, template)
     if template.sharing == Sharing.PROJECT and template.project is not None:
         template.body["project"] = template.project.name
@@ -194,41 +138,8 @@ def body_of(actor: Actor, template: SessionTemplate, *, project: str = "") -> di
     return raw
 
 
-def _place_of(actor: Actor, sharing: str, name: str) -> dict[str, Any]:
-    if sharing == Sharing.OWN:
-        return {"sharing": sharing, "owner_id": actor.user_id}
-    if sharing == Sharing.PROJECT:
-        return {"sharing": sharing, "project": _project_named(actor, name)}
-    if sharing == Sharing.DOMAIN:
-        try:
-            return {"sharing": sharing, "domain": domain_named(actor, name)}
-        except NotFound as error:
-            raise NotFound(error.message, fields={"place": [error.message]}) from error
-    if sharing == Sharing.EVERYBODY:
-        return {"sharing": sharing}
-    known = ", ".join(each.value for each in Sharing)
-    sentence = _("{value} is no way to share. Use one of {known}.").format(value=quoted(sharing), known=known)
-    raise InvalidInput(sentence, fields={"sharing": [sentence]})
-
-
-def _project_named(actor: Actor, text: str) -> Project:
-    """Raises NotFound, and Conflict where several domains have one of that name."""
-    domain, _slash, name = text.rpartition("/")
-    projects = known_projects(actor).filter(name=name, is_active=True)
-    found = list((projects.filter(domain__name=domain) if domain else projects)[:2])
-    if not found:
-        sentence = _("There is no project {name} among those that you may see.").format(name=quoted(text))
-        raise NotFound(sentence, fields={"place": [sentence]})
-    if len(found) > 1:
-        sentence = _(
-            "Several projects are called {name}: write the domain before it, like {example}."
-        ).format(name=quoted(name, 64), example=f"{found[0].domain.name}/{name}")
-        raise Conflict(sentence, fields={"place": [sentence]})
-    return found[0]
-
-
 def _demand_writes(actor: Actor, template: SessionTemplate) -> None:
-    if not _writes(standing_of(actor), actor, template):
+    if not writes(actor, template):
         raise PermissionDenied(
             _("You may not write templates there."),
             hint=_("Keep it for yourself, or ask an administrator of the project or domain."),

@@ -26,6 +26,8 @@ from portal.web.api_reference import operation_groups
 from portal.web.overview import overview_facts
 from portal.web.style_samples import sample_context, sample_log, sample_metrics
 from sessions_app import presenters
+from sessions_app.models import ResourcePreset
+from sessions_app.presets import offered_presets
 from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER, folder_objection, quick_slots
 
@@ -41,20 +43,29 @@ def start(request: HttpRequest) -> HttpResponse:
     live = own_sessions(actor).live().with_parts()[:SHOWN_SESSIONS]
     ended = list(own_sessions(actor).ended().with_parts()[:SHOWN_ENDED])
     projects = projects_of(request.user)  # type: ignore[arg-type]
-    scopes = scopes_of(scope_ids(actor, projects[0] if projects else None).keys())
+    project = projects[0] if projects else None
+    scopes = scopes_of(scope_ids(actor, project).keys())
     context = {
         "rows": [presenters.row(actor, session) for session in live],
         "recent": [presenters.row(actor, session) for session in ended],
         "last": presenters.row(actor, ended[0]) if ended else None,
         "columns": presenters.columns(),
-        "quick_starts": quick_starts(visible_images(actor), scopes, folder_objection(actor, scopes)),
+        "quick_starts": quick_starts(
+            visible_images(actor),
+            scopes,
+            folder_objection(actor, scopes),
+            offered_presets(actor, project) if project else (),
+        ),
         "projects": projects,
     }
     return render_page_or_fragment(request, "portal/start.html", "portal/_start_sessions.html", context)
 
 
 def quick_starts(
-    images: Iterable[ContainerImage], scopes: Sequence[Scope], no_folder: str = ""
+    images: Iterable[ContainerImage],
+    scopes: Sequence[Scope],
+    no_folder: str = "",
+    presets: Sequence[ResourcePreset] = (),
 ) -> list[dict[str, Any]]:
     """What one click would start: [{"image", "slots", "app" ("" if it has none), "folder", "objection"}]; what policies do
     not allow stands at the end. `no_folder` says why none can have its folder."""
@@ -63,7 +74,7 @@ def quick_starts(
     return [
         {
             "image": image,
-            "slots": format_slots(quick_slots(image)),
+            "slots": format_slots(quick_slots(image, presets)),
             "app": image.app_hints[0].title if image.app_hints else "",
             "folder": OWN_FOLDER,
             "objection": found.get(image.reference, no_folder),

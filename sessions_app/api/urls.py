@@ -1,6 +1,6 @@
 from django.urls import path
 
-from sessions_app.api import callbacks, files, metrics, personal, priorities, templates, views
+from sessions_app.api import callbacks, files, metrics, personal, presets, priorities, templates, views
 
 urlpatterns = [
     path("dotfiles/", personal.DotfileListView.as_view(), name="api-dotfiles"),
@@ -16,6 +16,8 @@ urlpatterns = [
         templates.TemplateStartView.as_view(),
         name="api-start-session-template",
     ),
+    path("presets/", presets.PresetListView.as_view(), name="api-presets"),
+    path("presets/<int:preset_id>/", presets.PresetView.as_view(), name="api-preset"),
     path("sessions/", views.SessionListView.as_view(), name="api-session-list"),
     path("sessions/check/", views.SessionCheckView.as_view(), name="api-session-check"),
     path("sessions/<uuid:session_id>/", views.SessionDetailView.as_view(), name="api-session-detail"),

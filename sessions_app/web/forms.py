@@ -1,6 +1,6 @@
 """The launcher's form. It only shapes what people typed; sessions_app.requests checks it, as for REST."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -9,25 +9,29 @@ from django.utils.translation import gettext_lazy
 
 from accounts.limits import scope_ids, scopes_of
 from accounts.models import Project
-from accounts.quota import HIGHEST_PRIORITY
+from accounts.quota import HIGHEST_PRIORITY, Limit, never
 from accounts.selectors import usable_projects
+from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms_by_group, usable_resource_groups, with_agent_counts
 from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
 from common.forms import OpenChoices, TypedChoice, TypedChoices, TypedField
-from common.slots import CPU, MEM
+from common.slots import CPU, MEM, ResourceSlots
 from common.words import parse_duration
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.group_rules import group_words
+from sessions_app.limits import of_slots
 from sessions_app.models import SessionType
+from sessions_app.presets import offered_presets
 from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, When, instant_of
 from sessions_app.requests import MAX_REFERENCE_LENGTH
 from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER
-from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, size_like
+from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, Size, size_like, size_of_preset
+from sessions_app.template_rules import Sharing
 from sessions_app.variables import parse_variables
 from vfolders.selectors import own_folders
 
@@ -39,7 +43,7 @@ WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
 
 
 class LauncherForm(forms.Form):
-    """Fields carry the names of the REST body, so that refusals find their place. 8 queries, all when it is made.
+    """Fields carry the names of the REST body, so that refusals find their place. 9 queries, all when it is made.
     `image_objections` says by reference which images may not be used in the chosen project."""
 
     type = TypedChoice(
@@ -55,11 +59,7 @@ class LauncherForm(forms.Form):
     resource_group = TypedChoice(
         required=False, label=gettext_lazy("Resource group"), help_text=gettext_lazy("Whose machines to use.")
     )
-    size = TypedChoice(
-        choices=[*((size.key, gettext_lazy(size.title)) for size in SIZES), (CUSTOM, gettext_lazy("Custom"))],
-        required=False,
-        label=gettext_lazy("Size"),
-    )
+    size = TypedChoice(required=False, label=gettext_lazy("Size"))
     cpu = TypedField(
         initial="1", max_length=12, label=gettext_lazy("CPU cores"), help_text=gettext_lazy("Like 2 or 0.5.")
     )
@@ -207,6 +207,10 @@ class LauncherForm(forms.Form):
         self._choose("image", [(image.reference, str(image)) for image in self.images])
         self.fields["image"].widget.closed = self.image_objections  # type: ignore[attr-defined]
         self._choose("resource_group", [(group.name, group_words(group)) for group in self.groups])
+        self.sizes = self._offered_sizes(actor)
+        by_key = {**BY_KEY, **{size.key: size for size in self.sizes}}
+        self._size_of = by_key.get
+        self._choose("size", [*((key, size.title) for key, size in by_key.items()), (CUSTOM, _("Custom"))])
         self._choose("folders", folder_choices)
         self._choose("readonly", folder_choices)
         self.device_names = sorted({name for room in self._rooms.values() for name in room} - {CPU, MEM})
@@ -218,12 +222,21 @@ class LauncherForm(forms.Form):
     def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
         self.fields[name].choices = choices  # type: ignore[attr-defined]
 
+    def _offered_sizes(self, actor: Actor) -> list[Size]:
+        """Presets, and the usual sizes unless superadmins have made presets for everybody; one of those that is chosen stays."""
+        presets = offered_presets(actor, self.chosen_project)
+        usual: Sequence[Size] = SIZES
+        if any(preset.sharing == Sharing.EVERYBODY for preset in presets):
+            usual = tuple(size for size in SIZES if size.key == self.said("size"))
+        made = (size_of_preset(each.pk, each.name, each.amounts, each.shm_bytes) for each in presets)
+        return [*made, *usual]
+
     def _first_size(self) -> str:
         """What an address without a size means: its amounts, or the first size that fits."""
         if "cpu" in self.initial or "mem" in self.initial:
             amounts = (str(self.initial.get(name, self.fields[name].initial)) for name in ("cpu", "mem"))
             return size_like(*amounts)
-        return next((size.key for size in SIZES if not self.objection_to(size.slots)), CUSTOM)
+        return next((size.key for size in self.sizes if not self.objection_to(size.slots)), CUSTOM)
 
     @property
     def has_project(self) -> bool:
@@ -245,10 +258,15 @@ class LauncherForm(forms.Form):
         return next(named, self._projects[0] if self._projects else None)
 
     @property
+    def chosen_group(self) -> ResourceGroup | None:
+        """The chosen resource group; the first where none is named."""
+        chosen = self.said("resource_group")
+        return next((group for group in self.groups if group.name == chosen or not chosen), None)
+
+    @property
     def room(self) -> dict[str, SlotRoom]:
         """By slot, of the chosen resource group and of machines that can run the chosen environment."""
-        chosen = self.said("resource_group")
-        group = next((group for group in self.groups if group.name == chosen or not chosen), None)
+        group = self.chosen_group
         return self._rooms.get(group.pk, {}) if group else {}
 
     def said(self, name: str) -> str:
@@ -263,8 +281,13 @@ class LauncherForm(forms.Form):
         room = self.room
         if not room:
             return _("No machine")
-        if any(slots[name] > room[name].largest for name in slots if name in room):
+        if any(amount > (room[name].largest if name in room else 0) for name, amount in slots.items()):
             return _("No machine is that large")
+        group = self.chosen_group
+        if group and any(slots.get(name, 0) > most for name, most in group.max_session_slots.items()):
+            return _("More than this resource group gives")
+        if never(self.scopes, of_slots(Limit.SLOTS, ResourceSlots(slots))):
+            return _("More than your limits allow")
         return ""
 
     def choose_own_folder(self, actor: Actor) -> None:
@@ -292,23 +315,25 @@ class LauncherForm(forms.Form):
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
 
-    def amounts(self) -> dict[str, str]:
-        """CPU and memory as they are meant: those of the chosen size, else what was typed."""
+    def resources(self) -> dict[str, str]:
+        """As they are meant: CPU and memory of the chosen size, else what was typed; devices and shared memory of a preset where nothing else
+        was typed."""
         typed = self.cleaned_data
-        if size := BY_KEY.get(typed.get("size", "")):
-            return {"cpu": size.cpu, "mem": size.mem}
-        return {"cpu": typed["cpu"], "mem": typed["mem"]}
+        size = self._size_of(typed.get("size", ""))
+        amounts = {"cpu": typed["cpu"], "mem": typed["mem"]}
+        if size:
+            amounts = {"cpu": size.cpu, "mem": size.mem, **size.devices}
+        for name in self.device_names:
+            if (text := typed[DEVICE_PREFIX + name].strip()) not in ("", "0"):
+                amounts[name] = text
+        shm: str = typed.get("shm") or ""
+        is_untouched = shm in ("", self.fields["shm"].initial)
+        shm = size.shm if size and size.shm and is_untouched else shm
+        return {**amounts, "shm": shm} if shm else amounts
 
     def raw_request(self) -> dict[str, object]:
         """The body that REST would get for what was typed."""
         typed = self.cleaned_data
-        devices = {name: typed[DEVICE_PREFIX + name].strip() for name in self.device_names}
-        resources = {
-            **self.amounts(),
-            **{name: text for name, text in devices.items() if text not in ("", "0")},
-        }
-        if typed.get("shm"):
-            resources["shm"] = typed["shm"]
         is_batch = typed["type"] == SessionType.BATCH
         return {
             "name": typed["name"].strip(),
@@ -316,7 +341,7 @@ class LauncherForm(forms.Form):
             "image": typed["image"],
             "resource_group": typed["resource_group"],
             "type": typed["type"],
-            "resources": resources,
+            "resources": self.resources(),
             "mounts": self._mounts(),
             "command": typed["command"] if is_batch else "",
             "timeout_s": typed["timeout_s"] if is_batch else None,
@@ -367,7 +392,7 @@ class LauncherForm(forms.Form):
         if name.startswith("dependencies"):
             return "after_when" if name.endswith(".when") else "after"
         own = "folders" if name.startswith("mounts") else "cpu" if name == "resources" else slot
-        if own in ("cpu", "mem") and self.cleaned_data.get("size") in BY_KEY:
+        if own in ("cpu", "mem") and self._size_of(self.cleaned_data.get("size", "")):
             own = "size"  # the numbers are not seen then
         own = DEVICE_PREFIX + own if own in self.device_names else own
         return own if own in self.fields else None

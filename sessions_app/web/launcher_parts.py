@@ -1,5 +1,6 @@
 """What the launcher shows, worked out here so that templates only display."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from sessions_app.models import ComputeSession, SessionTemplate, SessionType
 from sessions_app.requests import MIN_SLOTS, SessionRequest, parse_request
 from sessions_app.services import suggest_name
 from sessions_app.shortcuts import request_like, stem_of_name
-from sessions_app.sizes import CUSTOM, SIZES, size_like, typed_amount
+from sessions_app.sizes import CUSTOM, Size, size_like, typed_amount
 from sessions_app.specs import HOME
 from sessions_app.template_rules import stem_of_template
 from sessions_app.template_services import body_of
@@ -108,18 +109,26 @@ def image_cards(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
-    """Usual sizes: [{"size", "title", "words", "objection", "is_chosen"}]."""
+    """Presets and usual sizes: [{"size", "title", "words", "fields", "objection", "is_chosen"}]; `fields` are what the card fills in."""
     chosen = form["size"].value() or CUSTOM
     return [
         {
             "size": size,
-            "title": _(size.title),
+            "title": size.title if size.is_preset else _(size.title),
             "words": format_slots(size.slots),
+            "fields": json.dumps(_fields_of(size)),
             "objection": form.objection_to(size.slots),
             "is_chosen": size.key == chosen,
         }
-        for size in SIZES
+        for size in form.sizes
     ]
+
+
+def _fields_of(size: Size) -> dict[str, str]:
+    """What it says by the names of the form's fields."""
+    devices = {DEVICE_PREFIX + name: amount for name, amount in size.devices.items()}
+    shm = {"shm": size.shm} if size.shm else {}
+    return {"cpu": size.cpu, "mem": size.mem, **devices, **shm}
 
 
 def slider(form: LauncherForm, name: str) -> dict[str, Any]:
@@ -156,7 +165,7 @@ def room_facts(form: LauncherForm) -> dict[str, Any]:
         for name, room in form.room.items()
         if name in STEPS
     }
-    sizes = {size.key: form.objection_to(size.slots) for size in SIZES}
+    sizes = {size.key: form.objection_to(size.slots) for size in form.sizes}
     return {"slots": slots, "sizes": sizes, "images": form.image_objections}
 
 

@@ -25,6 +25,7 @@ from common.slots import MEM, format_slots, parse_slots
 from sessions_app import template_services
 from sessions_app.models import SessionTemplate
 from sessions_app.selectors import Action, access_session
+from sessions_app.sharing import may_write, writable_places
 from sessions_app.shortcuts import request_like
 from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
 from sessions_app.web.forms import LauncherForm
@@ -50,7 +51,7 @@ class TemplateForm(forms.Form):
 
     def __init__(self, *arguments: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        projects, domains, is_central = template_services.writable_places(actor)
+        projects, domains, is_central = writable_places(actor)
         choices = [(Sharing.OWN.value, _("Only you"))]
         has_many = len({each.domain_id for each in projects}) > 1
         choices += [
@@ -75,7 +76,7 @@ def _named(project: Project, has_many: bool) -> str:
 def template_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     templates = list(template_services.visible_templates(actor))
-    writable = template_services.may_write(actor, templates)
+    writable = may_write(actor, templates)
     rows = [row_of(each) | {"can_write": each.pk in writable} for each in templates]
     return render(request, "sessions_app/templates.html", {"rows": rows})
 

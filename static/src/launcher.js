@@ -24,6 +24,9 @@ const WRITE = {
   mem: (amount) => (amount % 2 ** 30 === 0 ? `${amount / 2 ** 30}g` : `${Math.round(amount / MIB)}m`),
 };
 
+/** By form, the fields beside CPU and memory that the chosen size filled in. */
+const filled = new WeakMap();
+
 function start(form) {
   const sliders = [...form.querySelectorAll("[data-slider]")].map((element) => new Slider(element, form));
   const summary = form.querySelector("[data-launch-summary]");
@@ -104,6 +107,7 @@ function place(mark, part) {
 function markSizes(form, objections) {
   for (const [key, objection] of Object.entries(objections)) {
     const radio = form.querySelector(`[name="size"][value="${key}"]`);
+    if (!radio) continue; // a preset that was made, or of a project that was chosen, meanwhile
     radio.disabled = Boolean(objection) && !radio.checked;
     form.querySelector(`[data-objection="${key}"]`).textContent = objection;
   }
@@ -125,10 +129,16 @@ function markImages(form, objections) {
   }
 }
 
+/** A size fills in its numbers. What only the size before it said, as a device of a preset, goes with that one. */
 function fillAmounts(form, radio) {
-  if (!radio.dataset.sizeCpu) return;
-  form.elements.cpu.value = radio.dataset.sizeCpu;
-  form.elements.mem.value = radio.dataset.sizeMem;
+  const amounts = JSON.parse(radio.dataset.sizeFields ?? "{}");
+  for (const name of filled.get(form) ?? []) {
+    if (!(name in amounts) && form.elements[name]) form.elements[name].value = form.elements[name].defaultValue;
+  }
+  for (const [name, amount] of Object.entries(amounts)) {
+    if (form.elements[name]) form.elements[name].value = amount;
+  }
+  filled.set(form, Object.keys(amounts).filter((name) => name !== "cpu" && name !== "mem"));
 }
 
 /** The offer of the summary: as much as is free. */

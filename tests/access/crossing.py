@@ -150,6 +150,7 @@ class Crossing:
             "policy_id": str(world.policy.pk),
             "budget_id": str(world.budget.pk),
             "template_id": str(world.template.pk),
+            "preset_id": str(world.preset.pk),
             "invitation_id": str(world.invitation.pk),
             "import_id": str(world.people_import.pk),
             "host": f"jupyter-{world.session.host_label}",

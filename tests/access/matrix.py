@@ -297,6 +297,11 @@ GET    api-session-template                401        404        404        404 
 PATCH  api-session-template                401        404        404        404        200        404        404        404        404        404        description
 DELETE api-session-template                401        404        404        404        204        404        404        404        404        404
 POST   api-start-session-template          401        404        404        404        201        404        404        404        404        404
+GET    api-presets                         401        200        200        200        200        200        200        200        200        200
+POST   api-presets                         401        404        404        403        403        201        201        201        403        403        preset
+GET    api-preset                          401        404        404        200        200        200        200        200        200        200
+PATCH  api-preset                          401        404        404        403        403        200        200        200        403        403  name
+DELETE api-preset                          401        404        404        403        403        204        204        204        403        403
 GET    api-callback-secret                 401        404        404        404        200        404        404        404        404        404
 POST   api-callback-secret                 401        201        201        201        201        201        201        201        201        201
 GET    api-dotfiles                        401        200        200        200        200        200        200        200        200        200

@@ -50,6 +50,7 @@ OBJECT_PARAMETERS = {
     "grant_id",
     "tick_id",
     "template_id",
+    "preset_id",
     "reservation_id",
 }  # fmt: skip
 # Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own

@@ -36,8 +36,9 @@ from portal.models import Notification
 from portal.sentences import Code
 from scheduler.models import KeptTick
 from sessions_app.callback_secrets import make_callback_secret
-from sessions_app.models import ComputeSession, SessionTemplate
+from sessions_app.models import ComputeSession, ResourcePreset, SessionTemplate
 from sessions_app.personal_files import put_dotfile, set_startup_script
+from sessions_app.presets import create_preset
 from sessions_app.template_services import create_template
 from tests import factories
 from tests.factories_entrance import make_invitation
@@ -70,6 +71,7 @@ class World:
     budget: Budget
     price: Price
     template: SessionTemplate
+    preset: ResourcePreset
     invitation: Invitation
     people_import: PeopleImport
     cookies: dict[str, str]
@@ -113,6 +115,7 @@ class World:
             "domain_id": 10**9 if is_absent else self.place.project.domain_id,
             "invitation_id": 10**9 if is_absent else self.invitation.pk,
             "template_id": 10**9 if is_absent else self.template.pk,
+            "preset_id": 10**9 if is_absent else self.preset.pk,
             "announcement_id": 10**9,
             "import_id": 10**9 if is_absent else self.people_import.pk,
             "object_id": self.place.agent.pk,
@@ -157,6 +160,11 @@ class World:
             "session": asked,
             "launcher": {**asked, "cpu": "1", "mem": "1g", "type": "interactive"},
             "template": {"name": f"new-{next(_numbers)}", "body": asked},
+            "preset": {
+                "name": f"new-{next(_numbers)}",
+                "place": self.place.project.name,
+                "resources": {"cpu": 1, "mem": "1g"},
+            },
             "template-form": {"name": f"new-{next(_numbers)}", "place": "own", "body": json.dumps(asked)},
             "image": {"image": self.place.image.reference},
             "name": {"name": f"new-{next(_numbers)}"},
@@ -276,6 +284,13 @@ def make_world(root: Path) -> World:
         template=create_template(
             actor=factories.actor_for(place.owner), name="usual", sharing="own", body=place.request()
         )[0],
+        preset=create_preset(
+            actor=SYSTEM,
+            name="usual",
+            sharing="project",
+            place=place.project.name,
+            resources={"cpu": 1, "mem": "1g"},
+        ),
         invitation=make_invitation(place.project.domain, people["domain_admin"])[0],
         people_import=check_import(
             actor=factories.actor_for(people["domain_admin"]), name="people.csv", content=PEOPLE_FILE

@@ -108,7 +108,10 @@ def test_a_size_that_no_machine_has_cannot_be_chosen(browser_of: BrowserOf) -> N
     small = make_place(cpu_milli=2000)
     page = browser_of(small.owner).get(LAUNCHER).content.decode()
 
-    assert re.findall(r'data-size-cpu="(\d)"[^>]*disabled', page) == ["4", "8"]
+    assert re.findall(r'data-size-fields="{&quot;cpu&quot;: &quot;(\d)&quot;[^>]*disabled', page) == [
+        "4",
+        "8",
+    ]
     assert page.count("No machine is that large") >= 2
 
 
@@ -345,8 +348,8 @@ def test_the_form_and_its_summary_take_a_constant_number_of_queries(
 ) -> None:
     make_storage_host(tmp_path)
     folders = [make_folder(place.owner).pk for _ in range(3)]
-    # Login, user, domain admin?, suggested name, projects, images, groups, room, folders; what the frame shows.
-    with django_assert_max_num_queries(14):
+    # Login, user, domain admin?, suggested name, projects, images, groups, room, presets, folders; what the frame shows.
+    with django_assert_max_num_queries(15):
         browser.get(LAUNCHER)
-    with django_assert_max_num_queries(29):
+    with django_assert_max_num_queries(30):
         browser.post(SUMMARY, typed(place, folders=folders))

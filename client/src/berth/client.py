@@ -20,6 +20,7 @@ from berth.people import AuditLine, Browsers, Domains, Projects, Tokens, Users
 from berth.people_imports import UserImports
 from berth.personal import Dotfiles, OwnPreferences, SshKeys, StartupScript
 from berth.policies import Policies
+from berth.presets import Presets
 from berth.profiles import SIGN_IN_HINT, Profile, choose_profile
 from berth.resource_groups import ResourceGroups
 from berth.sessions import Sessions
@@ -55,6 +56,7 @@ class Client:
         self.sessions = Sessions(self.transport)
         self.callbacks = Callbacks(self.transport)
         self.templates = Templates(self.transport, self.sessions)
+        self.presets = Presets(self.transport)
         self.folders = Folders(self.transport)
         self.policies = Policies(self.transport)
         self.budgets = Budgets(self.transport)

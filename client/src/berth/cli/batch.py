@@ -27,11 +27,13 @@ from berth.cli.launch_options import (
     PendingTimeout,
     PersonalFiles,
     PreferAgent,
+    Preset,
     Priority,
     Project,
     Resources,
     Shm,
     StartAt,
+    amounts_of,
     dependencies_of,
     designated_of,
     environment_of,
@@ -63,6 +65,7 @@ def run(
     ],
     project: Project = "",
     name: Name = "",
+    preset: Preset = "",
     cpu: Cpu = "1",
     mem: Mem = "1g",
     shm: Shm = "",
@@ -99,13 +102,12 @@ def run(
     if not any(command):
         raise InvalidInput("Say what to run.", hint="berth run IMAGE -- python train.py")
     client = client_of(context)
+    project = project_of(client, project)
     session = client.sessions.start(
         client.find_image(image),
-        project=project_of(client, project),
+        project=project,
         name=name,
-        cpu=cpu,
-        mem=mem,
-        resources=resources_of(shm, resource),
+        **amounts_of(context, preset, project, {"cpu": cpu, "mem": mem}, resources_of(shm, resource)),
         environment=environment_of(env),
         mounts=mounts_of(mount),
         resource_group=group,

@@ -41,6 +41,10 @@ def resource_groups(context: typer.Context, incomplete: str) -> list[Offer]:
     return _offers(context, incomplete, lambda client: ((one.name, "") for one in client.resource_groups()))
 
 
+def presets(context: typer.Context, incomplete: str) -> list[Offer]:
+    return _offers(context, incomplete, lambda client: ((one.name, "") for one in client.presets.list()))
+
+
 def tokens(context: typer.Context, incomplete: str) -> list[Offer]:
     return _offers(
         context, incomplete, lambda client: ((one.name, one.access_key) for one in client.keypairs())

@@ -3,11 +3,12 @@
 import os
 import re
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from berth.cli import complete
+from berth.cli.context import client_of
 from berth.client import Client
 from berth.errors import InvalidInput
 from berth.sessions import Mount
@@ -36,6 +37,15 @@ Name = Annotated[str, typer.Option("--name", "-n", help="Name of the session; ma
 Cpu = Annotated[str, typer.Option("--cpu", help="Cores, like 2 or 0.5.")]
 Mem = Annotated[str, typer.Option("--mem", help="Memory, like 512m or 4g.")]
 Shm = Annotated[str, typer.Option("--shm", help="Shared memory, part of the memory.", show_default=False)]
+Preset = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        help="A size by name, which an administrator made; --cpu and the like change it.",
+        autocompletion=complete.presets,
+        show_default=False,
+    ),
+]
 Resources = Annotated[
     list[str] | None,
     typer.Option("--resource", metavar="NAME=AMOUNT", help="Any other resource; may be repeated."),
@@ -134,6 +144,23 @@ SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 def resources_of(shm: str, others: list[str] | None) -> dict[str, str]:
     resources = dict(pair_of(text, "--resource", "cuda=1") for text in others or ())
     return resources | ({"shm": shm} if shm else {})
+
+
+def amounts_of(
+    context: typer.Context, preset: str, project: str, amounts: dict[str, str], others: dict[str, str]
+) -> dict[str, Any]:
+    """What `Sessions.start` takes of a size: {"cpu", "mem", "resources"}. Of a preset what no option names, else the options with what they
+    are by themselves. Raises NotFound, InvalidInput."""
+    if preset:
+        named = {
+            name: text
+            for name, text in amounts.items()
+            if (source := context.get_parameter_source(name)) and source.name != "DEFAULT"
+        }
+        found = {**client_of(context).presets.find(preset, project=project).amounts, **named, **others}
+    else:
+        found = {**amounts, **others}
+    return {"cpu": found.pop("cpu"), "mem": found.pop("mem"), "resources": found}
 
 
 def environment_of(texts: list[str] | None) -> dict[str, str]:

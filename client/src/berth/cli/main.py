@@ -24,6 +24,7 @@ from berth.cli import (
     lists,
     policies,
     preferences,
+    presets,
     processes,
     queue,
     raw_call,
@@ -129,6 +130,7 @@ for name, command in (
     app.command(name)(command)
 app.add_typer(folders.app, name="folder")
 app.add_typer(templates.app, name="template")
+app.add_typer(presets.app, name="preset")
 app.add_typer(callbacks.app, name="callback")
 app.add_typer(lists.image_app, name="image")
 app.add_typer(lists.agent_app, name="agent")

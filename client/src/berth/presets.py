@@ -1,0 +1,81 @@
+"""Presets: sizes of sessions under a name, made by administrators."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from berth.amounts import MILLI
+from berth.decoding import Record, decode
+from berth.errors import InvalidInput, NotFound
+from berth.paging import iterate
+from berth.transport import Transport, json_of, new_key
+
+NEAREST_FIRST = ("project", "domain", "everybody")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset(Record):
+    """`resources` by slot in base units; `shm_bytes` is None where it says nothing of shared memory."""
+
+    id: int
+    name: str
+    sharing: str = "everybody"
+    project: str | None = None
+    domain: str | None = None
+    resources: Mapping[str, int] = field(default_factory=dict)
+    shm_bytes: int | None = None
+    changed_by: str = ""
+    changed_at: datetime | None = None
+
+    @property
+    def amounts(self) -> dict[str, str]:
+        """As a request for a session takes them: {"cpu": "8", "mem": "34359738368", "cuda": "0.5"}."""
+        found = {
+            name: str(amount) if name == "mem" else f"{amount / MILLI:g}"
+            for name, amount in self.resources.items()
+        }
+        return found | ({"shm": str(self.shm_bytes)} if self.shm_bytes else {})
+
+
+class Presets:
+    """`client.presets`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> Iterator[Preset]:
+        return iterate(self._transport, "presets/", Preset)
+
+    def find(self, text: str, *, project: str = "") -> Preset:
+        """By name or id: of `project`, or of any of yours without one, before those of the domain and of everybody. Raises NotFound, InvalidInput."""
+        found = [
+            one
+            for one in self.list()
+            if text in (one.name, str(one.id)) and (not project or one.project in (None, project))
+        ]
+        if not found:
+            raise NotFound(f"There is no preset “{text[:80]}”.", hint="Which there are: berth preset ls.")
+        found.sort(key=lambda one: NEAREST_FIRST.index(one.sharing))
+        nearest = [one for one in found if one.sharing == found[0].sharing]
+        if len(nearest) > 1:
+            ids = ", ".join(f"{one.id} ({one.project or one.domain})" for one in nearest)
+            raise InvalidInput(
+                f"Several presets are called “{text[:80]}”: {ids}.", hint="Use one of the ids."
+            )
+        return nearest[0]
+
+    def add(self, name: str, resources: Mapping[str, Any], *, sharing: str, place: str = "") -> Preset:
+        """For a project, a domain or everybody (`sharing`), by an administrator there. Raises PermissionDenied, Conflict."""
+        told = {"name": name, "sharing": sharing, "place": place, "resources": dict(resources)}
+        answer = self._transport.request("POST", "presets/", json=told, headers=new_key())
+        return decode(Preset, json_of(answer))
+
+    def change(self, preset_id: int, **changes: Any) -> Preset:
+        """`name`, `resources`; what is left out stays."""
+        return decode(
+            Preset, json_of(self._transport.request("PATCH", f"presets/{preset_id}/", json=changes))
+        )
+
+    def remove(self, preset_id: int) -> None:
+        self._transport.request("DELETE", f"presets/{preset_id}/")

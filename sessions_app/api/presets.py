@@ -1,0 +1,112 @@
+"""REST of presets."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
+from rest_framework import serializers
+from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from common.api import ErrorOut, InputSerializer, TextField, actor_of
+from common.idempotency import takes_idempotency_key
+from common.scopes import FOR_SESSIONS
+from sessions_app import presets
+from sessions_app.api.serializers import ResourcesField
+from sessions_app.models import ResourcePreset
+from sessions_app.preset_models import PRESET_SHARINGS
+from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
+
+REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
+SHARINGS = [(each.value, each.value) for each in PRESET_SHARINGS]
+RESOURCES_HELP = 'Like {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm may be left out.'
+
+
+class PresetOut(serializers.ModelSerializer[ResourcePreset]):
+    sharing = serializers.ChoiceField(choices=SHARINGS)
+    project = serializers.CharField(
+        source="project.name", default=None, allow_null=True, help_text="Whose it is."
+    )
+    domain = serializers.CharField(source="domain.name", default=None, allow_null=True)
+    resources = serializers.DictField(
+        source="slots", child=serializers.IntegerField(), help_text="By slot, in base units."
+    )
+    shm_bytes = serializers.IntegerField(allow_null=True, help_text="null: it says nothing of it.")
+
+    class Meta:
+        model = ResourcePreset
+        fields = (
+            "id", "name", "sharing", "project", "domain", "resources", "shm_bytes", "changed_by", "changed_at",
+        )  # fmt: skip
+
+
+class PresetInput(InputSerializer):
+    name = TextField(max_length=MAX_NAME_LENGTH)
+    sharing = serializers.ChoiceField(choices=SHARINGS, default=Sharing.PROJECT.value)
+    place = TextField(
+        max_length=64,
+        required=False,
+        allow_blank=True,
+        help_text="The project, or the domain, without which it is your own.",
+    )
+    resources = ResourcesField(help_text=RESOURCES_HELP)
+
+
+class PresetChangeInput(InputSerializer):
+    name = TextField(max_length=MAX_NAME_LENGTH, required=False)
+    resources = ResourcesField(required=False, help_text=RESOURCES_HELP)
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_presets"))
+class PresetListView(ListAPIView[ResourcePreset]):
+    """Sizes under a name: those of your projects, your domain and everybody."""
+
+    token_scopes = FOR_SESSIONS
+    serializer_class = PresetOut
+    filter_backends = ()
+    queryset = ResourcePreset.objects.none()
+
+    def get_queryset(self) -> QuerySet[ResourcePreset]:
+        return presets.visible_presets(actor_of(self.request))
+
+    @extend_schema(operation_id="create_preset", request=PresetInput, responses={201: PresetOut, **REFUSALS})
+    @takes_idempotency_key
+    def post(self, request: Request) -> Response:
+        """Make one: superadmins for everybody, domain admins for a domain, project admins for a project."""
+        asked = PresetInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        made = presets.create_preset(actor=actor_of(request), **asked.validated_data)
+        return Response(_told(made), status=201)
+
+
+class PresetView(APIView):
+    token_scopes = FOR_SESSIONS
+
+    @extend_schema(operation_id="read_preset", responses={200: PresetOut, **REFUSALS})
+    def get(self, request: Request, preset_id: int) -> Response:
+        """One of them."""
+        return Response(_told(presets.access_preset(actor_of(request), preset_id)))
+
+    @extend_schema(
+        operation_id="change_preset", request=PresetChangeInput, responses={200: PresetOut, **REFUSALS}
+    )
+    def patch(self, request: Request, preset_id: int) -> Response:
+        """Another name or size; sessions that were started with it stay as they are."""
+        asked = PresetChangeInput(data=request.data)
+        asked.is_valid(raise_exception=True)
+        changed = presets.change_preset(
+            actor=actor_of(request), preset_id=preset_id, changes=asked.validated_data
+        )
+        return Response(_told(changed))
+
+    @extend_schema(operation_id="delete_preset", responses={204: None, **REFUSALS})
+    def delete(self, request: Request, preset_id: int) -> Response:
+        """Offer it no longer."""
+        presets.delete_preset(actor=actor_of(request), preset_id=preset_id)
+        return Response(status=204)
+
+
+def _told(preset: ResourcePreset) -> dict[str, Any]:
+    return dict(PresetOut(preset).data)

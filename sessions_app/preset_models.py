@@ -1,0 +1,56 @@
+"""Sizes of sessions under a name, made by administrators."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+
+from accounts.models import Domain, Project
+from common import clock
+from common.slots import ResourceSlots
+from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
+
+PRESET_SHARINGS = (Sharing.PROJECT, Sharing.DOMAIN, Sharing.EVERYBODY)
+_PROJECT, _DOMAIN = Q(project__isnull=False), Q(domain__isnull=False)
+
+
+class ResourcePreset(models.Model):
+    """CPU, memory and accelerators of one session, in base units, and its shared memory where the preset says it. Offered, never more: what
+    it asks for is checked for whoever starts a session with it."""
+
+    name = models.CharField(max_length=MAX_NAME_LENGTH)
+    sharing = models.CharField(max_length=10, choices=[(each.value, each.value) for each in PRESET_SHARINGS])
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="presets")
+    domain = models.ForeignKey(Domain, on_delete=models.CASCADE, null=True, related_name="presets")
+    slots: Any = models.JSONField(help_text="By slot, in base units.")
+    shm_bytes = models.BigIntegerField(null=True)
+    changed_by = models.CharField(max_length=254, editable=False)
+    changed_at = models.DateTimeField(default=clock.now, editable=False)
+
+    owner_id: int | None = None  # of nobody alone
+
+    class Meta:
+        ordering = ("name", "pk")
+        constraints = (
+            models.CheckConstraint(
+                condition=(Q(sharing="project") & _PROJECT & ~_DOMAIN)
+                | (Q(sharing="domain") & ~_PROJECT & _DOMAIN)
+                | (Q(sharing="everybody") & ~_PROJECT & ~_DOMAIN),
+                name="preset_has_one_place",
+            ),
+            models.CheckConstraint(
+                condition=Q(shm_bytes=None) | Q(shm_bytes__gt=0), name="preset_shm_is_some"
+            ),
+            models.UniqueConstraint(
+                fields=("sharing", "project", "domain", "name"),
+                name="preset_name_in_place",
+                nulls_distinct=False,
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def amounts(self) -> ResourceSlots:
+        return ResourceSlots(self.slots)

@@ -1,0 +1,152 @@
+"""Presets: who finds them, who makes them, and which are offered."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+from django.utils.translation import gettext as _
+
+from accounts.models import Project
+from common import audit, clock
+from common.actors import Actor
+from common.database import constraint_of
+from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
+from common.slots import CPU, MEM
+from common.texts import quoted
+from sessions_app.models import ResourcePreset
+from sessions_app.preset_models import PRESET_SHARINGS
+from sessions_app.requests import parse_request
+from sessions_app.sharing import found_by, place_of, writes
+from sessions_app.template_rules import MOST_OF_ONE_PLACE, Sharing, check_template_name
+
+
+def visible_presets(actor: Actor) -> QuerySet[ResourcePreset]:
+    """Those of projects and domains that the actor sees, and of everybody."""
+    return ResourcePreset.objects.filter(found_by(actor)).select_related("project", "domain")
+
+
+def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePreset]:
+    """For a session in `project`: its own, those of its domain and of everybody, the smallest first. One query."""
+    domain_id = project.domain_id if project else actor.domain_id
+    there = (
+        Q(sharing=Sharing.EVERYBODY)
+        | Q(domain_id=domain_id or 0)
+        | Q(project_id=project.pk if project else 0)
+    )
+    return sorted(visible_presets(actor).filter(there), key=_by_size)
+
+
+def access_preset(actor: Actor, preset_id: int) -> ResourcePreset:
+    """Raises NotFound."""
+    found = visible_presets(actor).filter(pk=preset_id).first()
+    if found is None:
+        raise NotFound(_("There is no such preset among those that you may see."))
+    return found
+
+
+@transaction.atomic
+def create_preset(
+    *, actor: Actor, name: str, sharing: str, resources: object, place: str = ""
+) -> ResourcePreset:
+    """`resources` as a request for a session has them; `place` names the project or the domain, without one the own. Raises InvalidInput, NotFound,
+    PermissionDenied, Conflict, LimitExceeded."""
+    if sharing not in {each.value for each in PRESET_SHARINGS}:
+        known = ", ".join(each.value for each in PRESET_SHARINGS)
+        sentence = _("{value} is no way to share a preset. Use one of {known}.")
+        sentence = sentence.format(value=quoted(sharing), known=known)
+        raise InvalidInput(sentence, fields={"sharing": [sentence]})
+    preset = ResourcePreset(
+        name=_checked_name(name), **_amounts(resources), **place_of(actor, sharing, place)
+    )
+    _demand_writes(actor, preset)
+    siblings = ResourcePreset.objects.filter(
+        sharing=sharing, project=preset.project_id, domain=preset.domain_id
+    )
+    if siblings.count() >= MOST_OF_ONE_PLACE:
+        sentence = _("There are {count} presets already, as many as there may be.")
+        raise LimitExceeded(sentence.format(count=MOST_OF_ONE_PLACE), hint=_("Delete one first."))
+
+    _keep(actor, preset)
+    audit.record(actor=actor, action="sessions.create_preset", target=preset, changes=_told(preset))
+    return preset
+
+
+@transaction.atomic
+def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -> ResourcePreset:
+    """`changes` are of name and resources. Sessions keep what they have. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    access_preset(actor, preset_id)
+    preset = ResourcePreset.objects.select_for_update(of=("self",)).get(pk=preset_id)
+    _demand_writes(actor, preset)
+    before = _told(preset)
+    if "name" in changes:
+        preset.name = _checked_name(changes["name"])
+    for column, value in (_amounts(changes["resources"]) if "resources" in changes else {}).items():
+        setattr(preset, column, value)
+
+    _keep(actor, preset)
+    changed = audit.changed(before, _told(preset))
+    audit.record(actor=actor, action="sessions.change_preset", target=preset, changes=changed)
+    return preset
+
+
+@transaction.atomic
+def delete_preset(*, actor: Actor, preset_id: int) -> None:
+    """Sessions that were started with it stay. Raises NotFound, PermissionDenied."""
+    preset = access_preset(actor, preset_id)
+    _demand_writes(actor, preset)
+    audit.record(actor=actor, action="sessions.delete_preset", target=preset)
+    preset.delete()
+
+
+def _demand_writes(actor: Actor, preset: ResourcePreset) -> None:
+    if not writes(actor, preset):
+        raise PermissionDenied(
+            _("You may not make presets there."),
+            hint=_("Ask an administrator of the project or domain."),
+        )
+
+
+def _by_size(preset: ResourcePreset) -> tuple[Any, ...]:
+    amounts = preset.amounts
+    devices = sum(amount for name, amount in amounts.items() if name not in (CPU, MEM))
+    return devices, amounts[CPU], amounts[MEM], preset.name
+
+
+def _amounts(resources: object) -> dict[str, Any]:
+    """As a request would be refused, with the same words at the same fields."""
+    asked = {"name": "preset", "project": "any", "image": "any", "resources": resources}
+    request = parse_request(asked)
+    says_shm = isinstance(resources, Mapping) and resources.get("shm") is not None
+    return {"slots": dict(request.slots), "shm_bytes": request.shm_bytes if says_shm else None}
+
+
+def _checked_name(name: object) -> str:
+    try:
+        return check_template_name(name)
+    except ValueError as error:
+        raise InvalidInput(str(error), fields={"name": [str(error)]}) from error
+
+
+def _told(preset: ResourcePreset) -> dict[str, Any]:
+    return {
+        "name": preset.name,
+        "sharing": preset.sharing,
+        "slots": preset.slots,
+        "shm_bytes": preset.shm_bytes,
+    }
+
+
+def _keep(actor: Actor, preset: ResourcePreset) -> None:
+    preset.changed_by, preset.changed_at = actor.label, clock.now()
+    try:
+        with transaction.atomic():
+            preset.save()
+    except IntegrityError as error:
+        if constraint_of(error) != "preset_name_in_place":
+            raise
+        raise Conflict(
+            _("There is a preset called “{name}” there already.").format(name=preset.name),
+            hint=_("Choose another name, or change that one."),
+            fields={"name": [_("Used by a preset there already.")]},
+        ) from error

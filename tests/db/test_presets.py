@@ -1,0 +1,201 @@
+"""Presets: sizes under a name that administrators make, and the sessions that use them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.test import Client
+
+from accounts.models import Membership, User
+from accounts.roles import Role
+from agents import groups
+from common.actors import SYSTEM
+from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
+from sessions_app.models import ComputeSession, ResourcePreset
+from sessions_app.presets import change_preset, create_preset, delete_preset, offered_presets, visible_presets
+from sessions_app.shortcuts import quick_slots
+from tests.factories import actor_for, api_client, make_project, make_user
+from tests.factories_limits import limit
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Browser = Callable[[User], Client]
+SIZE = {"cpu": 1, "mem": "1g", "shm": "256m"}
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def keep(name: str = "usual", sharing: str = "everybody", **changes: Any) -> ResourcePreset:
+    return create_preset(actor=SYSTEM, **{"name": name, "sharing": sharing, "resources": SIZE, **changes})
+
+
+def admin_of(place: Place) -> User:
+    return make_user(admin_of=place.project)
+
+
+def test_each_kind_of_administrator_makes_presets_for_their_own(place: Place) -> None:
+    domain_admin = make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN)
+    superadmin = make_user(domain=place.project.domain, role=Role.SUPERADMIN)
+    may = {
+        "project": (admin_of(place), domain_admin, superadmin),
+        "domain": (domain_admin, superadmin),
+        "everybody": (superadmin,),
+    }
+    names = {"project": place.project.name, "domain": place.project.domain.name, "everybody": ""}
+    for number, maker in enumerate([place.owner, *may["project"]]):
+        for sharing, makers in may.items():
+            asked: Any = {
+                "actor": actor_for(maker), "name": f"size-{number}", "sharing": sharing, "place": names[sharing],
+                "resources": SIZE,
+            }  # fmt: skip
+            if maker in makers:
+                assert create_preset(**asked).sharing == sharing
+            else:
+                with pytest.raises(PermissionDenied):
+                    create_preset(**asked)
+
+
+def test_presets_of_others_are_not_there(place: Place) -> None:
+    preset = keep(sharing="project", place=place.project.name)
+    stranger = make_user(domain=make_project().domain, role=Role.DOMAIN_ADMIN)
+    assert preset in visible_presets(actor_for(place.owner))
+    assert not visible_presets(actor_for(stranger)).exists()
+    for act in (
+        lambda: change_preset(actor=actor_for(stranger), preset_id=preset.pk, changes={"name": "x"}),
+        lambda: delete_preset(actor=actor_for(stranger), preset_id=preset.pk),
+    ):
+        with pytest.raises(NotFound):
+            act()
+
+
+def test_those_of_another_project_of_ones_own_are_not_offered(place: Place) -> None:
+    other = make_project(domain=place.project.domain)
+    Membership.objects.create(project=other, user=place.owner)
+    keep("here", "project", place=place.project.name)
+    keep("there", "project", place=other.name)
+    keep("all", resources={"cpu": 2, "mem": "1g"})
+    offered = offered_presets(actor_for(place.owner), place.project)
+    assert [preset.name for preset in offered] == ["here", "all"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"sharing": "own"}, "sharing"),
+        ({"sharing": "team"}, "sharing"),
+        ({"resources": {"cpu": 0, "mem": "1g"}}, "resources.cpu"),
+        ({"resources": {"cpu": 1}}, "resources.mem"),
+        ({"resources": {"cpu": 1, "mem": "1g", "shm": "2g"}}, "resources.shm"),
+    ],
+)
+def test_wrong_sizes_are_refused_at_their_field(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        keep(**changes)
+    assert field in refusal.value.fields
+
+
+def test_a_name_stands_once_in_a_place_for_the_database_too(place: Place) -> None:
+    keep()
+    with pytest.raises(Conflict):
+        keep()
+    keep(sharing="project", place=place.project.name)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ResourcePreset.objects.create(name="bad", sharing="project", slots={})
+
+
+def test_rest_makes_lists_changes_and_deletes_them(place: Place) -> None:
+    api = api_client(admin_of(place))
+    body = {
+        "name": "half",
+        "place": place.project.name,
+        "resources": {"cpu": 0.5, "mem": "512m", "cuda": 0.5},
+    }
+    made = api.post("/api/v1/presets/", body, format="json").json()
+    assert made["resources"] == {"cpu": 500, "mem": 512 * 2**20, "cuda": 500}
+    assert (made["sharing"], made["project"], made["shm_bytes"]) == ("project", place.project.name, None)
+    owner = api_client(place.owner)
+    assert [each["name"] for each in owner.get("/api/v1/presets/").json()["results"]] == ["half"]
+    address = f"/api/v1/presets/{made['id']}/"
+    assert owner.patch(address, {"name": "mine"}, format="json").status_code == 403
+    changed = api.patch(address, {"name": "one", "resources": SIZE}, format="json").json()
+    assert (changed["name"], changed["shm_bytes"]) == ("one", 256 * 2**20)
+    assert api.patch(address, {"resources": {"cpu": 1}}, format="json").status_code == 400
+    assert api.delete(address).status_code == 204
+    assert owner.get(address).status_code == 404
+
+
+def cards(page: str) -> list[str]:
+    return [part.split("</strong>")[0].rsplit("<strong>")[-1] for part in page.split('name="size"')[1:]]
+
+
+def test_the_launcher_offers_presets_before_its_own_sizes(place: Place, browser_of: Browser) -> None:
+    keep("Lab", "project", place=place.project.name)
+    assert cards(browser_of(place.owner).get("/sessions/new/").content.decode())[:2] == ["Lab", "Small"]
+
+
+def test_presets_for_everybody_take_the_place_of_its_own_sizes(place: Place, browser_of: Browser) -> None:
+    keep("Desk")
+    browser = browser_of(place.owner)
+    assert cards(browser.get("/sessions/new/").content.decode()) == ["Desk", "Custom"]
+    assert "Large" in cards(browser.get("/sessions/new/?size=large").content.decode())
+
+
+def test_a_session_of_a_preset_has_all_that_it_says(place: Place, browser_of: Browser) -> None:
+    preset = keep(resources={"cpu": 1, "mem": "1g", "shm": "256m"})
+    typed = {
+        "name": "work", "project": place.project.name, "image": place.image.reference, "type": "interactive",
+        "size": f"preset-{preset.pk}", "cpu": "64", "mem": "500g", "shm": "64m", "personal_files": "mine",
+        "after_when": "success", "priority": "0", "max_retries": "0",
+    }  # fmt: skip
+    answer = browser_of(place.owner).post("/sessions/new/", typed)
+    session = ComputeSession.objects.get(name="work")
+    assert answer["Location"] == f"/sessions/{session.pk}/"
+    assert (session.requested_slots, session.shm_bytes) == ({"cpu": 1000, "mem": 2**30}, 256 * 2**20)
+
+
+def objections(page: str) -> dict[str, str]:
+    parts = page.split('data-objection="')[1:]
+    return {part.split('"')[0]: part.split(">", 1)[1].split("<")[0] for part in parts}
+
+
+def test_presets_that_do_not_fit_say_why(place: Place, browser_of: Browser) -> None:
+    usual, device = keep(), keep("device", resources={"cpu": 1, "mem": "1g", "cuda": 1})
+    browser = browser_of(place.owner)
+    told = objections(browser.get("/sessions/new/").content.decode())
+    assert (told[f"preset-{usual.pk}"], told[f"preset-{device.pk}"]) == ("", "No machine is that large")
+
+    limit(place.owner, max_slots={"cpu": 500})
+    told = objections(browser.get("/sessions/new/").content.decode())
+    assert told[f"preset-{usual.pk}"] == "More than your limits allow"
+    groups.update_resource_group(
+        actor=SYSTEM, group_id=place.group.pk, changes={"max_session_slots": {"cpu": 500}}
+    )
+    told = objections(browser.get("/sessions/new/").content.decode())
+    assert told[f"preset-{usual.pk}"] == "More than this resource group gives"
+
+
+def test_names_of_presets_are_text_wherever_they_stand(place: Place, browser_of: Browser) -> None:
+    keep('<b>"x" & y')
+    page = browser_of(place.owner).get("/sessions/new/").content.decode()
+    assert "<b>&quot;x" not in page
+    assert "&lt;b&gt;&quot;x&quot; &amp; y" in page
+    fields = page.split('data-size-fields="')[1].split('"')[0].replace("&quot;", '"')
+    assert json.loads(fields) == {"cpu": "1", "mem": "1g", "shm": "256m"}
+
+
+def test_a_quick_start_takes_the_smallest_preset_that_is_enough(place: Place, browser_of: Browser) -> None:
+    keep("tiny", resources={"cpu": 0.5, "mem": "256m"})
+    keep("device", resources={"cpu": 1, "mem": "512m", "cuda": 1})
+    keep("desk", resources={"cpu": 1, "mem": "512m"})
+    place.image.min_slots = {"cpu": 1000, "mem": 2**29}
+    offered = offered_presets(actor_for(place.owner), place.project)
+    assert dict(quick_slots(place.image, offered)) == {"cpu": 1000, "mem": 2**29}
+    place.image.min_slots = {"cpu": 2000}
+    assert dict(quick_slots(place.image, offered)) == {"cpu": 2000, "mem": 2 * 2**30}
+    assert "256 MiB" in browser_of(place.owner).get("/").content.decode()
