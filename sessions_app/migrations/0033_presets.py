@@ -9,7 +9,7 @@ import common.clock
 class Migration(migrations.Migration):
     dependencies = [
         ("accounts", "0026_ends_of_sessions"),
-        ("sessions_app", "0030_designated_agents"),
+        ("sessions_app", "0032_room_in_pages"),
     ]
 
     operations = [
