@@ -80,7 +80,7 @@ def callback_url_of(actor: Actor, session: ComputeSession) -> str:
 def deliveries_of(session: ComputeSession) -> QuerySet[CallbackDelivery]:
     """What was told, or is on its way, oldest first."""
     theirs = CallbackDelivery.objects.filter(callback=session.pk)
-    return theirs.order_by("transition").select_related("transition")
+    return theirs.order_by("transition_id").select_related("transition")
 
 
 def tell_callbacks() -> None:
@@ -121,7 +121,7 @@ def _next_batch() -> list[CallbackDelivery]:
     """The first that waits of each session, where it is due: few to one machine, and of one domain as many as it may have in a
     minute."""
     waiting = CallbackDelivery.objects.filter(state=_WAITING)
-    first = waiting.order_by("callback", "transition").distinct("callback")
+    first = waiting.order_by("callback_id", "transition_id").distinct("callback_id")
     due = CallbackDelivery.objects.filter(pk__in=first.values("pk"), due_at__lte=clock.now())
     related = ("callback__session__owner__callback_secret", "callback__session__project", "transition")
     told = CallbackDelivery.objects.filter(tried_at__gt=clock.now() - MINUTE)

@@ -22,7 +22,7 @@ from sessions_app.callback_secrets import make_callback_secret
 from sessions_app.callback_sending import post
 from sessions_app.callbacks import callback_url_of, deliveries_of, tell_callbacks
 from sessions_app.launcher import end_session
-from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback
+from sessions_app.models import CallbackDelivery, ComputeSession, SessionCallback, SessionTransition
 from sessions_app.requests import parse_request
 from sessions_app.services import begin_termination, enqueue_alike
 from sessions_app.states import Reason
@@ -151,6 +151,17 @@ def test_nothing_is_told_before_what_came_before_it(
     with clock.frozen_at(clock.now() + timedelta(seconds=11)):
         tell_callbacks()
     assert {each.told["event"] for each in server.heard} == {"session.started"}
+
+
+def test_the_order_is_that_of_history_though_the_clock_was_set_back(
+    place: Place, server: CallbackServer, secret: str
+) -> None:
+    session = batch(place, server)
+    SessionTransition.objects.filter(session=session).update(happened_at=clock.now() + timedelta(hours=1))
+    fail(session)
+    tell_callbacks()
+    assert [each.told["event"] for each in server.heard] == ["session.started", "session.ended"]
+    assert [each.news for each in deliveries_of(session)] == ["session.started", "session.ended"]
 
 
 def test_after_a_day_it_is_given_up_and_what_follows_is_told(
