@@ -15,12 +15,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from accounts.models import Project
 from accounts.web.marks import mark
-from common import audit
 from common.actors import Actor
 from common.api import actor_of
 from common.errors import BerthError, InvalidInput
 from common.forms import TypedChoice, TypedField
 from common.idempotency import once_a_form
+from common.pages import private
 from common.slots import MEM, format_slots, parse_slots
 from sessions_app import template_services
 from sessions_app.models import SessionTemplate
@@ -94,14 +94,13 @@ def row_of(template: SessionTemplate) -> dict[str, Any]:
     }
 
 
+@private
 @require_http_methods(["GET", "POST"])
 @login_required
 @once_a_form(otherwise="session-templates")
 def new_template(request: HttpRequest) -> HttpResponse:
     """GET with `?session=` begins with a session of one's own; POST with the launcher's form with what was chosen there."""
     actor = actor_of(request)
-    if actor.behind_id is not None:
-        raise audit.only_looking()
     if request.method == "GET":
         return _page(
             request, TemplateForm(actor=actor, initial=_of_session(actor, request.GET.get("session", "")))

@@ -388,7 +388,7 @@ PRIVATE = frozenset({
     "api-logins", "security", "oidc", "oidc-callback", "app-open", "app-authorize", "session-terminal", "session-log", "folder",
     "folder-download", "folder-delete-entry", "api-folder-root", "api-folder-file", "api-session-logs",
     "api-session-files", "api-session-stat", "api-session-content", "api-session-archive",
-    "callbacks", "api-callback-secret",
+    "callbacks", "api-callback-secret", "new-template",
     "dotfiles", "api-dotfiles", "api-dotfile", "api-startup-script",
 })  # fmt: skip
 WAYS_OUT = frozenset({"account_logout", "stop-viewing"})
