@@ -31,6 +31,9 @@ class SessionCallback(models.Model):
         "sessions_app.ComputeSession", on_delete=models.CASCADE, primary_key=True, related_name="callback"
     )
     url = models.CharField(max_length=MAX_URL_LENGTH)
+    host = models.CharField(
+        max_length=MAX_URL_LENGTH, help_text="That of the address: few at once go to one."
+    )
     is_open = models.BooleanField(default=True, help_text="More is to be told, or may be.")
 
     class Meta:
@@ -65,7 +68,7 @@ class CallbackDelivery(models.Model):
     fault = models.CharField(max_length=10, blank=True, default=Fault.NONE.value)
 
     class Meta:
-        ordering = ("callback", "transition")
+        ordering = ("callback_id", "transition_id")
         constraints = (
             models.CheckConstraint(
                 condition=Q(state__in=["waiting", "delivered", "given_up"]), name="delivery_state_is_known"

@@ -9,13 +9,16 @@ import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db import connection
+from django.db.models import F, Q, QuerySet
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -41,13 +44,33 @@ from sessions_app.states import TERMINAL, Status
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE, AT_ONCE_TO_ONE_HOST = 16, 2
+AT_ONCE, AT_ONCE_OF_ONE_DOMAIN, AT_ONCE_TO_ONE_HOST = 16, 8, 2
 LOOKED_AT = 1000
 WORK_S = 30
 MINUTE = timedelta(minutes=1)
 _WAITING = CallbackDelivery.State.WAITING.value
 _DELIVERED = CallbackDelivery.State.DELIVERED.value
 _GIVEN_UP = CallbackDelivery.State.GIVEN_UP.value
+# Of each session the first that waits, where it is due; the domains in turns, and of each no more than may be on its way at once, so
+# that no backlog hides what others have to tell.
+_DUE = """
+    WITH first AS (
+        SELECT DISTINCT ON (callback_id) id, callback_id, due_at FROM sessions_app_callbackdelivery
+        WHERE state = 'waiting' ORDER BY callback_id, transition_id
+    ), due AS (
+        SELECT first.id, first.due_at, callback.host, session.domain_id,
+            row_number() OVER (PARTITION BY session.domain_id, callback.host ORDER BY first.due_at, first.id) AS of_host
+        FROM first
+        JOIN sessions_app_sessioncallback callback ON callback.session_id = first.callback_id
+        JOIN sessions_app_computesession session ON session.id = first.callback_id
+        WHERE first.due_at <= %(now)s
+            AND NOT callback.host = ANY(%(full_hosts)s) AND NOT session.domain_id = ANY(%(full_domains)s)
+    ), ranked AS (
+        SELECT *, row_number() OVER (PARTITION BY domain_id ORDER BY due_at, id) AS of_domain
+        FROM due WHERE of_host <= %(to_one_host)s
+    )
+    SELECT id, host, domain_id FROM ranked WHERE of_domain <= %(of_one_domain)s ORDER BY of_domain, due_at, id
+"""
 _TOLD = Q(to_status__in=[Status.RUNNING, *TERMINAL]) | Q(to_status=Status.PENDING) & ~Q(from_status="")
 
 
@@ -66,7 +89,7 @@ def demand_callback(actor: Actor, url: str) -> None:
 def keep_callback(session: ComputeSession, url: str) -> None:
     """Where `session` tells how it goes; nothing where no address is named."""
     if url:
-        SessionCallback.objects.create(session=session, url=url)
+        SessionCallback.objects.create(session=session, url=url, host=target_of(url).host)
 
 
 def callback_url_of(actor: Actor, session: ComputeSession) -> str:
@@ -81,6 +104,17 @@ def deliveries_of(session: ComputeSession) -> QuerySet[CallbackDelivery]:
     """What was told, or is on its way, oldest first."""
     theirs = CallbackDelivery.objects.filter(callback=session.pk)
     return theirs.order_by("transition_id").select_related("transition")
+
+
+def shift_instants(step: timedelta) -> None:
+    """The clock was set by `step`: what waits is due and given up as late as before, and a minute is as long as it was. What was
+    made or tried since goes by the new clock."""
+    was = clock.now() - step
+    is_new = Q(made_at__gt=was + MINUTE) | Q(tried_at__gt=was + MINUTE)
+    waiting = CallbackDelivery.objects.filter(state=_WAITING).exclude(is_new)
+    waiting.update(made_at=F("made_at") + step, due_at=F("due_at") + step)
+    lately = CallbackDelivery.objects.filter(tried_at__gt=was - MINUTE, tried_at__lte=was + MINUTE)
+    lately.update(tried_at=F("tried_at") + step)
 
 
 def tell_callbacks() -> None:
@@ -106,39 +140,58 @@ def _note_news() -> None:
 
 
 def _tell_due(*, until: float) -> None:
+    """A place that is free is given on at once: whoever is slow holds up its own alone."""
+    flying: dict[Future[Answer], CallbackDelivery] = {}
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        while time.monotonic() < until:
-            batch = _next_batch()
-            if not batch:
+        while True:
+            if time.monotonic() < until:
+                batch = _next_batch(list(flying.values()))
+                _put_off(batch)
+                flying |= {pool.submit(_send, _letter(each)): each for each in batch}
+            if not flying:
                 return
-            _put_off(batch)
-            letters = [_letter(each) for each in batch]
-            for delivery, answer in zip(batch, pool.map(_send, letters), strict=True):
-                _settle(delivery, answer)
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                _settle(flying.pop(future), future.result())
 
 
-def _next_batch() -> list[CallbackDelivery]:
-    """The first that waits of each session, where it is due: few to one machine, and of one domain as many as it may have in a
-    minute."""
-    waiting = CallbackDelivery.objects.filter(state=_WAITING)
-    first = waiting.order_by("callback_id", "transition_id").distinct("callback_id")
-    due = CallbackDelivery.objects.filter(pk__in=first.values("pk"), due_at__lte=clock.now())
-    related = ("callback__session__owner__callback_secret", "callback__session__project", "transition")
-    told = CallbackDelivery.objects.filter(tried_at__gt=clock.now() - MINUTE)
-    by_domain = Counter(told.values_list("callback__session__domain_id", flat=True))
-    by_host: Counter[str] = Counter()
-    batch: list[CallbackDelivery] = []
-    for delivery in due.select_related(*related).order_by("due_at", "pk")[:LOOKED_AT]:
-        host, domain_id = target_of(delivery.callback.url).host, delivery.callback.session.domain_id
-        is_full = by_host[host] >= AT_ONCE_TO_ONE_HOST
-        if is_full or by_domain[domain_id] >= settings.BERTH_CALLBACKS_PER_MINUTE:
-            continue
-        by_host[host] += 1
-        by_domain[domain_id] += 1
-        batch.append(delivery)
-        if len(batch) == AT_ONCE:
+def _next_batch(flying: Sequence[CallbackDelivery] = ()) -> list[CallbackDelivery]:
+    """What goes beside those that are on their way: few to one machine, not all of one domain, and of each as many as it may have
+    in a minute."""
+    to_host = Counter(each.callback.host for each in flying)
+    of_domain = Counter(each.callback.session.domain_id for each in flying)
+    now = clock.now()
+    told = CallbackDelivery.objects.filter(tried_at__gt=now - MINUTE, tried_at__lte=now)
+    lately = Counter(told.values_list("callback__session__domain_id", flat=True))
+
+    def is_full(domain_id: int) -> bool:
+        is_over = lately[domain_id] >= settings.BERTH_CALLBACKS_PER_MINUTE
+        return is_over or of_domain[domain_id] >= AT_ONCE_OF_ONE_DOMAIN
+
+    bounds: dict[str, Any] = {
+        "now": now,
+        "full_hosts": [host for host, count in to_host.items() if count >= AT_ONCE_TO_ONE_HOST],
+        "full_domains": [each for each in {*lately, *of_domain} if is_full(each)],
+        "to_one_host": AT_ONCE_TO_ONE_HOST,
+        "of_one_domain": AT_ONCE_OF_ONE_DOMAIN,
+    }
+    chosen: list[UUID] = []
+    for number, host, domain_id in _rows(_DUE, bounds):
+        if len(flying) + len(chosen) == AT_ONCE:
             break
-    return batch
+        if to_host[host] < AT_ONCE_TO_ONE_HOST and not is_full(domain_id):
+            to_host[host] += 1
+            of_domain[domain_id] += 1
+            lately[domain_id] += 1
+            chosen.append(number)
+    related = ("callback__session__owner__callback_secret", "callback__session__project", "transition")
+    found = CallbackDelivery.objects.select_related(*related).in_bulk(chosen)
+    return [found[number] for number in chosen if number in found]
+
+
+def _rows(sql: str, values: Mapping[str, Any]) -> list[tuple[UUID, str, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return [(number, host, domain_id) for number, host, domain_id in cursor.fetchall()]
 
 
 def _put_off(batch: Sequence[CallbackDelivery]) -> None:
@@ -205,13 +258,15 @@ def _settle(delivery: CallbackDelivery, answer: Answer) -> None:
         delivery.state = _DELIVERED
     elif answer.fault is Fault.CLOSED or clock.now() - delivery.made_at >= TRIED_FOR:
         delivery.state = _GIVEN_UP
-    delivery.save(update_fields=["answer", "fault", "state"])
-    host = target_of(delivery.callback.url).host
+    told = {"answer": delivery.answer, "fault": delivery.fault, "state": delivery.state}
+    CallbackDelivery.objects.filter(pk=delivery.pk).update(
+        **told
+    )  # which may be gone by now, with its session
     log.info(
         "callback.tried",
         session_id=str(delivery.callback_id),
         news=delivery.news,
-        host=host,
+        host=delivery.callback.host,
         attempts=delivery.attempts,
         answer=answer.status,
         fault=answer.fault.value,

@@ -30,7 +30,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from common.locks import held_among
-from sessions_app import idle, idle_facts, lifecycle, preemptions, specs, together
+from sessions_app import callbacks, idle, idle_facts, lifecycle, preemptions, specs, together
 from sessions_app.dependencies import settle_all
 from sessions_app.holds import release_what_is_due
 from sessions_app.launcher import work_lock
@@ -114,6 +114,7 @@ def follow_the_clock() -> bool:
         shift_instants(step)
         idle.shift_instants(step, clock.now())
         preemptions.shift_instants(step)
+        callbacks.shift_instants(step)
     return bool(step)
 
 

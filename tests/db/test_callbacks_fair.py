@@ -1,0 +1,188 @@
+"""Callbacks: no backlog, no slow receiver and no clock keeps others from telling."""
+
+import threading
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from common import clock
+from sessions_app import callbacks, reconcile
+from sessions_app.callback_rules import Fault
+from sessions_app.callback_secrets import make_callback_secret
+from sessions_app.callback_sending import Answer
+from sessions_app.callbacks import tell_callbacks
+from sessions_app.models import CallbackDelivery, ComputeSession
+from sessions_app.services import terminate_session
+from tests.factories import actor_for
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+Letter = tuple[str, bytes, dict[str, str]]
+
+
+@pytest.fixture
+def place() -> Place:
+    return place_that_tells()
+
+
+def place_that_tells() -> Place:
+    place = make_place()
+    make_callback_secret(actor=actor_for(place.owner))
+    return place
+
+
+def ended(place: Place, host: str) -> ComputeSession:
+    """One that has something to tell there."""
+    session = place.enqueue(callback_url=f"http://{host}.example/")
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    return session
+
+
+class Receivers:
+    """Stand for all hosts: who is told is noted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.told: list[str] = []
+        self.most: Counter[str] = Counter()
+        self._now: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        monkeypatch.setattr(callbacks, "_send", self.send)
+
+    def send(self, letter: Letter) -> Answer:
+        host = letter[0].removeprefix("http://").removesuffix(".example/")
+        kind = host.rstrip("0123456789")
+        with self._lock:
+            self._now[kind] += 1
+            self.most[kind] = max(self.most[kind], self._now[kind])
+        answer = self.answer(host)
+        with self._lock:
+            self._now[kind] -= 1
+            self.told.append(host)
+        return answer
+
+    def answer(self, host: str) -> Answer:
+        return Answer(200)
+
+
+class WaitingReceivers(Receivers):
+    """Those called "slow" answer when so many others were told, or never."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, others: int) -> None:
+        super().__init__(monkeypatch)
+        self.left = others
+        self.all_told = threading.Event()
+
+    def answer(self, host: str) -> Answer:
+        if host.startswith("slow"):
+            return Answer(200) if self.all_told.wait(10) else Answer(fault=Fault.TIMEOUT)
+        with self._lock:
+            self.left -= 1
+            if not self.left:
+                self.all_told.set()
+        return Answer(200)
+
+
+def test_a_backlog_of_one_host_hides_nobody(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(20):
+        ended(place, "dead")
+    ended(place, "mine")
+    ended(place_that_tells(), "quick")
+    Receivers(monkeypatch)
+    callbacks._note_news()
+    hosts = Counter(each.callback.host for each in callbacks._next_batch())
+    assert hosts == {"dead.example": 2, "mine.example": 1, "quick.example": 1}
+
+
+def test_a_domain_above_its_rate_hides_nobody(
+    place: Place, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.BERTH_CALLBACKS_PER_MINUTE = 3
+    for number in range(20):
+        ended(place, f"many{number}")
+    ended(place_that_tells(), "quick")
+    receivers = Receivers(monkeypatch)
+    tell_callbacks()
+    kinds = Counter(host.rstrip("0123456789") for host in receivers.told)
+    assert kinds == {"many": 3, "quick": 1}
+
+
+def test_a_receiver_that_is_slow_holds_up_no_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended(place, "slow")
+    for number in range(39):
+        ended(place, f"quick{number}")
+    receivers = WaitingReceivers(monkeypatch, others=39)
+    tell_callbacks()
+    assert receivers.told[-1] == "slow"
+    assert set(CallbackDelivery.objects.values_list("state", flat=True)) == {"delivered"}
+    assert len(receivers.told) == 40
+
+
+def test_one_domain_never_holds_every_place(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(16):
+        ended(place, f"slow{number}")
+    other = place_that_tells()
+    for number in range(10):
+        ended(other, f"quick{number}")
+    receivers = WaitingReceivers(monkeypatch, others=10)
+    tell_callbacks()
+    assert receivers.most["slow"] == 8
+    assert set(CallbackDelivery.objects.values_list("state", flat=True)) == {"delivered"}
+
+
+def test_a_delivery_that_is_gone_stops_no_round(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = [ended(place, f"quick{number}") for number in range(3)]
+    receivers = Receivers(monkeypatch)
+    real = callbacks._put_off
+
+    def put_off(batch: list[CallbackDelivery]) -> None:
+        real(batch)
+        CallbackDelivery.objects.filter(callback=sessions[0].pk).delete()
+
+    monkeypatch.setattr(callbacks, "_put_off", put_off)
+    tell_callbacks()
+    assert len(receivers.told) == 3
+    assert list(CallbackDelivery.objects.values_list("state", flat=True)) == ["delivered"] * 2
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=5), timedelta(hours=-5)], ids=["ahead", "back"])
+def test_callbacks_go_on_when_the_clock_is_set(
+    place: Place, step: timedelta, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.BERTH_CALLBACKS_PER_MINUTE = 1
+    receivers = Receivers(monkeypatch)
+    monkeypatch.setattr(receivers, "answer", lambda host: Answer(200 if host == "good" else 500))
+    reconcile.follow_the_clock()
+    begun = clock.reading()
+    ended(place, "good")
+    tell_callbacks()
+    bad = ended(place, "bad")
+    callbacks._note_news()
+    waits = CallbackDelivery.objects.get(callback=bad.pk)
+
+    monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
+    with clock.frozen_at(clock.now() + step):
+        reconcile.follow_the_clock()
+        assert callbacks._next_batch() == []  # a minute has not gone by
+        moved = CallbackDelivery.objects.get(pk=waits.pk)
+        for name in ("made_at", "due_at"):
+            by = getattr(moved, name) - getattr(waits, name)
+            assert abs(by - step) < timedelta(seconds=1), name
+    with clock.frozen_at(clock.now() + step + timedelta(seconds=61)):
+        tell_callbacks()
+    assert receivers.told == ["good", "bad"]
+    assert CallbackDelivery.objects.get(pk=waits.pk).state == "waiting"
+
+
+def test_what_was_told_by_a_clock_that_ran_ahead_counts_for_no_minute(
+    place: Place, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.BERTH_CALLBACKS_PER_MINUTE = 1
+    receivers = Receivers(monkeypatch)
+    with clock.frozen_at(clock.now() + timedelta(hours=5)):
+        ended(place, "good")
+        tell_callbacks()
+    ended(place, "late")
+    tell_callbacks()
+    assert receivers.told == ["good", "late"]
