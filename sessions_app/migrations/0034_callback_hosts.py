@@ -17,7 +17,7 @@ def name_hosts(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("sessions_app", "0032_room_in_pages"),
+        ("sessions_app", "0033_presets"),
     ]
 
     operations = [
