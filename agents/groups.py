@@ -29,16 +29,25 @@ EDITABLE = (
     "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
     "session_types", "max_session_slots", *ENDS,
 )  # fmt: skip
+ADMITTING = ("is_public", "session_types")
 SHOWN = 5
 
 # {"waiting": …, "running": …} of a group: sessions are a floor above.
 SessionCounts = Callable[[int], Mapping[str, int]]
 _session_counts: list[SessionCounts] = []
+# Takes those out of the queue of a group who may not start there any more, in the transaction that closed it to them.
+Closer = Callable[[int], None]
+_closers: list[Closer] = []
 
 
 def register_session_counts(count: SessionCounts) -> None:
     """Have `count` asked before a group is deleted. Called from AppConfig.ready of the room that has sessions."""
     _session_counts[:] = [count]
+
+
+def register_closer(close: Closer) -> None:
+    """Have `close` asked after a group was closed to somebody. Called from AppConfig.ready of the room that has sessions."""
+    _closers[:] = [close]
 
 
 @transaction.atomic
@@ -81,6 +90,8 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
         group.epoch = F("epoch") + 1  # what was planned by the old rules is not committed
         _save(group, update_fields=[*changed, "epoch"])
         audit.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
+        if not changed.keys().isdisjoint(ADMITTING):
+            _shut_out(group.pk)
         announce(CapacityChanged(group.pk))
     return group
 
@@ -117,7 +128,7 @@ def grant_resource_group(*, actor: Actor, group_id: int, grantee: Grantee) -> Gr
 
 @transaction.atomic
 def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None:
-    """From now on they send no session there by that grant; what waits or runs goes on. Raises NotFound, PermissionDenied."""
+    """From now on they send no session there by that grant; what waits there by it is held, what runs goes on. Raises NotFound, PermissionDenied."""
     group = hold_to_change(actor, group_id)
     grant = grants_of(group).filter(pk=grant_id).first()
     if grant is None:
@@ -127,6 +138,13 @@ def revoke_resource_group(*, actor: Actor, group_id: int, grant_id: int) -> None
         actor=actor, action="agents.revoke_resource_group", target=group, changes=_told(grant.grantee)
     )
     grant.delete()
+    ResourceGroup.objects.filter(pk=group.pk).update(epoch=F("epoch") + 1)  # nor by what was planned before
+    _shut_out(group.pk)
+
+
+def _shut_out(group_id: int) -> None:
+    for close in _closers:
+        close(group_id)
 
 
 @transaction.atomic

@@ -26,6 +26,7 @@ class Code(StrEnum):
     NOT_STARTED = "not_started"
     WAITED_TOO_LONG = "waited_too_long"
     WAITED_IN_VAIN = "waited_in_vain"
+    SHUT_OUT = "shut_out"
     ENDS_SOON = "ends_soon"
     LIFETIME_ENDS_SOON = "lifetime_ends_soon"
     UNUSED_ENDS_SOON = "unused_ends_soon"
@@ -125,6 +126,12 @@ SENTENCES = MappingProxyType(
         Code.WAITED_IN_VAIN: Sentence(
             gettext_noop("“{name}” was cancelled: a session that it comes after ended otherwise."),
             gettext_noop("Its history says which."),
+            "clock-off",
+            Tone.WARN,
+        ),
+        Code.SHUT_OUT: Sentence(
+            gettext_noop("“{name}” was cancelled: its resource group was not open to it any more."),
+            gettext_noop("Start it again in another one."),
             "clock-off",
             Tone.WARN,
         ),
@@ -267,6 +274,7 @@ KIND_OF = MappingProxyType(
         Code.LIFETIME_OVER: Kind.ENDED,
         Code.WAITED_TOO_LONG: Kind.FAILED,
         Code.WAITED_IN_VAIN: Kind.FAILED,
+        Code.SHUT_OUT: Kind.FAILED,
         Code.ENDS_SOON: Kind.ENDS_SOON,
         Code.LIFETIME_ENDS_SOON: Kind.ENDS_SOON,
         Code.UNUSED_ENDS_SOON: Kind.ENDS_SOON,
@@ -300,6 +308,7 @@ _OF_REASON = MappingProxyType(
         Reason.LIFETIME_OVER: Code.LIFETIME_OVER,
         Reason.PENDING_TIMEOUT: Code.WAITED_TOO_LONG,
         Reason.DEPENDENCY_IN_VAIN: Code.WAITED_IN_VAIN,
+        Reason.GROUP_CLOSED: Code.SHUT_OUT,
         Reason.PREEMPTED: Code.PREEMPTED,
         Reason.UNUSED: Code.ENDED_UNUSED,
         Reason.UNDERUSED: Code.ENDED_UNDERUSED,

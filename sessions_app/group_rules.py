@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from django.db.models import Count, Q
+from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
 
 from accounts.models import Project
+from accounts.roles import Role
 from agents import groups
-from agents.models import ResourceGroup, SessionType
+from agents.models import GroupGrant, ResourceGroup, SessionType
 from agents.selectors import access_resource_group
 from common.actors import Actor
 from common.errors import InvalidInput, LimitExceeded
@@ -88,6 +89,30 @@ def demand_group_still_takes(
     """Asked again in the transaction that writes the session, whose row has waited for whoever changes the group. One query.
     Raises NotFound and what `demand_group_takes` raises."""
     demand_group_takes(access_resource_group(actor, group.name, project), request)
+
+
+def is_open_to_all(group: ResourceGroup) -> bool:
+    return group.is_public and set(group.session_types) >= set(SessionType.values)
+
+
+def closed_in(group: ResourceGroup) -> Q:
+    """Sessions that would not be let into the group now, as `access_resource_group` and `demand_group_takes` say."""
+    is_refused = ~Q(type__in=group.session_types)
+    if group.is_public:
+        return is_refused
+    theirs = GroupGrant.objects.filter(group=group).filter(
+        Q(user_id=OuterRef("owner_id"))
+        | Q(domain_id=OuterRef("domain_id"))
+        | Q(project_id=OuterRef("project_id"))
+    )
+    return is_refused | (~Exists(theirs) & ~Q(owner__role=Role.SUPERADMIN))
+
+
+def is_closed_to(session: ComputeSession) -> bool:
+    """Whether it would not be let into its group now. One query at most, where the group was read."""
+    group = session.resource_group
+    theirs = ComputeSession.objects.filter(closed_in(group), pk=session.pk)
+    return not is_open_to_all(group) and theirs.exists()
 
 
 def group_words(group: ResourceGroup) -> str:

@@ -1,4 +1,4 @@
-"""What keeps a waiting session out of the queue: its start time, and others that it comes after (`dependencies`). The scheduler reads those that nothing holds; whoever is
+"""What keeps a waiting session out of the queue: its start time, others that it comes after (`dependencies`), and that its group is not open to it any more (`closed_groups`). The scheduler reads those that nothing holds; whoever is
 held has its reason from the beginning, and is let into the queue here."""
 
 from dataclasses import dataclass
@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from agents.models import ResourceGroup
 from common import clock
 from common.errors import InvalidInput
 from common.events import announce
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from sessions_app.events import SessionEnqueued
+from sessions_app.group_rules import is_closed_to
 from sessions_app.lifecycle import push_session_change
 from sessions_app.models import ComputeSession
 from sessions_app.queueing import Hold
@@ -23,6 +25,11 @@ FURTHEST_START = timedelta(days=365)
 AT_ONCE = 100
 TOLERATED = timedelta(minutes=1)  # of a start time that was now when it was typed
 UNTIL = gettext_noop("Waits for its start time, {time} UTC.")
+KEPT_OUTSIDE = timedelta(days=1)
+OUTSIDE = gettext_noop(
+    "The resource group “{group}” is not open to it any more. It starts there if an administrator allows it again before"
+    " {time} UTC, and is cancelled then: start it in another group."
+)
 _STANDING_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
 
 
@@ -62,8 +69,17 @@ def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None
     return Standing(Hold.NOTHING, Reason.ENQUEUED, REASON_SENTENCES[Reason.ENQUEUED])
 
 
+def standing_outside(group: ResourceGroup) -> Standing:
+    """Of one that waits in a group which is not open to it any more."""
+    until = clock.now() + KEPT_OUTSIDE
+    message = KeptSentence(OUTSIDE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
+    return Standing(Hold.GROUP, Reason.GROUP_CLOSED, message)
+
+
 def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
     """Until when it may be PENDING: the time that it is to wait counts from when it queues."""
+    if hold is Hold.GROUP:
+        return clock.now() + KEPT_OUTSIDE
     usual_s = pending_timeout_s or DEADLINES_S[Status.PENDING]
     return clock.now() + timedelta(seconds=HELD_DEADLINE_S if hold else usual_s)
 
@@ -81,13 +97,17 @@ def release_what_is_due() -> None:
 
 def go_on(session: ComputeSession) -> None:
     """What held it is over: into the queue, behind those that have waited, or held for its start time. The row is locked."""
-    standing = standing_of(session.start_at)
+    standing, was_held_for = standing_of(session.start_at), session.held_for
+    if not standing.hold and is_closed_to(session):
+        standing = standing_outside(session.resource_group)
     session.held_for = standing.hold.value
     session.status_reason = standing.reason.value
     session.status_message = standing.message
     session.deadline_at = deadline_of(standing.hold, session.pending_timeout_s)
-    if not standing.hold:
+    # Who is held for a group only by a slip of an administrator keeps the place.
+    if standing.hold != Hold.START_TIME and was_held_for != Hold.GROUP:
         session.eligible_at = clock.now()
+    if not standing.hold:
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
     session.save(update_fields=_STANDING_FIELDS)
     push_session_change(session)

@@ -242,6 +242,11 @@ class ComputeSession(models.Model):
                 condition=Q(held_for="dependency", ended_at=None),
                 name="session_held_after",
             ),
+            models.Index(
+                fields=("created_at",),
+                condition=Q(held_for="group_closed", ended_at=None),
+                name="session_held_outside",
+            ),
             models.Index(fields=("keypair",), condition=~Q(keypair=None), name="session_keypair"),
             models.Index(fields=("stops_by",), condition=~Q(stops_by=None), name="session_stops_by"),
             models.Index(

@@ -22,11 +22,12 @@ _WHOLE = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
 
 
 class Hold(StrEnum):
-    """What keeps a waiting session out of the queue for a machine."""
+    """What keeps a waiting session out of the queue for a machine. GROUP: its resource group is not open to it any more."""
 
     NOTHING = ""
     START_TIME = "start_time"
     DEPENDENCY = "dependency"
+    GROUP = "group_closed"
 
 
 class When(StrEnum):

@@ -31,6 +31,7 @@ from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from common.locks import held_among
 from sessions_app import callbacks, idle, idle_facts, lifecycle, preemptions, specs, together
+from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependencies import settle_all
 from sessions_app.holds import release_what_is_due
 from sessions_app.launcher import work_lock
@@ -40,6 +41,7 @@ from sessions_app.memory_kills import sentence as memory_sentence
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
 from sessions_app.moorings import reap_moorings, remove_network_of
 from sessions_app.preemptions import settle_preemptions
+from sessions_app.queueing import Hold
 from sessions_app.retries import finish_or_retry
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.services import begin_termination
@@ -72,6 +74,7 @@ def reconcile_sessions() -> None:
     settle_preemptions(began_at)
     release_what_is_due()
     settle_all()
+    settle_closed_groups()
     idle.judge_sessions(began_at)
     reconcile_agents()
     # Judged by the time at which the round began: if somebody sets the clock meanwhile, no deadline has moved along yet.
@@ -307,7 +310,9 @@ def _finish(session_id: UUID) -> None:
 
 def _end_waiting(session: ComputeSession) -> None:
     """It waited as long as it was to, or far too long. The row is locked."""
-    if session.pending_timeout_s and not session.held_for:
+    if session.held_for == Hold.GROUP:
+        to, reason = Status.CANCELLED, Reason.GROUP_CLOSED
+    elif session.pending_timeout_s and not session.held_for:
         to, reason = Status.CANCELLED, Reason.PENDING_TIMEOUT
     else:
         to, reason = Status.ERROR, Reason.DEADLINE_PASSED

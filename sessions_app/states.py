@@ -94,6 +94,7 @@ class Reason(StrEnum):
     PENDING_TIMEOUT = "pending_timeout"
     DEPENDENCY = "dependency"
     DEPENDENCY_IN_VAIN = "dependency_in_vain"
+    GROUP_CLOSED = "group_closed"
     RETRIED = "retried"
     REQUEUED = "requeued"
     UNUSED = "unused"
@@ -156,6 +157,9 @@ REASON_SENTENCES = MappingProxyType(
         Reason.DEPENDENCY: KeptSentence(gettext_noop("Waits until another session has ended.")),
         Reason.DEPENDENCY_IN_VAIN: KeptSentence(
             gettext_noop("A session that it comes after ended otherwise than it waited for.")
+        ),
+        Reason.GROUP_CLOSED: KeptSentence(
+            gettext_noop("Its resource group was not open to it any more. Start it in another one.")
         ),
         Reason.RETRIED: KeptSentence(gettext_noop("It failed and waits for a machine again.")),
         Reason.REQUEUED: KeptSentence(gettext_noop("Its machine was lost, so it waits for another one.")),

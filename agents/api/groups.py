@@ -124,7 +124,7 @@ class GrantView(APIView):
 
     @extend_schema(operation_id="revoke_resource_group", responses={204: None})
     def delete(self, request: Request, group_id: int, grant_id: int) -> Response:
-        """Take a grant back; what waits or runs goes on. For superadmins."""
+        """Take a grant back. What waits by it is held, and cancelled after a day; what runs goes on. For superadmins."""
         groups.revoke_resource_group(actor=actor_of(request), group_id=group_id, grant_id=grant_id)
         return Response(status=204)
 

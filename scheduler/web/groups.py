@@ -115,7 +115,12 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
         except BerthError as refusal:
             _mark(form, refusal)
         else:
-            messages.success(request, _("The resource group is changed. What waits or runs goes on."))
+            messages.success(
+                request,
+                _(
+                    "The resource group is changed. What runs goes on, and what waits, if it may still start there."
+                ),
+            )
             return redirect("resource-group", group_id)
     return _page(request, actor, access_group(actor, group_id), form, status=422)
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from accounts.quota import Level
+from agents.groups import update_resource_group
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.reservations import reserve_agents
 from agents.states import AgentState
@@ -112,10 +113,16 @@ def dependency(place: Place) -> ComputeSession:
     return place.enqueue(dependencies=[{"session": str(first.pk)}])
 
 
+def group_closed(place: Place) -> ComputeSession:
+    session = place.enqueue()
+    update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"session_types": ["batch"]})
+    return session
+
+
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
     no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
     group_paused,
-    reservation, start_time, dependency,
+    reservation, start_time, dependency, group_closed,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
@@ -129,6 +136,7 @@ SAID = {
     "making_room": "lower priority are being ended",
     "group_paused": "paused",
     "reservation": "(1) are reserved for others",
+    "group_closed": "is not open to it any more",
     "start_time": "Waits for its start time",
     "dependency": "Waits",
 }

@@ -152,7 +152,7 @@ def change(
     ends: Ends = "",
     as_json: AsJson = False,
 ) -> None:
-    """Change a resource group. What waits or runs goes on."""
+    """Change a resource group. What runs goes on, and what waits, if it may still start there."""
     columns = _columns(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
         undisturbed, notice, types, largest, lifetime, ends,
@@ -201,7 +201,7 @@ def revoke(
     project: ToProject = "",
     domain: ToDomain = "",
 ) -> None:
-    """Take a grant back; what waits or runs goes on."""
+    """Take a grant back. What waits by it is held, and cancelled after a day; what runs goes on."""
     groups, (level, name) = client_of(context).managed_groups, whom(user, project, domain)
     groups.revoke(groups.find(group).id, level=level, name=name)
 

@@ -1,0 +1,139 @@
+"""Who waits in a resource group that is closed to them is held, hears why, goes on where that was a slip, and is cancelled after a day."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents import groups
+from agents.models import GroupGrant, ResourceGroup
+from common import clock
+from common.actors import SYSTEM
+from portal.models import Notification
+from portal.services import notify_of_ends
+from scheduler.newcomers import place_newcomers
+from scheduler.tick import run_tick
+from sessions_app.closed_groups import settle_closed_groups
+from sessions_app.holds import release_what_is_due
+from sessions_app.models import ComputeSession
+from sessions_app.reconcile import enforce_deadlines
+from sessions_app.states import Status
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+ALL = {"cpu": 8, "mem": "1g"}
+
+
+@pytest.fixture
+def place() -> Place:
+    return make_place()
+
+
+def granted(place: Place, grantee: Any) -> GroupGrant:
+    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    return allow(place, grantee)
+
+
+def allow(place: Place, grantee: Any) -> GroupGrant:
+    return groups.grant_resource_group(actor=SYSTEM, group_id=place.group.pk, grantee=grantee)
+
+
+def revoke(place: Place, grant: GroupGrant) -> None:
+    groups.revoke_resource_group(actor=SYSTEM, group_id=place.group.pk, grant_id=grant.pk)
+
+
+def standing(session: ComputeSession) -> tuple[str, str, str]:
+    session.refresh_from_db()
+    return session.status, session.held_for, session.status_reason
+
+
+OUTSIDE = ("PENDING", "group_closed", "group_closed")
+QUEUED = ("PENDING", "", "enqueued")
+
+
+@pytest.mark.parametrize("level", ["domain", "project", "user"])
+def test_whose_grant_is_revoked_starts_there_no_more_and_hears_why(place: Place, level: str) -> None:
+    grant = granted(
+        place, {"domain": place.project.domain, "project": place.project, "user": place.owner}[level]
+    )
+    runs, waits = place.run(resources=ALL), place.enqueue()
+    revoke(place, grant)
+    assert standing(waits) == OUTSIDE, "at once, without any round"
+    assert f"“{place.group.name}” is not open to it any more" in str(waits.status_message)
+    assert standing(runs)[0] == "RUNNING"
+    place.end(runs)
+    assert not run_tick(place.group.pk)
+    place_newcomers(place.group.pk, [waits.pk])
+    assert standing(waits) == OUTSIDE
+
+
+def test_whoever_has_another_grant_goes_on_waiting(place: Place) -> None:
+    grant = granted(place, place.project)
+    allow(place, place.owner)
+    waits = place.enqueue()
+    revoke(place, grant)
+    settle_closed_groups()
+    assert standing(waits) == QUEUED
+
+
+def test_a_slip_is_undone_and_costs_no_place(place: Place) -> None:
+    first, second = place.enqueue(resources=ALL), place.enqueue(resources=ALL)
+    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    assert standing(first) == standing(second) == OUTSIDE
+    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": True})
+    settle_closed_groups()
+    settle_closed_groups()
+    assert standing(first) == standing(second) == QUEUED
+    assert run_tick(place.group.pk) == [first.pk]
+
+
+def test_a_type_that_the_group_takes_no_more_is_held_and_others_are_not(place: Place) -> None:
+    notebook, batch = place.enqueue(), place.enqueue(type="batch", command="true")
+    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"session_types": ["batch"]})
+    assert standing(notebook) == OUTSIDE
+    assert standing(batch) == QUEUED
+
+
+def test_what_a_process_that_died_left_undone_the_next_round_does(place: Place) -> None:
+    """A grant goes with its project or person, too, and nobody is asked then."""
+    granted(place, place.project)
+    waits = place.enqueue()
+    GroupGrant.objects.all().delete()
+    assert standing(waits) == QUEUED
+    settle_closed_groups()
+    assert standing(waits) == OUTSIDE
+
+
+def test_what_comes_into_the_queue_later_is_held_then(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    grant = granted(place, place.project)
+    waits = place.enqueue(start_at=(clock.now() + timedelta(hours=1)).isoformat())
+    revoke(place, grant)
+    assert standing(waits)[1] == "start_time"
+    ComputeSession.objects.update(start_at=clock.now() - timedelta(seconds=1))
+    release_what_is_due()
+    assert standing(waits) == OUTSIDE
+    assert not run_tick(place.group.pk)
+
+
+def test_after_a_day_it_is_cancelled_and_its_owner_is_told(place: Place) -> None:
+    grant = granted(place, place.project)
+    waits = place.enqueue(pending_timeout_s=30)
+    revoke(place, grant)
+    waits.refresh_from_db()
+    enforce_deadlines(clock.now() + timedelta(hours=23))
+    assert standing(waits) == OUTSIDE
+    ComputeSession.objects.update(deadline_at=clock.now() - timedelta(seconds=1))
+    enforce_deadlines(clock.now())
+    assert standing(waits)[::2] == (Status.CANCELLED, "group_closed")
+    notify_of_ends([waits.pk])
+    assert [each.code for each in Notification.objects.filter(person=place.owner)] == ["shut_out"]
+
+
+def test_groups_that_are_open_to_all_cost_one_query_together(place: Place) -> None:
+    ResourceGroup.objects.create(name="other")
+    place.enqueue()
+    with CaptureQueriesContext(connection) as queries:
+        settle_closed_groups()
+    assert len([each for each in queries if each["sql"].startswith("SELECT")]) <= 2
