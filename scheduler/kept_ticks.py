@@ -44,10 +44,11 @@ _ADD_REASONS = f"""
         JOIN said ON said.number = waits.number
         JOIN {ComputeSession._meta.db_table} AS session ON session.id = waits.id AND session.status = 'PENDING'
         LEFT JOIN LATERAL (
-            SELECT number, reason, message FROM {WaitingReason._meta.db_table}
+            SELECT number, reason, message, since FROM {WaitingReason._meta.db_table}
             WHERE session_id = waits.id ORDER BY number DESC LIMIT 1
         ) AS last ON true
         WHERE (last.reason, last.message -> 'text') IS DISTINCT FROM (said.reason, said.message -> 'text')
+            OR last.since < session.status_changed_at  -- of an earlier wait: it is tried again
     ), forgotten AS (
         DELETE FROM {WaitingReason._meta.db_table} AS old USING found
         WHERE old.session_id = found.id AND old.number <= found.number + 1 - %(most)s
@@ -58,6 +59,7 @@ _ADD_REASONS = f"""
 """
 
 Said = tuple[str, str]  # code, and which of its sentences
+SaidOf = tuple[Said, datetime | None]  # and since when it waits: one that is tried again waits anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Took:
 class _Last:
     """Of the last tick of a group in this process."""
 
-    said: Mapping[UUID, Said] = field(default_factory=dict)
+    said: Mapping[UUID, SaidOf] = field(default_factory=dict)
     reservations: Collection[object] = ()
     next_picture_at: float = 0.0  # by the monotonic clock
 
@@ -92,13 +94,14 @@ def keep_tick(snapshot: Snapshot, decided: Plan, took: Took) -> None:
 def _keep(snapshot: Snapshot, decided: Plan, took: Took) -> None:
     last = _lasts.get(snapshot.group_id) or _Last()
     sentences: dict[int, tuple[Said, Explanation]] = {}
-    said: dict[UUID, Said] = {}
+    said: dict[UUID, SaidOf] = {}
+    waits_since = {each.id: each.enqueued_at for each in snapshot.pending}
     for session_id, _, why in decided.deferrals:
         known = sentences.get(id(why))
         if known is None:
             text = sentence_for(why, decided.group_name).text
             known = sentences[id(why)] = ((why.reason.value, text), why)
-        said[session_id] = known[0]
+        said[session_id] = known[0], waits_since.get(session_id)
     changed = {session_id for session_id, each in said.items() if last.said.get(session_id) != each}
     is_new = decided.placements or decided.evictions or changed or len(said) != len(last.said)
     if not is_new and decided.reservations == last.reservations:

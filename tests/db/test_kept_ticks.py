@@ -14,14 +14,18 @@ from accounts.roles import Role
 from agents.models import Agent
 from agents.states import AgentState
 from common import clock
+from common.actors import SYSTEM
 from scheduler import kept_ticks, tick
 from scheduler.kept_ticks import digest_of, forget_ticks
 from scheduler.models import KeptTick, WaitingReason
 from scheduler.replay import past_wait, replay, stays_of
 from scheduler.tasks import forget_old_ticks
 from scheduler.tick import run_tick
+from sessions_app.launcher import end_session, launch_session
 from sessions_app.models import ComputeSession
 from sessions_app.priorities import change_priority
+from sessions_app.services import begin_termination
+from sessions_app.states import Reason, Status
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_scheduler import Cluster, make_cluster
 from tests.factories_sessions import make_place
@@ -154,6 +158,34 @@ def test_why_somebody_waited_then(cluster: Cluster) -> None:
 
 def fresh(session: ComputeSession) -> ComputeSession:
     return ComputeSession.objects.get(pk=session.pk)
+
+
+@pytest.mark.parametrize("ticks_elsewhere", [False, True], ids=["one process", "another between"])
+def test_who_is_tried_again_waits_anew_for_the_same_reason(ticks_elsewhere: bool) -> None:
+    place, whole = make_place(), {"cpu": 8, "mem": "1g"}
+    first = place.run(resources=whole)
+    batch = place.enqueue(type="batch", command="make", resources=whole, max_retries=2)
+    run_tick(place.group.pk)
+    known = kept_ticks._lasts.get(place.group.pk)
+    place.end(first)
+    run_tick(place.group.pk)
+    launch_session(batch.pk)
+    place.enqueue(name="other", resources=whole)
+    begin_termination(batch.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
+    end_session(batch.pk)
+    run_tick(place.group.pk)
+    if ticks_elsewhere:
+        assert known is not None
+        kept_ticks._lasts.put(place.group.pk, known)
+    run_tick(place.group.pk)
+
+    waits = place.fresh(batch)
+    assert waits.status == Status.PENDING
+    stays = stays_of(waits)
+    assert [(each.reason, each.until is None) for each in stays] == [
+        ("no_capacity", False), ("no_capacity", True)
+    ]  # fmt: skip
+    assert past_wait(waits, clock.now(), stays) is not None
 
 
 def test_a_changed_priority_is_in_the_next_picture() -> None:
