@@ -12,8 +12,10 @@ from accounts.roles import Role
 from agents import groups
 from common import clock
 from common.actors import SYSTEM
+from scheduler.engine.model import ReasonCode
 from scheduler.tick import run_tick
-from sessions_app.queues import places, queues, waiting_in
+from sessions_app.models import ComputeSession
+from sessions_app.queues import places, queues, waiting_in, why_of
 from tests.factories import actor_for, api_client, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -107,3 +109,9 @@ def test_a_long_queue_takes_as_many_queries_and_goes_on_over_pages(
 def test_who_does_not_queue_is_not_in_it(place: Place) -> None:
     place.enqueue(start_at=(clock.now() + timedelta(days=1)).isoformat())
     assert not waiting_in([place.group.pk]).exists()
+
+
+def test_everybody_reads_that_room_is_made(place: Place, other: User) -> None:
+    waits = place.enqueue(resources={"cpu": 2, "mem": "1g"})
+    ComputeSession.objects.filter(pk=waits.pk).update(status_reason=ReasonCode.MAKING_ROOM)
+    assert why_of(place.fresh(waits), is_seen=False) == "Room is being made for it."
