@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import connection
 
-from accounts.quota import Level
+from accounts.quota import HIGHEST_PRIORITY, Level
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.reservation_models import Reservation, ReservedAgent
 from agents.selectors import SlotRoom
@@ -106,7 +106,7 @@ def picture_of(group: ResourceGroup, also: Collection[tuple[Level, int]]) -> Pic
     if found is not None and found.mark == mark and group.preemptible_priority is None:
         found.seen_at = at
         return found
-    made = Picture(read_snapshot(group.pk, also), mark, seen_at=at)
+    made = Picture(read_snapshot(group.pk, also, HIGHEST_PRIORITY), mark, seen_at=at)
     _pictures.put(group.pk, made)
     return made
 

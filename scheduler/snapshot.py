@@ -53,8 +53,9 @@ NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 
 
-def read_snapshot(group_id: int, also: Collection[ScopeKey] = ()) -> Snapshot:
-    """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold. 6 queries, any
+def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int = LOWEST_PRIORITY) -> Snapshot:
+    """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold, with whatever may be ended
+    for these sessions, or for one that is to be added, of a priority up to `highest`. 6 queries, any
     number of rows, two more for DRF and fair share, 5 where there are budgets and 2 where sessions are ended for others; 3 where
     nothing waits.
 
@@ -67,7 +68,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = ()) -> Snapshot:
     leaving = leaving_of(group)
     pending = tuple(_pending(group_id, scopes, reserved.by_scope, leaving.promises))
     running = running_of(group, leaving.ends) if scopes else {}
-    highest = max((session.priority for session in pending), default=LOWEST_PRIORITY)
+    highest = max([highest, *(session.priority for session in pending)])
     preemptible = preemptible_of(group, highest) if highest > LOWEST_PRIORITY else {}
     agents, rules = tuple(_agents(group_id, running, preemptible, reserved)), rules_of(group)
     return Snapshot(

@@ -51,6 +51,21 @@ def test_who_asks_again_has_the_group_read_no_more(place: Place) -> None:
     assert not [each for each in queries if "kernelallocation" in each["sql"]]
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_that_others_are_ended_for_it_is_foreseen(place: Place, is_kept: bool) -> None:
+    rule = {"preemptible_priority": 0, "preemption_after_s": 0, "preemption_grace_s": 60}
+    ResourceGroup.objects.filter(pk=place.group.pk).update(**rule)
+    ComputeSession.objects.filter(pk=place.run(resources=ALL).pk).update(priority=-5)
+    if is_kept:
+        outlook(place, priority=-10)
+    foreseen = outlook(place, resources=ALL)
+    assert foreseen.reason == "making_room"
+    assert outlook(place, resources=ALL, priority=-5).reason == "no_capacity", "its equals stay"
+    session = place.enqueue(resources=ALL)
+    run_tick(place.group.pk)
+    assert place.fresh(session).status_reason == foreseen.reason
+
+
 def test_a_range_is_drawn_once_for_the_same_question(place: Place) -> None:
     place.run(resources=ALL, timeout_s=600)
     asked = {"resources": ALL, "timeout_s": 300}
