@@ -1,7 +1,7 @@
 """Writes of reservations. Superadmins alone make and cancel them."""
 
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -136,7 +136,8 @@ def _replan(group: ResourceGroup) -> None:
 
 
 def _told(instant: datetime) -> str:
-    return f"{instant:%Y-%m-%d %H:%M}"
+    """In UTC: pages give instants in the zone of whoever asks."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _wrong(field: str, sentence: str) -> InvalidInput:

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -86,6 +87,12 @@ def test_wrong_values_are_refused_at_their_field(place: Place, wrong: dict[str, 
         reserve(place, **wrong)
     assert set(refusal.value.fields) == {field}
     assert not Reservation.objects.exists()
+
+
+def test_what_is_refused_is_said_in_utc_whatever_zone_it_came_in(place: Place) -> None:
+    nine_in_seoul = datetime(2020, 1, 1, 9, 0, tzinfo=ZoneInfo("Asia/Seoul"))
+    with pytest.raises(InvalidInput, match="2020-01-01 00:00 UTC is past"):
+        reserve(place, starts_at=nine_in_seoul)
 
 
 def test_machines_of_another_group_are_refused(place: Place) -> None:
