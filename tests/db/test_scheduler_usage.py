@@ -12,7 +12,7 @@ from django.db import IntegrityError, connection, transaction
 
 from accounts.models import User
 from accounts.quota import Level
-from agents.groups import update_resource_group
+from agents.groups import move_agent, update_resource_group
 from agents.models import Agent
 from common import clock
 from common.actors import SYSTEM
@@ -165,6 +165,16 @@ def test_a_clock_that_was_wrong_costs_nothing_and_breaks_nothing(cluster: Cluste
         cursor.execute("UPDATE scheduler_decayeduse SET average = 800, as_of = as_of + interval '1 hour'")
     release(hold(cluster, CORE, 100 * HALF_LIFE))
     assert lately(cluster) == pytest.approx(800 + 1000 / 2, rel=1e-3)
+
+
+def test_what_runs_goes_with_a_machine_that_is_moved_and_what_has_ended_stays(cluster: Cluster) -> None:
+    release(hold(cluster, CORE, HALF_LIFE))
+    session, other = hold(cluster, CORE, HALF_LIFE), make_cluster()
+    move_agent(actor=SYSTEM, agent_id=Agent.objects.get().pk, group_id=other.group.pk)
+    assert lately(cluster) == pytest.approx(500, abs=2)
+    release(session)
+    assert lately(cluster) == pytest.approx(500, abs=2), "of what had ended alone"
+    assert DecayedUse.objects.filter(group=other.group).exists()
 
 
 def test_whoever_held_less_lately_goes_first(cluster: Cluster) -> None:
