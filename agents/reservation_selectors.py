@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef, QuerySet
+from django.db.models import OuterRef, Q, QuerySet
 from django.db.models.functions import JSONObject
 from django.utils.translation import gettext as _
 
@@ -20,11 +20,15 @@ from common.actors import Actor
 from common.errors import NotFound
 
 
-def with_reserved(groups: ResourceGroupQuerySet) -> ResourceGroupQuerySet:
-    """Each with `reserved`: of every machine that is reserved now or will be, {"agent", "reservation", "starts_at", "ends_at",
-    "domain", "project", "user"}, by start. No query of its own."""
+def with_reserved(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroupQuerySet:
+    """Each with `reserved`: of every machine that is reserved at `now` or will be, {"agent", "reservation", "starts_at", "ends_at",
+    "domain", "project", "user"}, by start; of those to come the next of each machine alone. No query of its own."""
+    group_id = OuterRef(OuterRef("pk"))
+    to_come = ReservedAgent.objects.filter(reservation__group=group_id, reservation__starts_at__gt=now)
+    next_ones = to_come.order_by("agent_id", "reservation__starts_at").distinct("agent_id")
+    begun = Q(reservation__starts_at__lte=now, reservation__ends_at__gt=now)
     machines = ReservedAgent.objects.filter(
-        reservation__group=OuterRef("pk"), reservation__ends_at__gt=clock.now()
+        begun | Q(pk__in=next_ones.values("pk")), reservation__group=OuterRef("pk")
     ).order_by("reservation__starts_at", "pk")
     names = ("starts_at", "ends_at", "domain", "project", "user")
     told = JSONObject(

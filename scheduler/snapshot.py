@@ -62,8 +62,9 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
     commit finds that out. Raises ResourceGroup.DoesNotExist.
     """
-    group = with_reserved(ResourceGroup.objects.all()).get(pk=group_id)
-    reserved = reserved_in(group.reserved, clock.now())  # type: ignore[attr-defined]
+    now = clock.now()
+    group = with_reserved(ResourceGroup.objects.all(), now).get(pk=group_id)
+    reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
     scopes: set[ScopeKey] = set(also)
     leaving = leaving_of(group)
     pending = tuple(_pending(group_id, scopes, reserved.by_scope, leaving.promises))

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from accounts.roles import Role
 from agents import groups, reservations
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
-from agents.reservation_selectors import concerned, reservations_of
+from agents.reservation_selectors import concerned, reservations_of, with_reserved
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
@@ -212,6 +212,26 @@ def test_whose_a_reservation_is_learn_those_whom_it_concerns(place: Place) -> No
         made = [reserve(place, grantee=grantee)]
         told = [bool(concerned(actor, made)) for actor in (owner, stranger, monitor)]
         assert told == [grantee is not None, False, True]
+
+
+def test_of_reservations_to_come_the_next_of_each_machine_is_read(place: Place) -> None:
+    other = make_place()
+    groups.move_agent(actor=SYSTEM, agent_id=other.agent.pk, group_id=place.group.pk)
+    now, agents = clock.now(), [place.agent.name, other.agent.name]
+    for week in (30, 20, 10):
+        reserve(place, begins=timedelta(weeks=week), agents=agents)
+    begun = reserve(place, lasts=HOUR, grantee=place.project)
+    reserve(place, begins=timedelta(weeks=5), grantee=place.project.domain)
+    [found] = with_reserved(ResourceGroup.objects.filter(pk=place.group.pk), clock.now())
+    told = [(row["agent"], row["starts_at"][:10]) for row in found.reserved]  # type: ignore[attr-defined]
+    assert told == [
+        (agent.pk, f"{now + timedelta(weeks=weeks):%Y-%m-%d}")
+        for agent, weeks in ((place.agent, 0), (place.agent, 5), (other.agent, 10))
+    ]
+    seen = read_snapshot(place.group.pk)
+    assert [bool(agent.window) for agent in seen.agents] == [True, False]
+    assert all(agent.next_window for agent in seen.agents)
+    assert begun.pk in seen.reservations[f"project:{place.project.pk}"]
 
 
 def test_reading_costs_no_query_more(place: Place, django_assert_num_queries: Any) -> None:

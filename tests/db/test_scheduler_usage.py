@@ -174,7 +174,7 @@ def test_what_runs_goes_with_a_machine_that_is_moved_and_what_has_ended_stays(cl
     assert lately(cluster) == pytest.approx(500, abs=2)
     release(session)
     assert lately(cluster) == pytest.approx(500, abs=2), "of what had ended alone"
-    assert DecayedUse.objects.filter(group=other.group).exists()
+    assert DecayedUse.objects.filter(group_id=other.group.pk).exists()
 
 
 def test_whoever_held_less_lately_goes_first(cluster: Cluster) -> None:
