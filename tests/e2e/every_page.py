@@ -2,6 +2,7 @@
 
 from typing import Any
 
+NOT_THERE = "/no-such-page/"
 PAGES = (
     "/",
     "/dashboard/",
@@ -24,7 +25,7 @@ PAGES = (
     "/profile/dotfiles/",
     "/profile/preferences/",
     "/api/",
-    "/no-such-page/",
+    NOT_THERE,
 )
 OF_A_SESSION = ("", "terminal/", "why/")
 TABS_OF_A_SESSION = ("terminal", "log", "charts", "folders", "history")
@@ -64,6 +65,9 @@ OF_SUPERADMINS = (
     "/resource-groups/new/",
     "/resource-groups/1/",  # with which a portal begins
     "/resource-groups/1/weights/",
+    "/resource-groups/1/reservations/",
+    "/resource-groups/1/scheduler/",
+    "/resource-groups/1/scheduler/1/",  # the first tick that placed something
     "/audit/",
     "/audit/?outcome=failed&q=nothing",
     "/styleguide/",

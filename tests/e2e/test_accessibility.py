@@ -2,6 +2,7 @@
 window."""
 
 from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +11,14 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.conftest import Browse
-from tests.e2e.every_page import OF_DOMAIN_ADMINS, OF_SUPERADMINS, PAGES, pages_of_people, pages_of_session
+from tests.e2e.every_page import (
+    NOT_THERE,
+    OF_DOMAIN_ADMINS,
+    OF_SUPERADMINS,
+    PAGES,
+    pages_of_people,
+    pages_of_session,
+)
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 
@@ -27,7 +35,10 @@ def faults_on(page: Page, addresses: Iterable[str], widths: Iterable[int] = WIDT
     """By address, width and theme, what axe finds serious there, and pages that are wider than the window."""
     found: dict[str, list[str]] = {}
     for address in addresses:
-        page.goto(address)
+        answer = page.goto(address)
+        assert answer is not None
+        if (answer.status == HTTPStatus.OK) is (address == NOT_THERE):
+            found[address] = [f"answers {answer.status}"]
         found |= faults_here(page, address, widths)
     return found
 
