@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
+from django.db import connection
+from django.db.models import Count, F, Max, Q, QuerySet, Sum
 from django.utils.translation import gettext as _
 
 from accounts.models import Project
@@ -26,6 +27,15 @@ from common.actors import Actor
 from common.errors import NotFound
 from common.slots import ResourceSlots
 from common.texts import quoted
+
+# Not by the ORM: each request for a session asks it.
+_HAS_MACHINE = f"""
+    SELECT EXISTS (
+        SELECT FROM {Agent._meta.db_table} AS agent WHERE resource_group_id = %s AND state <> %s AND NOT EXISTS (
+            SELECT FROM unnest(%s::text[], %s::bigint[]) AS asked (name, amount) WHERE NOT EXISTS (
+                SELECT FROM {AgentSlot._meta.db_table} AS slot
+                WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name AND slot.capacity >= asked.amount)))
+"""
 
 
 def visible_agents(actor: Actor) -> AgentQuerySet:
@@ -164,11 +174,10 @@ def capacities_by_group(actor: Actor) -> dict[str, list[ResourceSlots]]:
 
 def has_machine_for(group: ResourceGroup, slots: ResourceSlots) -> bool:
     """Whether a machine in use of `group` could hold this much, were it empty. One query, which ends at the first."""
-    machines = Agent.objects.in_use().filter(resource_group=group)
-    for name, amount in slots.items():
-        enough = AgentSlot.objects.filter(agent=OuterRef("pk"), slot_name=name, capacity__gte=amount)
-        machines = machines.filter(Exists(enough))
-    return bool(machines.exists())
+    with connection.cursor() as cursor:
+        asked: list[Any] = [group.pk, AgentState.RETIRED.value, list(slots), list(slots.values())]
+        cursor.execute(_HAS_MACHINE, asked)
+        return bool(cursor.fetchone()[0])
 
 
 @dataclass(frozen=True, slots=True)

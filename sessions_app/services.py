@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from accounts.limits import write_within_limits
 from accounts.models import Project
 from accounts.quota import Scope
-from accounts.selectors import access_usable_project, user_of
+from accounts.selectors import access_usable_project, demand_usable_project, user_of
 from agents.models import Agent, ResourceGroup
 from agents.runtime.base import RuntimeFault
 from agents.selectors import access_resource_group, capacities_by_group, has_machine_for, runtime_of
@@ -260,7 +260,7 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         created_at=now,
     )
     # The row above waited for whoever archives the project or changes the group, and whoever comes now waits for us.
-    access_usable_project(actor, resolved.project.name)
+    demand_usable_project(actor, resolved.project)
     demand_group_still_takes(actor, resolved.group, resolved.project, request)
     Kernel.objects.create(session=session)
     keep_callback(session, request.callback_url)
