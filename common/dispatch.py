@@ -28,6 +28,7 @@ class TaskName(StrEnum):
     TERMINATE_SESSIONS = "sessions_app.terminate_sessions"
     RECONCILE_SESSIONS = "sessions_app.reconcile_sessions"
     SETTLE_DEPENDENTS = "sessions_app.settle_dependents"
+    RELEASE_ELEMENTS = "sessions_app.release_elements"
     MEASURE_SESSIONS = "sessions_app.measure_sessions"
     NOTE_SETUPS = "sessions_app.note_setups"
     TELL_CALLBACKS = "sessions_app.tell_callbacks"
@@ -57,6 +58,7 @@ QUEUE_OF = {
     TaskName.HEARTBEAT_AGENTS: "default",
     TaskName.RECONCILE_SESSIONS: "default",
     TaskName.SETTLE_DEPENDENTS: "default",
+    TaskName.RELEASE_ELEMENTS: "default",
     TaskName.MEASURE_SESSIONS: "metrics",
     TaskName.KEEP_WALLS: "maintenance",
     TaskName.NOTE_SETUPS: "maintenance",

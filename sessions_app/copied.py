@@ -3,14 +3,16 @@
 import base64
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.utils.translation import gettext as _
 
 from common.copies import copy_rows
 from common.errors import InvalidInput
+from sessions_app.holds import Standing
 from sessions_app.models import (
     ComputeSession,
     Kernel,
@@ -25,6 +27,15 @@ OWN_FIELDS = ("name", "command", "environment")
 """What each of a request's likes may have of its own."""
 STEP = timedelta(microseconds=1)
 """From one to the next, so that they stand in lists and in the queue in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One of an array: its index, where it stands, and until when it may wait there."""
+
+    index: int
+    standing: Standing
+    deadline_at: datetime | None
 
 
 def check_alike(requests: Sequence[SessionRequest]) -> None:
@@ -43,9 +54,11 @@ def check_alike(requests: Sequence[SessionRequest]) -> None:
         seen.add(each.name)
 
 
-def copy_session(session: ComputeSession, requests: Sequence[SessionRequest]) -> dict[UUID, str]:
+def copy_session(
+    session: ComputeSession, requests: Sequence[SessionRequest], elements: Sequence[Element] = ()
+) -> dict[UUID, str]:
     """A session for each of these requests, which are like that of `session`, in the transaction that wrote it; their names
-    by id, in this order. 5 statements, one more with a callback."""
+    by id, in this order. `elements`: what each is in the array of `session`, if it has one. 5 statements, one more with a callback."""
     if not requests:
         return {}
     ids = [uuid4() for _each in requests]
@@ -60,13 +73,37 @@ def copy_session(session: ComputeSession, requests: Sequence[SessionRequest]) ->
             "host_label": [new_host_label() for _each in requests],
             "app_token": [new_app_token() for _each in requests],
             "created_at": [session.created_at + STEP * number for number in range(1, len(requests) + 1)],
+            **_of_elements(elements),
         },
     )
-    for part in (Kernel, SessionTransition, SessionMount, SessionDependency):
+    history = _told_of_elements(elements)
+    copy_rows(SessionTransition, like={"session_id": session.pk}, values={"session_id": ids, **history})
+    for part in (Kernel, SessionMount, SessionDependency):
         copy_rows(part, like={"session_id": session.pk}, values={"session_id": ids})
     if requests[0].callback_url:
         copy_rows(SessionCallback, like={"session_id": session.pk}, values={"session_id": ids})
     return dict(zip(ids, (each.name for each in requests), strict=True))
+
+
+def _of_elements(elements: Sequence[Element]) -> dict[str, list[Any]]:
+    if not elements:
+        return {}
+    return {
+        "array_index": [each.index for each in elements],
+        "held_for": [each.standing.hold.value for each in elements],
+        "status_reason": [each.standing.reason.value for each in elements],
+        "status_message": [each.standing.message for each in elements],
+        "deadline_at": [each.deadline_at for each in elements],
+    }
+
+
+def _told_of_elements(elements: Sequence[Element]) -> dict[str, list[Any]]:
+    if not elements:
+        return {}
+    return {
+        "reason": [each.standing.reason.value for each in elements],
+        "message": [each.standing.message for each in elements],
+    }
 
 
 def new_host_label() -> str:

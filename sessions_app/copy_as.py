@@ -142,6 +142,8 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["max_retries"] = request.max_retries
     if request.requeues:
         body["requeues"] = True
+    if request.array:
+        body["array"] = request.array.text
     if request.callback_url:
         body["callback_url"] = request.callback_url
     if request.designated_agent:
@@ -201,6 +203,8 @@ def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
         yield "--pending-timeout", str(request.pending_timeout_s)
     if request.max_retries:
         yield "--retries", str(request.max_retries)
+    if request.array:
+        yield "--array", request.array.text
     if request.callback_url:
         yield "--callback", request.callback_url
     if request.designated_agent:
@@ -235,6 +239,8 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "max_retries", request.max_retries
     if request.requeues:
         yield "requeues", True
+    if request.array:
+        yield "array", request.array.text
     if request.callback_url:
         yield "callback_url", request.callback_url
     if request.designated_agent:

@@ -19,6 +19,7 @@ from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from common.texts import quoted
 from sessions_app import holds, lifecycle
+from sessions_app.arrays import release_elements
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionDependency, SessionType
 from sessions_app.queueing import DependencyRequest, Hold, When
 from sessions_app.selectors import visible_sessions
@@ -173,11 +174,14 @@ def _held() -> ComputeSessionQuerySet:
 
 
 def _settle(sessions: ComputeSessionQuerySet) -> None:
-    for session_id in list(sessions.values_list("pk", flat=True)):
+    found = dict(sessions.values_list("pk", "array_id"))
+    for session_id in found:
         with transaction.atomic():
             session = _held().select_for_update(skip_locked=True).filter(pk=session_id).first()
             if session is not None:
                 _settle_one(session)
+    for array_id in {each for each in found.values() if each is not None}:
+        release_elements(array_id)
 
 
 def _settle_one(session: ComputeSession) -> None:

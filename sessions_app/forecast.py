@@ -19,6 +19,7 @@ from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
 from sessions_app import holds
+from sessions_app.arrays import elements_of
 from sessions_app.dependencies import hold_for
 from sessions_app.group_rules import takes
 from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
@@ -151,13 +152,20 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     [(_foreseer, _estimator, has_machine_for)] = _foreseers
     if not has_machine_for(resolved.group, keys, request.slots):
         refuse_size(actor, resolved)
+    names = [each.name for each in elements_of(request)]
     budgets = budget_states(owners_of(keys))
     scopes = demand_within_limits(
-        actor, resolved.project, resolved.image, request, resolved.writable_folders, budgets=budgets
+        actor,
+        resolved.project,
+        resolved.image,
+        request,
+        resolved.writable_folders,
+        count=len(names),
+        budgets=budgets,
     )
     live_names = list(own_sessions(actor).live().values_list("name", flat=True))
-    if request.name in live_names:
-        raise name_is_used(request.name)
+    if used := next((name for name in names if name in live_names), ""):
+        raise name_is_used(used)
     architecture = resolved.image.architecture
     outlook = _outlook(
         resolved,

@@ -1,4 +1,5 @@
-"""What keeps a waiting session out of the queue: its start time, others that it comes after (`dependencies`), and that its group is not open to it any more (`closed_groups`). The scheduler reads those that nothing holds; whoever is
+"""What keeps a waiting session out of the queue: others that it comes after (`dependencies`), its start time, that enough of its array are
+ahead of it (`arrays`), and that its group is not open to it any more (`closed_groups`). The scheduler reads those that nothing holds; whoever is
 held has its reason from the beginning, and is let into the queue here."""
 
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ OUTSIDE = gettext_noop(
     "The resource group “{group}” is not open to it any more. It starts there if an administrator allows it again before"
     " {time} UTC, and is cancelled then: start it in another group."
 )
+TURN = gettext_noop("Waits until others of its array have ended: at most {most} of them may run at once.")
 _STANDING_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
 
 
@@ -76,6 +78,12 @@ def standing_outside(group: ResourceGroup) -> Standing:
     return Standing(Hold.GROUP, Reason.GROUP_CLOSED, message)
 
 
+def its_turn(most_at_once: int) -> Standing:
+    """Of an element, while so many of its array are in the queue or run."""
+    message = KeptSentence(TURN, {"most": most_at_once})
+    return Standing(Hold.ARRAY_LIMIT, Reason.ARRAY_LIMIT, message)
+
+
 def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
     """Until when it may be PENDING: the time that it is to wait counts from when it queues."""
     if hold is Hold.GROUP:
@@ -96,9 +104,13 @@ def release_what_is_due() -> None:
 
 
 def go_on(session: ComputeSession) -> None:
-    """What held it is over: into the queue, behind those that have waited, or held for its start time. The row is locked."""
+    """What held it is over: into the queue, behind those that have waited, or held for its start time, or for its turn in an array.
+    The row is locked."""
     standing, was_held_for = standing_of(session.start_at), session.held_for
-    if not standing.hold and is_closed_to(session):
+    most_at_once = session.array.most_at_once if session.array is not None else None
+    if not standing.hold and most_at_once is not None and was_held_for != Hold.GROUP:
+        standing = its_turn(most_at_once)  # whoever is held for a group has had it
+    elif not standing.hold and is_closed_to(session):
         standing = standing_outside(session.resource_group)
     session.held_for = standing.hold.value
     session.status_reason = standing.reason.value

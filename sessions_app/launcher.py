@@ -168,7 +168,14 @@ def plan_with(
         has_readonly_root=session.image.bears_readonly_root,
         has_setup=has_setup,
         mooring_id=mooring_id,
+        element=element_of(session),
     )
+
+
+def element_of(session: ComputeSession) -> specs.ArrayElement | None:
+    if session.array is None or session.array_index is None:
+        return None
+    return specs.ArrayElement(session.array.pk, session.array_index, session.array.count)
 
 
 def source_of(mount: SessionMount) -> str:

@@ -21,7 +21,8 @@ from common.pauses import pause
 from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
 from sessions_app.events import CapacityReleased, SessionsEnded
-from sessions_app.models import ComputeSession, KernelAllocation, SessionTransition
+from sessions_app.lifecycle_statements import CANCEL_MANY, FINISH_MANY, HOLD_ENDING, MOVE_MANY
+from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
     LATE_END,
@@ -41,54 +42,6 @@ _MOVED_FIELDS = (
 
 Told = tuple[UUID, int, int, int]  # a session, and whose it is: owner, project, domain
 _CHANGED = "session-changed"
-_SESSIONS = ComputeSession._meta.db_table
-_MOVE_MANY = f"""
-    WITH held AS (
-        SELECT id FROM {_SESSIONS} WHERE id = ANY(%(ids)s) AND status = %(frm)s
-        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    ), moved AS (
-        UPDATE {_SESSIONS} AS session
-        SET status = %(to)s, status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
-            deadline_at = %(now)s + make_interval(secs => CASE WHEN %(to)s = 'RUNNING'
-                THEN coalesce(nullif(timeout_s, 0), nullif(lifetime_s, 0), %(lasts_s)s) ELSE %(lasts_s)s END),
-            started_at = CASE WHEN %(to)s = 'RUNNING' THEN %(now)s ELSE started_at END,
-            outcome = coalesce(%(outcome)s, outcome), outcome_reason = coalesce(%(outcome_reason)s, outcome_reason),
-            exit_code = coalesce(%(exit_code)s, exit_code), queue_position = NULL
-        FROM held WHERE session.id = held.id
-        RETURNING session.id, session.owner_id, session.project_id, session.domain_id
-    ), history AS (
-        INSERT INTO {SessionTransition._meta.db_table}
-            (session_id, from_status, to_status, reason, message, actor_label, happened_at)
-        SELECT moved.id, step.frm, step.to, step.reason, step.message, %(actor)s, %(now)s
-        FROM jsonb_to_recordset(%(steps)s) AS step (number int, frm text, "to" text, reason text, message jsonb), moved
-        ORDER BY step.number
-    )
-    SELECT id, owner_id, project_id, domain_id FROM moved
-"""
-_HOLD_ENDING = f"""
-    SELECT id FROM {_SESSIONS} WHERE id = ANY(%s) AND status = 'TERMINATING' AND max_retries = 0 AND NOT requeues
-    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-"""
-_FINISH_MANY = f"""
-    WITH began AS (
-        SELECT DISTINCT ON (session_id) session_id, message FROM {SessionTransition._meta.db_table}
-        WHERE session_id = ANY(%(ids)s) AND to_status = 'TERMINATING' ORDER BY session_id, id DESC
-    ), moved AS (
-        UPDATE {_SESSIONS} AS session
-        SET status = coalesce(nullif(outcome, ''), 'ERROR'), status_changed_at = %(now)s, ended_at = %(now)s,
-            status_reason = coalesce(nullif(outcome_reason, ''), 'engine_refused'),
-            status_message = coalesce(began.message, %(sentences)s -> coalesce(nullif(outcome_reason, ''), 'engine_refused')),
-            deadline_at = NULL, queue_position = NULL
-        FROM unnest(%(ids)s::uuid[]) AS held (id) LEFT JOIN began ON began.session_id = held.id
-        WHERE session.id = held.id
-        RETURNING session.*
-    ), history AS (
-        INSERT INTO {SessionTransition._meta.db_table}
-            (session_id, from_status, to_status, reason, message, actor_label, happened_at)
-        SELECT id, 'TERMINATING', status, status_reason, status_message, %(actor)s, %(now)s FROM moved
-    )
-    SELECT status, resource_group_id, is_awaited, id, owner_id, project_id, domain_id FROM moved
-"""
 
 
 class IllegalTransition(Conflict):
@@ -164,7 +117,7 @@ def transition_along(
         "outcome_reason": reason.value if to is Status.TERMINATING else None,
     }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(_MOVE_MANY, values)
+        cursor.execute(MOVE_MANY, values)
         moved = cursor.fetchall()
     for was, (status, why) in zip(path, steps, strict=False):
         _tell_many([row[0] for row in moved], frm=was, to=status, reason=why, actor=actor)
@@ -176,10 +129,10 @@ def transition_along(
 
 @transaction.atomic
 def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
-    """`finish` for all of these that are TERMINATING; ids of the ended ones. 3 queries, any number of sessions. Those that
+    """`finish` for all of these that are TERMINATING; ids of the ended ones. 3 queries, one more where there are arrays, any number of sessions. Those that
     somebody else holds, and those that may be tried again (`retries`), are left out."""
     with connection.cursor() as cursor:
-        cursor.execute(_HOLD_ENDING, [list(session_ids)])
+        cursor.execute(HOLD_ENDING, [list(session_ids)])
         held = [row[0] for row in cursor.fetchall()]
         # Before the statuses: slots of agents are locked before what limits count (ADR 8).
         released = KernelAllocation.objects.filter(kernel__session__in=held)
@@ -187,21 +140,28 @@ def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
         sentences = {reason.value: said.to_json() for reason, said in REASON_SENTENCES.items()}
         values: dict[str, Any] = {"ids": held, "actor": actor.label, "now": clock.now()}
         values["sentences"] = Jsonb(sentences)
-        cursor.execute(_FINISH_MANY, values)
+        cursor.execute(FINISH_MANY, values)
         rows = cursor.fetchall()
     for group_id in {row[1] for row in rows}:
         announce(CapacityReleased(resource_group_id=group_id))
-    for status in {row[0] for row in rows}:
-        told = [row[3:] for row in rows if row[0] == status]
-        log.info(
-            "session.transitions", session_ids=[str(row[0]) for row in told], to=status, actor=actor.label
-        )
-        push_sessions_changed(told, Status(status))
-        announce(SessionsEnded(tuple(row[0] for row in told)))
-    for row in rows:
-        if row[2]:
-            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(row[3]))
+    _tell_ended(rows, actor)
     transaction.on_commit(lambda: pause(Status.TERMINATED))
+    return [row[3] for row in rows]
+
+
+@transaction.atomic(savepoint=False)
+def cancel_many(session_ids: Collection[UUID], *, reason: Reason, actor: Actor) -> list[UUID]:
+    """CANCELLED for all of these that are PENDING; ids of those. 1 query, one more where there are arrays, any number of sessions.
+    Those that somebody else holds are left out, without waiting."""
+    values: dict[str, Any] = {
+        "ids": list(session_ids), "reason": reason.value, "message": Jsonb(REASON_SENTENCES[reason].to_json()),
+        "actor": actor.label, "now": clock.now(),
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(CANCEL_MANY, values)
+        rows = cursor.fetchall()
+    _tell_ended(rows, actor)
+    transaction.on_commit(lambda: pause(Status.CANCELLED))
     return [row[3] for row in rows]
 
 
@@ -335,6 +295,16 @@ def _tell(session: ComputeSession, line: SessionTransition) -> None:
         announce(SessionsEnded((session.pk,)))
         if session.is_awaited:
             enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(session.pk))
+        ask_for_next({session.array_id})
+
+
+def ask_for_next(array_ids: Collection[UUID | None]) -> None:
+    """An element of each of these has ended: another may be let into the queue, if there is a limit. No query where there are
+    none, else one."""
+    known = [each for each in array_ids if each is not None]
+    limited = SessionArray.objects.filter(pk__in=known).exclude(most_at_once=None) if known else ()
+    for array in limited:
+        enqueue_on_commit(TaskName.RELEASE_ELEMENTS, array_id=str(array.pk))
 
 
 def _tell_many(session_ids: Sequence[UUID], *, frm: Status, to: Status, reason: Reason, actor: Actor) -> None:
@@ -347,6 +317,21 @@ def _tell_many(session_ids: Sequence[UUID], *, frm: Status, to: Status, reason: 
         actor=actor.label,
     )
     transaction.on_commit(lambda: pause(to))
+
+
+def _tell_ended(rows: Sequence[Any], actor: Actor) -> None:
+    """Of many, as the statements of their ends return them."""
+    for status in {row[0] for row in rows}:
+        told = [row[3:7] for row in rows if row[0] == status]
+        log.info(
+            "session.transitions", session_ids=[str(row[0]) for row in told], to=status, actor=actor.label
+        )
+        push_sessions_changed(told, Status(status))
+        announce(SessionsEnded(tuple(row[0] for row in told)))
+    for row in rows:
+        if row[2]:
+            enqueue_on_commit(TaskName.SETTLE_DEPENDENTS, session_id=str(row[3]))
+    ask_for_next({row[7] for row in rows})
 
 
 def push_session_change(session: ComputeSession) -> None:

@@ -15,6 +15,7 @@ from common import clock
 from common.fields import SentenceField
 from common.slots import ResourceSlots
 from images.models import ContainerImage
+from sessions_app.array_models import SessionArray as SessionArray
 from sessions_app.callback_models import CallbackDelivery as CallbackDelivery
 from sessions_app.callback_models import CallbackSecret as CallbackSecret
 from sessions_app.callback_models import SessionCallback as SessionCallback
@@ -73,7 +74,17 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
     def with_kernels(self) -> "ComputeSessionQuerySet":
         """With its containers, their machines, and all that it belongs to. 2 queries, any number of sessions."""
         kernels = models.Prefetch("kernels", Kernel.objects.select_related("agent"))
-        related = ("project", "domain", "owner", "image", "resource_group", "setup", "idle", "callback")
+        related = (
+            "project",
+            "domain",
+            "owner",
+            "image",
+            "resource_group",
+            "array",
+            "setup",
+            "idle",
+            "callback",
+        )
         joined = self.with_leaving().select_related(*related, "designated_agent")
         return joined.prefetch_related(kernels)
 
@@ -114,6 +125,15 @@ class ComputeSession(models.Model):
         related_name="+",
     )
     resource_group = models.ForeignKey(ResourceGroup, on_delete=models.PROTECT, related_name="sessions")
+    array = models.ForeignKey(
+        SessionArray,
+        on_delete=models.PROTECT,
+        null=True,
+        editable=False,
+        related_name="elements",
+        db_index=False,
+    )
+    array_index = models.PositiveIntegerField(null=True, editable=False)
     image = models.ForeignKey(ContainerImage, on_delete=models.PROTECT, related_name="sessions")
     image_reference = models.CharField(max_length=255)
 
@@ -214,6 +234,14 @@ class ComputeSession(models.Model):
                 condition=Q(may_run_elsewhere=False) | Q(designated_agent__isnull=False),
                 name="session_elsewhere_than_named",
             ),
+            models.CheckConstraint(
+                condition=Q(array=None, array_index=None)
+                | Q(array__isnull=False, array_index__isnull=False, type=SessionType.BATCH),
+                name="element_has_its_index",
+            ),
+            models.UniqueConstraint(
+                fields=("array", "array_index"), condition=Q(array__isnull=False), name="element_once"
+            ),
             models.UniqueConstraint(
                 fields=("owner", "name"),
                 condition=Q(ended_at=None),
@@ -246,6 +274,11 @@ class ComputeSession(models.Model):
                 fields=("created_at",),
                 condition=Q(held_for="group_closed", ended_at=None),
                 name="session_held_outside",
+            ),
+            models.Index(
+                fields=("array", "array_index"),
+                condition=Q(held_for="array_limit", ended_at=None),
+                name="session_array_held",
             ),
             models.Index(fields=("keypair",), condition=~Q(keypair=None), name="session_keypair"),
             models.Index(fields=("stops_by",), condition=~Q(stops_by=None), name="session_stops_by"),

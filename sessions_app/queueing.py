@@ -28,6 +28,7 @@ class Hold(StrEnum):
     START_TIME = "start_time"
     DEPENDENCY = "dependency"
     GROUP = "group_closed"
+    ARRAY_LIMIT = "array_limit"
 
 
 class When(StrEnum):

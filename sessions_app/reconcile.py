@@ -31,6 +31,7 @@ from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from common.locks import held_among
 from sessions_app import callbacks, idle, idle_facts, lifecycle, preemptions, specs, together
+from sessions_app.arrays import release_all
 from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependencies import settle_all
 from sessions_app.holds import release_what_is_due
@@ -75,6 +76,7 @@ def reconcile_sessions() -> None:
     release_what_is_due()
     settle_all()
     settle_closed_groups()
+    release_all()
     idle.judge_sessions(began_at)
     reconcile_agents()
     # Judged by the time at which the round began: if somebody sets the clock meanwhile, no deadline has moved along yet.

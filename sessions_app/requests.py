@@ -11,8 +11,10 @@ from common.errors import InvalidInput
 from common.languages import gettext as _
 from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
+from sessions_app.array_rules import ArraySpec, check_array
 from sessions_app.callback_rules import check_callback_url
 from sessions_app.queueing import (
+    MAX_SESSION_NAME,
     DependencyRequest,
     check_dependencies,
     check_pending_timeout,
@@ -41,7 +43,7 @@ TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
     "personal_files", "priority", "start_at", "pending_timeout_s", "dependencies",
-    "max_retries", "requeues", "callback_url", "designated_agent", "may_run_elsewhere",
+    "max_retries", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "array",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -80,6 +82,7 @@ class SessionRequest:
     callback_url: str = ""
     designated_agent: str = ""
     may_run_elsewhere: bool = False
+    array: ArraySpec | None = None
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -122,6 +125,7 @@ def parse_request(raw: object) -> SessionRequest:
     request["designated_agent"] = checked("designated_agent", check_reference, raw.get("designated_agent"))
     elsewhere = raw.get("may_run_elsewhere", False)
     request["may_run_elsewhere"] = checked("may_run_elsewhere", check_switch, elsewhere)
+    request["array"] = checked("array", check_array, raw.get("array"))
     request["dependencies"] = check_dependencies(raw.get("dependencies"), problems)
     check_together(request, problems)
     if problems:
@@ -145,11 +149,26 @@ def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -
             problems[name] = [_("Only a batch session is tried again. Set the type to batch.")]
     if request["may_run_elsewhere"] and not request["designated_agent"]:
         problems.setdefault("may_run_elsewhere", [_("It may run anywhere: no machine is named.")])
+    check_array_together(request, problems)
     slots, shm_bytes = request["slots"], request["shm_bytes"]
     if slots and slots[MEM] and shm_bytes is not None and shm_bytes > slots[MEM]:
         problems["resources.shm"] = [
             _("Shared memory counts as memory, so it cannot be more than the memory.")
         ]
+
+
+def check_array_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
+    array, name = request["array"], request["name"]
+    if array is None:
+        return
+    if request["type"] == "interactive":
+        problems["array"] = [_("Only batch sessions come in arrays. Set the type to batch.")]
+    longest = max(map(len, array.names(name or "")))
+    if name and longest > MAX_SESSION_NAME:
+        sentence = _(
+            "With the index of an element behind it, {name} is longer than {most} characters. Shorten it."
+        )
+        problems["name"] = [sentence.format(name=quoted(name), most=MAX_SESSION_NAME)]
 
 
 def check_name(value: object) -> str:

@@ -14,7 +14,7 @@ from common.actors import Actor
 from common.errors import Conflict, NotFound, PermissionDenied
 from common.looks import look_of
 from common.texts import quoted
-from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelLog
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelLog, SessionArray
 from sessions_app.states import Status
 
 
@@ -37,18 +37,23 @@ MONITOR_ACTIONS = frozenset({Action.VIEW})
 
 def visible_sessions(actor: Actor) -> ComputeSessionQuerySet:
     """Own sessions; those of administered projects; all of the domain for its admin and monitor; all for superadmins."""
-    sessions: ComputeSessionQuerySet = ComputeSession.objects.all()
+    sessions: ComputeSessionQuerySet = ComputeSession.objects.filter(seen_by(actor))
+    return sessions
+
+
+def seen_by(actor: Actor) -> Q:
+    """Of sessions and of arrays of them."""
     if sees_everything(actor):
-        return sessions
-    return sessions.filter(
+        return Q()
+    return (
         Q(owner_id=actor.user_id)
         | Q(project_id__in=administered_project_ids(actor))
         | Q(domain_id__in=overseen_domain_ids(actor))
     )
 
 
-def may(actor: Actor, session: ComputeSession, action: Action) -> bool:
-    """Whether an actor who sees `session` may do this to it. No query."""
+def may(actor: Actor, session: ComputeSession | SessionArray, action: Action) -> bool:
+    """Whether an actor who sees `session`, or an array of them, may do this to it. No query."""
     if session.owner_id == actor.user_id or actor.is_system:
         return True
     return action in (MONITOR_ACTIONS if actor.only_looks else ADMIN_ACTIONS)

@@ -32,6 +32,7 @@ from images.labels import AppHint
 from images.models import ContainerImage
 from images.selectors import access_image
 from sessions_app import holds, lifecycle
+from sessions_app.arrays import elements_of, insert_array, others_of
 from sessions_app.callbacks import demand_callback, keep_callback
 from sessions_app.copied import check_alike, copy_session, new_app_token, new_host_label
 from sessions_app.dependencies import Dependency, hold_awaited, hold_for, resolve_dependencies
@@ -77,8 +78,9 @@ class ResolvedRequest:
 
 
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
-    """A PENDING session of the actor. Raises NotFound, PermissionDenied, InvalidInput, LimitExceeded, Conflict."""
-    return _enqueue(actor, [request])[0]
+    """A PENDING session of the actor; of a request for an array the first of its elements, which are all written or none.
+    Raises NotFound, PermissionDenied, InvalidInput, LimitExceeded, Conflict."""
+    return _enqueue(actor, elements_of(request))[0]
 
 
 def enqueue_alike(*, actor: Actor, requests: Sequence[SessionRequest]) -> list[UUID]:
@@ -100,7 +102,7 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
 
     def write(scopes: list[Scope]) -> tuple[ComputeSession, list[UUID]]:
         session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes, resolved.group))
-        copies = copy_session(session, requests[1:])
+        copies = copy_session(session, requests[1:], others_of(session, request.array))
         demand_still_allowed(actor, resolved.project, resolved.image, request, resolved.writable_folders)
         _tell_enqueued(actor, session, copies)
         return session, list(copies)
@@ -226,6 +228,7 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     after = hold_awaited(resolved.dependencies)
     standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
+    array = insert_array(owner, resolved.project, request, now)
     session = ComputeSession.objects.create(
         name=request.name,
         type=request.type,
@@ -234,6 +237,8 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         domain_id=resolved.project.domain_id,
         keypair_id=actor.keypair_id,
         resource_group=resolved.group,
+        array=array,
+        array_index=request.array.indices[0] if request.array else None,
         image=resolved.image,
         image_reference=resolved.image.reference,
         status_reason=standing.reason.value,

@@ -31,6 +31,15 @@ class MountRequest:
     is_readonly: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ArrayElement:
+    """Which of an array the session is."""
+
+    array_id: UUID
+    index: int
+    count: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPlan:
     """All that decides how one container looks. Values only."""
@@ -55,6 +64,7 @@ class KernelPlan:
     has_readonly_root: bool = False
     has_setup: bool = False
     mooring_id: UUID | None = None
+    element: ArrayElement | None = None
 
 
 def container_name(kernel_id: UUID, attempt: int) -> str:
@@ -173,6 +183,17 @@ def build_environment(plan: KernelPlan) -> dict[str, str]:
         "BERTH_KERNEL": plan.kernel_name,
         "BERTH_CPU_MILLI": str(plan.slots[CPU]),
         "BERTH_MEM_BYTES": str(plan.slots[MEM]),
+        **_array_variables(plan.element),
+    }
+
+
+def _array_variables(element: ArrayElement | None) -> dict[str, str]:
+    if element is None:
+        return {}
+    return {
+        "BERTH_ARRAY_ID": str(element.array_id),
+        "BERTH_ARRAY_INDEX": str(element.index),
+        "BERTH_ARRAY_COUNT": str(element.count),
     }
 
 

@@ -57,7 +57,7 @@ DEADLINES_S = MappingProxyType(
 )
 
 
-# A session that is held for its start time, or for others, has not begun to wait for a machine.
+# A session that is held for its start time, for others, or for its turn in an array, has not begun to wait for a machine.
 HELD_DEADLINE_S = 400 * 24 * 3600
 
 
@@ -95,6 +95,7 @@ class Reason(StrEnum):
     DEPENDENCY = "dependency"
     DEPENDENCY_IN_VAIN = "dependency_in_vain"
     GROUP_CLOSED = "group_closed"
+    ARRAY_LIMIT = "array_limit"
     RETRIED = "retried"
     REQUEUED = "requeued"
     UNUSED = "unused"
@@ -161,6 +162,7 @@ REASON_SENTENCES = MappingProxyType(
         Reason.GROUP_CLOSED: KeptSentence(
             gettext_noop("Its resource group was not open to it any more. Start it in another one.")
         ),
+        Reason.ARRAY_LIMIT: KeptSentence(gettext_noop("Waits until others of its array have ended.")),
         Reason.RETRIED: KeptSentence(gettext_noop("It failed and waits for a machine again.")),
         Reason.REQUEUED: KeptSentence(gettext_noop("Its machine was lost, so it waits for another one.")),
         Reason.UNUSED: KeptSentence(

@@ -11,7 +11,17 @@ from common import clock
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive
 from common.pauses import during
-from sessions_app import callbacks, dependencies, launcher, metrics, moorings, reconcile, setups, together
+from sessions_app import (
+    arrays,
+    callbacks,
+    dependencies,
+    launcher,
+    metrics,
+    moorings,
+    reconcile,
+    setups,
+    together,
+)
 from sessions_app.models import AppLogin, AppTicket
 
 
@@ -55,6 +65,11 @@ def reconcile_sessions() -> None:
 @shared_task(name=TaskName.SETTLE_DEPENDENTS, soft_time_limit=300, time_limit=360)
 def settle_dependents(session_id: str) -> None:
     dependencies.settle_dependents(UUID(session_id))
+
+
+@shared_task(name=TaskName.RELEASE_ELEMENTS, soft_time_limit=60, time_limit=90)
+def release_elements(array_id: str) -> None:
+    arrays.release_elements(UUID(array_id))
 
 
 @shared_task(name=TaskName.MEASURE_SESSIONS, soft_time_limit=60, time_limit=90)

@@ -10,6 +10,7 @@ from accounts.quota import HIGHEST_PRIORITY
 from common.api import InputSerializer, TextField, actor_of
 from common.slots import MEM
 from sessions_app import memory_kills, setups
+from sessions_app.array_rules import LONGEST_SPEC
 from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.callbacks import callback_url_of
 from sessions_app.dependencies import is_named
@@ -144,6 +145,14 @@ class SessionCreateInput(InputSerializer):
         default=False, help_text="The designated agent is only where it is looked for room first."
     )
 
+    array = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        allow_null=True,
+        max_length=LONGEST_SPEC,
+        help_text="Batch only: many sessions of this request, called NAME-INDEX, like 1-100, 0-9:2 or 1,3,7-9; behind a % how many may run at once, like 1-100%10.",
+    )
+
 
 class MountOut(serializers.ModelSerializer[SessionMount]):
     folder = serializers.CharField(source="folder_name")
@@ -216,6 +225,9 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     status = serializers.ChoiceField(choices=[status.value for status in Status])
     project = serializers.CharField(source="project.name")
     domain = serializers.CharField(source="domain.name")
+    array = serializers.UUIDField(
+        source="array_id", allow_null=True, help_text="null: it is no element of an array."
+    )
     status_message = serializers.CharField(read_only=True)
     owner = serializers.EmailField(source="owner.email")
     resource_group = serializers.CharField(source="resource_group.name")
@@ -241,7 +253,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "array", "array_index", "queue_position",
             "agents", "apps", "memory_kill", "ending", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 

@@ -1,6 +1,16 @@
 from django.urls import path
 
-from sessions_app.api import callbacks, files, metrics, personal, presets, priorities, templates, views
+from sessions_app.api import (
+    arrays,
+    callbacks,
+    files,
+    metrics,
+    personal,
+    presets,
+    priorities,
+    templates,
+    views,
+)
 
 urlpatterns = [
     path("dotfiles/", personal.DotfileListView.as_view(), name="api-dotfiles"),
@@ -18,6 +28,8 @@ urlpatterns = [
     ),
     path("presets/", presets.PresetListView.as_view(), name="api-presets"),
     path("presets/<int:preset_id>/", presets.PresetView.as_view(), name="api-preset"),
+    path("arrays/", arrays.ArrayListView.as_view(), name="api-arrays"),
+    path("arrays/<uuid:array_id>/", arrays.ArrayView.as_view(), name="api-array"),
     path("sessions/", views.SessionListView.as_view(), name="api-session-list"),
     path("sessions/check/", views.SessionCheckView.as_view(), name="api-session-check"),
     path("sessions/<uuid:session_id>/", views.SessionDetailView.as_view(), name="api-session-detail"),

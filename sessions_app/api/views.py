@@ -40,10 +40,11 @@ class SessionFilter(filters.FilterSet):
     type = filters.ChoiceFilter(choices=SessionType.choices)
     project = filters.CharFilter(field_name="project__name")
     name = filters.CharFilter(lookup_expr="icontains")
+    array = filters.UUIDFilter(field_name="array_id")
 
     class Meta:
         model = ComputeSession
-        fields = ("status", "type", "project", "name")
+        fields = ("status", "type", "project", "name", "array")
 
 
 @extend_schema_view(get=extend_schema(operation_id="list_sessions"))
@@ -63,7 +64,8 @@ class SessionListView(ListAPIView[ComputeSession]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Ask for a session. It waits until a machine has room; `status` tells how far it is."""
+        """Ask for a session. It waits until a machine has room; `status` tells how far it is. With an `array`, ask for all its
+        elements; the answer is the first."""
         actor = actor_of(request)
         session = enqueue_session(actor=actor, request=parse_request(request.data))
         return Response(

@@ -41,6 +41,7 @@ REFERENCES: dict[str, Any] = {
     "policy": "policy",
     "id": "user_id",
     "object_id": "session_id",
+    "array": "array_id",
     "session": ["session_id"],
     "folder": ["folder_id"],
     "person": ["user_id"],
@@ -139,6 +140,7 @@ class Crossing:
         return {
             "session_id": str(world.session.pk),
             "folder_id": str(world.folder.pk),
+            "array_id": str(world.array.pk),
             "keypair_id": str(world.keypair.pk),
             "ssh_key_id": str(world.ssh_key.pk),
             "notification_id": str(world.notification.pk),

@@ -302,6 +302,9 @@ POST   api-presets                         401        404        404        403 
 GET    api-preset                          401        404        404        200        200        200        200        200        200        200
 PATCH  api-preset                          401        404        404        403        403        200        200        200        403        403  name
 DELETE api-preset                          401        404        404        403        403        204        204        204        403        403
+GET    api-arrays                          401        200        200        200        200        200        200        200        200        200
+GET    api-array                           401        404        404        404        200        200        200        200        200        200
+DELETE api-array                           401        404        404        404        202        202        202        202        403        403
 GET    api-callback-secret                 401        404        404        404        200        404        404        404        404        404
 POST   api-callback-secret                 401        201        201        201        201        201        201        201        201        201
 GET    api-dotfiles                        401        200        200        200        200        200        200        200        200        200

@@ -51,6 +51,7 @@ OBJECT_PARAMETERS = {
     "tick_id",
     "template_id",
     "preset_id",
+    "array_id",
     "reservation_id",
 }  # fmt: skip
 # Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own

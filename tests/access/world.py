@@ -36,7 +36,7 @@ from portal.models import Notification
 from portal.sentences import Code
 from scheduler.models import KeptTick
 from sessions_app.callback_secrets import make_callback_secret
-from sessions_app.models import ComputeSession, ResourcePreset, SessionTemplate
+from sessions_app.models import ComputeSession, ResourcePreset, SessionArray, SessionTemplate
 from sessions_app.personal_files import put_dotfile, set_startup_script
 from sessions_app.presets import create_preset
 from sessions_app.template_services import create_template
@@ -59,6 +59,7 @@ class World:
     place: Place
     people: dict[str, User]
     session: ComputeSession
+    array: SessionArray
     folder: VFolder
     keypair: KeyPair
     ssh_key: SshKey
@@ -95,6 +96,7 @@ class World:
         """The route's address, of what is there or of what is not."""
         values = {
             "session_id": uuid4() if is_absent else self.session.pk,
+            "array_id": uuid4() if is_absent else self.array.pk,
             "folder_id": uuid4() if is_absent else self.folder.pk,
             "agent_id": 10**9 if is_absent else self.place.agent.pk,
             "keypair_id": 10**9 if is_absent else self.keypair.pk,
@@ -263,6 +265,7 @@ def make_world(root: Path) -> World:
         place=place,
         people=people,
         session=session,
+        array=make_array(place),
         folder=make_folder(place.owner, name="data"),
         keypair=KeyPair.objects.get(user=place.owner, name="test"),
         ssh_key=add_ssh_key(actor=factories.actor_for(place.owner), public_key=factories.make_public_key()),
@@ -306,6 +309,18 @@ def make_owners_tokens(owner: User) -> dict[str, str]:
     found["expired"] = factories.make_token(owner, "expired")
     KeyPair.objects.filter(user=owner, name="expired").update(expires_at=clock.now() - timedelta(seconds=1))
     return found
+
+
+def make_array(place: Place) -> SessionArray:
+    """Of which no element is there any more, so that no page has more rows."""
+    return SessionArray.objects.create(
+        name="sweep",
+        owner=place.owner,
+        project=place.project,
+        domain_id=place.project.domain_id,
+        spec="1-2",
+        count=2,
+    )
 
 
 def make_entry(owner: User, session: ComputeSession) -> AuditEntry:

@@ -56,6 +56,7 @@ SERVED = frozenset(
     {
         TaskName.TICK, TaskName.PLACE_NEWCOMERS, TaskName.LAUNCH_SESSION, TaskName.LAUNCH_SESSIONS,
         TaskName.TERMINATE_SESSION, TaskName.TERMINATE_SESSIONS, TaskName.SETTLE_DEPENDENTS,
+        TaskName.RELEASE_ELEMENTS,
     }
 )  # fmt: skip
 """Tasks that are done by the processes of a run."""

@@ -119,10 +119,15 @@ def group_closed(place: Place) -> ComputeSession:
     return session
 
 
+def array_limit(place: Place) -> ComputeSession:
+    first = place.enqueue(type="batch", command="true", array="1-2%1")
+    return ComputeSession.objects.get(array=first.array, array_index=2)
+
+
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
     no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
     group_paused,
-    reservation, start_time, dependency, group_closed,
+    reservation, start_time, dependency, group_closed, array_limit,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
@@ -139,6 +144,7 @@ SAID = {
     "group_closed": "is not open to it any more",
     "start_time": "Waits for its start time",
     "dependency": "Waits",
+    "array_limit": "at most 1 of them may run at once",
 }
 
 

@@ -46,6 +46,7 @@ plausible = {
     "timeout_s": st.integers() | anything,
     "max_retries": st.integers(-2, 12) | anything,
     "requeues": st.booleans() | anything,
+    "array": st.sampled_from(["1-3", "1-100%10", "7", "0-9:2", "1-9999999"]) | anything,
     "callback_url": st.sampled_from(["", "https://a.example/x?y", "http://[::1]:80"]) | anything,
     "designated_agent": st.just("gpu-07") | anything,
     "may_run_elsewhere": st.booleans() | anything,

@@ -1,0 +1,123 @@
+"""Arrays: many batch sessions of one request, with an index each, of which at most so many wait for a machine or run at a time.
+
+The others are held. When an element has ended, its end asks for `release_elements`, which lets in the next by index: under the lock of
+the array's row, so whoever comes at the same moment counts what this one let in. Reconciling does the same for whatever that missed.
+An element that is tried again has not ended: it keeps its place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Count, DateTimeField, DurationField, ExpressionWrapper, F, Q, Value
+
+from accounts.models import Project, User
+from common import clock
+from common.events import announce
+from sessions_app import holds
+from sessions_app.array_rules import ArraySpec
+from sessions_app.copied import Element
+from sessions_app.events import SessionsEnqueued
+from sessions_app.lifecycle import push_sessions_changed
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
+from sessions_app.queueing import Hold
+from sessions_app.requests import SessionRequest
+from sessions_app.states import REASON_SENTENCES, Reason, Status
+
+_LET_IN = (Hold.NOTHING.value, Hold.GROUP.value)  # those that their group is closed to keep their place
+
+
+def elements_of(request: SessionRequest) -> list[SessionRequest]:
+    """One request for each element, by name; the request itself where none is asked for."""
+    if request.array is None:
+        return [request]
+    return [replace(request, name=name) for name in request.array.names(request.name)]
+
+
+def insert_array(
+    owner: User, project: Project, request: SessionRequest, now: datetime
+) -> SessionArray | None:
+    """The row of the array of which this is the first element, in the transaction that writes them."""
+    if request.array is None:
+        return None
+    return SessionArray.objects.create(
+        name=request.name.removesuffix(f"-{request.array.indices[0]}"),
+        owner=owner,
+        project=project,
+        domain_id=project.domain_id,
+        spec=request.array.text,
+        count=len(request.array.indices),
+        most_at_once=request.array.most_at_once,
+        created_at=now,
+    )
+
+
+def others_of(first: ComputeSession, array: ArraySpec | None) -> list[Element]:
+    """All but the first element, as they begin: like the first, or held where enough are ahead of them."""
+    if array is None:
+        return []
+    like_first = holds.Standing(Hold(first.held_for), Reason(first.status_reason), first.status_message)
+    most = array.most_at_once
+    if first.held_for or most is None:
+        return [Element(index, like_first, first.deadline_at) for index in array.indices[1:]]
+    turn = holds.its_turn(most)
+    later = holds.deadline_of(turn.hold, first.pending_timeout_s)
+    return [
+        Element(index, like_first, first.deadline_at) if place < most else Element(index, turn, later)
+        for place, index in enumerate(array.indices[1:], start=1)
+    ]
+
+
+@transaction.atomic
+def release_elements(array_id: UUID) -> int:
+    """Let as many held elements into the queue as there is room for, by index; how many. 5 queries. May run twice, late or never."""
+    array = SessionArray.objects.select_for_update(no_key=True).filter(pk=array_id).first()
+    if array is None or array.most_at_once is None:
+        return 0
+    let_in = array.elements.filter(ended_at=None, held_for__in=_LET_IN).count()
+    room = max(0, array.most_at_once - let_in)
+    # Whoever holds a row now ends it, or asks for it to end: another one goes in its place.
+    held = (
+        _held().filter(array=array).order_by("array_index").select_for_update(skip_locked=True, no_key=True)
+    )
+    chosen = list(held[:room]) if room else []
+    _let_in(array, chosen)
+    return len(chosen)
+
+
+def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
+    if not chosen:
+        return
+    now, pending_timeout_s = clock.now(), chosen[0].pending_timeout_s  # elements are alike
+    # They were written a microsecond after each other, and queue in that order.
+    since_first = ExpressionWrapper(F("created_at") - Value(array.created_at), output_field=DurationField())
+    ComputeSession.objects.filter(pk__in=[each.pk for each in chosen]).update(
+        held_for=Hold.NOTHING.value,
+        eligible_at=ExpressionWrapper(Value(now) + since_first, output_field=DateTimeField()),
+        status_reason=Reason.ENQUEUED.value,
+        status_message=REASON_SENTENCES[Reason.ENQUEUED],
+        deadline_at=holds.deadline_of(Hold.NOTHING, pending_timeout_s),
+    )
+    told = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in chosen]
+    push_sessions_changed(told, Status.PENDING)
+    announce(SessionsEnqueued(chosen[0].resource_group_id))
+
+
+def release_all() -> None:
+    """Those arrays that no end has found, and those whose elements were let go on by something else: whatever was lost with a
+    process. One query where there is nothing to do."""
+    waiting = _held().order_by().values("array")
+    arrays = SessionArray.objects.filter(pk__in=waiting)
+    let_in = Count("elements", filter=Q(elements__ended_at=None, elements__held_for__in=_LET_IN))
+    due = arrays.annotate(let_in=let_in).filter(let_in__lt=F("most_at_once"))
+    for array_id in list(due.order_by("pk").values_list("pk", flat=True)):
+        release_elements(array_id)
+
+
+def _held() -> ComputeSessionQuerySet:
+    held: ComputeSessionQuerySet = ComputeSession.objects.filter(
+        status=Status.PENDING, held_for=Hold.ARRAY_LIMIT.value, stops_at=None, ended_at=None
+    )
+    return held

@@ -1,0 +1,70 @@
+"""Statements of `lifecycle`, which alone runs them: moves of many sessions at once, each with its line of history."""
+
+from sessions_app.models import ComputeSession, SessionTransition
+
+_SESSIONS = ComputeSession._meta.db_table
+MOVE_MANY = f"""
+    WITH held AS (
+        SELECT id FROM {_SESSIONS} WHERE id = ANY(%(ids)s) AND status = %(frm)s
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    ), moved AS (
+        UPDATE {_SESSIONS} AS session
+        SET status = %(to)s, status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
+            deadline_at = %(now)s + make_interval(secs => CASE WHEN %(to)s = 'RUNNING'
+                THEN coalesce(nullif(timeout_s, 0), nullif(lifetime_s, 0), %(lasts_s)s) ELSE %(lasts_s)s END),
+            started_at = CASE WHEN %(to)s = 'RUNNING' THEN %(now)s ELSE started_at END,
+            outcome = coalesce(%(outcome)s, outcome), outcome_reason = coalesce(%(outcome_reason)s, outcome_reason),
+            exit_code = coalesce(%(exit_code)s, exit_code), queue_position = NULL
+        FROM held WHERE session.id = held.id
+        RETURNING session.id, session.owner_id, session.project_id, session.domain_id
+    ), history AS (
+        INSERT INTO {SessionTransition._meta.db_table}
+            (session_id, from_status, to_status, reason, message, actor_label, happened_at)
+        SELECT moved.id, step.frm, step.to, step.reason, step.message, %(actor)s, %(now)s
+        FROM jsonb_to_recordset(%(steps)s) AS step (number int, frm text, "to" text, reason text, message jsonb), moved
+        ORDER BY step.number
+    )
+    SELECT id, owner_id, project_id, domain_id FROM moved
+"""
+HOLD_ENDING = f"""
+    SELECT id FROM {_SESSIONS} WHERE id = ANY(%s) AND status = 'TERMINATING' AND max_retries = 0 AND NOT requeues
+    ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+"""
+FINISH_MANY = f"""
+    WITH began AS (
+        SELECT DISTINCT ON (session_id) session_id, message FROM {SessionTransition._meta.db_table}
+        WHERE session_id = ANY(%(ids)s) AND to_status = 'TERMINATING' ORDER BY session_id, id DESC
+    ), moved AS (
+        UPDATE {_SESSIONS} AS session
+        SET status = coalesce(nullif(outcome, ''), 'ERROR'), status_changed_at = %(now)s, ended_at = %(now)s,
+            status_reason = coalesce(nullif(outcome_reason, ''), 'engine_refused'),
+            status_message = coalesce(began.message, %(sentences)s -> coalesce(nullif(outcome_reason, ''), 'engine_refused')),
+            deadline_at = NULL, queue_position = NULL
+        FROM unnest(%(ids)s::uuid[]) AS held (id) LEFT JOIN began ON began.session_id = held.id
+        WHERE session.id = held.id
+        RETURNING session.*
+    ), history AS (
+        INSERT INTO {SessionTransition._meta.db_table}
+            (session_id, from_status, to_status, reason, message, actor_label, happened_at)
+        SELECT id, 'TERMINATING', status, status_reason, status_message, %(actor)s, %(now)s FROM moved
+    )
+    SELECT status, resource_group_id, is_awaited, id, owner_id, project_id, domain_id, array_id FROM moved
+"""
+# Sessions that wait hold nothing.
+CANCEL_MANY = f"""
+    WITH held AS (
+        SELECT id FROM {_SESSIONS} WHERE id = ANY(%(ids)s) AND status = 'PENDING'
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    ), moved AS (
+        UPDATE {_SESSIONS} AS session
+        SET status = 'CANCELLED', status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
+            ended_at = %(now)s, deadline_at = NULL, queue_position = NULL
+        FROM held WHERE session.id = held.id
+        RETURNING session.*
+    ), history AS (
+        INSERT INTO {SessionTransition._meta.db_table}
+            (session_id, from_status, to_status, reason, message, actor_label, happened_at)
+        SELECT id, 'PENDING', status, status_reason, status_message, %(actor)s, %(now)s FROM moved
+    )
+    SELECT status, resource_group_id, is_awaited, id, owner_id, project_id, domain_id, array_id FROM moved
+"""
