@@ -1,24 +1,27 @@
 """Reads of arrays, and their end. `visible_arrays` is the only list source, `access_array` the only single fetch: who sees a
 session sees its array, and may do to all elements what may be done to each."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 from django.utils.translation import gettext as _
 
-from common import audit
+from accounts.selectors import user_of
+from common import audit, clock
 from common.actors import Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import NotFound, PermissionDenied
 from sessions_app import lifecycle
-from sessions_app.models import ComputeSession, SessionArray
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queueing import Hold
 from sessions_app.selectors import Action, may, seen_by
-from sessions_app.states import HOLDING, Reason, Status
+from sessions_app.states import Reason, Status
 
+UNDO_S = 10
 SENT_TOGETHER = 500  # ids in one message
 
 
@@ -71,39 +74,87 @@ def end_array(*, actor: Actor, array_id: UUID) -> SessionArray:
     """Ask all elements to end, none of which is let in meanwhile: those that wait are CANCELLED at once, those that end are not
     tried again, those that have ended are left as they are. Statements by status, not by element."""
     array = access_array(actor, array_id, Action.TERMINATE)
-    SessionArray.objects.select_for_update(no_key=True).get(pk=array.pk)
-    live = ComputeSession.objects.live().filter(array=array).order_by("pk").select_for_update(no_key=True)
-    by_status: dict[Status, dict[UUID, str]] = {}
-    for session_id, name, status in live.values_list("pk", "name", "status"):
-        by_status.setdefault(Status(status), {})[session_id] = name
-    reason = Reason.USER_REQUESTED if array.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
-
-    lifecycle.cancel_many(by_status.get(Status.PENDING, {}), reason=reason, actor=actor)
-    ending: list[UUID] = []
-    for status in HOLDING - {Status.TERMINATING}:
-        found = by_status.get(status, {})
-        if found:
-            to = Status.TERMINATING
-            ending += lifecycle.transition_many(found, frm=status, to=to, reason=reason, actor=actor)
-    _give_up_retries(by_status.get(Status.TERMINATING, {}))
-    _record(actor, [each for status, each in by_status.items() if status is not Status.TERMINATING])
-
-    for first in range(0, len(ending), SENT_TOGETHER):
-        ids = [str(each) for each in ending[first : first + SENT_TOGETHER]]
-        enqueue_on_commit(TaskName.TERMINATE_SESSIONS, session_ids=ids)
+    _end(actor, array, _hold_live(array))
     return array
 
 
-def _give_up_retries(session_ids: Iterable[UUID]) -> None:
-    ComputeSession.objects.filter(pk__in=list(session_ids)).update(
-        max_retries=F("retry_count"), requeues=False
+@transaction.atomic
+def stop_array_soon(*, actor: Actor, array_id: UUID) -> int:
+    """Have all elements stopped in UNDO_S, unless somebody keeps them until then; how many. Of those that are to stop already the first
+    moment holds."""
+    array = access_array(actor, array_id, Action.TERMINATE)
+    stopped = [each for each in _hold_live(array) if not each.stops_at and each.status != Status.TERMINATING]
+    at = clock.now() + timedelta(seconds=UNDO_S)
+    _elements(stopped).update(stops_at=at, stops_by=user_of(actor))
+    _tell(actor, "sessions.stop_soon", stopped)
+    return len(stopped)
+
+
+@transaction.atomic
+def keep_array(*, actor: Actor, array_id: UUID) -> int:
+    """Take the stops of all elements back that have not begun; how many."""
+    array = access_array(actor, array_id, Action.TERMINATE)
+    kept = [each for each in _hold_live(array) if each.stops_at and each.status != Status.TERMINATING]
+    _elements(kept).update(stops_at=None, stops_by=None)
+    _tell(actor, "sessions.keep_session", kept)
+    return len(kept)
+
+
+@transaction.atomic
+def end_due_elements(*, actor: Actor, array_id: UUID, stops_by_id: int | None) -> None:
+    """End those elements whose moment has come, as whoever asked for it."""
+    array = SessionArray.objects.get(pk=array_id)
+    now = clock.now()
+    due = [each for each in _hold_live(array) if each.stops_at and each.stops_at <= now]
+    _end(actor, array, [each for each in due if each.stops_by_id == stops_by_id])
+
+
+def _hold_live(array: SessionArray) -> list[ComputeSession]:
+    """Its live elements, locked, and nobody is let in; the array before sessions (ADR 8)."""
+    SessionArray.objects.select_for_update(no_key=True).get(pk=array.pk)
+    live = ComputeSession.objects.live().filter(array=array).order_by("pk").select_for_update(no_key=True)
+    return list(live)
+
+
+def _end(actor: Actor, array: SessionArray, elements: Sequence[ComputeSession]) -> None:
+    """All of these rows, which are locked."""
+    ids: dict[Status, list[UUID]] = {}
+    for each in elements:
+        ids.setdefault(Status(each.status), []).append(each.pk)
+    reason = Reason.USER_REQUESTED if array.owner_id == actor.user_id else Reason.ADMIN_REQUESTED
+    lifecycle.cancel_many(ids.get(Status.PENDING, []), reason=reason, actor=actor)
+    ending: list[UUID] = []
+    for status in sorted(ids.keys() - {Status.PENDING, Status.TERMINATING}):
+        to = Status.TERMINATING
+        ending += lifecycle.transition_many(ids[status], frm=status, to=to, reason=reason, actor=actor)
+    retrying = ComputeSession.objects.filter(pk__in=ids.get(Status.TERMINATING, []))
+    retrying.update(max_retries=F("retry_count"), requeues=False)
+    _record(
+        actor, "sessions.terminate_session", [each for each in elements if each.status != Status.TERMINATING]
     )
 
+    for first in range(0, len(ending), SENT_TOGETHER):
+        together = [str(each) for each in ending[first : first + SENT_TOGETHER]]
+        enqueue_on_commit(TaskName.TERMINATE_SESSIONS, session_ids=together)
 
-def _record(actor: Actor, ended: Iterable[Mapping[UUID, str]]) -> None:
-    names = {session_id: name for each in ended for session_id, name in each.items()}
-    if not names:
-        return
-    first = ComputeSession.objects.get(pk=next(iter(names)))
-    names.pop(first.pk)
-    audit.record_alike(actor=actor, action="sessions.terminate_session", target=first, others=names)
+
+def _elements(sessions: Sequence[ComputeSession]) -> ComputeSessionQuerySet:
+    found: ComputeSessionQuerySet = ComputeSession.objects.filter(pk__in=[each.pk for each in sessions])
+    return found
+
+
+def _tell(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
+    _record(actor, action, sessions)
+    for status in {each.status for each in sessions}:
+        told = [
+            (each.pk, each.owner_id, each.project_id, each.domain_id)
+            for each in sessions
+            if each.status == status
+        ]
+        lifecycle.push_sessions_changed(told, Status(status))
+
+
+def _record(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
+    if sessions:
+        others = {each.pk: each.name for each in sessions[1:]}
+        audit.record_alike(actor=actor, action=action, target=sessions[0], others=others)

@@ -51,7 +51,7 @@ _SHOWN_IN_ROWS = (
     "queue_position", "stops_at", "held_for", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "host_label", "created_at",
     "ended_at", "priority", "started_at", "status_changed_at", "resource_group__use_grace_s", "idle__interacted_at", "idle__interaction",
     "idle__measured_from", "idle__gap", "idle__max_idle_s", "idle__low_since", "idle__kept_until", "idle__warned_of",
-    "idle__last_told_at", "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
+    "idle__last_told_at", "array_index", "array__name", "array__count", "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
 )  # fmt: skip
 _KERNEL_IN_ROWS = ("session", "role", "index", "memory_kills", "memory_killed_at", "memory_peak_bytes", "agent__name")  # fmt: skip
 
@@ -96,7 +96,7 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
     def for_rows(self) -> "ComputeSessionQuerySet":
         """With what a row of a list shows, and no more. 2 queries, any number of sessions."""
         kernels = Kernel.objects.select_related("agent").only(*_KERNEL_IN_ROWS).order_by("role", "index")
-        related = ("project", "owner", "image", "resource_group", "idle")
+        related = ("project", "owner", "image", "resource_group", "array", "idle")
         prefetched = (
             self.with_leaving().select_related(*related).prefetch_related(models.Prefetch("kernels", kernels))
         )

@@ -13,12 +13,11 @@ from common import audit, clock
 from common.actors import SYSTEM, Actor, ActorKind
 from common.errors import Conflict
 from sessions_app import lifecycle
+from sessions_app.array_services import UNDO_S, end_due_elements
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, access_session, sessions_due_to_stop
 from sessions_app.services import end_asked
 from sessions_app.states import Status
-
-UNDO_S = 10
 
 
 @transaction.atomic
@@ -56,9 +55,16 @@ def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
 
 
 def stop_what_is_due() -> None:
-    """Stop each session whose moment has come, as whoever asked for it."""
+    """Stop each session whose moment has come, as whoever asked for it; elements of one array together."""
+    done: set[tuple[UUID, int | None]] = set()
     for session in sessions_due_to_stop(clock.now()).select_related("stops_by"):
         actor = _actor_of(session.stops_by)
+        if session.array_id is not None:
+            asked = (session.array_id, session.stops_by_id)
+            if asked not in done:
+                done.add(asked)
+                end_due_elements(actor=actor, array_id=session.array_id, stops_by_id=session.stops_by_id)
+            continue
         with transaction.atomic():
             # Kept, or asked for anew, since it was read?
             fresh = ComputeSession.objects.select_for_update().get(pk=session.pk)

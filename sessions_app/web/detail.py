@@ -28,6 +28,8 @@ from sessions_app.models import ComputeSession, SessionType
 from sessions_app.pulls import pull_progress
 from sessions_app.selectors import Action, access_session, kernel_named, may
 from sessions_app.stops import keep_session, stop_soon
+from sessions_app.web.arrays import address_of
+from sessions_app.web.rows import element_words
 
 
 @require_GET
@@ -68,6 +70,8 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
             "mounts": session.mounts.all(),
             "dependencies": [(each, is_named(each.after, session, user_id=actor.user_id)) for each in after],
             "priority": presenters_detail.priority(actor, session),
+            "element_words": "".join(element_words(session)),
+            "array_url": address_of(session.array_id) if session.array_id else "",
             **_of_log(request, session),
         }
     if tab == "log":

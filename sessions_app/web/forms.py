@@ -21,6 +21,7 @@ from common.words import parse_duration
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
+from sessions_app.array_rules import LONGEST_SPEC
 from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.group_rules import group_words
 from sessions_app.limits import of_slots
@@ -102,6 +103,15 @@ class LauncherForm(forms.Form):
         label=gettext_lazy("If its machine is lost"),
         choices=[("", gettext_lazy("It ends")), (REQUEUES, gettext_lazy("It waits for another one"))],
         help_text=gettext_lazy("The lost one may go on with the command until it is heard again."),
+    )
+    array = TypedField(
+        required=False,
+        max_length=LONGEST_SPEC,
+        label=gettext_lazy("Array"),
+        widget=forms.TextInput(attrs={"spellcheck": "false", "autocomplete": "off"}),
+        help_text=gettext_lazy(
+            "Many sessions of this request, like 1-100; 1-100%10 runs ten of them at once. Each finds its number in BERTH_ARRAY_INDEX."
+        ),
     )
     environment = TypedField(
         required=False,
@@ -355,6 +365,7 @@ class LauncherForm(forms.Form):
             "callback_url": typed["callback_url"],
             "designated_agent": typed["designated_agent"].strip(),
             "may_run_elsewhere": bool(typed["designated_agent"].strip()) and typed["elsewhere"] == ELSEWHERE,
+            "array": typed["array"].strip() if is_batch else "",
             "dependencies": [
                 {"session": name.strip(), "when": typed["after_when"]}
                 for name in typed["after"].split(",")

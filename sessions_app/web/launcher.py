@@ -21,6 +21,7 @@ from sessions_app.services import enqueue_session, suggest_name
 from sessions_app.shortcuts import quick_start_session, start_session_again
 from sessions_app.template_services import access_template
 from sessions_app.web import launcher_parts
+from sessions_app.web.arrays import page_of
 from sessions_app.web.forms import LauncherForm
 
 SEVERAL = ("folders", "readonly")
@@ -41,7 +42,7 @@ def launcher(request: HttpRequest) -> HttpResponse:
         if "check" in request.POST:
             context["summary"] = launcher_parts.summary(actor, form)
         elif session := _try_enqueue(actor, form):
-            return redirect("session-detail", session_id=session.pk)
+            return redirect(page_of(session))
     else:
         initial, context["trouble"] = _initial(actor, request)
         form = LauncherForm(actor=actor, initial=initial)

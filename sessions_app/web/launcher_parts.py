@@ -75,6 +75,7 @@ def parts(form: LauncherForm) -> dict[str, Any]:
                 "after_when",
                 "callback_url",
                 "designated_agent",
+                "array",
             )
         ),
     }
@@ -265,6 +266,7 @@ def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
         "priority": str(request.priority),
         "max_retries": str(request.max_retries),
         "requeues": REQUEUES if request.requeues else "",
+        "array": request.array.text if request.array else "",
         "pending_timeout_s": typed_duration(request.pending_timeout_s) if request.pending_timeout_s else "",
         "personal_files": WITH_PERSONAL_FILES if request.personal_files else WITHOUT_PERSONAL_FILES,
         "designated_agent": request.designated_agent,

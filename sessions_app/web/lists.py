@@ -23,6 +23,7 @@ from images.selectors import visible_images
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionType
 from sessions_app.selectors import Action, may, visible_sessions
 from sessions_app.states import Status
+from sessions_app.web.arrays import of_array, shown_array
 from sessions_app.web.rows import session_rows
 
 TABLE = declare(
@@ -56,6 +57,7 @@ TABLE = declare(
             ),
             Filter("image", gettext_noop("Image"), lambda reference: Q(image_reference=reference)),
             Filter("group", gettext_noop("Resource group"), lambda name: Q(resource_group__name=name)),
+            Filter("array", gettext_noop("Array"), of_array, is_single=True),
         ),
         tabs=(
             Tab("live", gettext_noop("Live"), Q(ended_at=None)),
@@ -77,12 +79,16 @@ def session_list(request: HttpRequest) -> HttpResponse:
     listing = _listing(request, actor)
     if not is_fragment(request):
         listing.choices = _choices(actor)
+    array = shown_array(actor, listing.values.get("array", ()))
+    if array is not None:
+        listing.choices["array"] = [(str(array["array"].pk), array["array"].name)]
     page = listing.page(visible_sessions(actor), ComputeSessionQuerySet.for_rows)
     context = {
         "listing": listing,
         "columns": listing.columns,
         "page": page,
         "rows": session_rows(actor, page, listing.columns.shown),
+        "array": array,
         "has_picks": any(session.is_live and may(actor, session, Action.TERMINATE) for session in page),
     }
     return render_page_or_fragment(request, "sessions_app/list.html", "sessions_app/_list.html", context)

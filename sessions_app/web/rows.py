@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from common.actors import Actor
 from common.slots import CPU, MEM, format_slots
 from common.templatetags.berth import ago
@@ -110,7 +112,15 @@ def _row(
 def _details(session: ComputeSession, is_own: bool, shown: Collection[str]) -> Sequence[str]:
     owner = [] if is_own or "owner" in shown else [session.owner.email]
     project = [] if "project" in shown else [session.project.name]
-    return [*owner, *project, str(session.image)]
+    return [*owner, *project, str(session.image), *element_words(session)]
+
+
+def element_words(session: ComputeSession) -> list[str]:
+    """Which of its array it is; none for one that is alone. No query if it came `for_rows` or `with_kernels`."""
+    if session.array is None:
+        return []
+    words = _("element {index} of {array} ({count})")
+    return [words.format(index=session.array_index, array=session.array.name, count=session.array.count)]
 
 
 def _use(session: ComputeSession, uses: dict[UUID, PresentUse]) -> Use | None:

@@ -28,6 +28,7 @@ from sessions_app.selectors import Action, access_session
 from sessions_app.sharing import may_write, writable_places
 from sessions_app.shortcuts import request_like
 from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
+from sessions_app.web.arrays import page_of
 from sessions_app.web.forms import LauncherForm
 
 LONGEST_BODY = 256 * 1024
@@ -177,7 +178,7 @@ def start_template(request: HttpRequest, template_id: int) -> HttpResponse:
     actor = actor_of(request)
     template = template_services.access_template(actor, template_id)
     session = template_services.start_from_template(actor=actor, template=template)
-    return redirect("session-detail", session_id=session.pk)
+    return redirect(page_of(session))
 
 
 def _page(request: HttpRequest, form: TemplateForm, *, status: int = 200) -> HttpResponse:

@@ -1,12 +1,14 @@
 from django.urls import path
 
-from sessions_app.web import bulk, detail, launcher, lists, person_limits, priorities, templates
+from sessions_app.web import arrays, bulk, detail, launcher, lists, person_limits, priorities, templates
 
 urlpatterns = [
     path("", lists.session_list, name="session-list"),
     path("export/", lists.session_export, name="session-export"),
     path("stop/", bulk.stop_many, name="session-stop-many"),
     path("keep/", bulk.keep_many, name="session-keep-many"),
+    path("arrays/<uuid:array_id>/stop/", arrays.array_stop, name="array-stop"),
+    path("arrays/<uuid:array_id>/keep/", arrays.array_keep, name="array-keep"),
     path("new/", launcher.launcher, name="session-new"),
     path("new/summary/", launcher.launch_summary, name="session-summary"),
     path("templates/", templates.template_list, name="session-templates"),

@@ -73,6 +73,8 @@ POST   remove-startup-script               in         404        404        404 
 GET    preferences                         in         200        200        200        200        200        200        200        200        200
 POST   preferences                         in         302        302        302        302        302        302        302        302        302
 POST   choose-language                     302        302        302        302        302        302        302        302        302        302  language
+POST   array-stop                          in         404        404        404        302        302        302        302        403        403
+POST   array-keep                          in         404        404        404        302        302        302        302        403        403
 POST   choose-columns                      in         302        302        302        302        302        302        302        302        302  columns
 GET    sign-in-once                        200        200        200        200        200        200        200        200        200        200
 POST   sign-in-once                        404        404        404        404        404        404        404        404        404        404

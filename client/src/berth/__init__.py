@@ -8,6 +8,7 @@ with Client() as client:
         print(piece.decode(), end="")
 """
 
+from berth.arrays import SessionArray
 from berth.client import Client
 from berth.errors import (
     BerthError,
@@ -66,6 +67,7 @@ __all__ = [
     "Refused",
     "ResourceGroup",
     "Session",
+    "SessionArray",
     "SessionEnded",
     "Sessions",
     "Standing",

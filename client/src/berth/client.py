@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
+from berth.arrays import Arrays
 from berth.budgets import Budgets, Prices
 from berth.callbacks import Callbacks
 from berth.decoding import decode
@@ -57,6 +58,7 @@ class Client:
         self.callbacks = Callbacks(self.transport)
         self.templates = Templates(self.transport, self.sessions)
         self.presets = Presets(self.transport)
+        self.arrays = Arrays(self.transport, self.sessions)
         self.folders = Folders(self.transport)
         self.policies = Policies(self.transport)
         self.budgets = Budgets(self.transport)

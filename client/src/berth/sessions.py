@@ -81,6 +81,8 @@ class Session(Record):
     callback_url: str = ""
     designated_agent: str = ""
     may_run_elsewhere: bool = False
+    array: str | None = None
+    array_index: int | None = None
     queue_position: int | None = None
     agents: tuple[str, ...] = ()
     apps: tuple[App, ...] = ()
@@ -219,6 +221,7 @@ class Sessions:
         callback_url: str = "",
         designated_agent: str = "",
         may_run_elsewhere: bool = False,
+        array: str = "",
         idempotency_key: str = "",
     ) -> Session:
         """Ask for a session; it is returned at once and waits for a machine. With a command it is a batch session.
@@ -231,6 +234,7 @@ class Sessions:
         A command is tried again `max_retries` times after a failure, and with `requeues` when its machine is lost.
 
         `designated_agent`: the name of the machine of its group that it waits for, or, if it `may_run_elsewhere`, that is tried first.
+        With an `array` like "1-100%10" it asks for all of these batch sessions, and returns the first; `client.arrays` knows them all.
 
         `callback_url` is told by a signed POST when it starts, is tried again, and ends.
 
@@ -255,6 +259,7 @@ class Sessions:
         body |= {"requeues": True} if requeues else {}
         body |= {"callback_url": callback_url} if callback_url else {}
         body |= {"may_run_elsewhere": True} if may_run_elsewhere else {}
+        body |= {"array": array} if array else {}
         if after:
             body["dependencies"] = [{"session": one, "when": when} for one, when in after.items()]
         chosen |= {"start_at": _instant(start_at), "pending_timeout_s": pending_timeout_s}

@@ -11,10 +11,12 @@ from typing import Annotated
 
 import typer
 
+from berth.cli.arrays import how_far
 from berth.cli.context import AsJson, client_of
 from berth.cli.exits import FAILED, INTERRUPTED
 from berth.cli.launch_options import (
     After,
+    Array,
     Callback,
     Cpu,
     Environment,
@@ -43,10 +45,11 @@ from berth.cli.launch_options import (
     resources_of,
     seconds_of,
 )
-from berth.cli.output import note, write_log
+from berth.cli.output import is_terminal, note, say, show_facts, show_json, write_log
 from berth.cli.safe_text import first_line
 from berth.cli.sessions import show_started, tell_progress
 from berth.cli.signals import heard
+from berth.client import Client
 from berth.errors import BerthError, InvalidInput
 from berth.models import ENDED_STATUSES
 from berth.sessions import Session
@@ -81,6 +84,7 @@ def run(
     prefer_agent: PreferAgent = "",
     after: After = None,
     callback: Callback = "",
+    array: Array = "",
     retries: Annotated[
         int, typer.Option("--retries", help="Try it again so often after a failure.", min=0)
     ] = 0,
@@ -123,11 +127,26 @@ def run(
         may_run_elsewhere=bool(prefer_agent),
         max_retries=retries,
         requeues=requeue,
+        array=array,
     )
+    if session.array:
+        show_array(client, session.array, as_json=as_json)
+        return
     if detach:
         show_started(session, as_json=as_json)
         return
     raise typer.Exit(follow_to_the_end(session, is_quiet=quiet))
+
+
+def show_array(client: Client, array_id: str, *, as_json: bool) -> None:
+    """Of an array that was asked for now: its id for a pipe, a bit more for a person."""
+    array = client.arrays.get(array_id)
+    if as_json:
+        show_json(array)
+    elif not is_terminal():
+        say(array.id)
+    else:
+        show_facts({"array": array.name, "id": array.id, "elements": f"{array.count}: {how_far(array)}"})
 
 
 def command_line(words: list[str]) -> str:

@@ -137,6 +137,17 @@ Callback = Annotated[
     ),
 ]
 
+Array = Annotated[
+    str,
+    typer.Option(
+        "--array",
+        metavar="INDICES[%MOST]",
+        help="Many sessions, one for each index, like 1-100, 0-9:2 or 1,3,7-9; “%10” behind it: ten of them at once. Prints the id of "
+        "the array, and goes.",
+        show_default=False,
+    ),
+]
+
 SPAN = re.compile(r"(\d{1,9})(s|m|h|d|)", re.ASCII)
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 

@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from berth.cli import (
     account,
+    arrays,
     audit,
     batch,
     browsers,
@@ -131,6 +132,7 @@ for name, command in (
 app.add_typer(folders.app, name="folder")
 app.add_typer(templates.app, name="template")
 app.add_typer(presets.app, name="preset")
+app.add_typer(arrays.app, name="array")
 app.add_typer(callbacks.app, name="callback")
 app.add_typer(lists.image_app, name="image")
 app.add_typer(lists.agent_app, name="agent")

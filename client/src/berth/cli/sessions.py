@@ -341,6 +341,7 @@ def _facts(session: Session) -> dict[str, object]:
         "callback": session.callback_url,
         "chosen machine": session.designated_agent
         and f"{session.designated_agent}{' if it has room' * session.may_run_elsewhere}",
+        "array": f"{session.array} [{session.array_index}]" if session.array else "",
         "not before": format_instant(session.start_at),
         "waits at most": f"{session.pending_timeout_s} s" if session.pending_timeout_s else "",
         "created": format_instant(session.created_at),

@@ -1,0 +1,71 @@
+"""Arrays: many batch sessions of one request."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from berth.addresses import segment
+from berth.decoding import Record, decode
+from berth.errors import InvalidInput, NotFound
+from berth.paging import iterate
+from berth.sessions import SHORTEST_PREFIX, Session, Sessions
+from berth.transport import Transport, json_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionArray(Record):
+    """What was asked for, and how many elements are how far: `held` are those that wait until others of the array end."""
+
+    id: str
+    name: str
+    owner: str = ""
+    project: str = ""
+    domain: str = ""
+    spec: str = ""
+    count: int = 0
+    most_at_once: int | None = None
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    held: int = 0
+    succeeded: int = 0
+    created_at: datetime | None = None
+
+
+class Arrays:
+    """`client.arrays`. One is asked for as a session is: `client.sessions.start(…, array="1-100%10")`."""
+
+    def __init__(self, transport: Transport, sessions: Sessions) -> None:
+        self._transport = transport
+        self._sessions = sessions
+
+    def list(self) -> Iterator[SessionArray]:
+        """Those that you may see, newest first."""
+        return iterate(self._transport, "arrays/", SessionArray)
+
+    def get(self, array_id: str) -> SessionArray:
+        """Raises NotFound."""
+        return decode(SessionArray, self._transport.get_json(f"arrays/{segment(array_id)}/"))
+
+    def find(self, text: str) -> SessionArray:
+        """By id, its beginning, or name: the newest of that name. Raises NotFound, InvalidInput."""
+        begun: list[SessionArray] = []
+        for one in self.list():
+            if text in (one.name, one.id):
+                return one
+            if len(text) >= SHORTEST_PREFIX and one.id.startswith(text.lower()):
+                begun.append(one)
+        if not begun:
+            raise NotFound(f"There is no array “{text[:80]}”.", hint="Which there are: berth array ls.")
+        if len(begun) > 1:
+            ids = ", ".join(one.id[:12] for one in begun)
+            raise InvalidInput(f"Several arrays begin with “{text[:80]}”: {ids}.", hint="Use more of the id.")
+        return begun[0]
+
+    def elements(self, array_id: str) -> Iterator[Session]:
+        """Its sessions, those with the highest place first."""
+        given = {"sessions": self._sessions}
+        return iterate(self._transport, "sessions/", Session, given=given, array=array_id)
+
+    def stop(self, array_id: str) -> SessionArray:
+        """Ask all elements to end; asking again changes nothing."""
+        answer = self._transport.request("DELETE", f"arrays/{segment(array_id)}/")
+        return decode(SessionArray, json_of(answer))

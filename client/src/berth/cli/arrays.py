@@ -1,0 +1,92 @@
+"""Arrays of batch sessions: list, show, stop. `berth run --array` asks for one."""
+
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_age, format_instant
+from berth.arrays import SessionArray
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import is_terminal, note, say, show_facts, show_json, show_table
+
+app = typer.Typer(no_args_is_help=True, help="Many batch sessions of one request.")
+ID_LENGTH = 8
+
+ArrayName = Annotated[
+    str,
+    typer.Argument(
+        metavar="ARRAY", help="Name, or id or a beginning of it; the newest of a name.", show_default=False
+    ),
+]
+
+
+@app.command("ls")
+def list_arrays(context: typer.Context, as_json: AsJson = False) -> None:
+    """List arrays, newest first, with how far they are."""
+    found = list(client_of(context).arrays.list())
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            one.id[:ID_LENGTH] if is_terminal() else one.id,
+            one.name,
+            one.spec,
+            how_far(one),
+            one.project,
+            format_age(one.created_at),
+        )
+        for one in found
+    ]
+    none = "None. Start one: berth run IMAGE --array 1-100%10 -- COMMAND."
+    show_table(("id", "name", "array", "elements", "project", "age"), rows, empty=none)
+
+
+@app.command("show")
+def show(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> None:
+    """Show one array, and its elements."""
+    client = client_of(context)
+    found = client.arrays.find(array)
+    if as_json:
+        show_json(found)
+        return
+    show_facts(
+        {
+            "id": found.id,
+            "name": found.name,
+            "array": found.spec,
+            "at once": found.most_at_once or "any number",
+            "elements": f"{found.count}: {how_far(found)}",
+            "ended well": found.succeeded,
+            "owner": found.owner,
+            "project": f"{found.domain}/{found.project}",
+            "created": format_instant(found.created_at),
+        }
+    )
+    if is_terminal():
+        say("")
+        elements = sorted(client.arrays.elements(found.id), key=lambda one: one.array_index or 0)
+        rows = [
+            (one.array_index, one.name, one.status, one.exit_code, one.status_message) for one in elements
+        ]
+        show_table(("index", "name", "status", "exit code", "why"), rows)
+
+
+@app.command("stop")
+def stop(context: typer.Context, array: ArrayName, as_json: AsJson = False) -> None:
+    """Stop all elements of an array that have not ended."""
+    client = client_of(context)
+    stopped = client.arrays.stop(client.arrays.find(array).id)
+    if as_json:
+        show_json(stopped)
+    else:
+        note(f"{stopped.name} ({stopped.id[:ID_LENGTH]}): {how_far(stopped)}")
+
+
+def how_far(array: SessionArray) -> str:
+    """ "90 pending (80 held), 10 running"."""
+    words = []
+    for status, count in sorted(array.statuses.items()):
+        held = f" ({array.held} held)" if status == "PENDING" and array.held else ""
+        words.append(f"{count} {status.lower()}{held}")
+    return ", ".join(words)

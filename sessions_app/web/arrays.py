@@ -1,0 +1,97 @@
+"""Arrays on pages: the list of sessions narrowed to one, what is said of it there, and stopping all of it."""
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_POST
+
+from common.actors import Actor
+from common.api import actor_of
+from common.looks import look_of
+from common.tables import ANY
+from common.toasts import offer_undo
+from sessions_app.array_services import (
+    keep_array,
+    progress_of,
+    stop_array_soon,
+    visible_arrays,
+)
+from sessions_app.models import ComputeSession
+from sessions_app.selectors import Action, may
+from sessions_app.states import LIVE, Status
+
+
+def of_array(text: str) -> Q:
+    """Sessions of the array with this id; none for what is no id."""
+    array_id = _id_of(text)
+    return Q(array_id=array_id) if array_id else Q(pk__in=())
+
+
+def address_of(array_id: UUID) -> str:
+    """The list of its elements, in their order, whatever project was chosen."""
+    return f"{reverse('session-list')}?{urlencode({'array': str(array_id), 'project': ANY, 'sort': 'started'}, safe=ANY)}"
+
+
+def page_of(session: ComputeSession) -> str:
+    """Where one goes that has asked for `session`: its page, or of the first of an array the list of all."""
+    return address_of(session.array_id) if session.array_id else reverse("session-detail", args=[session.pk])
+
+
+def shown_array(actor: Actor, chosen: Sequence[str]) -> dict[str, Any] | None:
+    """Of the array to which a list is narrowed: {"array", "parts": [{"look", "count"}], "held", "ended", "can_stop"}. None where it
+    is narrowed to none, or to one that the actor does not see. 2 queries."""
+    array_id = _id_of(chosen[0]) if chosen else None
+    array = visible_arrays(actor).filter(pk=array_id).first() if array_id else None
+    if array is None:
+        return None
+    progress = progress_of([array])[array.pk]
+    order = [status.value for status in Status]
+    statuses = sorted(progress.statuses.items(), key=lambda each: order.index(each[0]))
+    live = sum(count for status, count in statuses if status in LIVE)
+    return {
+        "array": array,
+        "parts": [{"look": look_of(status), "count": count} for status, count in statuses],
+        "held": progress.held,
+        "succeeded": progress.succeeded,
+        "can_stop": bool(live) and may(actor, array, Action.TERMINATE),
+    }
+
+
+@require_POST
+@login_required
+def array_stop(request: HttpRequest, array_id: UUID) -> HttpResponse:
+    """Stop all elements in ten seconds, with a way back until then."""
+    count = stop_array_soon(actor=actor_of(request), array_id=array_id)
+    if count:
+        sentence = ngettext("{count} session is being stopped.", "{count} sessions are being stopped.", count)
+        offer_undo(request, sentence.format(count=count), reverse("array-keep", args=[array_id]), {})
+    else:
+        messages.info(request, _("All of it is being stopped, or has ended."))
+    return redirect(address_of(array_id))
+
+
+@require_POST
+@login_required
+def array_keep(request: HttpRequest, array_id: UUID) -> HttpResponse:
+    """Take the stops back that have not begun."""
+    count = keep_array(actor=actor_of(request), array_id=array_id)
+    sentence = ngettext("{count} session goes on.", "{count} sessions go on.", count)
+    messages.success(request, sentence.format(count=count))
+    return redirect(address_of(array_id))
+
+
+def _id_of(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
