@@ -74,7 +74,7 @@ def end_array(*, actor: Actor, array_id: UUID) -> SessionArray:
     """Ask all elements to end, none of which is let in meanwhile: those that wait are CANCELLED at once, those that end are not
     tried again, those that have ended are left as they are. Statements by status, not by element."""
     array = access_array(actor, array_id, Action.TERMINATE)
-    _end(actor, array, _hold_live(array))
+    _end_elements(actor, array, _hold_live(array))
     return array
 
 
@@ -86,7 +86,7 @@ def stop_array_soon(*, actor: Actor, array_id: UUID) -> int:
     stopped = [each for each in _hold_live(array) if not each.stops_at and each.status != Status.TERMINATING]
     at = clock.now() + timedelta(seconds=UNDO_S)
     _elements(stopped).update(stops_at=at, stops_by=user_of(actor))
-    _tell(actor, "sessions.stop_soon", stopped)
+    _tell_elements(actor, "sessions.stop_soon", stopped)
     return len(stopped)
 
 
@@ -96,7 +96,7 @@ def keep_array(*, actor: Actor, array_id: UUID) -> int:
     array = access_array(actor, array_id, Action.TERMINATE)
     kept = [each for each in _hold_live(array) if each.stops_at and each.status != Status.TERMINATING]
     _elements(kept).update(stops_at=None, stops_by=None)
-    _tell(actor, "sessions.keep_session", kept)
+    _tell_elements(actor, "sessions.keep_session", kept)
     return len(kept)
 
 
@@ -106,7 +106,7 @@ def end_due_elements(*, actor: Actor, array_id: UUID, stops_by_id: int | None) -
     array = SessionArray.objects.get(pk=array_id)
     now = clock.now()
     due = [each for each in _hold_live(array) if each.stops_at and each.stops_at <= now]
-    _end(actor, array, [each for each in due if each.stops_by_id == stops_by_id])
+    _end_elements(actor, array, [each for each in due if each.stops_by_id == stops_by_id])
 
 
 def _hold_live(array: SessionArray) -> list[ComputeSession]:
@@ -116,7 +116,7 @@ def _hold_live(array: SessionArray) -> list[ComputeSession]:
     return list(live)
 
 
-def _end(actor: Actor, array: SessionArray, elements: Sequence[ComputeSession]) -> None:
+def _end_elements(actor: Actor, array: SessionArray, elements: Sequence[ComputeSession]) -> None:
     """All of these rows, which are locked."""
     ids: dict[Status, list[UUID]] = {}
     for each in elements:
@@ -129,7 +129,7 @@ def _end(actor: Actor, array: SessionArray, elements: Sequence[ComputeSession]) 
         ending += lifecycle.transition_many(ids[status], frm=status, to=to, reason=reason, actor=actor)
     retrying = ComputeSession.objects.filter(pk__in=ids.get(Status.TERMINATING, []))
     retrying.update(max_retries=F("retry_count"), requeues=False)
-    _record(
+    _record_elements(
         actor, "sessions.terminate_session", [each for each in elements if each.status != Status.TERMINATING]
     )
 
@@ -143,8 +143,8 @@ def _elements(sessions: Sequence[ComputeSession]) -> ComputeSessionQuerySet:
     return found
 
 
-def _tell(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
-    _record(actor, action, sessions)
+def _tell_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
+    _record_elements(actor, action, sessions)
     for status in {each.status for each in sessions}:
         told = [
             (each.pk, each.owner_id, each.project_id, each.domain_id)
@@ -154,7 +154,7 @@ def _tell(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None
         lifecycle.push_sessions_changed(told, Status(status))
 
 
-def _record(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
+def _record_elements(actor: Actor, action: str, sessions: Sequence[ComputeSession]) -> None:
     if sessions:
         others = {each.pk: each.name for each in sessions[1:]}
         audit.record_alike(actor=actor, action=action, target=sessions[0], others=others)

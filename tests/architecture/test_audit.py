@@ -59,7 +59,7 @@ def recording() -> set[str]:
     for _path, tree in modules():
         for function in functions(tree):
             used.setdefault(function.name, set()).update(names_in(function))
-    known = {"audit.record", "audit.record_viewing", "audit.record_refusal"}
+    known = {"audit.record", "audit.record_alike", "audit.record_viewing", "audit.record_refusal"}
     while found := {name for name, names in used.items() if names & known} - known:
         known |= found
     return known

@@ -261,7 +261,7 @@ def test_the_database_refuses_half_an_element_and_one_index_twice(place: Place) 
 def test_containers_are_told_which_element_they_are(place: Place) -> None:
     array = ask(place, "5-6")
     session = ComputeSession.objects.with_parts().get(array=array, array_index=6)
-    plan = plan_with(session, session.kernels.get(), has_setup=False, mooring_id=None)
+    plan = plan_with(session, session.kernels.get(), (), has_setup=False, mooring_id=None)
     told = {name: text for name, text in build_environment(plan).items() if "ARRAY" in name}
     assert told == {
         "BERTH_ARRAY_ID": str(array.pk),
@@ -269,7 +269,7 @@ def test_containers_are_told_which_element_they_are(place: Place) -> None:
         "BERTH_ARRAY_COUNT": "2",
     }
     alone = ComputeSession.objects.with_parts().get(pk=place.enqueue().pk)
-    plan = plan_with(alone, alone.kernels.get(), has_setup=False, mooring_id=None)
+    plan = plan_with(alone, alone.kernels.get(), (), has_setup=False, mooring_id=None)
     assert not any("ARRAY" in name for name in build_environment(plan))
 
 
