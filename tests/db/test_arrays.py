@@ -10,6 +10,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from accounts.roles import Role
+from agents.groups import update_resource_group
 from common import clock
 from common.actors import SYSTEM
 from common.dispatch import TaskName
@@ -19,6 +20,7 @@ from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile
 from sessions_app.array_services import Progress, end_array, progress_of
 from sessions_app.arrays import release_all, release_elements
+from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependencies import settle_dependents
 from sessions_app.forecast import forecast_session
 from sessions_app.holds import release_what_is_due
@@ -191,6 +193,16 @@ def test_one_that_is_stopped_while_held_is_passed_over(place: Place) -> None:
     end(place, array, 1)
     release_all()
     assert let_in(array) == [4]
+
+
+def test_a_group_that_is_closed_for_a_while_changes_no_places(place: Place) -> None:
+    array = ask(place, "1-4%2")
+    for types in (["interactive"], ["interactive", "batch"]):
+        update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"session_types": types})
+        settle_closed_groups()
+        release_all()
+        held = "group_closed" if "batch" not in types else ""
+        assert [each.held_for for each in elements(array)] == [held, held, "array_limit", "array_limit"]
 
 
 def test_after_others_and_a_start_time_it_still_waits_its_turn(place: Place) -> None:
