@@ -128,14 +128,14 @@ def test_each_limit_has_its_words_in_the_list(
         for name, value in columns.items()
     }
     ComputeSession.objects.filter(pk=session.pk).update(started_at=now - timedelta(hours=2), **changes)
-    assert f"</time>: {words}" in list_of(place)
+    assert f">{words}</div>" in list_of(place)
 
 
 def test_the_list_and_rest_say_what_leaves_for_others(place: Place) -> None:
     session, by = place.run(), place.enqueue(name="urgent")
     notice = {"agent": place.agent, "decided_at": clock.now(), "ends_at": clock.now() + timedelta(minutes=1)}
     Preemption.objects.create(session=session, by=by, **notice)
-    assert "</time>: higher priority" in list_of(place)
+    assert ">higher priority</div>" in list_of(place)
     assert "needs its machine" in page_of(place, session)
     program = APIClient()
     program.force_authenticate(place.owner)
