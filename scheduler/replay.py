@@ -1,17 +1,20 @@
 """Why somebody waited then: from the reasons that ticks gave, and from a tick that is decided once more."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
 from scheduler.engine import Deferral, Plan, Snapshot, simulate
+from scheduler.kept import KeptByGroup
 from scheduler.kept_ticks import digest_of
 from scheduler.models import KeptTick, WaitingReason
 from scheduler.packing import UnreadablePicture, unpack_snapshot
 from scheduler.reasons import sentence_for
 from sessions_app.models import ComputeSession
 from sessions_app.states import Status
+
+KEPT_FOR_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +25,13 @@ class Replay:
     snapshot: Snapshot
     plan: Plan
     is_same: bool
+    picture: bytes
 
     def deferral_of(self, session_id: UUID) -> Deferral | None:
         return next((each for each in self.plan.deferrals if each.session_id == session_id), None)
+
+
+_last = KeptByGroup[Replay](for_s=KEPT_FOR_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +69,21 @@ class PastWait:
 
 
 def replay(tick: KeptTick) -> Replay | None:
-    """None where it has no picture, or one that this program cannot read."""
+    """None where it has no picture, or one that this program cannot read. To decide for a large group takes a second: who asks
+    about the same tick soon again is given what was decided then."""
     if tick.picture is None:
         return None
+    picture, last = bytes(tick.picture), _last.get(tick.group_id)
+    if last is not None and last.tick == tick and last.tick.digest == tick.digest and last.picture == picture:
+        return replace(last, tick=tick)
     try:
-        snapshot = unpack_snapshot(bytes(tick.picture))
+        snapshot = unpack_snapshot(picture)
     except UnreadablePicture:
         return None
     plan = simulate(snapshot, tick.planned_at)
-    return Replay(tick, snapshot, plan, is_same=digest_of(plan) == tick.digest)
+    found = Replay(tick, snapshot, plan, is_same=digest_of(plan) == tick.digest, picture=picture)
+    _last.put(tick.group_id, found)
+    return found
 
 
 def stays_of(session: ComputeSession) -> list[Stay]:

@@ -78,6 +78,19 @@ def test_a_tick_is_kept_with_what_it_decided_and_decides_it_again(
     assert not stays_of(first)
 
 
+def test_who_asks_again_about_a_tick_has_nothing_decided_anew(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster)
+    run_tick(cluster.group.pk)
+    decided = replay(KeptTick.objects.get())
+    assert decided is not None
+    monkeypatch.setattr("scheduler.replay.simulate", lambda *_: pytest.fail("decided once more"))
+    again = replay(KeptTick.objects.get())
+    assert again is not None
+    assert again.plan is decided.plan
+
+
 def test_ticks_that_decide_nothing_new_are_not_kept(cluster: Cluster) -> None:
     fill(cluster)
     for _tick in range(3):
