@@ -8,7 +8,7 @@ Thing = TypeVar("Thing")
 
 
 class KeptByGroup(Generic[Thing]):
-    """Things of this process, each until `for_s` seconds after it was put. What is older is dropped when the next is put."""
+    """Things of this process, each until `for_s` seconds after it was put. What is older is dropped when any is put or asked for."""
 
     def __init__(self, for_s: float) -> None:
         self._for_s = for_s
@@ -16,15 +16,15 @@ class KeptByGroup(Generic[Thing]):
         self._kept: dict[int, tuple[float, Thing]] = {}  # since when, by the monotonic clock
 
     def put(self, group_id: int, thing: Thing) -> None:
-        now = monotonic()
         with self._lock:
-            self._kept = {each: kept for each, kept in self._kept.items() if now - kept[0] <= self._for_s}
+            now = self._forget_old()
             self._kept[group_id] = (now, thing)
 
     def get(self, group_id: int) -> Thing | None:
         with self._lock:
-            since, thing = self._kept.get(group_id, (0.0, None))
-        return thing if monotonic() - since <= self._for_s else None
+            self._forget_old()
+            _since, thing = self._kept.get(group_id, (0.0, None))
+        return thing
 
     def take(self, group_id: int) -> Thing | None:
         """It, so that no other thread has it meanwhile."""
@@ -35,3 +35,9 @@ class KeptByGroup(Generic[Thing]):
     def clear(self) -> None:
         with self._lock:
             self._kept = {}
+
+    def _forget_old(self) -> float:
+        """What time it is."""
+        now = monotonic()
+        self._kept = {each: kept for each, kept in self._kept.items() if now - kept[0] <= self._for_s}
+        return now

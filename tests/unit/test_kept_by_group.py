@@ -11,9 +11,11 @@ def test_what_was_put_is_there_and_taken_by_one():
     assert (kept.take(1), kept.take(1), kept.take(3)) == ("one", None, None)
 
 
-def test_what_is_old_is_not_given_and_goes_when_the_next_is_put():
+def test_what_is_old_is_not_given_and_goes_when_any_is_put_or_asked_for():
     kept = KeptByGroup[str](for_s=-1)
     for group_id in (1, 2):
         kept.put(group_id, "old")
-        assert (kept.get(group_id), len(kept._kept)) == (None, 1)
+        assert len(kept._kept) == 1
+    assert (kept.get(3), len(kept._kept)) == (None, 0)
+    kept.put(2, "old")
     assert kept.take(2) is None
