@@ -77,9 +77,9 @@ class Picture:
         return any(slots.fits_in(capacity) for capacity in kinds.values())
 
     def agent_named(self, agent_id: int) -> str:
-        """The name of one of its machines. One query the first time."""
+        """The name of one of its machines, which may be in another group by now. One query the first time."""
         if not self._names:
-            agents = Agent.objects.filter(resource_group_id=self.snapshot.group_id)
+            agents = Agent.objects.filter(pk__in=[agent.id for agent in self.snapshot.agents])
             self._names.update(agents.values_list("pk", "name"))
         return self._names[agent_id]
 

@@ -155,3 +155,9 @@ def test_of_large_groups_a_second_is_trusted(place: Place, monkeypatch: pytest.M
     ResourceGroup.objects.update(is_active=True)
     monkeypatch.setattr(pictures, "TRUSTED_FOR_S", -1.0)
     assert not outlook(place, resources=ALL).starts_now
+
+
+def test_a_machine_that_left_the_group_meanwhile_has_its_name(place: Place) -> None:
+    picture = pictures.picture_of(place.group, ())
+    Agent.objects.filter(pk=place.agent.pk).update(resource_group=make_place().group)
+    assert picture.agent_named(place.agent.pk) == place.agent.name
