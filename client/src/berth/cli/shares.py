@@ -1,4 +1,4 @@
-"""What everybody has of a resource group, and for how much they count. Everybody lists it; superadmins set weights."""
+"""What everybody has of a resource group, and for how much they count. Superadmins and monitors list it; superadmins set weights."""
 
 from typing import Annotated
 
