@@ -1,7 +1,7 @@
 """Whose things are that are kept under a name for others: of a person, a project, a domain or everybody. Who finds them, and who writes
 them; the same for templates and presets."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from django.db.models import Q
@@ -37,10 +37,16 @@ def found_by(actor: Actor) -> Q:
 
 def may_write(actor: Actor, things: Iterable[Shared]) -> set[int]:
     """Ids of those of these that the actor may change. One query."""
+    may_change = writes_which(actor)
+    return {each.pk for each in things if may_change(each)}
+
+
+def writes_which(actor: Actor) -> Callable[[Shared], bool]:
+    """Tells of one whether the actor may change it. One query for all of them."""
     if actor.behind_id is not None:
-        return set()
+        return lambda thing: False
     standing = standing_of(actor)
-    return {each.pk for each in things if _writes(standing, actor, each)}
+    return lambda thing: _writes(standing, actor, thing)
 
 
 def writes(actor: Actor, thing: Shared) -> bool:

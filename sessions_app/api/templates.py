@@ -1,6 +1,6 @@
 """REST of session templates."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
@@ -18,6 +18,7 @@ from sessions_app.api.serializers import SessionOut
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.queueing import MAX_SESSION_NAME
 from sessions_app.requests import MAX_REFERENCE_LENGTH
+from sessions_app.sharing import writes_which
 from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
@@ -32,6 +33,7 @@ class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
     )
     domain = serializers.CharField(source="domain.name", default=None, allow_null=True)
     body = serializers.DictField(help_text=BODY_HELP)
+    changed_by = serializers.CharField(help_text="Told to whoever may change it; else empty.")
 
     class Meta:
         model = SessionTemplate
@@ -49,8 +51,14 @@ class TemplateOut(serializers.ModelSerializer[SessionTemplate]):
 
     def to_representation(self, instance: SessionTemplate) -> dict[str, Any]:
         """Context: request."""
+        context = cast("dict[str, Any]", self.context)  # shared by all that are told at once
+        actor = actor_of(context["request"])
+        if "may_change" not in context:
+            context["may_change"] = writes_which(actor)
         told = super().to_representation(instance)
-        return told | {"body": template_services.shown_body(actor_of(self.context["request"]), instance)}
+        if not context["may_change"](instance):
+            told["changed_by"] = ""
+        return told | {"body": template_services.shown_body(actor, instance)}
 
 
 class TemplateSavedOut(TemplateOut):
