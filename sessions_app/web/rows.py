@@ -112,7 +112,7 @@ def _row(
 def _details(session: ComputeSession, is_own: bool, shown: Collection[str]) -> Sequence[str]:
     owner = [] if is_own or "owner" in shown else [session.owner.email]
     project = [] if "project" in shown else [session.project.name]
-    return [*owner, *project, str(session.image), *element_words(session)]
+    return [*element_words(session), *owner, *project, str(session.image)]
 
 
 def element_words(session: ComputeSession) -> list[str]:
