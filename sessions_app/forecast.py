@@ -201,6 +201,8 @@ def _outlook(resolved: ResolvedRequest, question: Question) -> Outlook:
     """Of a session that is held, only what holds it."""
     held_by = hold_for(resolved.dependencies, resolved.project.pk)
     standing = holds.standing_of(resolved.request.start_at, held_by)
+    if not standing.hold:
+        standing = holds.standing_of_image(resolved.group, resolved.image) or standing
     if standing.hold:
         return Outlook("", standing.reason.value, standing.message)
     [(foresee, _estimator, _finder)] = _foreseers

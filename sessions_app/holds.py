@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils.translation import gettext as _
 
+from agents.image_places import machines_without
 from agents.models import ResourceGroup
 from common import clock
 from common.errors import InvalidInput
 from common.events import announce
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
+from images.models import ContainerImage
 from sessions_app.events import SessionEnqueued
 from sessions_app.group_rules import is_closed_to
 from sessions_app.lifecycle import push_session_change
@@ -26,12 +28,17 @@ FURTHEST_START = timedelta(days=365)
 AT_ONCE = 100
 TOLERATED = timedelta(minutes=1)  # of a start time that was now when it was typed
 UNTIL = gettext_noop("Waits for its start time, {time} UTC.")
+JUST_ADDED = timedelta(minutes=1)  # the heartbeats of the machine that built it may not have told of it
 KEPT_OUTSIDE = timedelta(days=1)
 OUTSIDE = gettext_noop(
     "The resource group “{group}” is not open to it any more. It starts there if an administrator allows it again before"
     " {time} UTC, and is cancelled then: start it in another group."
 )
 TURN = gettext_noop("Waits until others of its array have ended: at most {most} of them may run at once.")
+WITHOUT_IMAGE = gettext_noop(
+    "None of the machines of resource group “{group}” that could run it ({count}) has the image {image}, and no registry has"
+    " it. It starts when an administrator puts it there; or start it with another image or in another group."
+)
 _STANDING_FIELDS = ("held_for", "eligible_at", "status_reason", "status_message", "deadline_at")
 
 
@@ -84,12 +91,22 @@ def its_turn(most_at_once: int) -> Standing:
     return Standing(Hold.ARRAY_LIMIT, Reason.ARRAY_LIMIT, message)
 
 
+def standing_of_image(group: ResourceGroup, image: ContainerImage) -> Standing | None:
+    """Of one whose image no machine of the group has, and none can fetch; else None. One query, none for an image with a registry."""
+    if image.registry_id is not None or image.created_at > clock.now() - JUST_ADDED:
+        return None
+    count = machines_without(group, image.reference, image.architecture)
+    message = KeptSentence(WITHOUT_IMAGE, {"image": image.reference, "group": group.name, "count": count})
+    return Standing(Hold.IMAGE, Reason.IMAGE_MISSING, message) if count else None
+
+
 def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
     """Until when it may be PENDING: the time that it is to wait counts from when it queues."""
     if hold is Hold.GROUP:
         return clock.now() + KEPT_OUTSIDE
     usual_s = pending_timeout_s or DEADLINES_S[Status.PENDING]
-    return clock.now() + timedelta(seconds=HELD_DEADLINE_S if hold else usual_s)
+    is_long = hold not in (Hold.NOTHING, Hold.IMAGE)
+    return clock.now() + timedelta(seconds=HELD_DEADLINE_S if is_long else usual_s)
 
 
 def release_what_is_due() -> None:
@@ -112,12 +129,15 @@ def go_on(session: ComputeSession) -> None:
         standing = its_turn(most_at_once)  # whoever is held for a group has had it
     elif not standing.hold and is_closed_to(session):
         standing = standing_outside(session.resource_group)
+    if not standing.hold:
+        standing = standing_of_image(session.resource_group, session.image) or standing
     session.held_for = standing.hold.value
     session.status_reason = standing.reason.value
     session.status_message = standing.message
-    session.deadline_at = deadline_of(standing.hold, session.pending_timeout_s)
-    # Who is held for a group only by a slip of an administrator keeps the place.
-    if standing.hold != Hold.START_TIME and was_held_for != Hold.GROUP:
+    if was_held_for != Hold.IMAGE or standing.hold:  # that time counted
+        session.deadline_at = deadline_of(standing.hold, session.pending_timeout_s)
+    # Who is held for what administrators do (a slip with a group, an image that is gone) keeps the place.
+    if standing.hold != Hold.START_TIME and was_held_for not in (Hold.GROUP, Hold.IMAGE):
         session.eligible_at = clock.now()
     if not standing.hold:
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))

@@ -166,7 +166,7 @@ class ComputeSession(models.Model):
     start_at = models.DateTimeField(null=True, help_text="Not before.")
     pending_timeout_s = models.PositiveIntegerField(null=True, help_text="How long it waits for a machine.")
     held_for = models.CharField(
-        max_length=12,
+        max_length=20,
         blank=True,
         default="",
         db_default="",
@@ -279,6 +279,11 @@ class ComputeSession(models.Model):
                 fields=("array", "array_index"),
                 condition=Q(held_for="array_limit", ended_at=None),
                 name="session_array_held",
+            ),
+            models.Index(
+                fields=("created_at",),
+                condition=Q(held_for="image_missing", ended_at=None),
+                name="session_held_for_image",
             ),
             models.Index(fields=("keypair",), condition=~Q(keypair=None), name="session_keypair"),
             models.Index(fields=("stops_by",), condition=~Q(stops_by=None), name="session_stops_by"),

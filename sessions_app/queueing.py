@@ -22,13 +22,15 @@ _WHOLE = re.compile(r"[-−]?\d{1,9}\Z", re.ASCII)
 
 
 class Hold(StrEnum):
-    """What keeps a waiting session out of the queue for a machine. GROUP: its resource group is not open to it any more."""
+    """What keeps a waiting session out of the queue for a machine. GROUP: its resource group is not open to it any more; IMAGE: no
+    machine there has its image, and none can fetch it."""
 
     NOTHING = ""
     START_TIME = "start_time"
     DEPENDENCY = "dependency"
     GROUP = "group_closed"
     ARRAY_LIMIT = "array_limit"
+    IMAGE = "image_missing"
 
 
 class When(StrEnum):

@@ -39,6 +39,7 @@ from sessions_app.launcher import work_lock
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.memory_kills import has_ended_for_memory, note_memory_kill_at_end, note_memory_kills
 from sessions_app.memory_kills import sentence as memory_sentence
+from sessions_app.missing_images import settle_missing_images
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel
 from sessions_app.moorings import reap_moorings, remove_network_of
 from sessions_app.preemptions import settle_preemptions
@@ -77,6 +78,7 @@ def reconcile_sessions() -> None:
     settle_all()
     settle_closed_groups()
     release_all()
+    settle_missing_images()
     idle.judge_sessions(began_at)
     reconcile_agents()
     # Judged by the time at which the round began: if somebody sets the clock meanwhile, no deadline has moved along yet.
@@ -314,7 +316,7 @@ def _end_waiting(session: ComputeSession) -> None:
     """It waited as long as it was to, or far too long. The row is locked."""
     if session.held_for == Hold.GROUP:
         to, reason = Status.CANCELLED, Reason.GROUP_CLOSED
-    elif session.pending_timeout_s and not session.held_for:
+    elif session.pending_timeout_s and session.held_for in (Hold.NOTHING, Hold.IMAGE):
         to, reason = Status.CANCELLED, Reason.PENDING_TIMEOUT
     else:
         to, reason = Status.ERROR, Reason.DEADLINE_PASSED

@@ -229,6 +229,8 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
     after = hold_awaited(resolved.dependencies)
     standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
     array = insert_array(owner, resolved.project, request, now)
+    if not standing.hold:
+        standing = holds.standing_of_image(resolved.group, resolved.image) or standing
     session = ComputeSession.objects.create(
         name=request.name,
         type=request.type,

@@ -8,11 +8,12 @@ import pytest
 
 from accounts.quota import Level
 from agents.groups import update_resource_group
-from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.reservations import reserve_agents
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
+from images.models import ContainerImage
 from scheduler.engine import ReasonCode
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
@@ -124,10 +125,16 @@ def array_limit(place: Place) -> ComputeSession:
     return ComputeSession.objects.get(array=first.array, array_index=2)
 
 
+def image_missing(place: Place) -> ComputeSession:
+    AgentImage.objects.filter(agent=place.agent).update(reference="other:1")
+    ContainerImage.objects.update(created_at=clock.now() - timedelta(hours=1))
+    return place.enqueue()
+
+
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
     no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
     group_paused,
-    reservation, start_time, dependency, group_closed, array_limit,
+    reservation, start_time, dependency, group_closed, array_limit, image_missing,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
@@ -142,6 +149,7 @@ SAID = {
     "group_paused": "paused",
     "reservation": "(1) are reserved for others",
     "group_closed": "is not open to it any more",
+    "image_missing": "that could run it (1) has the image",
     "start_time": "Waits for its start time",
     "dependency": "Waits",
     "array_limit": "at most 1 of them may run at once",

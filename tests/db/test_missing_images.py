@@ -1,0 +1,113 @@
+"""Who wants an image that no machine of the group has, and no registry, waits until one has it, and hears so before it is submitted."""
+
+from datetime import timedelta
+
+import pytest
+
+from agents.models import AgentImage
+from agents.services import change_agent_state
+from agents.states import AgentState
+from common import clock
+from common.actors import SYSTEM
+from images.models import ContainerImage, Registry
+from scheduler.tick import run_tick
+from sessions_app.arrays import release_all
+from sessions_app.forecast import forecast_session
+from sessions_app.missing_images import settle_missing_images
+from sessions_app.models import ComputeSession
+from sessions_app.reconcile import enforce_deadlines
+from sessions_app.requests import parse_request
+from tests.factories import actor_for
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+HELD = ("PENDING", "image_missing", "image_missing")
+QUEUED = ("PENDING", "", "enqueued")
+
+
+@pytest.fixture
+def place() -> Place:
+    place = make_place()
+    AgentImage.objects.filter(agent=place.agent).update(reference="other:1")
+    ContainerImage.objects.update(created_at=clock.now() - timedelta(hours=1))
+    return place
+
+
+def bring(place: Place) -> None:
+    AgentImage.objects.create(agent=place.agent, reference=place.image.reference, image_id="sha256:2")
+
+
+def standing(session: ComputeSession) -> tuple[str, str, str]:
+    session.refresh_from_db()
+    return session.status, session.held_for, session.status_reason
+
+
+def test_it_waits_until_a_machine_has_the_image_and_keeps_its_place(place: Place) -> None:
+    first, second = place.enqueue(resources={"cpu": 8, "mem": "1g"}), place.enqueue()
+    assert standing(first) == standing(second) == HELD
+    assert not run_tick(place.group.pk)
+    settle_missing_images()
+    assert standing(first) == HELD
+
+    bring(place)
+    settle_missing_images()
+    settle_missing_images()
+    assert standing(first) == standing(second) == QUEUED
+    assert run_tick(place.group.pk) == [first.pk]
+
+
+def test_it_is_said_before_it_is_submitted(place: Place) -> None:
+    def reason() -> str:
+        return forecast_session(actor_for(place.owner), parse_request(place.request())).outlook.reason
+
+    assert reason() == "image_missing"
+    bring(place)
+    assert reason() == "starts_now"
+
+
+def test_an_image_that_goes_takes_who_waits_for_it_out_of_the_queue(place: Place) -> None:
+    bring(place)
+    waits = place.enqueue()
+    assert standing(waits) == QUEUED
+    AgentImage.objects.filter(reference=place.image.reference).delete()
+    settle_missing_images()
+    assert standing(waits) == HELD
+
+
+def test_what_a_registry_has_is_missing_nowhere_nor_what_nobody_looked_for_yet(place: Place) -> None:
+    AgentImage.objects.all().delete()
+    assert standing(place.enqueue()) == QUEUED, "the machine told of no image yet"
+    AgentImage.objects.create(agent=place.agent, reference="other:1", image_id="sha256:1")
+    ContainerImage.objects.update(registry=Registry.objects.create(name="hub", url="https://hub.example"))
+    assert standing(place.enqueue(name="second")) == QUEUED
+
+
+def test_what_was_built_a_moment_ago_may_be_where_no_heartbeat_told_of_it(place: Place) -> None:
+    ContainerImage.objects.update(created_at=clock.now())
+    assert standing(place.enqueue()) == QUEUED
+
+
+def test_where_only_a_machine_has_it_that_takes_no_sessions_it_is_the_machine_that_is_awaited(
+    place: Place,
+) -> None:
+    bring(place)
+    change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.DRAINING)
+    waits = place.enqueue()
+    run_tick(place.group.pk)
+    assert standing(waits)[2] == "no_agents"
+
+
+def test_its_time_to_wait_counts(place: Place) -> None:
+    waits = place.enqueue(pending_timeout_s=60)
+    enforce_deadlines(clock.now() + timedelta(seconds=61))
+    assert standing(waits)[::2] == ("CANCELLED", "pending_timeout")
+
+
+def test_of_an_array_no_more_go_on_at_once_than_may(place: Place) -> None:
+    place.enqueue(type="batch", command="true", array="1-3%1")
+    assert set(ComputeSession.objects.values_list("held_for", flat=True)) == {"image_missing"}
+    bring(place)
+    settle_missing_images()
+    release_all()
+    queue = ComputeSession.objects.order_by("array_index").values_list("held_for", flat=True)
+    assert list(queue) == ["", "array_limit", "array_limit"]
