@@ -75,20 +75,19 @@ def tomorrow() -> date:
 
 def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list[BudgetState]:
     """The budgets of these projects and people that hold now, with what is spent of each up to now; running sessions count.
-    One query where there is none, else at most 4."""
+    One query where there is none, else at most 3."""
     now = at or clock.now()
     ids = {level: [pk for each, pk in owners if each is level] for level in OWNERS}
-    if not _have_any(ids[Level.PROJECT], ids[Level.USER]):
-        return []
     theirs = Q(project_id__in=ids[Level.PROJECT]) | Q(user_id__in=ids[Level.USER])
     current = Budget.objects.filter(theirs, holds_on(now.astimezone(UTC).date()))
     return states_of(current.select_related("project", "user").order_by("pk"), now)
 
 
-def _have_any(project_ids: Sequence[int], user_ids: Sequence[int]) -> bool:
-    """Asked before each session, of people who mostly have none."""
+def have_budgets(owners: Collection[Owner]) -> bool:
+    """Whether any of these has a budget, of any time: asked in few words where people mostly have none. One query."""
+    ids = [[pk for each, pk in owners if each is level] for level in OWNERS]
     with connection.cursor() as cursor:
-        cursor.execute(_ANY, [list(project_ids), list(user_ids)])
+        cursor.execute(_ANY, ids)
         return bool(cursor.fetchone()[0])
 
 

@@ -7,7 +7,7 @@ Who decides lives a floor above: the scheduler registers a foreseer here, which 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from accounts.budget_selectors import budget_states
+from accounts.budget_selectors import budget_states, have_budgets
 from accounts.limits import scope_ids
 from accounts.models import Project
 from accounts.quota import Level, Scope
@@ -153,7 +153,8 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     if not has_machine_for(resolved.group, keys, request.slots):
         refuse_size(actor, resolved)
     names = [each.name for each in elements_of(request)]
-    budgets = budget_states(owners_of(keys))
+    owners = owners_of(keys)
+    budgets = budget_states(owners) if have_budgets(owners) else []
     scopes = demand_within_limits(
         actor,
         resolved.project,
