@@ -43,7 +43,7 @@ Found = Mapping[int, Mapping[str, ContainerState]]
 _TO_START = ((Status.PREPARING, Reason.PREPARING), (Status.STARTING, Reason.IMAGE_READY))
 _STARTED_WITH = (
     "name", "type", "owner", "project", "image", "image_reference", "command", "requested_slots", "shm_bytes", "environment",
-    "personal_files",
+    "personal_files", "array", "array_index",
 )  # fmt: skip
 
 
@@ -166,8 +166,8 @@ def _held(session_ids: Collection[UUID], status: Status) -> Iterator[ComputeSess
 
 
 def _with_all_to_start(sessions: ComputeSessionQuerySet) -> dict[UUID, ComputeSession]:
-    """With what their containers are made of; sessions of one project, image or machine share its row. 5 queries."""
-    shared = sessions.only(*_STARTED_WITH).prefetch_related("project", "image", "kernels__agent")
+    """With what their containers are made of; sessions of one project, image or machine share its row. 6 queries."""
+    shared = sessions.only(*_STARTED_WITH).prefetch_related("project", "image", "array", "kernels__agent")
     return {session.pk: session for session in shared}
 
 

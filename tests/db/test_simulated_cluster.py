@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
-from django.db import connections
+from django.db import connection, connections
+from django.test.utils import CaptureQueriesContext
 
 from accounts.models import Domain, User
 from accounts.policies import LimitUse
@@ -298,3 +299,15 @@ def _fail(session: ComputeSession, output: bytes) -> None:
     assert isinstance(runtime, SimulatedRuntime)
     runtime.finish(kernel.container_name, exit_code=1, output=output)
     reconcile.reconcile_agents()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_launches_together_ask_no_query_of_each_session(cluster: ResourceGroup) -> None:
+    counts = []
+    for number in (2, 6):
+        submit(cluster, number)
+        placed = run_tick(cluster.pk)
+        with CaptureQueriesContext(connection) as asked:
+            assert together.launch_sessions(placed) == []
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
