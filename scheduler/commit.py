@@ -50,7 +50,7 @@ _WRITE_DOWN = f"""
         FROM unnest(%(ids)s::uuid[], %(positions)s::int[], %(numbers)s::int[]) AS waits (id, position, number)
         JOIN sentence USING (number)
         JOIN {ComputeSession._meta.db_table} AS present ON present.id = waits.id
-        WHERE present.status = 'PENDING'
+        WHERE present.status = 'PENDING' AND present.held_for = ''
           AND (present.queue_position IS NULL
                OR (present.status_reason, present.status_message -> 'text')
                    IS DISTINCT FROM (sentence.reason, sentence.message -> 'text')
@@ -157,11 +157,12 @@ def _place(placements: Sequence[Placement]) -> list[UUID]:
 
 
 def _lock_sessions(session_ids: list[UUID]) -> set[UUID]:
-    """Those that still wait and that nobody else holds."""
+    """Those that still wait in the queue and that nobody else has locked: since the plan was made one may be held, or asked to end."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
-            SELECT id FROM {ComputeSession._meta.db_table} WHERE id = ANY(%s) AND status = 'PENDING'
+            SELECT id FROM {ComputeSession._meta.db_table}
+            WHERE id = ANY(%s) AND status = 'PENDING' AND held_for = '' AND stops_at IS NULL
             ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
             """,
             [session_ids],

@@ -20,6 +20,7 @@ from sessions_app import holds
 from sessions_app.array_rules import ArraySpec
 from sessions_app.copied import Element
 from sessions_app.events import SessionsEnqueued
+from sessions_app.group_rules import is_closed_to
 from sessions_app.lifecycle import push_sessions_changed
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queueing import Hold
@@ -72,7 +73,7 @@ def others_of(first: ComputeSession, array: ArraySpec | None) -> list[Element]:
 
 @transaction.atomic
 def release_elements(array_id: UUID) -> int:
-    """Let as many held elements into the queue as there is room for, by index; how many. 5 queries. May run twice, late or never."""
+    """Let as many held elements into the queue as there is room for, by index; how many. 7 queries at most. May run twice, late or never."""
     array = SessionArray.objects.select_for_update(no_key=True).filter(pk=array_id).first()
     if array is None or array.most_at_once is None:
         return 0
@@ -90,7 +91,12 @@ def release_elements(array_id: UUID) -> int:
 def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
     if not chosen:
         return
-    now, pending_timeout_s = clock.now(), chosen[0].pending_timeout_s  # elements are alike
+    told = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in chosen]
+    if is_closed_to(chosen[0]):  # elements are alike
+        holds.put_outside([each.pk for each in chosen], chosen[0].resource_group)
+        push_sessions_changed(told, Status.PENDING)
+        return
+    now, pending_timeout_s = clock.now(), chosen[0].pending_timeout_s
     # They were written a microsecond after each other, and queue in that order.
     since_first = ExpressionWrapper(F("created_at") - Value(array.created_at), output_field=DurationField())
     ComputeSession.objects.filter(pk__in=[each.pk for each in chosen]).update(
@@ -100,7 +106,6 @@ def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
         status_message=REASON_SENTENCES[Reason.ENQUEUED],
         deadline_at=holds.deadline_of(Hold.NOTHING, pending_timeout_s),
     )
-    told = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in chosen]
     push_sessions_changed(told, Status.PENDING)
     announce(SessionsEnqueued(chosen[0].resource_group_id))
 

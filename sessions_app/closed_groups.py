@@ -10,7 +10,7 @@ from django.db import transaction
 from agents import groups
 from agents.models import ResourceGroup
 from sessions_app.group_rules import closed_in, is_open_to_all
-from sessions_app.holds import AT_ONCE, deadline_of, go_on, standing_outside
+from sessions_app.holds import AT_ONCE, go_on, put_outside
 from sessions_app.lifecycle import push_sessions_changed
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
 from sessions_app.queueing import Hold
@@ -34,26 +34,23 @@ def settle_closed_groups() -> None:
                     go_on(session)
 
 
-@transaction.atomic
 def hold_closed(asked: Iterable[ResourceGroup]) -> None:
     """Take those out of the queues of these groups to whom they are closed. One query for each group that is not open to all."""
     for group in asked:
-        if is_open_to_all(group):
-            continue
-        queued = ComputeSession.objects.waiting().filter(held_for=Hold.NOTHING.value)
-        closed = queued.filter(closed_in(group), resource_group=group).order_by("pk")
-        columns = ("pk", "owner_id", "project_id", "domain_id")
-        found = list(closed.select_for_update(no_key=True, of=("self",)).values_list(*columns))
-        if not found:
-            continue
-        standing = standing_outside(group)
-        ComputeSession.objects.filter(pk__in=[row[0] for row in found]).update(
-            held_for=standing.hold.value,
-            status_reason=standing.reason.value,
-            status_message=standing.message,
-            queue_position=None,
-            deadline_at=deadline_of(standing.hold, None),
-        )
+        if not is_open_to_all(group):
+            _hold_closed_in(group)
+
+
+@transaction.atomic
+def _hold_closed_in(group: ResourceGroup) -> None:
+    """Waits for nobody: whoever closes the group has locked it, and whoever has locked a session may wait for the group. What is
+    passed over is found by the next round."""
+    queued = ComputeSession.objects.waiting().filter(held_for=Hold.NOTHING.value)
+    closed = queued.filter(closed_in(group), resource_group=group).order_by("pk")
+    columns = ("pk", "owner_id", "project_id", "domain_id")
+    locked = closed.select_for_update(no_key=True, skip_locked=True, of=("self",))
+    if found := list(locked.values_list(*columns)):
+        put_outside([row[0] for row in found], group)
         push_sessions_changed(found, Status.PENDING)
 
 

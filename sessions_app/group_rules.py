@@ -39,15 +39,21 @@ def counts_by_group(group_ids: Iterable[int]) -> dict[int, dict[str, int]]:
     return {row["resource_group_id"]: {"waiting": row["waiting"], "running": row["running"]} for row in rows}
 
 
+def demand_type_taken(group: ResourceGroup, session_type: str) -> None:
+    """Raises InvalidInput for a type that it does not take."""
+    if session_type in group.session_types:
+        return
+    sentence = _("The resource group “{group}” takes no sessions of the type “{type}”.").format(
+        group=group.name, type=SessionType(session_type).label
+    )
+    raise InvalidInput(
+        sentence, hint=_("Choose another resource group."), fields={"resource_group": [sentence]}
+    )
+
+
 def demand_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
     """Raises InvalidInput for a type that it does not take, LimitExceeded for more than one session may ask for there."""
-    if request.type not in group.session_types:
-        sentence = _("The resource group “{group}” takes no sessions of the type “{type}”.").format(
-            group=group.name, type=SessionType(request.type).label
-        )
-        raise InvalidInput(
-            sentence, hint=_("Choose another resource group."), fields={"resource_group": [sentence]}
-        )
+    demand_type_taken(group, request.type)
     too_much = {
         name: [
             _("In the resource group “{group}” one session gets at most {amount}.").format(

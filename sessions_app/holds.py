@@ -2,8 +2,10 @@
 ahead of it (`arrays`), and that its group is not open to it any more (`closed_groups`). The scheduler reads those that nothing holds; whoever is
 held has its reason from the beginning, and is let into the queue here."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -83,6 +85,18 @@ def standing_outside(group: ResourceGroup) -> Standing:
     until = clock.now() + KEPT_OUTSIDE
     message = KeptSentence(OUTSIDE, {"group": group.name, "time": f"{until:%Y-%m-%d %H:%M}"})
     return Standing(Hold.GROUP, Reason.GROUP_CLOSED, message)
+
+
+def put_outside(session_ids: Collection[UUID], group: ResourceGroup) -> None:
+    """Hold these, whose rows are locked, while their group is not open to them."""
+    standing = standing_outside(group)
+    ComputeSession.objects.filter(pk__in=session_ids).update(
+        held_for=standing.hold.value,
+        status_reason=standing.reason.value,
+        status_message=standing.message,
+        queue_position=None,
+        deadline_at=deadline_of(standing.hold, None),
+    )
 
 
 def its_turn(most_at_once: int) -> Standing:

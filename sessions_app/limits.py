@@ -16,6 +16,7 @@ from common.actors import Actor
 from common.slots import ResourceSlots
 from images.allowed import lists_asked
 from images.models import ContainerImage
+from sessions_app.group_rules import demand_type_taken
 from sessions_app.models import ComputeSession
 from sessions_app.requests import SessionRequest
 from vfolders.models import VFolder
@@ -64,10 +65,11 @@ def demand_still_allowed(
 
 def demand_allowed_again(session: ComputeSession) -> None:
     """What its policies, budgets, project and resource group say now of a session that would run once more. Raises NotFound,
-    PermissionDenied, LimitExceeded."""
+    PermissionDenied, LimitExceeded, and InvalidInput for a type that its group takes no more."""
     actor = actor_for(session.owner)
     project = access_usable_project(actor, session.project.name)
-    access_resource_group(actor, session.resource_group.name, project)
+    group = access_resource_group(actor, session.resource_group.name, project)
+    demand_type_taken(group, session.type)
     keys = ScopeIds(session.domain_id, session.project_id, session.owner_id, session.keypair_id).keys()
     mounts = session.mounts.filter(is_readonly=False).select_related("folder")
     scopes, full = _read(keys, [mount.folder for mount in mounts if mount.folder])

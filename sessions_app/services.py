@@ -386,6 +386,7 @@ def declared_app(session: ComputeSession, app_name: str) -> AppHint:
 
 
 def suggest_name(actor: Actor, stem: str) -> str:
-    """`stem`-1, -2 … : the first that no live session of the actor has. One query."""
-    taken = set(own_sessions(actor).live().filter(name__startswith=f"{stem}-").values_list("name", flat=True))
-    return next(name for number in range(1, len(taken) + 2) if (name := f"{stem}-{number}") not in taken)
+    """`stem`-1, -2 … : the first that no live session, and no array, of the actor has. One query."""
+    names = own_sessions(actor).live().filter(name__startswith=f"{stem}-").values_list("name", flat=True)
+    taken = {name.removeprefix(f"{stem}-").partition("-")[0] for name in names}  # an element is NAME-INDEX
+    return next(f"{stem}-{number}" for number in range(1, len(taken) + 2) if str(number) not in taken)

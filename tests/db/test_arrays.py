@@ -28,7 +28,7 @@ from sessions_app.launcher import end_session, launch_session, plan_with
 from sessions_app.models import ComputeSession, SessionArray, SessionTransition
 from sessions_app.requests import parse_request
 from sessions_app.retries import finish_or_retry
-from sessions_app.services import begin_termination, terminate_session
+from sessions_app.services import begin_termination, suggest_name, terminate_session
 from sessions_app.specs import build_environment
 from sessions_app.states import Reason, Status
 from sessions_app.stops import stop_soon
@@ -241,6 +241,14 @@ def test_limits_count_all_elements_and_refuse_all_or_none(place: Place) -> None:
     assert not SessionArray.objects.exists()
     ask(place, "1-4%1")
     assert use_of(place.owner)["pending_sessions"] == 4
+
+
+def test_a_name_that_is_offered_is_free_for_an_array_too(place: Place) -> None:
+    actor = actor_for(place.owner)
+    for expected in ("sweep-1", "sweep-2"):
+        name = suggest_name(actor, "sweep")
+        assert name == expected
+        ask(place, "1-2", name=name)
 
 
 def test_a_used_name_of_any_element_refuses_all(place: Place) -> None:

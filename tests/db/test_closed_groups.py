@@ -1,10 +1,11 @@
 """Who waits in a resource group that is closed to them is held, hears why, goes on where that was a slip, and is cancelled after a day."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from agents import groups
@@ -13,13 +14,19 @@ from common import clock
 from common.actors import SYSTEM
 from portal.models import Notification
 from portal.services import notify_of_ends
+from scheduler.commit import commit_plan
+from scheduler.engine import plan
 from scheduler.newcomers import place_newcomers
+from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
+from sessions_app.arrays import release_elements
 from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.holds import release_what_is_due
+from sessions_app.launcher import end_session
 from sessions_app.models import ComputeSession
 from sessions_app.reconcile import enforce_deadlines
-from sessions_app.states import Status
+from sessions_app.services import begin_termination
+from sessions_app.states import Reason, Status
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db
@@ -137,3 +144,66 @@ def test_groups_that_are_open_to_all_cost_one_query_together(place: Place) -> No
     with CaptureQueriesContext(connection) as queries:
         settle_closed_groups()
     assert len([each for each in queries if each["sql"].startswith("SELECT")]) <= 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whoever_has_locked_a_session_holds_up_nobody_who_closes_its_group(place: Place) -> None:
+    grant = granted(place, place.owner)
+    locked, other = place.enqueue(), place.enqueue()
+
+    def close() -> None:
+        try:
+            revoke(place, grant)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool, transaction.atomic():
+        ComputeSession.objects.select_for_update().get(pk=locked.pk)
+        pool.submit(close).result(timeout=20)
+    assert (standing(locked), standing(other)) == (QUEUED, OUTSIDE)
+    settle_closed_groups()
+    assert standing(locked) == OUTSIDE
+
+
+def test_a_plan_of_before_neither_starts_nor_renames_who_is_held_since(place: Place) -> None:
+    granted(place, place.project)
+    fits, waits = place.enqueue(), place.enqueue(resources=ALL)
+    planned = plan(read_snapshot(place.group.pk), clock.now())
+    GroupGrant.objects.all().delete()  # as with its project
+    settle_closed_groups()
+    commit_plan(planned)
+    assert (standing(fits), standing(waits)) == (OUTSIDE, OUTSIDE)
+
+
+def test_a_plan_of_before_starts_nobody_who_is_asked_to_stop_since(place: Place) -> None:
+    session = place.enqueue()
+    planned = plan(read_snapshot(place.group.pk), clock.now())
+    ComputeSession.objects.update(stops_at=clock.now())
+    commit_plan(planned)
+    assert standing(session)[0] == "PENDING"
+
+
+def test_what_would_be_tried_again_ends_where_its_type_is_taken_no_more(place: Place) -> None:
+    session = place.run(type="batch", command="false", max_retries=2)
+    groups.update_resource_group(
+        actor=SYSTEM, group_id=place.group.pk, changes={"session_types": ["interactive"]}
+    )
+    begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
+    end_session(session.pk)
+    session.refresh_from_db()
+    assert session.status == Status.TERMINATED
+    assert "takes no sessions of the type" in str(session.status_message)
+
+
+def test_no_element_of_an_array_is_let_into_a_closed_group(place: Place) -> None:
+    grant = granted(place, place.owner)
+    first = place.run(name="a", type="batch", command="true", array="1-3%1")
+    revoke(place, grant)
+    place.end(first)
+    release_elements(first.array_id)
+    held = ComputeSession.objects.live().order_by("array_index").values_list("held_for", flat=True)
+    assert list(held) == ["group_closed", "array_limit"]
+    assert run_tick(place.group.pk) == []
+    allow(place, place.owner)
+    settle_closed_groups()
+    assert len(run_tick(place.group.pk)) == 1
