@@ -51,7 +51,7 @@ MINUTE = timedelta(minutes=1)
 _WAITING = CallbackDelivery.State.WAITING.value
 _DELIVERED = CallbackDelivery.State.DELIVERED.value
 _GIVEN_UP = CallbackDelivery.State.GIVEN_UP.value
-# Of each session the first that waits, where it is due; the domains in turns, and of each no more than may be on its way at once, so
+# Of each session the first that waits, where it is due and not on its way, which may take longer than it is put off; the domains in turns, and of each no more than may be on its way at once, so
 # that no backlog hides what others have to tell.
 _DUE = """
     WITH first AS (
@@ -63,7 +63,7 @@ _DUE = """
         FROM first
         JOIN sessions_app_sessioncallback callback ON callback.session_id = first.callback_id
         JOIN sessions_app_computesession session ON session.id = first.callback_id
-        WHERE first.due_at <= %(now)s
+        WHERE first.due_at <= %(now)s AND NOT first.callback_id = ANY(%(on_their_way)s)
             AND NOT callback.host = ANY(%(full_hosts)s) AND NOT session.domain_id = ANY(%(full_domains)s)
     ), ranked AS (
         SELECT *, row_number() OVER (PARTITION BY domain_id ORDER BY due_at, id) AS of_domain
@@ -169,6 +169,7 @@ def _next_batch(flying: Sequence[CallbackDelivery] = ()) -> list[CallbackDeliver
 
     bounds: dict[str, Any] = {
         "now": now,
+        "on_their_way": [each.callback_id for each in flying],
         "full_hosts": [host for host, count in to_host.items() if count >= AT_ONCE_TO_ONE_HOST],
         "full_domains": [each for each in {*lately, *of_domain} if is_full(each)],
         "to_one_host": AT_ONCE_TO_ONE_HOST,
@@ -259,9 +260,8 @@ def _settle(delivery: CallbackDelivery, answer: Answer) -> None:
     elif answer.fault is Fault.CLOSED or clock.now() - delivery.made_at >= TRIED_FOR:
         delivery.state = _GIVEN_UP
     told = {"answer": delivery.answer, "fault": delivery.fault, "state": delivery.state}
-    CallbackDelivery.objects.filter(pk=delivery.pk).update(
-        **told
-    )  # which may be gone by now, with its session
+    # It may be gone by now, with its session; and what was told stays told.
+    CallbackDelivery.objects.filter(pk=delivery.pk, state=_WAITING).update(**told)
     log.info(
         "callback.tried",
         session_id=str(delivery.callback_id),

@@ -146,6 +146,26 @@ def test_a_delivery_that_is_gone_stops_no_round(place: Place, monkeypatch: pytes
     assert list(CallbackDelivery.objects.values_list("state", flat=True)) == ["delivered"] * 2
 
 
+def test_what_is_on_its_way_is_not_sent_a_second_time(place: Place) -> None:
+    ended(place, "slow")
+    callbacks._note_news()
+    batch = callbacks._next_batch()
+    callbacks._put_off(batch)
+    CallbackDelivery.objects.update(due_at=clock.now())  # it took longer than it was put off
+    assert callbacks._next_batch(batch) == []
+    assert [each.pk for each in callbacks._next_batch()] == [batch[0].pk]  # whoever sent it died
+
+
+def test_what_was_told_is_never_told_again_because_of_a_late_failure(place: Place) -> None:
+    ended(place, "slow")
+    callbacks._note_news()
+    first, second = callbacks._next_batch(), callbacks._next_batch()
+    callbacks._settle(first[0], Answer(200))
+    callbacks._settle(second[0], Answer(fault=Fault.TIMEOUT))
+    kept = CallbackDelivery.objects.get()
+    assert (kept.state, kept.answer) == ("delivered", 200)
+
+
 @pytest.mark.parametrize("step", [timedelta(hours=5), timedelta(hours=-5)], ids=["ahead", "back"])
 def test_callbacks_go_on_when_the_clock_is_set(
     place: Place, step: timedelta, monkeypatch: pytest.MonkeyPatch, settings: Any
