@@ -30,7 +30,7 @@ from common.actors import SYSTEM, Actor, ActorKind, Via
 from common.errors import BerthError
 from common.models import AuditEntry
 from images.models import ContainerImage
-from sessions_app.models import ComputeSession, KernelAllocation, SessionDependency
+from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
 from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
 
@@ -257,6 +257,7 @@ def _remove_people() -> None:
     for level, rows in scopes.items():
         LimitUse.objects.filter(level=level.value, scope_id__in=rows.values("pk")).delete()
     lines = AuditEntry.objects.filter(domain_id__in=ids).delete()[0]
+    SessionArray.objects.filter(domain__in=ids).delete()
     for part in (Membership.objects.filter(user__in=people), people, projects, domains):
         part.delete()
     ContainerImage.objects.filter(reference=IMAGE, sessions=None).delete()

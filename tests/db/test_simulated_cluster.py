@@ -32,7 +32,8 @@ from common.redis import client
 from portal import simulation
 from scheduler.tick import run_tick
 from sessions_app import dependencies, launcher, reconcile, together
-from sessions_app.models import ComputeSession, KernelAllocation, SessionDependency
+from sessions_app.array_rules import check_array
+from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
 from sessions_app.queueing import DependencyRequest, Hold
 from sessions_app.selectors import kept_log
 from sessions_app.services import enqueue_session
@@ -53,6 +54,11 @@ def cluster() -> Iterator[ResourceGroup]:
 def submit(group: ResourceGroup, count: int) -> list[ComputeSession]:
     requests = simulation.workload(simulation.people_of(group), seed=1)
     return [enqueue_session(actor=actor, request=request) for actor, request in islice(requests, count)]
+
+
+def submit_array(group: ResourceGroup, spec: str) -> None:
+    actor, request = next(simulation.workload(simulation.people_of(group), seed=2))
+    enqueue_session(actor=actor, request=replace(request, array=check_array(spec)))
 
 
 def statuses(group: ResourceGroup) -> set[str]:
@@ -153,6 +159,14 @@ def test_sessions_that_others_wait_for_are_cleared_too() -> None:
 
     dependencies.settle_all()
     assert place.fresh(mine).held_for == Hold.NOTHING.value
+
+
+def test_arrays_are_cleared_too() -> None:
+    make_place()
+    group = simulation.make_cluster(count=1, shape=Shape())
+    submit_array(group, "1-3%1")
+    assert simulation.clear().sessions == 3
+    assert not SessionArray.objects.exists()
 
 
 def test_an_empty_group_of_others_is_neither_used_nor_removed() -> None:
