@@ -95,16 +95,12 @@ def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str
 
 
 def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -> ResourceSlots:
-    """The smallest of `presets`, which come in that order, that is enough for the image and has no accelerator that it does not need; without
-    one the usual size, or what the image needs where that is more."""
+    """The usual size, or what the image needs where that is more; instead the smallest of `presets`, which come in that order, that is
+    enough for the image and nowhere larger: nobody gets more without asking, or is refused where the usual size starts."""
     minimum = ResourceSlots(image.min_slots)
-    for preset in presets:
-        if (
-            minimum.fits_in(preset.amounts)
-            and not preset.amounts.keys() - minimum.keys() - QUICK_SLOTS.keys()
-        ):
-            return preset.amounts
-    return ResourceSlots({slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}})
+    usual = ResourceSlots({slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}})
+    amounts = (preset.amounts for preset in presets)
+    return next((each for each in amounts if minimum.fits_in(each) and each.fits_in(usual)), usual)
 
 
 def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from sessions_app.models import ComputeSession, ResourcePreset
 from sessions_app.presets import change_preset, create_preset, delete_preset, offered_presets, visible_presets
-from sessions_app.shortcuts import quick_slots
+from sessions_app.shortcuts import quick_slots, quick_start_session
 from tests.factories import actor_for, api_client, make_project, make_user
+from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -199,3 +201,13 @@ def test_a_quick_start_takes_the_smallest_preset_that_is_enough(place: Place, br
     place.image.min_slots = {"cpu": 2000}
     assert dict(quick_slots(place.image, offered)) == {"cpu": 2000, "mem": 2 * 2**30}
     assert "256 MiB" in browser_of(place.owner).get("/").content.decode()
+
+
+@pytest.mark.parametrize(
+    "size", [{"cpu": 64, "mem": "512g"}, {"cpu": 8, "mem": "30g"}, {"cpu": 1, "mem": "3g"}]
+)
+def test_no_preset_makes_a_quick_start_larger(place: Place, size: dict[str, Any], tmp_path: Path) -> None:
+    make_storage_host(tmp_path)
+    keep("big", "project", place=place.project.name, resources=size)
+    session = quick_start_session(actor=actor_for(place.owner), image_reference=place.image.reference)
+    assert session.requested_slots == {"cpu": 1000, "mem": 2 * 2**30}
