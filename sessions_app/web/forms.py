@@ -327,15 +327,16 @@ class LauncherForm(forms.Form):
 
     def resources(self) -> dict[str, str]:
         """As they are meant: CPU and memory of the chosen size, else what was typed; devices and shared memory of a preset where nothing else
-        was typed."""
+        was typed; "0" takes a device away."""
         typed = self.cleaned_data
         size = self._size_of(typed.get("size", ""))
         amounts = {"cpu": typed["cpu"], "mem": typed["mem"]}
         if size:
             amounts = {"cpu": size.cpu, "mem": size.mem, **size.devices}
         for name in self.device_names:
-            if (text := typed[DEVICE_PREFIX + name].strip()) not in ("", "0"):
+            if text := typed[DEVICE_PREFIX + name].strip():
                 amounts[name] = text
+        amounts = {name: text for name, text in amounts.items() if name in (CPU, MEM) or text != "0"}
         shm: str = typed.get("shm") or ""
         is_untouched = shm in ("", self.fields["shm"].initial)
         shm = size.shm if size and size.shm and is_untouched else shm

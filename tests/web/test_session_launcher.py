@@ -12,8 +12,10 @@ from django.test import Client
 from accounts.models import User
 from agents.models import AgentSlot, ResourceGroup
 from common import clock
+from common.actors import SYSTEM
 from images.models import ContainerImage
 from sessions_app.models import ComputeSession
+from sessions_app.presets import create_preset
 from tests.factories import make_user
 from tests.factories_folders import make_folder, make_storage_host
 from tests.factories_sessions import GIB, Place, make_place
@@ -334,6 +336,17 @@ def test_devices_of_the_group_can_be_asked_for(place: Place, browser: Client) ->
     assert "2 cuda free on one machine, 2 cuda at most" in page
     assert ComputeSession.objects.get().requested_slots["cuda"] == 1000
     assert "is-invalid" in control(refused, "device_cuda")
+
+
+def test_a_device_of_a_preset_is_taken_away_by_hand(place: Place, browser: Client) -> None:
+    AgentSlot.objects.create(agent=place.agent, slot_name="cuda", capacity=2000)
+    sized = {"cpu": 1, "mem": "1g", "cuda": 1}
+    preset = create_preset(actor=SYSTEM, name="gpu", sharing="everybody", resources=sized)
+    for name, text in (("without", "0"), ("untouched", ""), ("more", "2")):
+        answer = browser.post(LAUNCHER, typed(place, name=name, size=f"preset-{preset.pk}", device_cuda=text))
+        assert answer.status_code == 302
+    asked = {each.name: each.requested_slots.get("cuda") for each in ComputeSession.objects.all()}
+    assert asked == {"without": None, "untouched": 1000, "more": 2000}
 
 
 def test_many_images_are_a_list(place: Place, browser: Client) -> None:
