@@ -37,9 +37,10 @@ def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePrese
     return sorted(visible_presets(actor).filter(there), key=_by_size)
 
 
-def access_preset(actor: Actor, preset_id: int) -> ResourcePreset:
+def access_preset(actor: Actor, preset_id: int, *, locked: bool = False) -> ResourcePreset:
     """Raises NotFound."""
-    found = visible_presets(actor).filter(pk=preset_id).first()
+    rows = visible_presets(actor)
+    found = (rows.select_for_update(of=("self",)) if locked else rows).filter(pk=preset_id).first()
     if found is None:
         raise NotFound(_("There is no such preset among those that you may see."))
     return found
@@ -75,8 +76,7 @@ def create_preset(
 @transaction.atomic
 def change_preset(*, actor: Actor, preset_id: int, changes: Mapping[str, Any]) -> ResourcePreset:
     """`changes` are of name and resources. Sessions keep what they have. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
-    access_preset(actor, preset_id)
-    preset = ResourcePreset.objects.select_for_update(of=("self",)).get(pk=preset_id)
+    preset = access_preset(actor, preset_id, locked=True)
     _demand_writes(actor, preset)
     before = _told(preset)
     if "name" in changes:

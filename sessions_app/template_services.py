@@ -33,9 +33,10 @@ def visible_templates(actor: Actor) -> QuerySet[SessionTemplate]:
     return SessionTemplate.objects.filter(seen).select_related("project", "domain")
 
 
-def access_template(actor: Actor, template_id: int) -> SessionTemplate:
+def access_template(actor: Actor, template_id: int, *, locked: bool = False) -> SessionTemplate:
     """Raises NotFound."""
-    found = visible_templates(actor).filter(pk=template_id).first()
+    rows = visible_templates(actor)
+    found = (rows.select_for_update(of=("self",)) if locked else rows).filter(pk=template_id).first()
     if found is None:
         raise NotFound(_("There is no such template among those that you may see."))
     return found
@@ -86,8 +87,7 @@ def change_template(
     *, actor: Actor, template_id: int, changes: Mapping[str, Any]
 ) -> tuple[SessionTemplate, list[str]]:
     """`changes` are of name, description and body. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
-    access_template(actor, template_id)
-    template = SessionTemplate.objects.select_for_update(of=("self",)).get(pk=template_id)
+    template = access_template(actor, template_id, locked=True)
     _demand_writes(actor, template)
     left_out: list[str] = []
     before = {"name": template.name, "description": template.description}

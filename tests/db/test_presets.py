@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, connections, transaction
 from django.test import Client
 
 from accounts.models import Membership, User
@@ -17,10 +18,12 @@ from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
 from sessions_app.models import ComputeSession, ResourcePreset
 from sessions_app.presets import change_preset, create_preset, delete_preset, offered_presets, visible_presets
 from sessions_app.shortcuts import quick_slots, quick_start_session
+from sessions_app.template_services import change_template, create_template, delete_template
 from tests.factories import actor_for, api_client, make_project, make_user
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 Browser = Callable[[User], Client]
@@ -73,6 +76,46 @@ def test_presets_of_others_are_not_there(place: Place) -> None:
     ):
         with pytest.raises(NotFound):
             act()
+
+
+def test_one_that_is_deleted_at_the_same_moment_is_not_there(place: Place) -> None:
+    preset = keep()
+    template, _left_out = create_template(actor=SYSTEM, name="x", sharing="everybody", body=place.request())
+    changes = {"name": "other"}
+    for delete, change in (
+        (
+            lambda: delete_preset(actor=SYSTEM, preset_id=preset.pk),
+            lambda: change_preset(actor=SYSTEM, preset_id=preset.pk, changes=changes),
+        ),
+        (
+            lambda: delete_template(actor=SYSTEM, template_id=template.pk),
+            lambda: change_template(actor=SYSTEM, template_id=template.pk, changes=changes),
+        ),
+    ):
+        with ThreadPoolExecutor(1) as pool:
+            with transaction.atomic():
+                delete()
+                changed = pool.submit(_closing, change)
+                wait_until(_somebody_waits)
+            with pytest.raises(NotFound):
+                changed.result(timeout=30)
+
+
+def _closing(act: Callable[[], object]) -> object:
+    try:
+        return act()
+    finally:
+        connections.close_all()
+
+
+def _somebody_waits() -> bool:
+    """Whether a connection of this database waits for a lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def test_those_of_another_project_of_ones_own_are_not_offered(place: Place) -> None:
