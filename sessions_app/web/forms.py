@@ -5,197 +5,41 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from accounts.limits import scope_ids, scopes_of
 from accounts.models import Project
-from accounts.quota import HIGHEST_PRIORITY, Limit, never
+from accounts.quota import Limit, never
 from accounts.selectors import usable_projects
 from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms_by_group, usable_resource_groups, with_agent_counts
 from common.actors import Actor
 from common.errors import BerthError, LimitExceeded
-from common.forms import OpenChoices, TypedChoice, TypedChoices, TypedField
+from common.forms import TypedField
 from common.slots import CPU, MEM, ResourceSlots
 from common.words import parse_duration
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
-from sessions_app.array_rules import LONGEST_SPEC
-from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.group_rules import group_words
 from sessions_app.limits import of_slots
 from sessions_app.models import SessionType
 from sessions_app.presets import offered_presets
-from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, When, instant_of
-from sessions_app.requests import MAX_REFERENCE_LENGTH
+from sessions_app.queueing import instant_of
 from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER
 from sessions_app.sizes import BY_KEY, CUSTOM, SIZES, Size, size_like, size_of_preset
 from sessions_app.template_rules import Sharing
 from sessions_app.variables import parse_variables
+from sessions_app.web.launcher_fields import ELSEWHERE, REQUEUES, WITHOUT_PERSONAL_FILES, LauncherFields
 from vfolders.selectors import own_folders
 
 MOST_NAMES = 100
-ELSEWHERE = "yes"
-REQUEUES = "yes"
 DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
-WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES = "mine", "none"
 
 
-class LauncherForm(forms.Form):
-    """Fields carry the names of the REST body, so that refusals find their place. 9 queries, all when it is made.
-    `image_objections` says by reference which images may not be used in the chosen project."""
-
-    type = TypedChoice(
-        choices=SessionType.choices, initial="interactive", required=False, label=gettext_lazy("Type")
-    )
-    name = TypedField(
-        max_length=64,
-        label=gettext_lazy("Name"),
-        help_text=gettext_lazy("Letters, digits, dots, dashes and underscores."),
-    )
-    project = TypedChoice(label=gettext_lazy("Project"))
-    image = TypedChoice(label=gettext_lazy("Environment"), widget=OpenChoices)
-    resource_group = TypedChoice(
-        required=False, label=gettext_lazy("Resource group"), help_text=gettext_lazy("Whose machines to use.")
-    )
-    size = TypedChoice(required=False, label=gettext_lazy("Size"))
-    cpu = TypedField(
-        initial="1", max_length=12, label=gettext_lazy("CPU cores"), help_text=gettext_lazy("Like 2 or 0.5.")
-    )
-    mem = TypedField(
-        initial="2g", max_length=12, label=gettext_lazy("Memory"), help_text=gettext_lazy("Like 512m or 4g.")
-    )
-    shm = TypedField(
-        initial="64m",
-        max_length=12,
-        label=gettext_lazy("Shared memory"),
-        required=False,
-        help_text=gettext_lazy("Part of the memory."),
-    )
-    folders = TypedChoices(required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Folders"))
-    readonly = TypedChoices(
-        required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Read only")
-    )
-    command = TypedField(
-        required=False,
-        label=gettext_lazy("Command"),
-        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
-        help_text=gettext_lazy("Goes to a shell in /home/work; its output becomes the log."),
-    )
-    timeout_s = TypedField(
-        required=False,
-        label=gettext_lazy("Time limit in seconds"),
-        widget=forms.NumberInput(attrs={"min": "1"}),
-        help_text=gettext_lazy("It is stopped after this time."),
-    )
-    max_retries = TypedField(
-        required=False,
-        initial="0",
-        label=gettext_lazy("Retries"),
-        widget=forms.NumberInput(attrs={"min": 0, "max": MAX_RETRIES}),
-        help_text=gettext_lazy("How often it is tried again if the command fails."),
-    )
-    requeues = TypedChoice(
-        required=False,
-        initial="",
-        label=gettext_lazy("If its machine is lost"),
-        choices=[("", gettext_lazy("It ends")), (REQUEUES, gettext_lazy("It waits for another one"))],
-        help_text=gettext_lazy("The lost one may go on with the command until it is heard again."),
-    )
-    array = TypedField(
-        required=False,
-        max_length=LONGEST_SPEC,
-        label=gettext_lazy("Array"),
-        widget=forms.TextInput(attrs={"spellcheck": "false", "autocomplete": "off"}),
-        help_text=gettext_lazy(
-            "Many sessions of this request, like 1-100; 1-100%10 runs ten of them at once. Each finds its number in BERTH_ARRAY_INDEX."
-        ),
-    )
-    environment = TypedField(
-        required=False,
-        label=gettext_lazy("Environment variables"),
-        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocomplete": "off"}),
-        help_text=gettext_lazy("One NAME=value a line. They are kept out of the address of this page."),
-    )
-
-    personal_files = TypedChoice(
-        required=False,
-        initial=WITH_PERSONAL_FILES,
-        label=gettext_lazy("Dotfiles and start-up script"),
-        choices=[
-            (WITH_PERSONAL_FILES, gettext_lazy("Use mine")),
-            (WITHOUT_PERSONAL_FILES, gettext_lazy("Leave them out")),
-        ],
-    )
-
-    priority = TypedField(
-        required=False,
-        initial="0",
-        label=gettext_lazy("Priority"),
-        widget=forms.NumberInput(attrs={"min": LOWEST_PRIORITY, "max": HIGHEST_PRIORITY}),
-        help_text=gettext_lazy(
-            "The higher goes first. Below 0 lets others go first; above 0 a policy must allow it."
-        ),
-    )
-
-    start_at = TypedField(
-        required=False,
-        label=gettext_lazy("Not before"),
-        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
-        help_text=gettext_lazy("In your time zone; without scripts in UTC."),
-    )
-    time_zone = TypedField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
-    pending_timeout_s = TypedField(
-        required=False,
-        max_length=40,
-        label=gettext_lazy("Wait at most"),
-        help_text=gettext_lazy("Like 30m, 12h or 7d; it is cancelled if no machine had room by then."),
-    )
-
-    after = TypedField(
-        required=False,
-        max_length=2000,
-        label=gettext_lazy("After other sessions"),
-        widget=forms.TextInput(attrs={"list": "sessions-to-come-after", "autocomplete": "off"}),
-        help_text=gettext_lazy("Names of yours, or ids; several with commas between."),
-    )
-    after_when = TypedChoice(
-        required=False,
-        initial=When.SUCCESS.value,
-        label=gettext_lazy("Once these"),
-        choices=[
-            (When.SUCCESS.value, gettext_lazy("have ended well")),
-            (When.ANY.value, gettext_lazy("have ended")),
-            (When.FAILURE.value, gettext_lazy("have failed")),
-        ],
-    )
-
-    callback_url = TypedField(
-        required=False,
-        max_length=MAX_URL_LENGTH,
-        label=gettext_lazy("Callback"),
-        widget=forms.URLInput(attrs={"placeholder": "https://", "autocomplete": "off"}),
-        help_text=gettext_lazy("An address that is told by a signed POST when it starts and ends."),
-    )
-
-    designated_agent = TypedField(
-        required=False,
-        max_length=MAX_REFERENCE_LENGTH,
-        label=gettext_lazy("Machine"),
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-        help_text=gettext_lazy("The name of one of the resource group; empty: any of them."),
-    )
-    elsewhere = TypedChoice(
-        required=False,
-        initial="",
-        label=gettext_lazy("If that has no room"),
-        choices=[("", gettext_lazy("Wait for it")), (ELSEWHERE, gettext_lazy("Run on another one"))],
-    )
-
-    like = TypedField(required=False, widget=forms.HiddenInput)
-    template = TypedField(required=False, widget=forms.HiddenInput)
+class LauncherForm(LauncherFields):
+    """What of it this person can choose, and the request that they mean. 9 queries, all when it is made. `image_objections` says by
+    reference which images may not be used in the chosen project."""
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
         super().__init__(data, **kwargs)

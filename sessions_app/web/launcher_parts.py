@@ -29,15 +29,8 @@ from sessions_app.specs import HOME
 from sessions_app.template_rules import stem_of_template
 from sessions_app.template_services import body_of
 from sessions_app.variables import format_variables
-from sessions_app.web.forms import (
-    DEVICE_PREFIX,
-    ELSEWHERE,
-    PLACE_PREFIX,
-    REQUEUES,
-    WITH_PERSONAL_FILES,
-    WITHOUT_PERSONAL_FILES,
-    LauncherForm,
-)
+from sessions_app.web.forms import DEVICE_PREFIX, PLACE_PREFIX, LauncherForm
+from sessions_app.web.launcher_fields import ELSEWHERE, REQUEUES, WITH_PERSONAL_FILES, WITHOUT_PERSONAL_FILES
 from vfolders.selectors import own_folders
 
 TYPE_WORDS = {
