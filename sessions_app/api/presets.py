@@ -1,6 +1,6 @@
 """REST of presets."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from drf_spectacular.utils import OpenApiResponse, extend_schema, extend_schema_view
@@ -17,6 +17,7 @@ from sessions_app import presets
 from sessions_app.api.serializers import ResourcesField
 from sessions_app.models import ResourcePreset
 from sessions_app.preset_models import PRESET_SHARINGS
+from sessions_app.sharing import writes_which
 from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
@@ -34,12 +35,21 @@ class PresetOut(serializers.ModelSerializer[ResourcePreset]):
         source="slots", child=serializers.IntegerField(), help_text="By slot, in base units."
     )
     shm_bytes = serializers.IntegerField(allow_null=True, help_text="null: it says nothing of it.")
+    changed_by = serializers.CharField(help_text="Told to whoever may change it; else empty.")
 
     class Meta:
         model = ResourcePreset
         fields = (
             "id", "name", "sharing", "project", "domain", "resources", "shm_bytes", "changed_by", "changed_at",
         )  # fmt: skip
+
+    def to_representation(self, instance: ResourcePreset) -> dict[str, Any]:
+        """Context: request."""
+        context = cast("dict[str, Any]", self.context)  # shared by all that are told at once
+        if "may_change" not in context:
+            context["may_change"] = writes_which(actor_of(context["request"]))
+        told = super().to_representation(instance)
+        return told if context["may_change"](instance) else told | {"changed_by": ""}
 
 
 class PresetInput(InputSerializer):
@@ -78,7 +88,7 @@ class PresetListView(ListAPIView[ResourcePreset]):
         asked = PresetInput(data=request.data)
         asked.is_valid(raise_exception=True)
         made = presets.create_preset(actor=actor_of(request), **asked.validated_data)
-        return Response(_told(made), status=201)
+        return Response(_told(request, made), status=201)
 
 
 class PresetView(APIView):
@@ -87,7 +97,7 @@ class PresetView(APIView):
     @extend_schema(operation_id="read_preset", responses={200: PresetOut, **REFUSALS})
     def get(self, request: Request, preset_id: int) -> Response:
         """One of them."""
-        return Response(_told(presets.access_preset(actor_of(request), preset_id)))
+        return Response(_told(request, presets.access_preset(actor_of(request), preset_id)))
 
     @extend_schema(
         operation_id="change_preset", request=PresetChangeInput, responses={200: PresetOut, **REFUSALS}
@@ -99,7 +109,7 @@ class PresetView(APIView):
         changed = presets.change_preset(
             actor=actor_of(request), preset_id=preset_id, changes=asked.validated_data
         )
-        return Response(_told(changed))
+        return Response(_told(request, changed))
 
     @extend_schema(operation_id="delete_preset", responses={204: None, **REFUSALS})
     def delete(self, request: Request, preset_id: int) -> Response:
@@ -108,5 +118,5 @@ class PresetView(APIView):
         return Response(status=204)
 
 
-def _told(preset: ResourcePreset) -> dict[str, Any]:
-    return dict(PresetOut(preset).data)
+def _told(request: Request, preset: ResourcePreset) -> dict[str, Any]:
+    return dict(PresetOut(preset, context={"request": request}).data)

@@ -175,6 +175,25 @@ def test_rest_makes_lists_changes_and_deletes_them(place: Place) -> None:
     assert owner.get(address).status_code == 404
 
 
+def test_who_changed_one_is_told_to_those_who_may_change_it(place: Place) -> None:
+    root = make_user(role=Role.SUPERADMIN)
+    admin = admin_of(place)
+    create_preset(actor=actor_for(root), name="all", sharing="everybody", resources=SIZE)
+    create_preset(
+        actor=actor_for(admin), name="here", sharing="project", place=place.project.name, resources=SIZE
+    )
+    address = "/api/v1/presets/"
+
+    def changed_by(user: User) -> dict[str, str]:
+        listed = api_client(user).get(address).json()["results"]
+        assert [api_client(user).get(f"{address}{each['id']}/").json() for each in listed] == listed
+        return {each["name"]: each["changed_by"] for each in listed}
+
+    assert changed_by(place.owner) == {"all": "", "here": ""}
+    assert changed_by(admin) == {"all": "", "here": admin.email}
+    assert changed_by(root) == {"all": root.email, "here": admin.email}
+
+
 def cards(page: str) -> list[str]:
     return [part.split("</strong>")[0].rsplit("<strong>")[-1] for part in page.split('name="size"')[1:]]
 
