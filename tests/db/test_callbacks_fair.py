@@ -18,7 +18,7 @@ from sessions_app.services import terminate_session
 from tests.factories import actor_for
 from tests.factories_sessions import Place, make_place
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
 Letter = tuple[str, bytes, dict[str, str]]
 
 
