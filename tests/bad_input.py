@@ -169,7 +169,6 @@ UNREADABLE = (
     Bad("requeues", True, "Only a batch session is tried again"),
     Bad("requeues", "yes", "neither true nor false"),
     Bad("designated_agent", 7, "Give text, not 7"),
-    Bad("designated_agent", "absent", "has no machine “absent”"),
     Bad("may_run_elsewhere", "yes", "neither true nor false"),
     Bad("may_run_elsewhere", True, "no machine is named"),
     Bad("dependencies", "prepare", "Give a list of at most 32 sessions"),
@@ -197,6 +196,7 @@ UNMET = (
     Bad("image", "not an image", "There is no image “not an image”", "not_found", 404),
     Bad("image", "9" * 200, "There is no image", "not_found", 404),
     Bad("resource_group", "absent", "There is no resource group “absent”", "not_found", 404),
+    Bad("designated_agent", "absent", "has no machine “absent”", "not_found", 404),
     Bad("mounts.0.folder", "absent", "There is no folder “absent” among yours", "not_found", 404),
     Bad(
         "mounts.0.folder", "00000000-0000-4000-8000-000000000000", "There is no such folder", "not_found", 404

@@ -75,19 +75,21 @@ def test_a_machine_that_is_being_moved_is_not_reserved_where_it_was(
         assert may_go_on.wait(timeout=10)
 
     monkeypatch.setattr(groups, "_demand_not_reserved", look_and_pause)
-    told: list[object] = []
+    moved: list[object] = []
+    reserved: list[object] = []
     moving = in_thread(
-        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), told
+        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), moved
     )
     assert has_looked.wait(timeout=10)
-    reserving = in_thread(lambda: reserve(place), told)
+    reserving = in_thread(lambda: reserve(place), reserved)
     assert wait_until(somebody_waits)
     may_go_on.set()
     moving.join(timeout=20)
     reserving.join(timeout=20)
 
-    assert len(told) == 2
-    assert isinstance(told[-1], BerthError), "its group has no such machine any more"
+    assert moved == [place.agent]
+    [refusal] = reserved
+    assert isinstance(refusal, BerthError), "its group has no such machine any more"
     assert not Reservation.objects.exists()
     assert Agent.objects.get(pk=place.agent.pk).resource_group == other.group
 
@@ -105,18 +107,19 @@ def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
         return lock_agents(kernels)  # type: ignore[arg-type]
 
     monkeypatch.setattr(commit, "_lock_agents", pause_and_lock)
-    told: list[object] = []
-    committing = in_thread(lambda: commit.commit_plan(decided), told)
+    committed: list[object] = []
+    moved: list[object] = []
+    committing = in_thread(lambda: commit.commit_plan(decided), committed)
     assert has_group.wait(timeout=10)
     moving = in_thread(
-        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), told
+        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), moved
     )
     assert wait_until(somebody_waits)
     may_go_on.set()
     committing.join(timeout=20)
     moving.join(timeout=20)
 
-    assert told == [[session.pk], place.agent]
+    assert (committed, moved) == ([[session.pk]], [place.agent])
     assert Agent.objects.get(pk=place.agent.pk).resource_group == other.group
 
 

@@ -62,6 +62,13 @@ def test_it_keeps_choices_and_nothing_of_one_session_and_no_secret(place: Place)
     assert not {"name", "start_at", "dependencies", "callback_url"} & template.body.keys()
 
 
+def test_it_names_no_project_where_none_was_said(place: Place) -> None:
+    body = place.request()
+    del body["project"]
+    template, _ = create_template(actor=actor_for(place.owner), name="any", sharing="own", body=body)
+    assert "project" not in template.body
+
+
 @pytest.mark.parametrize(
     "name",
     ["PGPASSWORD", "SSHPASS", "DBPASS", "GITHUB_PAT", "accessToken", "dbPassword", "HF_TOKENS", "APIKEY"],

@@ -227,6 +227,7 @@ def test_room_that_is_kept_for_one_of_the_same_priority_too_is_not_a_matter_of_p
         session(3, 4, designated=2),
         session(4, 4, designated=1),
         session(5, 2),
+        session(6, 2),
     ]
     assert reasons(decide(agents, *pending)) == {
         1: ReasonCode.NO_CAPACITY,
@@ -234,6 +235,7 @@ def test_room_that_is_kept_for_one_of_the_same_priority_too_is_not_a_matter_of_p
         3: ReasonCode.KEPT_FREE,
         4: ReasonCode.PRIORITY,
         5: ReasonCode.PRIORITY,
+        6: ReasonCode.PRIORITY,
     }
 
 
