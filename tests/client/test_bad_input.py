@@ -48,6 +48,8 @@ def as_arguments(bad: Bad, place: Place) -> list[str] | None:
         and all(isinstance(one, str) for one in value.values())
     ):
         return [*said, *(f"--env={name}={text}" for name, text in value.items())]
+    if bad.field == "array" and isinstance(value, str) and "Only batch" not in bad.says:
+        return ["run", image, *said[2:], f"--array={value}", "--", "true"]
     if bad.field == "command" and isinstance(value, str) and value != "ls":
         return ["run", image, *said[2:], "--", value]
     if bad.field.startswith("resources.") and bad.field not in OPTIONS:

@@ -166,7 +166,6 @@ def test_what_was_told_is_never_told_again_because_of_a_late_failure(place: Plac
     assert (kept.state, kept.answer) == ("delivered", 200)
 
 
-@pytest.mark.usefixtures("empty_redis")  # the reading of the clock is kept there
 @pytest.mark.parametrize("step", [timedelta(hours=5), timedelta(hours=-5)], ids=["ahead", "back"])
 def test_callbacks_go_on_when_the_clock_is_set(
     place: Place, step: timedelta, monkeypatch: pytest.MonkeyPatch, settings: Any
