@@ -112,6 +112,12 @@ STUCK = """
     WHERE session.status IN ('SCHEDULED', 'PREPARING', 'STARTING', 'TERMINATING')
         AND session.status_changed_at < clock_timestamp() - make_interval(secs => %(stuck_after_s)s)
 """
+TOO_MANY_AT_ONCE = """
+    SELECT asked.id::text, asked.most_at_once, count(*) AS let_in FROM sessions_app_sessionarray AS asked
+    JOIN sessions_app_computesession AS element ON element.array_id = asked.id
+    WHERE element.ended_at IS NULL AND element.held_for IN ('', 'group_closed')
+    GROUP BY asked.id HAVING count(*) > asked.most_at_once
+"""
 KERNELS = """
     SELECT 'berth-' || replace(kernel.id::text, '-', '') || '-' || kernel.attempt AS name, agent.name AS agent, session.status
     FROM sessions_app_kernel AS kernel JOIN sessions_app_computesession AS session ON session.id = kernel.session_id
@@ -150,6 +156,7 @@ class Auditor:
             wrong = [("over-allocated", row) for row in ask(OVER_ALLOCATED)]
             wrong += [("over-allocated", row) for row in ask(HELD_WRONGLY)]
             wrong += [("limit exceeded", row) for row in self._exceeded(ask)]
+            wrong += [("limit exceeded", row) for row in ask(TOO_MANY_AT_ONCE)]
             wrong += [("lost", row) for row in ask(LOST)]
             wrong += [("doubled", row) for row in ask(BROKEN_HISTORY)]
             wrong += [("doubled", row) for row in ask(ENDED_TWICE_OR_WRONGLY)]

@@ -27,6 +27,7 @@ from common.actors import SYSTEM, Actor
 from common.errors import BerthError
 from common.redis import client
 from scheduler.commit import GroupBusy, StalePlan
+from sessions_app.array_rules import check_array
 from sessions_app.models import ComputeSession, Kernel
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
@@ -76,7 +77,7 @@ class Worker:
         return True
 
     def submit(self) -> None:
-        """One session, or several alike; some start after others, some are tried again."""
+        """One session, several alike, or an array; some start after others, some are tried again."""
         world, self._number = self._world, self._number + 1
         actor = self._chance.choice(world.actors)
         cores, mem, gpus = self._chance.choice(SIZES)
@@ -94,10 +95,14 @@ class Worker:
                 "requeues": self._chance.random() < 0.2,
             }
         )
-        if self._chance.random() < 0.15:
-            count = self._chance.randint(2, 6)
+        count, kind = self._chance.randint(2, 6), self._chance.random()
+        if kind < 0.15:
             alike = [replace(request, name=f"{request.name}-{number}") for number in range(count)]
             ids = enqueue_alike(actor=actor, requests=alike)
+        elif kind < 0.3:
+            asked = check_array(f"1-{count}%{self._chance.randint(1, count)}")
+            first = enqueue_session(actor=actor, request=replace(request, array=asked))
+            ids = list(ComputeSession.objects.filter(array_id=first.array_id).values_list("pk", flat=True))
         else:
             ids = [enqueue_session(actor=actor, request=request).pk]
         with connection.cursor() as cursor:

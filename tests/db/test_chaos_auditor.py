@@ -35,7 +35,7 @@ TABLES = """
 
 @pytest.fixture
 def place() -> Place:
-    """A running session, and one of a token that waits, on engines that the auditor sees."""
+    """A running session, one of a token that waits, and an array, on engines that the auditor sees."""
     made = make_place()
     adopt_runtime(made.agent.address, SimulatedRuntime(has_any_image=True, shelf=_shelf(made.agent.name)))
     running, owner = made.run(), actor_for(made.owner)
@@ -44,6 +44,7 @@ def place() -> Place:
     waiting = enqueue_session(
         actor=program, request=parse_request(made.request(resources={"cpu": 8, "mem": "1g"}))
     )
+    made.enqueue(type="batch", command="true", array="1-3%1", resources={"cpu": 8, "mem": "1g"})
     run_sql(f"INSERT INTO chaos_acknowledged VALUES ('{running.pk}'), ('{waiting.pk}')")
     return made
 
@@ -107,6 +108,10 @@ def _forget_to_launch() -> None:
     )
 
 
+def _let_in_too_many() -> None:
+    ComputeSession.objects.filter(held_for="array_limit").update(held_for="")
+
+
 def _start_elsewhere_too() -> None:
     [key] = client().keys(f"berth:simulated:{SHELVES}:*:containers")
     client().copy(key, key.replace(b"machine-", b"other-"))
@@ -125,6 +130,7 @@ def _start_elsewhere_too() -> None:
         ),
         ("limit exceeded", lambda: _lower_a_limit_long_ago("sessions", KeyPair, max_sessions=0)),
         ("limit exceeded", _forget_a_count),
+        ("limit exceeded", _let_in_too_many),
         ("lost", _lose_a_session),
         ("doubled", _place_twice),
         ("stuck", _forget_to_launch),
