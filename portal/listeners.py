@@ -3,8 +3,9 @@
 from accounts.events import PasswordsTried
 from common import clock
 from common.events import subscribe
+from portal.end_notices import notify_of_ends
 from portal.sentences import Code
-from portal.services import notify, notify_of_ends
+from portal.services import notify
 from portal.warning_notices import notify_of_warnings
 from sessions_app.events import SessionEndsSoon, SessionsEnded
 

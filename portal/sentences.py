@@ -41,11 +41,13 @@ class Code(StrEnum):
     MONEY_SPENT = "money_spent"
     HOURS_SPENT = "hours_spent"
     PASSWORDS_TRIED = "passwords_tried"
+    ARRAY_FINISHED = "array_finished"
+    ARRAY_FAILED = "array_failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """`text` takes the arguments {name}, {exit_code}, {image}, {date}, {minutes}, {left}, {amount}, {day}; `more` says what to do. Both are English, and translated
+    """`text` takes the arguments {name}, {exit_code}, {image}, {date}, {minutes}, {left}, {amount}, {day}, {count}, {failed}; `more` says what to do. Both are English, and translated
     where they are shown. `page` is what it is about where that is no session."""
 
     text: str
@@ -62,6 +64,18 @@ SENTENCES = MappingProxyType(
             gettext_noop("Its log is kept."),
             "circle-check",
             Tone.GOOD,
+        ),
+        Code.ARRAY_FINISHED: Sentence(
+            gettext_noop("All {count} sessions of “{name}” have finished."),
+            gettext_noop("Their logs are kept."),
+            "circle-check",
+            Tone.GOOD,
+        ),
+        Code.ARRAY_FAILED: Sentence(
+            gettext_noop("“{name}” has ended: {failed} of its {count} sessions did not finish."),
+            gettext_noop("Their logs say why."),
+            "circle-x",
+            Tone.BAD,
         ),
         Code.COMMAND_FAILED: Sentence(
             gettext_noop("“{name}” failed with exit code {exit_code}."),
@@ -263,6 +277,8 @@ MUTABLE = tuple(kind for kind in Kind if kind not in ALWAYS_TOLD)
 KIND_OF = MappingProxyType(
     {
         Code.COMMAND_FINISHED: Kind.FINISHED,
+        Code.ARRAY_FINISHED: Kind.FINISHED,
+        Code.ARRAY_FAILED: Kind.FAILED,
         Code.COMMAND_FAILED: Kind.FAILED,
         Code.COMMAND_TIMED_OUT: Kind.FAILED,
         Code.CONTAINER_EXITED: Kind.FAILED,

@@ -8,8 +8,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import CharField, Exists, OuterRef, Q, Value
-from django.db.models.functions import Cast, Concat
 from django.utils.translation import gettext as _
 
 from accounts.mails import why_no_mail
@@ -25,17 +23,13 @@ from common.push import Audience, push_many_on_commit
 from common.texts import quoted
 from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
 from portal.selectors import access_notification, choices_of, unread_notifications
-from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, REASONS_TOLD, Code, Kind, code_of_end
+from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, Code, Kind
 from sessions_app.models import ComputeSession
 from sessions_app.states import Status
 
 KEPT_NOTIFICATIONS = 200
 WARNED_BEFORE = timedelta(minutes=10)
-HEALED_FOR = timedelta(hours=1)
 TOLD_KEPT = timedelta(days=2)  # longer than clocks differ, and than a day that is part of a happening
-END = "end:"
-MOST_AT_ONCE = 1000
-_TOLD_OF_ENDS = ("owner", "name", "status", "status_reason", "exit_code", "image_reference", "ended_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,30 +131,6 @@ def _forget_oldest(people: Collection[int]) -> None:
         )
 
 
-def notify_of_ends(session_ids: Collection[UUID]) -> None:
-    """Tell the owners why these sessions ended, if that is news to them. May run twice."""
-    news = []
-    for session in ComputeSession.objects.ended().filter(pk__in=session_ids).only(*_TOLD_OF_ENDS):
-        code = code_of_end(session.status, session.status_reason)
-        if code is not None:
-            news.append(
-                News(
-                    person_id=session.owner_id,
-                    code=code,
-                    happening=f"{END}{session.pk}",
-                    arguments={
-                        "name": session.name,
-                        "exit_code": session.exit_code,
-                        "image": session.image_reference,
-                    },
-                    session_id=session.pk,
-                    again_until=cast("datetime", session.ended_at) + HEALED_FOR,
-                )
-            )
-    if news:
-        notify_each(news)
-
-
 def notify_of_tokens_that_end() -> None:
     """Tell people of tokens of theirs that expire soon: some days before and on the last. May run at any time."""
     now = clock.now()
@@ -179,8 +149,7 @@ def notify_of_tokens_that_end() -> None:
 
 
 def notify_of_what_nears() -> None:
-    """Tell owners of sessions that reach their own time limit soon, and of ends that nobody was told of because a
-    process died in between. May run at any time."""
+    """Tell owners of sessions that reach their own time limit soon. May run at any time."""
     notify_of_tokens_that_end()
     now = clock.now()
     limited = ComputeSession.objects.filter(
@@ -195,16 +164,6 @@ def notify_of_what_nears() -> None:
             session_id=session.pk,
             again_until=session.deadline_at,
         )
-    told = ToldNotice.objects.filter(
-        person_id=OuterRef("owner_id"), happening=Concat(Value(END), Cast(OuterRef("pk"), CharField()))
-    )
-    ended = ComputeSession.objects.filter(
-        Q(status=Status.ERROR) | Q(status_reason__in=REASONS_TOLD),
-        ~Exists(told),
-        ended_at__gt=now - HEALED_FOR,
-        ended_at__lt=now - timedelta(minutes=1),
-    )
-    notify_of_ends(ended.values_list("pk", flat=True)[:MOST_AT_ONCE])
     ToldNotice.objects.filter(again_until__lt=now - TOLD_KEPT).delete()
 
 

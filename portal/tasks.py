@@ -3,12 +3,13 @@
 from celery import shared_task
 
 from common.dispatch import TaskName
-from portal import budget_notices, notification_mails, services, warning_notices
+from portal import budget_notices, end_notices, notification_mails, services, warning_notices
 
 
 @shared_task(name=TaskName.NOTIFY_PEOPLE, soft_time_limit=60, time_limit=90)
 def notify_people() -> None:
     warning_notices.notify_of_warnings()
+    end_notices.notify_of_missed_ends()
     services.notify_of_what_nears()
 
 

@@ -12,8 +12,8 @@ from agents import groups
 from agents.models import GroupGrant, ResourceGroup
 from common import clock
 from common.actors import SYSTEM
+from portal.end_notices import notify_of_ends
 from portal.models import Notification
-from portal.services import notify_of_ends
 from scheduler.commit import commit_plan
 from scheduler.engine import plan
 from scheduler.newcomers import place_newcomers

@@ -12,10 +12,14 @@ from common import clock
 from common.actors import SYSTEM
 from common.errors import NotFound
 from portal import services
+from portal.end_notices import notify_of_ends
 from portal.models import Notification, NotificationMail, ToldNotice
+from portal.selectors import text_of
 from portal.sentences import Code, Kind
 from portal.tasks import notify_people
+from scheduler.tick import run_tick
 from sessions_app import lifecycle
+from sessions_app.launcher import launch_session
 from sessions_app.models import ComputeSession
 from sessions_app.states import Reason, Status
 from tests import factories
@@ -62,8 +66,8 @@ def test_what_the_owner_did_is_not_told(place: Place, django_capture_on_commit_c
 
 def test_a_session_that_lives_or_is_gone_is_not_told_of(place: Place) -> None:
     session = place.run()
-    services.notify_of_ends([session.pk])
-    services.notify_of_ends([uuid4()])
+    notify_of_ends([session.pk])
+    notify_of_ends([uuid4()])
 
     assert not Notification.objects.exists()
 
@@ -189,13 +193,70 @@ def test_many_ends_are_told_by_a_few_statements(
     sessions = [place.run(name=f"run-{number}") for number in range(5)]
     for session in sessions:
         end(session, Reason.AGENT_LOST, lambda **_: nullcontext())
-    services.notify_of_ends([sessions[0].pk])
+    notify_of_ends([sessions[0].pk])
 
     with django_assert_num_queries(7):  # with savepoint and release
-        services.notify_of_ends([session.pk for session in sessions])
+        notify_of_ends([session.pk for session in sessions])
 
     assert ToldNotice.objects.count() == 5
     told = Notification.objects.values_list("arguments__name", flat=True)
     assert set(told) == {"run-1", "run-2", "run-3", "run-4"}
-    services.notify_of_ends([session.pk for session in sessions])
+    notify_of_ends([session.pk for session in sessions])
     assert Notification.objects.count() == 4
+
+
+def array(place: Place, spec: str) -> list[ComputeSession]:
+    first = place.enqueue(name="sweep", type="batch", command="true", array=spec)
+    run_tick(place.group.pk)
+    elements = list(ComputeSession.objects.filter(array=first.array).order_by("array_index"))
+    for element in elements:
+        launch_session(element.pk)
+    return elements
+
+
+def test_an_array_is_told_of_once_all_of_it_has_ended(
+    place: Place, django_capture_on_commit_callbacks: Commit
+) -> None:
+    first, second, third = array(place, "1-3")
+    end(first, Reason.COMMAND_FINISHED, django_capture_on_commit_callbacks)
+    end(third, Reason.COMMAND_FAILED, django_capture_on_commit_callbacks)
+    assert not Notification.objects.exists()
+
+    end(second, Reason.COMMAND_FINISHED, django_capture_on_commit_callbacks)
+    notify_of_ends([first.pk, second.pk, third.pk])
+
+    [told] = Notification.objects.all()
+    assert text_of(told) == "“sweep” has ended: 1 of its 3 sessions did not finish."
+    assert (told.code, told.session_id) == (Code.ARRAY_FAILED, first.pk)
+
+
+def test_an_array_that_finished_is_good_news(
+    place: Place, django_capture_on_commit_callbacks: Commit
+) -> None:
+    for element in array(place, "1-2"):
+        end(element, Reason.COMMAND_FINISHED, django_capture_on_commit_callbacks)
+    assert text_of(Notification.objects.get()) == "All 2 sessions of “sweep” have finished."
+
+
+def test_an_array_that_its_owner_ended_is_no_news(
+    place: Place, django_capture_on_commit_callbacks: Commit
+) -> None:
+    for element in array(place, "1-2"):
+        end(element, Reason.USER_REQUESTED, django_capture_on_commit_callbacks)
+    assert not Notification.objects.exists()
+
+
+def test_the_end_of_an_array_is_told_once_even_if_the_word_was_lost(
+    place: Place, django_capture_on_commit_callbacks: Commit
+) -> None:
+    first, second = array(place, "1-2")
+    end(first, Reason.COMMAND_FINISHED, lambda **_: nullcontext())
+    ComputeSession.objects.filter(pk=first.pk).update(ended_at=clock.now() - timedelta(minutes=5))
+    notify_people()
+    assert not Notification.objects.exists(), "the other one lives"
+
+    end(second, Reason.COMMAND_FINISHED, lambda **_: nullcontext())
+    notify_people()
+    notify_people()
+
+    assert [told.code for told in Notification.objects.all()] == [Code.ARRAY_FINISHED]

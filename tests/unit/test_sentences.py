@@ -19,6 +19,8 @@ def test_every_code_has_a_sentence(code: Code) -> None:
         "day": "2026-11-30",
         "left": "1.00",
         "amount": "9.00",
+        "count": 100,
+        "failed": 5,
     }
     filled = sentence.text.format(name="train", **arguments)
     assert ("train" in filled) is (code not in OF_THE_ACCOUNT)

@@ -1,0 +1,95 @@
+"""Telling people that sessions of theirs have ended: of each, and of the elements of an array together, once the last has."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import cast
+from uuid import UUID
+
+from django.db.models import CharField, Exists, OuterRef, Q, Value
+from django.db.models.functions import Cast, Concat
+
+from common import clock
+from portal.models import ToldNotice
+from portal.sentences import REASONS_TOLD, Code, code_of_end
+from portal.services import News, notify_each
+from sessions_app.models import ComputeSession, SessionArray
+from sessions_app.states import Status
+
+HEALED_FOR = timedelta(hours=1)
+END, END_OF_ARRAY = "end:", "array-end:"
+MOST_AT_ONCE = 1000
+_TOLD = ("owner", "array", "name", "status", "status_reason", "exit_code", "image_reference", "ended_at")
+
+
+def notify_of_ends(session_ids: Collection[UUID]) -> None:
+    """Tell the owners why these sessions ended, if that is news to them. May run twice."""
+    ended = list(ComputeSession.objects.ended().filter(pk__in=session_ids).only(*_TOLD))
+    news = [told for session in ended if session.array_id is None and (told := _news_of(session))]
+    if arrays := {session.array_id for session in ended if session.array_id}:
+        news += _news_of_arrays(arrays)
+    if news:
+        notify_each(news)
+
+
+def notify_of_missed_ends() -> None:
+    """Tell of ends that nobody was told of because a process died in between. May run at any time."""
+    now = clock.now()
+    was_told = _is_told(END, "pk")
+    siblings = ComputeSession.objects.live().filter(array=OuterRef("array"))
+    is_array_due = Q(array__isnull=False) & ~Exists(siblings) & ~_is_told(END_OF_ARRAY, "array_id")
+    ended = ComputeSession.objects.filter(
+        Q(status=Status.ERROR) | Q(status_reason__in=REASONS_TOLD),
+        (Q(array=None) & ~was_told) | is_array_due,
+        ended_at__gt=now - HEALED_FOR,
+        ended_at__lt=now - timedelta(minutes=1),
+    )
+    notify_of_ends(ended.values_list("pk", flat=True)[:MOST_AT_ONCE])
+
+
+def _is_told(happening: str, column: str) -> Exists:
+    named = Concat(Value(happening), Cast(OuterRef(column), CharField()))
+    return Exists(ToldNotice.objects.filter(person_id=OuterRef("owner_id"), happening=named))
+
+
+def _news_of(session: ComputeSession) -> News | None:
+    code = code_of_end(session.status, session.status_reason)
+    if code is None:
+        return None
+    return News(
+        person_id=session.owner_id,
+        code=code,
+        happening=f"{END}{session.pk}",
+        arguments={
+            "name": session.name,
+            "exit_code": session.exit_code,
+            "image": session.image_reference,
+        },
+        session_id=session.pk,
+        again_until=cast("datetime", session.ended_at) + HEALED_FOR,
+    )
+
+
+def _news_of_arrays(array_ids: Collection[UUID]) -> list[News]:
+    """Of those of which no element lives, unless their owners ended all of it. Whoever ends the last one finds all ended. 2 queries."""
+    live = ComputeSession.objects.live().filter(array=OuterRef("pk"))
+    over = list(SessionArray.objects.filter(~Exists(live), pk__in=array_ids))
+    elements = defaultdict(list)
+    for element in ComputeSession.objects.filter(array__in=over).only(*_TOLD).order_by("array_index"):
+        elements[element.array_id].append(element)
+    return [told for array in over if (told := _news_of_array(array, elements[array.pk]))]
+
+
+def _news_of_array(array: SessionArray, elements: list[ComputeSession]) -> News | None:
+    codes = [code_of_end(each.status, each.status_reason) for each in elements]
+    if not any(codes):
+        return None
+    failed = len(codes) - codes.count(Code.COMMAND_FINISHED)
+    return News(
+        person_id=array.owner_id,
+        code=Code.ARRAY_FAILED if failed else Code.ARRAY_FINISHED,
+        happening=f"{END_OF_ARRAY}{array.pk}",
+        arguments={"name": array.name, "count": len(codes), "failed": failed},
+        session_id=elements[0].pk,
+        again_until=max(cast("datetime", each.ended_at) for each in elements) + HEALED_FOR,
+    )
