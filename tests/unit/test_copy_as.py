@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.slots import CPU, MEM, ResourceSlots
+from sessions_app.array_rules import check_array
 from sessions_app.copy_as import (
     LANGUAGES,
     PLACEHOLDER,
@@ -124,6 +125,14 @@ def test_that_ones_files_stay_out_is_told() -> None:
     assert yaml.safe_load(as_yaml(bare))["personal_files"] is False
     assert as_body(bare, None)["personal_files"] is False
     assert "personal_files=False" in as_python(bare)
+
+
+def test_an_array_is_told() -> None:
+    asked = request(type="batch", command="true", array=check_array("1-9%3"))
+
+    assert "--array 1-9%3" in as_command(asked)
+    assert yaml.safe_load(as_yaml(asked))["array"] == as_body(asked, None)["array"] == "1-9%3"
+    assert call_in(as_python(asked))["array"] == "1-9%3"
 
 
 def test_values_of_variables_are_told_nowhere() -> None:
