@@ -12,6 +12,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from accounts.models import Domain, Project, User
 from accounts.roles import Role
+from common import clock
 from common.redis import client as redis_client
 from tests import factories
 from tests.template import ensure_template
@@ -75,6 +76,13 @@ def browser_of() -> Callable[[User], Client]:
         return client
 
     return sign_in
+
+
+@pytest.fixture
+def within_one_minute() -> Iterator[None]:
+    """The clock stands, for what counts by the minute."""
+    with clock.frozen_at(clock.now()):
+        yield
 
 
 @pytest.fixture

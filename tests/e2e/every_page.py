@@ -67,7 +67,6 @@ OF_SUPERADMINS = (
     "/resource-groups/1/weights/",
     "/resource-groups/1/reservations/",
     "/resource-groups/1/scheduler/",
-    "/resource-groups/1/scheduler/1/",  # the first tick that placed something
     "/audit/",
     "/audit/?outcome=failed&q=nothing",
     "/styleguide/",
@@ -77,6 +76,11 @@ OF_SUPERADMINS = (
 def pages_of_session(session: dict[str, Any]) -> tuple[str, ...]:
     page = f"/sessions/{session['id']}/"
     return (*(page + rest for rest in OF_A_SESSION), *(f"{page}?tab={tab}" for tab in TABS_OF_A_SESSION))
+
+
+def page_of_tick(tick: dict[str, Any]) -> str:
+    """Of the group with which a portal begins."""
+    return f"/resource-groups/1/scheduler/{tick['id']}/"
 
 
 def pages_of_people(users: list[dict[str, Any]], projects: list[dict[str, Any]]) -> tuple[str, ...]:

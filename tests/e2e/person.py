@@ -10,6 +10,7 @@ from tests.waiting import wait_until
 
 ENDED = ("TERMINATED", "CANCELLED", "ERROR")
 SMALL = {"cpu": 0.5, "mem": "512m"}
+MILLI = 1000  # of a CPU
 
 
 class Person:
@@ -96,6 +97,19 @@ class Person:
         group = next(each for each in self._get("resource-groups/")["results"] if each["name"] == name)
         answer = self._http.patch(f"resource-groups/{group['id']}/", json=columns)
         assert answer.status_code == httpx.codes.OK, answer.text
+
+    def make_tick(self) -> dict[str, Any]:
+        """A tick of the first resource group that left somebody waiting: one of two who each ask for all of the machine. What
+        comes alone and finds room is placed without a tick."""
+        (machine,) = self._get("agents/")["results"]
+        for _ in range(2):
+            self.start_session(resources={**SMALL, "cpu": machine["capacity"]["cpu"] / MILLI})
+
+        def kept() -> dict[str, Any] | None:
+            ticks = self._get("resource-groups/1/ticks/")["results"]
+            return next((tick for tick in ticks if tick["waiting"]), None)
+
+        return wait_until(kept, deadline_s=45, interval_s=0.1)  # type: ignore[return-value]
 
     def stop_session(self, session_id: str) -> None:
         self._http.delete(f"sessions/{session_id}/").raise_for_status()

@@ -16,6 +16,7 @@ from tests.e2e.every_page import (
     OF_DOMAIN_ADMINS,
     OF_SUPERADMINS,
     PAGES,
+    page_of_tick,
     pages_of_people,
     pages_of_session,
 )
@@ -87,6 +88,8 @@ def test_no_page_of_an_administrator_has_a_serious_fault(
     page = browse(person, bypass_csp=True)
     pages = OF_SUPERADMINS if role == "superadmin" else OF_DOMAIN_ADMINS
     pages += pages_of_people(person.users(), person.projects())
+    if role == "superadmin":
+        pages += (page_of_tick(person.make_tick()),)
     assert faults_on(page, (*pages, f"/sessions/{shared_session['id']}/")) == {}
 
 
