@@ -66,11 +66,13 @@ def concerned(actor: Actor, reservations: Iterable[Reservation]) -> set[int]:
     }
 
 
-def overlapping(agent_ids: Iterable[int], starts_at: datetime, ends_at: datetime) -> ReservedAgent | None:
-    """The first machine of these that is reserved at some time between, with its reservation. One query."""
+def overlapping(
+    agent_ids: Iterable[int], starts_at: datetime, ends_at: datetime, *, but: int | None = None
+) -> ReservedAgent | None:
+    """The first machine of these that is reserved at some time between, with its reservation; `but`: not by that one. One query."""
     clash: Any = ReservedAgent.objects.filter(
         agent__in=list(agent_ids), reservation__starts_at__lt=ends_at, reservation__ends_at__gt=starts_at
-    )
+    ).exclude(reservation=but)
     found: ReservedAgent | None = (
         clash.select_related("agent", "reservation").order_by("reservation__starts_at", "agent__name").first()
     )
@@ -104,7 +106,17 @@ class Entry:
 
 def calendar(actor: Actor, group: ResourceGroup) -> list[Entry]:
     """The reservations of a group that the actor sees, by start. 3 queries at most."""
-    now, found = clock.now(), list(reservations_of(group))
+    return _entries(actor, reservations_of(group))
+
+
+def entry_of(actor: Actor, group: ResourceGroup, reservation_id: int) -> Entry:
+    """One of the calendar. Raises NotFound."""
+    (entry,) = _entries(actor, [access_reservation(group, reservation_id)])
+    return entry
+
+
+def _entries(actor: Actor, reservations: Iterable[Reservation]) -> list[Entry]:
+    now, found = clock.now(), list(reservations)
     known = concerned(actor, found)
     return [
         Entry(

@@ -1,7 +1,8 @@
-"""Writes of reservations. Superadmins alone make and cancel them."""
+"""Writes of reservations. Superadmins alone make, change and cancel them."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -51,22 +52,51 @@ def reserve_agents(
     reservation = Reservation.objects.create(
         group=group, name=name, reason=reason, starts_at=start, ends_at=ends_at, **whom
     )
-    try:
-        with transaction.atomic():
-            ReservedAgent.objects.bulk_create(
-                ReservedAgent(reservation=reservation, agent=agent, during=(start, ends_at))
-                for agent in machines
-            )
-    except IntegrityError as error:  # unreachable while everybody holds the group
-        raise Conflict(_("Some of these machines are reserved at that time.")) from error
-    told = {
-        "name": name,
-        "starts_at": start.isoformat(),
-        "ends_at": ends_at.isoformat(),
-        "agents": sorted(agent.name for agent in machines),
-        **({} if grantee is None else {level_of(grantee): name_of(grantee)}),
-    }
+    _keep_machines(reservation, machines)
+    told = _columns(reservation, machines)
+    if grantee is not None:
+        told[level_of(grantee)] = name_of(grantee)
     audit.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
+    _replan(group)
+    return reservation
+
+
+@transaction.atomic
+def change_reservation(
+    *,
+    actor: Actor,
+    group_id: int,
+    reservation_id: int,
+    name: str | None = None,
+    reason: str | None = None,
+    agents: Collection[str] | None = None,
+    starts_at: datetime | None = None,
+    ends_at: datetime | None = None,
+) -> Reservation:
+    """Change what is given, of one that has not ended; whose it is stays, and when it began, once it has. Raises NotFound,
+    PermissionDenied, InvalidInput, Conflict."""
+    group = hold_to_change(actor, group_id)
+    reservation = access_reservation(group, reservation_id)
+    machines = [each.agent for each in reservation.machines.all()]
+    before = _columns(reservation, machines)
+    now = clock.now()
+    _demand_to_come(reservation, starts_at, ends_at, now)
+    reservation.name = reservation.name if name is None else name
+    reservation.reason = reservation.reason if reason is None else reason
+    reservation.starts_at = starts_at or reservation.starts_at
+    reservation.ends_at = ends_at or reservation.ends_at
+    _check(reservation.name, reservation.starts_at, reservation.ends_at, now)
+    if agents is not None:
+        machines = _machines(group, agents)
+    changes = audit.changed(before, _columns(reservation, machines))
+    if not changes:
+        return reservation
+
+    _demand_free(machines, reservation.starts_at, reservation.ends_at, but=reservation)
+    reservation.save(update_fields=["name", "reason", "starts_at", "ends_at"])
+    reservation.machines.all().delete()
+    _keep_machines(reservation, machines)
+    audit.record(actor=actor, action="agents.change_reservation", target=group, changes=changes)
     _replan(group)
     return reservation
 
@@ -81,6 +111,45 @@ def cancel_reservation(*, actor: Actor, group_id: int, reservation_id: int) -> N
     audit.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
     reservation.delete()
     _replan(group)
+
+
+def _columns(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
+    """As the access log tells them."""
+    return {
+        "name": reservation.name,
+        "reason": reservation.reason,
+        "starts_at": reservation.starts_at.isoformat(),
+        "ends_at": reservation.ends_at.isoformat(),
+        "agents": sorted(agent.name for agent in machines),
+    }
+
+
+def _keep_machines(reservation: Reservation, machines: Collection[Agent]) -> None:
+    """Raises Conflict."""
+    during = (reservation.starts_at, reservation.ends_at)
+    try:
+        with transaction.atomic():
+            ReservedAgent.objects.bulk_create(
+                ReservedAgent(reservation=reservation, agent=agent, during=during) for agent in machines
+            )
+    except IntegrityError as error:  # unreachable while everybody holds the group
+        raise Conflict(_("Some of these machines are reserved at that time.")) from error
+
+
+def _demand_to_come(
+    reservation: Reservation, starts_at: datetime | None, ends_at: datetime | None, now: datetime
+) -> None:
+    """That what is changed has not happened already. Raises InvalidInput."""
+    if ends_at is not None and ends_at <= now:
+        sentence = _("{time} UTC is past. To end it now, give its machines back.")
+        raise _wrong("ends_at", sentence.format(time=_told(ends_at)))
+    if starts_at is None or starts_at == reservation.starts_at:
+        return
+    if reservation.starts_at <= now:
+        sentence = _("It began at {time} UTC, which stays.")
+        raise _wrong("starts_at", sentence.format(time=_told(reservation.starts_at)))
+    if starts_at < now - TOLERATED:
+        raise _wrong("starts_at", _("{time} UTC is past. Begin now or later.").format(time=_told(starts_at)))
 
 
 def _check(name: str, starts_at: datetime, ends_at: datetime, now: datetime) -> None:
@@ -111,9 +180,13 @@ def _machines(group: ResourceGroup, names: Collection[str]) -> list[Agent]:
     return found
 
 
-def _demand_free(machines: Collection[Agent], starts_at: datetime, ends_at: datetime) -> None:
-    """Raises Conflict."""
-    clash = overlapping([agent.pk for agent in machines], starts_at, ends_at)
+def _demand_free(
+    machines: Collection[Agent], starts_at: datetime, ends_at: datetime, *, but: Reservation | None = None
+) -> None:
+    """`but`: they may be in that one. Raises Conflict."""
+    clash = overlapping(
+        [agent.pk for agent in machines], starts_at, ends_at, but=None if but is None else but.pk
+    )
     if clash is None:
         return
     sentence = _("“{agent}” is reserved for “{name}” already, from {start} to {end} UTC.").format(

@@ -15,9 +15,10 @@ from accounts.quota import Level
 from accounts.selectors import require_superadmin
 from agents import reservations
 from agents.api.serializers import GRANT_LEVELS
-from agents.models import Reservation
-from agents.reservation_selectors import calendar
+from agents.models import Reservation, ResourceGroup
+from agents.reservation_selectors import calendar, entry_of
 from agents.selectors import access_group
+from common.actors import Actor
 from common.api import ErrorOut, InputSerializer, StandardPagination, TextField, actor_of
 from common.errors import InvalidInput
 from common.idempotency import takes_idempotency_key
@@ -40,6 +41,21 @@ class ReservationInput(InputSerializer):
     id = serializers.IntegerField(
         min_value=1, max_value=2**63 - 1, required=False, help_text="Of the domain, project or person."
     )
+
+
+class ReservationChange(InputSerializer):
+    """What is absent stays."""
+
+    name = TextField(max_length=64, required=False)
+    reason = TextField(max_length=500, required=False, allow_blank=True)
+    agents = serializers.ListField(
+        child=TextField(max_length=64),
+        max_length=MOST_AGENTS,
+        required=False,
+        help_text="All of its machines from now on, by name.",
+    )
+    starts_at = serializers.DateTimeField(required=False, help_text="Until it has begun.")
+    ends_at = serializers.DateTimeField(required=False)
 
 
 class ReservationOut(serializers.Serializer[Any]):
@@ -93,12 +109,28 @@ class ReservationListView(GenericAPIView[Reservation]):
         assert not isinstance(grantee, KeyPair)
         columns.setdefault("starts_at", None)
         made = reservations.reserve_agents(actor=actor, group_id=group_id, grantee=grantee, **columns)
-        (told,) = (each for each in calendar(actor, group) if each.id == made.pk)
-        return Response(ReservationOut(told).data, status=201)
+        return Response(_told(actor, group, made), status=201)
 
 
 class ReservationView(APIView):
     token_scopes = FOR_ADMIN
+
+    @extend_schema(
+        operation_id="change_reservation",
+        request=ReservationChange,
+        responses={200: ReservationOut, 409: ErrorOut},
+    )
+    def patch(self, request: Request, group_id: int, reservation_id: int) -> Response:
+        """Change what a reservation is called, its time or its machines. For superadmins."""
+        actor = actor_of(request)
+        group = access_group(actor, group_id)
+        require_superadmin(actor)
+        asked = ReservationChange(data=request.data)
+        asked.is_valid(raise_exception=True)
+        changed = reservations.change_reservation(
+            actor=actor, group_id=group_id, reservation_id=reservation_id, **asked.validated_data
+        )
+        return Response(_told(actor, group, changed))
 
     @extend_schema(operation_id="cancel_reservation", responses={204: None})
     def delete(self, request: Request, group_id: int, reservation_id: int) -> Response:
@@ -107,3 +139,7 @@ class ReservationView(APIView):
             actor=actor_of(request), group_id=group_id, reservation_id=reservation_id
         )
         return Response(status=204)
+
+
+def _told(actor: Actor, group: ResourceGroup, reservation: Reservation) -> Any:
+    return ReservationOut(entry_of(actor, group, reservation.pk)).data

@@ -106,6 +106,7 @@ ACTIONS = {
     "scheduler.set_share_weight": gettext_noop("Weight in a resource group changed"),
     "agents.move_agent": gettext_noop("Agent moved into another resource group"),
     "agents.reserve_agents": gettext_noop("Machines reserved"),
+    "agents.change_reservation": gettext_noop("Reservation changed"),
     "agents.cancel_reservation": gettext_noop("Reservation cancelled"),
     "agents.create_resourcegroup": gettext_noop("Resource group created"),
     "agents.update_resourcegroup": gettext_noop("Resource group changed"),

@@ -1,7 +1,7 @@
 """The form of a reservation."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django import forms
@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.quota import Level
+from agents.reservation_selectors import Entry
 from sessions_app.queueing import instant_of
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
@@ -54,9 +55,11 @@ class ReservationForm(forms.Form):
         required=False, label=gettext_lazy("Machines"), widget=forms.CheckboxSelectMultiple
     )
 
-    def __init__(self, data: Any = None, *, machines: Iterable[str] = ()) -> None:
+    def __init__(
+        self, data: Any = None, *, machines: Iterable[str] = (), initial: dict[str, Any] | None = None
+    ) -> None:
         """`machines`: the names of all of the group."""
-        super().__init__(data)
+        super().__init__(data, initial=initial)
         self.machines = list(machines)
         self.fields["agents"].choices = [(name, name) for name in self.machines]  # type: ignore[attr-defined]
 
@@ -83,3 +86,24 @@ class ReservationForm(forms.Form):
             return datetime.fromisoformat(instant_of(typed, self.data.get("time_zone", "")))
         except ValueError as error:
             raise ValidationError(_("Give a date and a time.")) from error
+
+
+class ReservationChangeForm(ReservationForm):
+    """Of one that is there: whose it is stays, and when it began."""
+
+    level = None  # type: ignore[assignment]
+    grantee = None  # type: ignore[assignment]
+
+    def __init__(self, data: Any = None, *, machines: Iterable[str], entry: Entry) -> None:
+        instants = {"starts_at": entry.starts_at, "ends_at": entry.ends_at}
+        typed = {name: f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M}" for name, instant in instants.items()}
+        initial = {"name": entry.name, "reason": entry.reason, "agents": entry.agents, **typed}
+        super().__init__(data, machines=machines, initial=initial)
+        if entry.is_open:
+            del self.fields["starts_at"]
+        else:
+            self.fields["starts_at"].required = True
+            self.fields["starts_at"].help_text = _("In your time zone; without scripts in UTC.")
+        if data is None:  # what was typed is in the zone of whoever typed it
+            for name in set(instants) & set(self.fields):
+                self.fields[name].widget.attrs["data-instant"] = instants[name].isoformat()

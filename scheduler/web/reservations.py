@@ -1,4 +1,4 @@
-"""The page of what is reserved in a resource group, and reserving more."""
+"""The pages of what is reserved in a resource group, of reserving more, and of changing one."""
 
 from typing import Any
 
@@ -15,15 +15,16 @@ from accounts.web.doors import overseer_of_all
 from accounts.web.marks import mark
 from agents import reservations
 from agents.models import ResourceGroup
-from agents.reservation_selectors import calendar
+from agents.reservation_selectors import Entry, calendar, entry_of
 from agents.selectors import access_group
 from common.actors import Actor
 from common.errors import BerthError
 from common.idempotency import once_a_form
 from scheduler.web.groups import grantee_named, superadmin
-from scheduler.web.reservation_forms import ReservationForm
+from scheduler.web.reservation_forms import ReservationChangeForm, ReservationForm
 
 SHOWN_AGENTS = 8
+COLUMNS = ("name", "reason", "agents", "starts_at", "ends_at")
 
 
 @login_required
@@ -33,7 +34,7 @@ def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
     """A POST reserves. At most 6 queries beside the frame's."""
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
-    machines = list(group.agents.in_use().order_by("name").values_list("name", flat=True))
+    machines = _machines(group)
     if request.method != "POST":
         return _page(request, actor, group, ReservationForm(machines=machines))
     form = ReservationForm(request.POST, machines=machines)
@@ -44,6 +45,23 @@ def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
         )
         return redirect("reservations", group_id)
     return _page(request, actor, group, form, status=422)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def reservation_page(request: HttpRequest, group_id: int, reservation_id: int) -> HttpResponse:
+    """A POST changes it. At most 6 queries beside the frame's."""
+    actor = superadmin(request)
+    group = access_group(actor, group_id)
+    entry = entry_of(actor, group, reservation_id)
+    form = ReservationChangeForm(
+        request.POST if request.method == "POST" else None, machines=_machines(group), entry=entry
+    )
+    if form.is_valid() and _change(actor, group, entry, form):
+        messages.success(request, _("“{name}” is changed.").format(name=form.cleaned_data["name"]))
+        return redirect("reservations", group_id)
+    context = {"group": group, "entry": entry, "form": form}
+    return render(request, "scheduler/reservation.html", context, status=422 if form.is_bound else 200)
 
 
 @login_required
@@ -60,9 +78,7 @@ def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
     """False: the form says why not."""
     typed = dict(form.cleaned_data)
     level, whom = typed["level"], typed["grantee"]
-    columns: dict[str, Any] = {
-        name: typed[name] for name in ("name", "reason", "agents", "starts_at", "ends_at")
-    }
+    columns: dict[str, Any] = {name: typed[name] for name in COLUMNS}
     try:
         columns["grantee"] = grantee_named(actor, Level(level), whom) if level else None
     except BerthError as refusal:
@@ -74,6 +90,23 @@ def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
         mark(form, refusal)
         return False
     return True
+
+
+def _change(actor: Actor, group: ResourceGroup, entry: Entry, form: ReservationChangeForm) -> bool:
+    """False: the form says why not."""
+    columns = {name: form.cleaned_data[name] for name in COLUMNS if name in form.changed_data}
+    if form.cleaned_data["is_all"]:
+        columns["agents"] = form.cleaned_data["agents"]
+    try:
+        reservations.change_reservation(actor=actor, group_id=group.pk, reservation_id=entry.id, **columns)
+    except BerthError as refusal:
+        mark(form, refusal)
+        return False
+    return True
+
+
+def _machines(group: ResourceGroup) -> list[str]:
+    return list(group.agents.in_use().order_by("name").values_list("name", flat=True))
 
 
 def _page(

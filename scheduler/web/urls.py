@@ -18,6 +18,11 @@ urlpatterns = [
     path(f"{GROUP}grants/<int:grant_id>/revoke/", groups.revoke, name="resource-group-revoke"),
     path(f"{GROUP}weights/", weights.weights_page, name="resource-group-weights"),
     path(f"{GROUP}reservations/", reservations.reservation_list, name="reservations"),
+    path(
+        f"{GROUP}reservations/<int:reservation_id>/",
+        reservations.reservation_page,
+        name="reservation",
+    ),
     path(f"{GROUP}reservations/<int:reservation_id>/cancel/", reservations.cancel, name="cancel-reservation"),
     path(f"{GROUP}agents/", groups.move_agent, name="resource-group-agents"),
 ]

@@ -4,6 +4,7 @@
 import { format, gettext } from "./words.js";
 
 const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
 const LANGUAGE = document.documentElement.lang || undefined;
 const UNITS = [
   [gettext("{number} d"), 86400],
@@ -18,11 +19,11 @@ const WORDS = {
 };
 
 export function startTimes() {
+  // A control for date and time names no zone: a hidden field beside it does. What it says already is UTC until then.
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-  for (const field of document.querySelectorAll("[data-time-zone]")) field.value = timeZone;
+  for (const control of document.querySelectorAll("[data-instant]")) control.value = localMinute(control.dataset.instant);
+  for (const zone of document.querySelectorAll("[data-time-zone]")) zone.value = timeZone;
   refresh();
-  // A control for date and time names no zone: a hidden field beside it does.
-  for (const zone of document.querySelectorAll("input[data-time-zone]")) zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone;
   setInterval(refresh, SECOND_MS);
   document.body.addEventListener("htmx:afterSwap", refresh);
 }
@@ -49,6 +50,12 @@ function localize(time) {
     ? instant.toLocaleTimeString(LANGUAGE, { timeStyle: "medium" })
     : instant.toLocaleString(LANGUAGE, { dateStyle: "medium", timeStyle: "short" });
   delete time.dataset.moment;
+}
+
+/** "2026-05-01T18:00", as a control for date and time takes it. */
+function localMinute(text) {
+  const instant = new Date(text);
+  return new Date(instant - instant.getTimezoneOffset() * MINUTE_MS).toISOString().slice(0, 16);
 }
 
 /** The two largest units: "45 s", "4 min 10 s", "3 h 5 min", "2 d 4 h". The same as the template filter. */

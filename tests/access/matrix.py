@@ -204,6 +204,8 @@ GET    resource-group-weights              in         404        404        404 
 POST   resource-group-weights              in         404        404        404        404        404        404        302        404        404  weight-form
 GET    reservations                        in         404        404        404        404        404        404        200        404        200
 POST   reservations                        in         404        404        404        404        404        404        302        404        404  reservation-form
+GET    reservation                         in         404        404        404        404        404        404        200        404        404
+POST   reservation                         in         404        404        404        404        404        404        302        404        404  reservation-change-form
 POST   cancel-reservation                  in         404        404        404        404        404        404        302        404        404
 POST   resource-group-agents               in         404        404        404        404        404        404        302        404        404  agent
 GET    api-reference                       in         200        200        200        200        200        200        200        200        200
@@ -333,6 +335,7 @@ GET    api-resource-group-weights          401        403        403        403 
 PUT    api-resource-group-weights          401        403        403        403        403        403        403        200        403        403  weight
 GET    api-reservations                    401        200        200        200        200        200        200        200        200        200
 POST   api-reservations                    401        403        403        403        403        403        403        201        403        403  reservation
+PATCH  api-reservation                     401        403        403        403        403        403        403        200        403        403  reservation-change
 DELETE api-reservation                     401        403        403        403        403        403        403        204        403        403
 POST   api-resource-group-agents           401        403        403        403        403        403        403        200        403        403  agent
 POST   api-resource-groups                 401        403        403        403        403        403        403        201        403        403  name

@@ -231,6 +231,13 @@ class World:
                 "agents": [self.place.agent.name],
                 "ends_at": f"{clock.now() + timedelta(hours=1):%Y-%m-%dT%H:%M}",
             },
+            "reservation-change": {"name": "Course"},
+            "reservation-change-form": {
+                "name": "Course",
+                "agents": [self.place.agent.name],
+                "starts_at": f"{self.reservation.starts_at:%Y-%m-%dT%H:%M}",
+                "ends_at": f"{self.reservation.ends_at:%Y-%m-%dT%H:%M}",
+            },
             "grant": {"level": "user", "id": self.place.owner.pk},
             "grant-form": {"level": "user", "grantee": self.place.owner.email},
             "weight": {"level": "user", "id": self.place.owner.pk, "weight": 2},

@@ -44,7 +44,11 @@ def test_machines_are_reserved_listed_and_given_back(place: Place, superadmin: A
     assert hidden == {**made, "name": "", "reason": "", "level": "", "grantee": ""}
     again = superadmin.post(address(place), body(place), format="json")
     assert (again.status_code, "Course" in again.json()["message"]) == (409, True)
-    assert superadmin.delete(f"{address(place)}{made['id']}/").status_code == 204
+    one = f"{address(place)}{made['id']}/"
+    changed = superadmin.patch(one, {"name": "Exam", "reason": ""}, format="json").json()
+    assert changed == {**made, "name": "Exam", "reason": ""}
+    assert superadmin.patch(one, {"ends_at": "2001-01-01T00:00:00Z"}, format="json").status_code == 400
+    assert superadmin.delete(one).status_code == 204
     assert superadmin.get(address(place)).json()["count"] == 0
 
 

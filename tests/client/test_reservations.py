@@ -56,6 +56,23 @@ def test_machines_are_reserved_and_given_back(portal: Any, command: Command) -> 
     assert str(wire.requests[-1].url).endswith("/resource-groups/3/reservations/4/")
 
 
+def test_one_is_changed(portal: Any, command: Command) -> None:
+    wire = portal(page(GROUP), made({**OWN, "name": "Exam"}))
+    typed = ("group", "change-reservation", "gpu", "4")
+    assert (
+        command(*typed, "--name", "Exam", "--to", "2030-01-01T11:00Z", "--agent", "gpu-1").out.strip() == "4"
+    )
+    assert wire.body() == {"name": "Exam", "ends_at": "2030-01-01T11:00:00+00:00", "agents": ["gpu-1"]}
+    assert wire.requests[-1].method == "PATCH"
+    wire = portal(page(GROUP), made(OWN))
+    assert json.loads(command(*typed, "--reason", "", "--json").out)["id"] == 4
+    assert wire.body() == {"reason": ""}
+    portal(page(GROUP))
+    refused = command(*typed)
+    assert refused.code != 0
+    assert "Say what to change" in refused.err
+
+
 @pytest.mark.parametrize("wrong", [["--to", "soon"], ["--to", "2030-01-01", "--user", "a", "--project", "b"]])
 def test_what_cannot_be_read_is_refused_here(portal: Any, command: Command, wrong: list[str]) -> None:
     portal(page(GROUP))

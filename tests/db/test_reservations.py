@@ -89,6 +89,98 @@ def test_wrong_values_are_refused_at_their_field(place: Place, wrong: dict[str, 
     assert not Reservation.objects.exists()
 
 
+def change(place: Place, reservation: Reservation, **columns: Any) -> Reservation:
+    return reservations.change_reservation(
+        **{"actor": SYSTEM, "group_id": place.group.pk, "reservation_id": reservation.pk, **columns}
+    )
+
+
+def test_one_is_changed_and_told(place: Place) -> None:
+    other = make_place().agent
+    groups.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
+    made = reserve(place, begins=HOUR)
+    epoch = ResourceGroup.objects.get(pk=place.group.pk).epoch
+    later = made.ends_at + HOUR
+    change(place, made, name="Exam", ends_at=later, agents=[other.name])
+
+    now = Reservation.objects.get()
+    assert (now.name, now.starts_at, now.ends_at) == ("Exam", made.starts_at, later)
+    machine = ReservedAgent.objects.get()
+    assert (machine.agent, machine.during.lower, machine.during.upper) == (other, now.starts_at, later)
+    assert ResourceGroup.objects.get(pk=place.group.pk).epoch == epoch + 1
+    entry = AuditEntry.objects.get(action="agents.change_reservation")
+    assert entry.changes == {
+        "name": ["Course", "Exam"],
+        "ends_at": [made.ends_at.isoformat(), later.isoformat()],
+        "agents": [[place.agent.name], [other.name]],
+    }
+
+
+def test_what_says_nothing_new_is_no_change(place: Place) -> None:
+    made = reserve(place, begins=HOUR)
+    epoch = ResourceGroup.objects.get().epoch
+    change(place, made, name="Course", starts_at=made.starts_at, agents=[place.agent.name])
+    assert ResourceGroup.objects.get().epoch == epoch
+    assert not AuditEntry.objects.filter(action="agents.change_reservation").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"starts_at": -HOUR}, "starts_at"),
+        ({"starts_at": 4 * HOUR}, "ends_at"),
+        ({"starts_at": timedelta(days=400), "ends_at": timedelta(days=401)}, "starts_at"),
+        ({"ends_at": -HOUR}, "ends_at"),
+        ({"ends_at": HOUR / 2}, "ends_at"),
+        ({"ends_at": timedelta(days=400)}, "ends_at"),
+        ({"agents": []}, "agents"),
+        ({"agents": ["absent"]}, "agents"),
+    ],
+)
+def test_wrong_changes_are_refused_at_their_field(place: Place, wrong: dict[str, Any], field: str) -> None:
+    made = reserve(place, begins=HOUR)
+    now = clock.now()
+    columns = {name: now + value if isinstance(value, timedelta) else value for name, value in wrong.items()}
+    with pytest.raises(InvalidInput) as refusal:
+        change(place, made, **columns)
+    assert set(refusal.value.fields) == {field}
+    assert Reservation.objects.get().ends_at == made.ends_at
+
+
+def test_one_that_has_begun_keeps_its_start_and_ends_when_one_says(place: Place) -> None:
+    made = reserve(place)
+    with pytest.raises(InvalidInput, match="which stays") as refusal:
+        change(place, made, starts_at=made.starts_at + HOUR / 2)
+    assert set(refusal.value.fields) == {"starts_at"}
+    session = place.enqueue()
+    assert run_tick(place.group.pk) == []
+
+    change(place, made, ends_at=clock.now() + timedelta(minutes=1))
+    with clock.frozen_at(clock.now() + timedelta(minutes=2)):
+        assert run_tick(place.group.pk) == [session.pk]
+        with pytest.raises(NotFound):
+            change(place, made, name="Too late")
+
+
+def test_it_grows_up_to_its_neighbour(place: Place) -> None:
+    made = reserve(place, begins=HOUR)
+    reserve(place, name="Exam", starts_at=made.ends_at + HOUR, ends_at=made.ends_at + 2 * HOUR)
+    change(place, made, ends_at=made.ends_at + HOUR)
+    with pytest.raises(Conflict, match="“Exam”"):
+        change(place, made, ends_at=made.ends_at + 1.5 * HOUR)
+
+
+def test_machines_that_are_taken_away_are_for_everybody_at_once(place: Place) -> None:
+    other = make_place().agent
+    groups.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
+    made = reserve(place, agents=[place.agent.name, other.name])
+    session = place.enqueue()
+    assert run_tick(place.group.pk) == []
+    change(place, made, agents=[other.name])
+    assert run_tick(place.group.pk) == [session.pk]
+
+
 def test_what_is_refused_is_said_in_utc_whatever_zone_it_came_in(place: Place) -> None:
     nine_in_seoul = datetime(2020, 1, 1, 9, 0, tzinfo=ZoneInfo("Asia/Seoul"))
     with pytest.raises(InvalidInput, match="2020-01-01 00:00 UTC is past"):
@@ -128,6 +220,8 @@ def test_superadmins_alone_write_them(place: Place, role: Role) -> None:
     made = reserve(place)
     with pytest.raises(PermissionDenied):
         reserve(place, actor=actor)
+    with pytest.raises(PermissionDenied):
+        change(place, made, actor=actor, name="Mine")
     with pytest.raises(PermissionDenied):
         reservations.cancel_reservation(actor=actor, group_id=place.group.pk, reservation_id=made.pk)
 

@@ -78,6 +78,10 @@ def pages_of_session(session: dict[str, Any]) -> tuple[str, ...]:
     return (*(page + rest for rest in OF_A_SESSION), *(f"{page}?tab={tab}" for tab in TABS_OF_A_SESSION))
 
 
+def page_of_reservation(reservation: dict[str, Any]) -> str:
+    return f"/resource-groups/1/reservations/{reservation['id']}/"
+
+
 def page_of_tick(tick: dict[str, Any]) -> str:
     """Of the group with which a portal begins."""
     return f"/resource-groups/1/scheduler/{tick['id']}/"

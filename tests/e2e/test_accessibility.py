@@ -16,6 +16,7 @@ from tests.e2e.every_page import (
     OF_DOMAIN_ADMINS,
     OF_SUPERADMINS,
     PAGES,
+    page_of_reservation,
     page_of_tick,
     pages_of_people,
     pages_of_session,
@@ -88,9 +89,17 @@ def test_no_page_of_an_administrator_has_a_serious_fault(
     page = browse(person, bypass_csp=True)
     pages = OF_SUPERADMINS if role == "superadmin" else OF_DOMAIN_ADMINS
     pages += pages_of_people(person.users(), person.projects())
-    if role == "superadmin":
-        pages += (page_of_tick(person.make_tick()),)
     assert faults_on(page, (*pages, f"/sessions/{shared_session['id']}/")) == {}
+
+
+def test_no_page_of_what_is_not_always_there_has_a_serious_fault(
+    browse: Browse, portal: RunningPortal
+) -> None:
+    superadmin = portal.person("superadmin")
+    page = browse(superadmin, bypass_csp=True)
+    with superadmin.reservation() as reservation:
+        pages = (page_of_tick(superadmin.make_tick()), page_of_reservation(reservation))
+        assert faults_on(page, (*pages, "/resource-groups/1/reservations/")) == {}
 
 
 def test_what_people_see_before_they_sign_in_has_no_serious_fault(browse: Browse) -> None:

@@ -65,6 +65,36 @@ def test_they_are_reserved_for_domains_and_projects(
     assert words in superadmin.get(page_of(place)).content.decode()
 
 
+def test_one_is_changed_on_its_page(place: Place, superadmin: Client) -> None:
+    superadmin.post(page_of(place), typed(place))
+    made = Reservation.objects.get()
+    page = f"{page_of(place)}{made.pk}/"
+    shown = superadmin.get(page)
+    assert f"For {place.owner.email}" in shown.content.decode()
+    initial = shown.context["form"].initial
+    assert initial["ends_at"] == f"{made.ends_at:%Y-%m-%dT%H:%M}"
+
+    same = {"time_zone": "", **{name: initial[name] for name in ("reason", "starts_at", "ends_at", "agents")}}
+    assert superadmin.post(page, {**same, "name": "Exam"})["Location"] == page_of(place)
+    changed = Reservation.objects.get()
+    assert (changed.name, changed.ends_at, changed.user) == ("Exam", made.ends_at, place.owner)
+
+    for wrong in ({"ends_at": "2001-01-01T00:00"}, {"ends_at": ""}, {"starts_at": ""}, {"agents": []}):
+        answer = superadmin.post(page, {**same, "name": "Exam", **wrong})
+        assert (answer.status_code, set(answer.context["form"].errors)) == (422, set(wrong))
+
+
+def test_of_one_that_holds_the_start_is_told_and_not_asked(place: Place, superadmin: Client) -> None:
+    superadmin.post(page_of(place), typed(place, starts_at=""))
+    made = Reservation.objects.get()
+    page = f"{page_of(place)}{made.pk}/"
+    shown = superadmin.get(page)
+    assert "which stays" in shown.content.decode()
+    assert "starts_at" not in shown.context["form"].fields
+    assert superadmin.post(page, typed(place, is_all="on"))["Location"] == page_of(place)
+    assert Reservation.objects.get().starts_at == made.starts_at
+
+
 def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Client) -> None:
     superadmin.post(page_of(place), typed(place, starts_at="", level="", grantee="", agents=[], is_all="on"))
     assert Reservation.objects.get().machines.count() == 1

@@ -112,6 +112,11 @@ class ResourceGroups:
         answer = self._transport.request("POST", path, json=body, headers=new_key())
         return decode(GroupReservation, json_of(answer))
 
+    def change_reservation(self, group_id: int, reservation_id: int, **columns: Any) -> GroupReservation:
+        """Of `name`, `reason`, `agents`, `starts_at` and `ends_at` those that are given. Raises NotFound, InvalidInput, Conflict."""
+        path = f"resource-groups/{group_id}/reservations/{reservation_id}/"
+        return decode(GroupReservation, json_of(self._transport.request("PATCH", path, json=columns)))
+
     def unreserve(self, group_id: int, reservation_id: int) -> None:
         self._transport.request("DELETE", f"resource-groups/{group_id}/reservations/{reservation_id}/")
 

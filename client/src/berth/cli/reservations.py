@@ -11,6 +11,8 @@ from berth.cli.output import say, show_json, show_table
 from berth.cli.resource_groups import GroupName, ToDomain, ToProject, ToUser, whom
 from berth.machine_models import GroupReservation
 
+Number = Annotated[int, typer.Argument(metavar="ID", help="Its number.", show_default=False)]
+
 
 def list_reservations(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
     """List what is reserved in a group, now and to come. Of others you see the machines and the time."""
@@ -68,11 +70,37 @@ def reserve(
     show_json(made) if as_json else say(str(made.id))
 
 
-def unreserve(
+def change(
     context: typer.Context,
     group: GroupName,
-    reservation: Annotated[int, typer.Argument(metavar="ID", help="Its number.", show_default=False)],
+    reservation: Number,
+    name: Annotated[str, typer.Option("--name", help="What it is called from now on.")] = "",
+    begin: Annotated[str, typer.Option("--from", help="When it begins, until it has begun.")] = "",
+    to: Annotated[str, typer.Option("--to", help="When it ends.")] = "",
+    agents: Annotated[
+        list[str] | None,
+        typer.Option("--agent", help="A machine, in place of those it has; may be repeated."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; “” takes it away.")] = None,
+    as_json: AsJson = False,
 ) -> None:
+    """Change a reservation: its time, its machines, what it is called."""
+    columns = {
+        "name": name or None,
+        "starts_at": instant_of(begin) or None,
+        "ends_at": instant_of(to) or None,
+        "agents": agents or None,
+        "reason": reason,
+    }
+    given = {column: value for column, value in columns.items() if value is not None}
+    if not given:
+        raise typer.BadParameter("Say what to change: --name, --from, --to, --agent or --reason.")
+    groups = client_of(context).managed_groups
+    changed = groups.change_reservation(groups.find(group).id, reservation, **given)
+    show_json(changed) if as_json else say(str(changed.id))
+
+
+def unreserve(context: typer.Context, group: GroupName, reservation: Number) -> None:
     """Cancel a reservation: its machines are for everybody again."""
     groups = client_of(context).managed_groups
     groups.unreserve(groups.find(group).id, reservation)
@@ -82,6 +110,7 @@ def add_to(app: typer.Typer) -> None:
     """These commands, beside those of groups."""
     app.command("reservations")(list_reservations)
     app.command("reserve")(reserve)
+    app.command("change-reservation")(change)
     app.command("unreserve")(unreserve)
 
 
