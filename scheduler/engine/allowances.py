@@ -89,9 +89,9 @@ class Allowances:
 
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
         """The first limit that `session` would exceed now, in the order of its scopes."""
-        guards = self._layout.guards
+        guards, total = self._layout.guards, shape.total
         for account in self.of(session.scopes):
-            if (account.left - shape.total) & guards != guards:
+            if (account.left - total) & guards != guards:
                 return self._excess(account, shape)
         return None
 

@@ -53,7 +53,8 @@ class Diagnosis:
         self._machines = machines
         self._layout = layout
         self._rooms: dict[tuple[str, int | None, frozenset[int]], tuple[Room, Room]] = {}
-        self._known: dict[tuple[int, Until], Explanation] = {}
+        self._known: dict[Shape, Explanation] = {}
+        self._known_until: dict[datetime, dict[Shape, Explanation]] = {}  # of those for whom that matters
         self._closings: dict[
             tuple[str, int | None, frozenset[int], Until], tuple[dict[int, Window], dict[int, int]]
         ] = {}
@@ -68,12 +69,13 @@ class Diagnosis:
     def of(self, session: PendingSession, shape: Shape, position: int) -> Deferral:
         """The deferral of a session that the pass did not place, `position`-th of those that wait."""
         until = self._machines.ends_at(session.lasts) if shape.is_bounded else None  # else it is all the same
-        why = self._known.get((id(shape), until))
+        known = self._known if until is None else self._known_until.setdefault(until, {})
+        why = known.get(shape)
         if why is None:
-            why = self._known[id(shape), until] = self._judge(shape, until)
+            why = known[shape] = self._judge(shape, until)
         if excess := self._allowances.excess(session, shape):
             why = self._exceeds(why, excess)
-        elif ends_at := self._making_room.get(session.id):
+        elif self._making_room and (ends_at := self._making_room.get(session.id)):
             why = replace(why, reason=ReasonCode.MAKING_ROOM, until=ends_at)
         elif why.reason is ReasonCode.KEPT_FREE and self._is_outranked(session, shape, until):
             why = self._waits_for_priority(why, session.priority, position)

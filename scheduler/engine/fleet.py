@@ -65,6 +65,7 @@ class Fleet:
         schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
         self.agents = sorted(schedulable, key=lambda agent: agent.id, reverse=True)
         self.ids = [agent.id for agent in self.agents]
+        self.ids_alone = [(agent_id,) for agent_id in self.ids]  # as placements of one kernel name them
         self.ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
         self.capacities = self._pack_capacities()  # by ordinal, as the next
         self.free = [self.layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self.agents)]
@@ -166,13 +167,17 @@ class Fleet:
         preferred = self._preferred(needs, pools)
         if designated is not None and designated >= 0:
             pools.add(self.pool_of[designated])
+        is_bounded = any(self.closes_at[pool] is not None for pool in pools)
+        only_search = searches[id(needs.kernels[0])]
+        is_alone = len(packed) == len(only_search) == 1
         return Shape(
             needs=needs,
             order=order,
             searches=tuple((packed[index], searches[id(needs.kernels[index])]) for index in order),
-            is_bounded=any(self.closes_at[pool] is not None for pool in pools),
+            is_bounded=is_bounded,
             designated=designated,
             preferred=preferred,
+            lone_search=only_search[0] if is_alone and not is_bounded and preferred is None else None,
             total=self.layout.pack_request(needs.total),
             fractions=fractions_of(needs.total, self.total),
         )

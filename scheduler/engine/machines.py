@@ -25,6 +25,11 @@ class Kept:
     until: Until
     priority: int
 
+    def take(self, request: int) -> None:
+        """Of what is open to all."""
+        self.free -= request
+        self.beside -= request
+
 
 class Machines:
     """Counts down what the agents of a fleet have free, while a pass takes from it.
@@ -56,18 +61,23 @@ class Machines:
         # What ends in time may find room that is kept, though nobody else of its shape did.
         if shape.has_no_room and not self.keeps_beyond(until) and not self._may_end_in_time(shape, until):
             return None
-        ids = self._fleet.ids
-        if len(shape.searches) == 1:
-            [(request, search)] = shape.searches
-            ordinal = self._take(shape, request, search, until)
-            if ordinal is not None:
-                return (ids[ordinal],)
-            self._note_failure(shape, until)
-            return None
+        lone = shape.lone_search
+        # Most sessions: there is one pool to ask, and nothing is kept that they might use.
+        if lone is not None and (until is None or self._kept_until is None):
+            pool, query = lone
+            ordinal = self._grids[pool].take(query)
+            if ordinal is None:
+                return None
+            if until is not None:
+                self._taken.append((ordinal, query.request, until, True))
+            if ordinal in self._kept:
+                self._kept[ordinal].take(query.request)
+            return self._fleet.ids_alone[ordinal]
         ordinals = self._take_all(shape, until)
         if ordinals is None:
             self._note_failure(shape, until)
             return None
+        ids = self._fleet.ids
         return tuple([ids[ordinal] for _, ordinal in sorted(zip(shape.order, ordinals, strict=True))])
 
     def has_room(self, shape: Shape, until: Until) -> bool:
@@ -276,8 +286,7 @@ class Machines:
                     return None
         self._taken.append((ordinal, request, until, True))
         if ordinal in self._kept:
-            self._kept[ordinal].free -= request
-            self._kept[ordinal].beside -= request
+            self._kept[ordinal].take(request)
         return ordinal
 
     def _index_taken(self) -> None:

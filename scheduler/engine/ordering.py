@@ -90,12 +90,12 @@ class _Node:
 
     def order(self) -> None:
         """To be called once, when all are in."""
-        self.sessions.reverse()
-        if self.children:
-            children = self.children.values()
-            self.heap = [(child.standing.share, age, child) for age, child in enumerate(children)]
-            heapify(self.heap)
-            for child in children:
+        children = self.children.values()
+        self.heap = [(child.standing.share, age, child) for age, child in enumerate(children)]
+        heapify(self.heap)
+        for child in children:
+            child.sessions.reverse()
+            if child.children:
                 child.order()
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from scheduler.engine.allowances import Account, Allowances
+from scheduler.engine.collector import undisturbed
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.foresight import Foresight, foresight_in
@@ -46,13 +47,15 @@ class Planner:
     def plan(self, snapshot: Snapshot, now: datetime) -> Plan:
         if snapshot.rules.is_paused:
             return plan_of_pause(snapshot, now)
-        return self._pass_over(snapshot, now).answer()
+        with undisturbed():
+            return self._pass_over(snapshot, now).answer()
 
     def foresee(self, snapshot: Snapshot, session: PendingSession, now: datetime) -> Foresight:
         """What `plan` says of `session`, one of the snapshot. Why the others wait is not found out before somebody asks."""
         if snapshot.rules.is_paused:
             return foresight_in(plan_of_pause(snapshot, now), session)
-        return self._pass_over(snapshot, now).answer_for(session)
+        with undisturbed():
+            return self._pass_over(snapshot, now).answer_for(session)
 
     def _pass_over(self, snapshot: Snapshot, now: datetime) -> "_Pass":
         if self._fleet is None or not self._fleet.follow(snapshot):
@@ -99,10 +102,13 @@ class _Pass:
         line, machines, guards = self._line, self._machines, self._layout.guards
         shapes, shape_of = self._fleet.shapes, self._fleet.shape_of
         known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
-        placements = self._placements
+        placements, waiting = self._placements, self._waiting
         for session in line:
             needs, scopes, lasts = session.needs, session.scopes, session.lasts
             shape = shapes.get(id(needs)) or shape_of(needs)
+            if shape.has_no_room and self._is_in_vain(session, shape):
+                waiting.append((session, shape))
+                continue
             accounts = known_accounts.get(scopes) or accounts_of(scopes)
             total = shape.total
             for account in accounts:
@@ -119,6 +125,15 @@ class _Pass:
                 for account in accounts:
                     account.left -= total
                 line.charge(shape.fractions)
+
+    def _is_in_vain(self, session: PendingSession, shape: Shape) -> bool:
+        """Whether nothing can come of trying a session of a shape that found no room: it could use nothing that is kept or
+        reserved, and it is too early to keep or make anything for it. Nearly all sessions of a long queue."""
+        return (
+            not (shape.is_bounded or self._preemptor or session.promised)
+            and (session.lasts is None or not self._machines.knows_until())
+            and not self._has_waited(session)
+        )
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
@@ -215,8 +230,10 @@ class _Pass:
             planned_at=self._now,
             placements=tuple(self._placements),
             deferrals=tuple(
-                diagnosis.of(session, shape, position)
-                for position, (session, shape) in enumerate(self._waiting, start=1)
+                [
+                    diagnosis.of(session, shape, position)
+                    for position, (session, shape) in enumerate(self._waiting, start=1)
+                ]
             ),
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),

@@ -23,6 +23,7 @@ class Shape:
     ]  # of each, in that order, its request as a vector and where to look
     designated: int | None  # the ordinal of the only agent it may run on, if one is named; −1: there is none
     preferred: int | None  # the ordinal of the agent where it is looked for room first, if there is one
+    lone_search: tuple[int, Query] | None  # that of its only kernel, if one pool is all there is to ask
     total: int  # of all kernels together, as a vector
     fractions: Fractions
     is_bounded: bool = (

@@ -1,0 +1,36 @@
+"""A pass is not disturbed by Python's collector, and leaves it as it was."""
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.engine.collector import undisturbed
+
+
+@pytest.fixture(autouse=True)
+def _collector_as_before() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    yield
+    (gc.enable if was_enabled else gc.disable)()
+
+
+def test_nothing_is_collected_meanwhile_and_all_is_as_before_afterwards() -> None:
+    gc.enable()
+    with undisturbed():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_whoever_had_switched_it_off_finds_it_off() -> None:
+    gc.disable()
+    with undisturbed():
+        pass
+    assert not gc.isenabled()
+
+
+def test_it_goes_on_after_a_failure() -> None:
+    gc.enable()
+    with pytest.raises(ZeroDivisionError), undisturbed():
+        _ = 1 / 0
+    assert gc.isenabled()
