@@ -1,5 +1,6 @@
 """Resource groups: which machines belong together, how sessions come to them, and who may use them."""
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 
 from django.contrib.postgres.fields import ArrayField
@@ -25,6 +26,7 @@ LEAST_SPAN_S = 60
 LEAST_WINDOW_S, MOST_WINDOW_S = 600, 86400
 LEAST_GRACE_S = 600
 MOST_PERCENT = 100
+MOST_OVERCOMMIT = 10
 
 
 class Strategy(models.TextChoices):
@@ -75,6 +77,18 @@ def _percent(name: "_StrPromise") -> "models.PositiveSmallIntegerField[int | Non
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)],
         help_text=gettext_lazy("Percent of what a session holds. Empty: any use will do."),
+    )
+
+
+def _factor(name: "_StrPromise", help_text: "_StrPromise") -> "models.DecimalField[Decimal, Decimal]":
+    return models.DecimalField(
+        name,
+        max_digits=4,
+        decimal_places=2,
+        default=Decimal(1),
+        db_default=Decimal(1),
+        validators=[MinValueValidator(1), MaxValueValidator(MOST_OVERCOMMIT)],
+        help_text=help_text,
     )
 
 
@@ -188,6 +202,18 @@ class ResourceGroup(models.Model):
     extension_s = models.PositiveIntegerField(
         gettext_lazy("Length of an extension"), default=3600, help_text=gettext_lazy("Seconds, each time.")
     )
+    cpu_overcommit = _factor(
+        gettext_lazy("CPU overcommit"),
+        gettext_lazy(
+            "Sessions together may hold so many times the cores of a machine. One gets no more than it has."
+        ),
+    )
+    mem_overcommit = _factor(
+        gettext_lazy("Memory overcommit"),
+        gettext_lazy(
+            "The same of memory. Where sessions then use more than there is, some of them are killed."
+        ),
+    )
     epoch = models.BigIntegerField(default=0, editable=False)
     last_agent_id = models.BigIntegerField(
         default=0, editable=False, help_text="That was given a container; behind it round-robin goes on."
@@ -235,6 +261,15 @@ class ResourceGroup(models.Model):
             models.CheckConstraint(
                 condition=Q(session_types__contained_by=SessionType.values) & Q(session_types__len__gt=0),
                 name="resource_group_takes_known_types",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    cpu_overcommit__gte=1,
+                    cpu_overcommit__lte=MOST_OVERCOMMIT,
+                    mem_overcommit__gte=1,
+                    mem_overcommit__lte=MOST_OVERCOMMIT,
+                ),
+                name="resource_group_overcommits_up_to_ten_times",
             ),
             models.CheckConstraint(
                 condition=Q(deleted_at=None) | Q(is_default=False, is_active=False),

@@ -15,23 +15,26 @@ from agents.states import AgentState
 from common.actors import Actor
 from common.slots import CPU, MEM, ResourceSlots
 
+NOTHING = ResourceSlots()
 IDLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
 
 _AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
 _ASKED = {"state": AgentState.CONNECTED.value, "cpu": CPU, "mem": MEM}
 AMOUNTS = f"""
-    SELECT agent.resource_group_id, slot.slot_name, sum(slot.capacity), sum(slot.occupied)
+    SELECT agent.resource_group_id, slot.slot_name, sum(slot.capacity + slot.surplus), sum(slot.occupied), sum(slot.capacity)
     FROM {_SLOT} slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
     WHERE agent.state = %(state)s GROUP BY 1, 2
 """
 WIDEST = f"""
     WITH machine AS (
         SELECT agent.resource_group_id AS group_id, agent.name,
-            jsonb_object_agg(slot.slot_name, slot.capacity - slot.occupied)::text AS free,
-            sum(slot.capacity - slot.occupied) FILTER (WHERE slot.slot_name NOT IN (%(cpu)s, %(mem)s)) AS devices,
-            max(slot.capacity - slot.occupied) FILTER (WHERE slot.slot_name = %(cpu)s) AS cpu,
-            max(slot.capacity - slot.occupied) FILTER (WHERE slot.slot_name = %(mem)s) AS mem
-        FROM {_SLOT} slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
+            jsonb_object_agg(slot.slot_name, slot.free)::text AS free,
+            sum(slot.free) FILTER (WHERE slot.slot_name NOT IN (%(cpu)s, %(mem)s)) AS devices,
+            max(slot.free) FILTER (WHERE slot.slot_name = %(cpu)s) AS cpu,
+            max(slot.free) FILTER (WHERE slot.slot_name = %(mem)s) AS mem
+        FROM (
+            SELECT agent_id, slot_name, greatest(0, least(capacity, capacity + surplus - occupied)) AS free FROM {_SLOT}
+        ) AS slot JOIN {_AGENT} agent ON agent.id = slot.agent_id
         WHERE agent.state = %(state)s GROUP BY agent.id
     )
     SELECT DISTINCT ON (group_id) group_id, name, free FROM machine WHERE cpu > 0 AND mem > 0
@@ -48,7 +51,7 @@ ROOMY = f"""
             WHERE NOT EXISTS (
                 SELECT FROM {_SLOT} slot
                 WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name
-                  AND slot.occupied <= slot.capacity - asked.amount
+                  AND slot.capacity >= asked.amount AND slot.occupied <= slot.capacity + slot.surplus - asked.amount
             )
         )
     )
@@ -57,7 +60,8 @@ ROOMY = f"""
 
 @dataclass(frozen=True, slots=True)
 class GroupRoom:
-    """A group as it is now, in base units. `agents` take sessions, `idle_agents` do not; the amounts are of the former.
+    """A group as it is now, in base units. `agents` take sessions, `idle_agents` do not; the amounts are of the former, as they
+    promise them.
     A session of up to `widest` starts at once, on `widest_agent`, which is "" where no machine has room; where it is not
     active, none starts."""
 
@@ -70,10 +74,12 @@ class GroupRoom:
     widest_agent: str
     widest: ResourceSlots
     is_active: bool = True
+    real: ResourceSlots = NOTHING  # what the machines have, where they promise more
 
     @property
     def free(self) -> ResourceSlots:
-        return self.capacity - self.occupied
+        left = self.capacity - self.occupied
+        return ResourceSlots({name: max(0, amount) for name, amount in left.items()})
 
 
 def group_rooms(actor: Actor) -> list[GroupRoom]:
@@ -100,7 +106,7 @@ def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
     amounts, widest = _amounts(), _widest()
     found = []
     for group in groups:
-        capacity, occupied = amounts.get(group.pk, ({}, {}))
+        capacity, occupied, real = amounts.get(group.pk, ({}, {}, {}))
         agent, free = widest.get(group.pk, ("", {}))
         found.append(
             GroupRoom(
@@ -113,6 +119,7 @@ def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
                 widest_agent=agent,
                 widest=ResourceSlots(free),
                 is_active=group.is_active,
+                real=ResourceSlots(real),
             )
         )
     return found
@@ -135,14 +142,14 @@ def with_room(group_ids: Collection[int], slots: ResourceSlots, architecture: st
         return {group_id for (group_id,) in cursor.fetchall()}
 
 
-def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int]]]:
-    """{group: (what its machines have, what is held of it)}."""
-    found: dict[int, tuple[dict[str, int], dict[str, int]]] = {}
+def _amounts() -> dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]]]:
+    """{group: (what its machines promise, what is held of it, what they have)}."""
+    found: dict[int, tuple[dict[str, int], dict[str, int], dict[str, int]]] = {}
     with connection.cursor() as cursor:
         cursor.execute(AMOUNTS, _ASKED)
-        for group_id, slot_name, capacity, occupied in cursor.fetchall():
-            in_all, held = found.setdefault(group_id, ({}, {}))
-            in_all[slot_name], held[slot_name] = int(capacity), int(occupied)
+        for group_id, slot_name, *told in cursor.fetchall():
+            for amounts, amount in zip(found.setdefault(group_id, ({}, {}, {})), told, strict=True):
+                amounts[slot_name] = int(amount)
     return found
 
 

@@ -16,6 +16,7 @@ from agents.grantees import level_of as level_of
 from agents.grantees import name_of as name_of
 from agents.group_ends import ENDS, contradictions
 from agents.models import Agent, GroupGrant, ResourceGroup
+from agents.overcommit import promise
 from agents.reservation_selectors import reserved_at_all
 from agents.selectors import access_agent, access_group, grants_of
 from common import audit, clock
@@ -24,10 +25,11 @@ from common.database import constraint_of
 from common.errors import Conflict, InvalidInput, NotFound
 from common.events import announce
 
+FACTORS = ("cpu_overcommit", "mem_overcommit")
 EDITABLE = (
     "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s", "patience_s",
     "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-    "session_types", "max_session_slots", *ENDS,
+    "session_types", "max_session_slots", *FACTORS, *ENDS,
 )  # fmt: skip
 ADMITTING = ("is_public", "session_types")
 SHOWN = 5
@@ -92,6 +94,8 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
         audit.record(actor=actor, action="agents.update_resource_group", target=group, changes=changed)
         if not changed.keys().isdisjoint(ADMITTING):
             _shut_out(group.pk)
+        if not changed.keys().isdisjoint(FACTORS):
+            promise(group.agents.values_list("pk", flat=True))
         announce(CapacityChanged(group.pk))
     return group
 
@@ -174,6 +178,7 @@ def put_into_group(actor: Actor, agent: Agent, group: ResourceGroup) -> Agent:
     _demand_not_reserved(moved)
 
     moved.save(update_fields=["resource_group"])
+    promise([moved.pk])
     ResourceGroup.objects.filter(pk__in=held).update(epoch=F("epoch") + 1)
     changes = {"resource_group": [held[before].name, group.name]}
     audit.record(actor=actor, action="agents.move_agent", target=moved, changes=changes)
@@ -273,4 +278,5 @@ def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -
 
 
 def _values(group: ResourceGroup) -> dict[str, Any]:
-    return {column: getattr(group, column) for column in EDITABLE}
+    values = {column: getattr(group, column) for column in EDITABLE}
+    return {**values, **{column: float(values[column]) for column in FACTORS}}

@@ -3,7 +3,7 @@
 from typing import ClassVar, Self
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
 from accounts.models import name_validator
@@ -107,7 +107,13 @@ class Agent(models.Model):
 
     @property
     def capacity(self) -> ResourceSlots:
+        """What the machine has: the most that one kernel may get."""
         return ResourceSlots({slot.slot_name: slot.capacity for slot in self.slots.all()})
+
+    @property
+    def promised(self) -> ResourceSlots:
+        """What all its kernels together may hold."""
+        return ResourceSlots({slot.slot_name: slot.promised for slot in self.slots.all()})
 
     @property
     def occupied(self) -> ResourceSlots:
@@ -115,12 +121,14 @@ class Agent(models.Model):
 
 
 class AgentSlot(models.Model):
-    """What an agent has of one slot, and what live sessions hold of it, in base units. `occupied` is kept by
-    a database trigger on the allocation rows, and by nobody else."""
+    """What an agent has of one slot, how much more it promises (agents.overcommit), and what live sessions hold of it, in base
+    units. `occupied` is kept by a database trigger on the allocation rows, and by nobody else; another refuses that it
+    grows beyond `promised`. It is more where less was promised while it was held."""
 
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="slots")
     slot_name = models.CharField(max_length=32)
     capacity = models.BigIntegerField()
+    surplus = models.BigIntegerField(default=0, db_default=0, editable=False)
     occupied = models.BigIntegerField(default=0, editable=False)
 
     class Meta:
@@ -128,12 +136,16 @@ class AgentSlot(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("agent", "slot_name"), name="agent_slot_once"),
             models.CheckConstraint(
-                condition=Q(occupied__gte=0) & Q(occupied__lte=F("capacity")), name="agent_slot_not_overfull"
+                condition=Q(occupied__gte=0, surplus__gte=0), name="agent_slot_amounts_not_negative"
             ),
         )
 
     def __str__(self) -> str:
-        return f"{self.slot_name} of {self.agent_id}: {self.occupied} of {self.capacity}"
+        return f"{self.slot_name} of {self.agent_id}: {self.occupied} of {self.promised}"
+
+    @property
+    def promised(self) -> int:
+        return self.capacity + self.surplus
 
 
 class AgentImage(models.Model):

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models.functions import Least
 from django.utils.translation import gettext as _
 
 from accounts.models import Project
@@ -183,7 +184,8 @@ def has_machine_for(group: ResourceGroup, slots: ResourceSlots) -> bool:
 @dataclass(frozen=True, slots=True)
 class SlotRoom:
     """One slot on the machines in use of a group, in base units. `largest`: the most that one machine has; `most_free`:
-    the most that one machine, which takes sessions, has free; the other two are of all together."""
+    the most that one machine, which takes sessions, has free for one of them; the other two are of all together, as they
+    promise it."""
 
     largest: int
     most_free: int
@@ -209,14 +211,16 @@ def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[st
         .values_list("agent__resource_group_id", "slot_name")
         .annotate(
             largest=Max("capacity"),
-            most_free=Max(F("capacity") - F("occupied"), filter=takes_sessions),
-            all_capacity=Sum("capacity"),
+            most_free=Max(
+                Least("capacity", F("capacity") + F("surplus") - F("occupied")), filter=takes_sessions
+            ),
+            all_promised=Sum(F("capacity") + F("surplus")),
             all_occupied=Sum("occupied"),
         )
     )
     found: dict[int, dict[str, SlotRoom]] = {}
-    for group_id, slot_name, largest, most_free, capacity, occupied in rows:
-        room = SlotRoom(largest, most_free or 0, int(capacity), int(occupied))
+    for group_id, slot_name, largest, most_free, promised, occupied in rows:
+        room = SlotRoom(largest, max(most_free or 0, 0), int(promised), int(occupied))
         found.setdefault(group_id, {})[slot_name] = room
     return found
 

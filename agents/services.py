@@ -17,6 +17,7 @@ from agents.events import CapacityChanged
 from agents.groups import put_into_group
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
 from agents.observation import Observation, observe, observe_all
+from agents.overcommit import promise
 from agents.runtime.base import ImageInfo, RuntimeFault
 from agents.selectors import access_agent, access_resource_group, hold_group, runtime_of
 from agents.states import AgentState
@@ -221,17 +222,18 @@ def _images_seen(seen: Observation) -> dict[str, ImageInfo]:
 
 
 def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
-    """Whether anything changed. A slot never has less than live sessions hold of it; the rest goes as they
-    end."""
+    """Whether anything changed. Where live sessions hold more than a machine still has, nothing starts until enough of them
+    have ended."""
     slots = {slot.slot_name: slot for slot in agent.slots.select_for_update(no_key=True)}
     has_changed = False
     for name in {*slots, *capacity}:
         slot = slots.get(name) or AgentSlot(agent=agent, slot_name=name, capacity=0)
-        amount = max(capacity[name], slot.occupied)
-        if slot.pk is None or slot.capacity != amount:
-            slot.capacity = amount
+        if slot.pk is None or slot.capacity != capacity[name]:
+            slot.capacity = capacity[name]
             slot.save(update_fields=["capacity"] if slot.pk else None)
             has_changed = True
+    if has_changed:
+        promise([agent.pk])
     return has_changed
 
 

@@ -11,6 +11,7 @@ from agents import lifecycle
 from agents.capacity import capacity_of
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.observation import Observation
+from agents.overcommit import promise
 from agents.runtime.addresses import SHARED, SIMULATED
 from agents.runtime.registry import runtime_for
 from agents.runtime.simulated_shelf import Conduct
@@ -50,6 +51,7 @@ def add_simulated_agents(*, actor: Actor, group: ResourceGroup, count: int, shap
         ),
         batch_size=AT_ONCE,
     )
+    promise([agent.pk for agent in made])
     changes = {"count": count, "cores": shape.cores, "mem_gib": shape.mem_gib, "gpus": shape.gpus}
     audit.record(actor=actor, action="agents.add_simulated_agents", target=group, changes=changes)
     if made:

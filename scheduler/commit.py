@@ -190,12 +190,21 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
         cores = {agent_id: count or 0 for agent_id, count in cursor.fetchall()}
         cursor.execute(
             f"""
-            SELECT agent_id, slot_name, capacity - occupied FROM {AgentSlot._meta.db_table} WHERE agent_id = ANY(%s)
-            ORDER BY id FOR NO KEY UPDATE
+            SELECT agent_id, slot_name, capacity, capacity + surplus - occupied
+            FROM {AgentSlot._meta.db_table} WHERE agent_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
             """,
             [agent_ids],
         )
-        free = {(agent_id, name): amount for agent_id, name, amount in cursor.fetchall()}
+        rooms = cursor.fetchall()
+    free = {(agent_id, name): amount for agent_id, name, _has, amount in rooms}
+    # Only where more is free than a machine has could one kernel be too large for it.
+    has = {(agent_id, name): capacity for agent_id, name, capacity, amount in rooms if amount > capacity}
+    if any(
+        amount > has.get((each.agent_id, name), amount)
+        for each in (kernels if has else ())
+        for name, amount in each.slots.items()
+    ):
+        raise StalePlan("A machine has less than one container was to get there.")
     for agent_id, asked in needed.items():
         if agent_id not in cores or any(
             amount > free.get((agent_id, name), 0) for name, amount in asked.items()

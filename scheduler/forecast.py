@@ -161,14 +161,14 @@ def _wanted(session: PendingSession, kind: Kind, snapshot: Snapshot, hosts: dict
         hosts[id(needs)] = [
             agent.id
             for agent in snapshot.agents
-            if agent.is_schedulable and needs.may_run_on(agent) and _fits(needs.kernels, agent.capacity)
+            if agent.is_schedulable and needs.may_run_on(agent) and _fits(needs.kernels, agent.largest)
         ]
     slots = dict(needs.kernels[0].items())
     return Wanted(session.id, slots, len(needs.kernels), hosts[id(needs)], kind, _lasts_s(session))
 
 
-def _fits(kernels: Iterable[ResourceSlots], capacity: ResourceSlots) -> bool:
-    return all(slots.fits_in(capacity) for slots in kernels)
+def _fits(kernels: Iterable[ResourceSlots], largest: ResourceSlots) -> bool:
+    return all(slots.fits_in(largest) for slots in kernels)
 
 
 def _lasts_s(session: PendingSession) -> float | None:

@@ -31,7 +31,7 @@ KEPT_FOR_S = 30.0
 _MARK = f"""
     SELECT
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
-                    ROW(agent.id, agent.state, agent.architecture, slot.slot_name, slot.capacity, slot.occupied), 0))]
+                    ROW(agent.id, agent.state, agent.architecture, slot.slot_name, slot.capacity, slot.surplus, slot.occupied), 0))]
          FROM {Agent._meta.db_table} AS agent LEFT JOIN {AgentSlot._meta.db_table} AS slot ON slot.agent_id = agent.id
          WHERE agent.resource_group_id = %(group)s AND agent.state <> %(retired)s),
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
@@ -73,8 +73,8 @@ class Picture:
 
     def has_machine_for(self, slots: ResourceSlots) -> bool:
         """Whether one of its machines could hold so much, were it empty."""
-        kinds = {id(agent.capacity): agent.capacity for agent in self.snapshot.agents}  # most are alike
-        return any(slots.fits_in(capacity) for capacity in kinds.values())
+        kinds = {id(agent.largest): agent.largest for agent in self.snapshot.agents}  # most are alike
+        return any(slots.fits_in(largest) for largest in kinds.values())
 
     def agent_named(self, agent_id: int) -> str:
         """The name of one of its machines, which may be in another group by now. One query the first time."""
@@ -133,8 +133,13 @@ def _rooms(snapshot: Snapshot, architecture: str) -> dict[str, SlotRoom]:
     agents = [agent for agent in snapshot.agents if agent.architecture == architecture]
     found = {}
     for name in sorted({name for agent in agents for name in agent.capacity}):
-        has = [agent.capacity[name] for agent in agents]
+        promised = [agent.capacity[name] for agent in agents]
         held = [agent.capacity[name] - agent.free[name] for agent in agents]
-        free = [agent.free[name] for agent in agents if agent.is_schedulable and name in agent.capacity]
-        found[name] = SlotRoom(max(has), max(free, default=0), sum(has), sum(held))
+        free = [
+            min(agent.free[name], agent.largest[name])
+            for agent in agents
+            if agent.is_schedulable and name in agent.capacity
+        ]
+        largest = max(agent.largest[name] for agent in agents)
+        found[name] = SlotRoom(largest, max(0, max(free, default=0)), sum(promised), sum(held))
     return found

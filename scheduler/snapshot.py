@@ -151,18 +151,20 @@ def _agents(
     reserved: Reserved,
 ) -> Iterator[AgentView]:
     """1 query."""
-    slots = ("slots__slot_name", "slots__capacity", "slots__occupied")
+    slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
     agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
     rows = agents.values_list("pk", "architecture", "state", *slots)
     slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # machines are mostly alike
     for (agent_id, architecture, state), same in groupby(rows, key=itemgetter(0, 1, 2)):
         # An agent of which nothing is known yet has one row, without a slot.
-        amounts = [(name, capacity, occupied) for *_, name, capacity, occupied in same if name]
+        amounts = [(name, has, has + surplus, occupied) for *_, name, has, surplus, occupied in same if name]
+        is_overcommitted = any(has != promised for _, has, promised, _ in amounts)
         yield AgentView(
             id=agent_id,
             architecture=architecture,
-            capacity=slots_of(tuple([(name, capacity) for name, capacity, _ in amounts])),
-            free=slots_of(tuple([(name, capacity - occupied) for name, capacity, occupied in amounts])),
+            capacity=slots_of(tuple([(name, promised) for name, _, promised, _ in amounts])),
+            free=slots_of(tuple([(name, promised - occupied) for name, _, promised, occupied in amounts])),
+            real=slots_of(tuple([(name, has) for name, has, _, _ in amounts])) if is_overcommitted else None,
             is_schedulable=state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
             preemptible=tuple(preemptible.get(agent_id, ())),

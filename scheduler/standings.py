@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from django.db.models import Sum
+from django.db.models import F, Sum
 
 from accounts.models import Domain, Project, User
 from accounts.quota import Level
@@ -144,7 +144,9 @@ def _total_of(group: ResourceGroup) -> dict[str, int]:
     slots = AgentSlot.objects.filter(agent__resource_group=group).exclude(
         agent__state=AgentState.RETIRED.value
     )
-    return dict(slots.order_by().values_list("slot_name").annotate(Sum("capacity")))
+    return dict(
+        slots.order_by().values_list("slot_name").annotate(promised=Sum(F("capacity") + F("surplus")))
+    )
 
 
 def _waiting_in(group: ResourceGroup) -> set[Path]:

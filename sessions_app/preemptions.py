@@ -114,7 +114,7 @@ def _would_suffice(preemption: Preemption, by: ComputeSession) -> bool:
     if asked.filter(pk__gt=preemption.pk).exclude(agent=preemption.agent_id).exists():
         return False  # this took too long, and others leave instead
     there = AgentSlot.objects.filter(agent=preemption.agent_id, agent__resource_group=by.resource_group_id)
-    room = dict(there.values_list("slot_name", F("capacity") - F("occupied")))
+    room = dict(there.values_list("slot_name", F("capacity") + F("surplus") - F("occupied")))
     leaving = asked.filter(Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value))
     held = KernelAllocation.objects.filter(
         agent=preemption.agent_id, kernel__session__in=leaving.values("session")

@@ -1,5 +1,6 @@
 """What programs get of machines. Amounts are integers in base units: cpu in millicores, mem in bytes."""
 
+from decimal import Decimal
 from typing import Any
 
 from rest_framework import serializers
@@ -9,8 +10,8 @@ from accounts.policy_fields import MOST_COUNT
 from accounts.quota import HIGHEST_PRIORITY, Level
 from agents.api.group_ends import GroupEndsInput
 from agents.group_ends import ENDS
-from agents.group_models import LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S, MOST_NOTICE_S
-from agents.groups import level_of, name_of
+from agents.group_models import LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S, MOST_NOTICE_S, MOST_OVERCOMMIT
+from agents.groups import FACTORS, level_of, name_of
 from agents.models import Agent, GroupGrant, ResourceGroup, Scheduler, SessionType, Strategy
 from common.api import InputSerializer, TextField
 from common.slots import MAX_AMOUNT
@@ -21,7 +22,12 @@ GRANT_LEVELS = [level.value for level in (Level.DOMAIN, Level.PROJECT, Level.USE
 
 class AgentOut(serializers.ModelSerializer[Agent]):
     resource_group = serializers.CharField(source="resource_group.name")
-    capacity = serializers.SerializerMethodField()
+    capacity = serializers.SerializerMethodField(
+        help_text="What the machine has: the most that one container may get."
+    )
+    promised = serializers.SerializerMethodField(
+        help_text="What all its containers together may hold: more where the group overcommits."
+    )
     occupied = serializers.SerializerMethodField()
     images = serializers.SerializerMethodField()
 
@@ -35,6 +41,7 @@ class AgentOut(serializers.ModelSerializer[Agent]):
             "architecture",
             "engine_version",
             "capacity",
+            "promised",
             "occupied",
             "images",
             "heartbeat_at",
@@ -43,11 +50,20 @@ class AgentOut(serializers.ModelSerializer[Agent]):
     def get_capacity(self, agent: Agent) -> dict[str, int]:
         return agent.capacity.to_json()
 
+    def get_promised(self, agent: Agent) -> dict[str, int]:
+        return agent.promised.to_json()
+
     def get_occupied(self, agent: Agent) -> dict[str, int]:
         return agent.occupied.to_json()
 
     def get_images(self, agent: Agent) -> list[str]:
         return [image.reference for image in agent.images.all()]
+
+
+CPU_OVERCOMMIT = (
+    "Sessions together may hold so many times the cores of a machine; one gets no more than it has."
+)
+MEM_OVERCOMMIT = "The same of memory; where sessions then use more than there is, some of them are killed."
 
 
 class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
@@ -57,6 +73,8 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
     )
     is_public: Any = serializers.BooleanField(help_text="false: only for whom it is granted to.")
     session_types: Any = serializers.ListField(child=serializers.ChoiceField(choices=SESSION_TYPES))
+    cpu_overcommit: Any = serializers.FloatField(help_text=CPU_OVERCOMMIT)
+    mem_overcommit: Any = serializers.FloatField(help_text=MEM_OVERCOMMIT)
     max_session_slots: Any = serializers.DictField(
         child=serializers.IntegerField(max_value=MAX_AMOUNT),
         help_text="What one session may ask for at most, in base units; what is not named is unlimited.",
@@ -67,8 +85,19 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
         fields = (
             "id", "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s",
             "patience_s", "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-            "session_types", "max_session_slots", *ENDS, "agents",
+            "session_types", "max_session_slots", *FACTORS, *ENDS, "agents",
         )  # fmt: skip
+
+
+def _factor_field(help_text: str) -> serializers.DecimalField:
+    return serializers.DecimalField(
+        max_digits=4,
+        decimal_places=2,
+        min_value=Decimal(1),
+        max_value=Decimal(MOST_OVERCOMMIT),
+        required=False,
+        help_text=help_text,
+    )
 
 
 class ResourceGroupChangeInput(GroupEndsInput):
@@ -130,6 +159,8 @@ class ResourceGroupChangeInput(GroupEndsInput):
         allow_empty=False,
         max_length=len(SessionType.values),
     )
+    cpu_overcommit = _factor_field(CPU_OVERCOMMIT)
+    mem_overcommit = _factor_field(MEM_OVERCOMMIT)
     max_session_slots = AmountsField(
         help_text="What one session may ask for at most, as {cpu: cores, mem: “64g”, cuda: devices}."
     )

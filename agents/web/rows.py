@@ -13,11 +13,12 @@ from common.templatetags.berth import ago
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """Of one slot, in base units."""
+    """Of one slot, in base units: what is promised of what there is."""
 
     name: str
     used: int
     limit: int
+    has: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
     """No query for one that came `with_parts`. `shown` are the columns that there are."""
     is_shown, may_drain = sees_everything(actor), may_do_everything(actor)
     images = [image.reference for image in agent.images.all()]
-    capacity, occupied = agent.capacity, agent.occupied
-    held = {name: Occupied(name, occupied[name], limit) for name, limit in capacity.items()}
-    cpu, mem = (held.pop(name, Occupied(name, 0, 0)) for name in (CPU, MEM))
+    capacity, promised, occupied = agent.capacity, agent.promised, agent.occupied
+    held = {name: Occupied(name, occupied[name], limit, capacity[name]) for name, limit in promised.items()}
+    cpu, mem = (held.pop(name, Occupied(name, 0, 0, 0)) for name in (CPU, MEM))
     return AgentRow(
         id=agent.pk,
         name=agent.name,

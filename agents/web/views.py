@@ -32,7 +32,9 @@ from common.toasts import offer_undo
 def _share(slot_name: str) -> Coalesce:
     """How full an agent is of one slot, in thousandths; of what it lacks, 0."""
     slots = AgentSlot.objects.filter(agent=OuterRef("pk"), slot_name=slot_name)
-    return Coalesce(Subquery(slots.values(share=F("occupied") * 1000 / NullIf(F("capacity"), 0))), 0)
+    return Coalesce(
+        Subquery(slots.values(share=F("occupied") * 1000 / NullIf(F("capacity") + F("surplus"), 0))), 0
+    )
 
 
 TABLE = declare(

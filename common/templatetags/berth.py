@@ -104,10 +104,13 @@ def status_badge(status: str, note: str = "") -> SafeString:
 
 
 @register.simple_tag
-def meter(label: str, used: int, limit: int | None, slot: str = "mem", own: int = 0) -> SafeString:
+def meter(
+    label: str, used: int, limit: int | None, slot: str = "mem", own: int = 0, has: int | None = None
+) -> SafeString:
     """`{% meter "Memory" used=agent.used limit=agent.capacity slot="mem" own=mine %}`, amounts in base units.
 
-    `own` is the part of `used` that belongs to the reader; `limit=None` means that there is no limit.
+    `own` is the part of `used` that belongs to the reader; `limit=None` means that there is no limit; `has` is what is there of
+    what is promised as `limit`.
     """
     percent = min(FULL_PERCENT, round(FULL_PERCENT * used / limit)) if limit else 0
     own_percent = min(percent, round(FULL_PERCENT * own / limit)) if limit else 0
@@ -121,6 +124,7 @@ def meter(label: str, used: int, limit: int | None, slot: str = "mem", own: int 
         own=format_amount(slot, own) if own else "",
         percent=percent,
         own_percent=own_percent,
+        overcommit=f"{limit / has:.2f}".rstrip("0").rstrip(".") if limit and has and limit > has else "",
         tone=tone,
     )
 

@@ -27,7 +27,7 @@ from scheduler.engine.vectors import FIELD_MASK, Layout
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What some agents have: the vectors that occur, and all together."""
+    """What some agents have: the vectors that occur, as one kernel may get them, and all together."""
 
     vectors: list[int]
     total: ResourceSlots
@@ -198,18 +198,27 @@ class Diagnosis:
         """Of the agents that could host `needs`: what the schedulable have free, what all have at all."""
         key = (needs.architecture, needs.required_agent_id, needs.reservations)
         if key not in self._rooms:
-            free = Counter([vector & ~FIELD_MASK for vector in self._machines.free_vectors(needs)])
-            capacities = [agent.capacity for agent in self._snapshot.agents if needs.suits(agent)]
-            alike = {id(each): each for each in capacities}  # agents of one kind may share it
-            capacity: Counter[int] = Counter()
-            for key_of_kind, count in Counter(map(id, capacities)).items():
-                capacity[self._layout.pack_room(alike[key_of_kind])] += count
-            self._rooms[key] = self._room(free), self._room(capacity)
+            found = self._machines.free_vectors(needs)
+            free = Counter([vector & ~FIELD_MASK for vector in found])
+            for_one = {self._machines.room_for_one(vector) & ~FIELD_MASK for vector in found}
+            suiting = [agent for agent in self._snapshot.agents if needs.suits(agent)]
+            capacity = self._count(agent.capacity for agent in suiting)
+            largest = self._count(agent.largest for agent in suiting)
+            self._rooms[key] = self._room(free, for_one), self._room(capacity, largest)
         return self._rooms[key]
 
-    def _room(self, counts: Counter[int]) -> Room:
+    def _count(self, amounts: Iterable[ResourceSlots]) -> Counter[int]:
+        """How often each occurs, as vectors."""
+        found = list(amounts)
+        alike = {id(each): each for each in found}  # agents of one kind may share it
+        counts: Counter[int] = Counter()
+        for key_of_kind, count in Counter(map(id, found)).items():
+            counts[self._layout.pack_room(alike[key_of_kind])] += count
+        return counts
+
+    def _room(self, counts: Counter[int], for_one: Iterable[int]) -> Room:
         total: dict[str, int] = {}  # a sum of vectors could overflow a field
         for vector, count in counts.items():
             for name, amount in self._layout.unpack(vector).items():
                 total[name] = total.get(name, 0) + amount * count
-        return Room(sorted(counts), ResourceSlots(total))
+        return Room(sorted(for_one), ResourceSlots(total))

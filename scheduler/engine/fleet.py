@@ -17,6 +17,7 @@ GRIDS = {
     Strategy.DISPERSED: EmptiestFirst,
     Strategy.ROUND_ROBIN: Rounds,
 }
+NOBODY: frozenset[int] = frozenset()
 MOST_SHAPES = 10_000  # sessions that nobody waits for any more leave theirs behind
 
 
@@ -67,7 +68,12 @@ class Fleet:
         self.ids = [agent.id for agent in self.agents]
         self.ids_alone = [(agent_id,) for agent_id in self.ids]  # as placements of one kernel name them
         self.ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
-        self.capacities = self._pack_capacities()  # by ordinal, as the next
+        self.capacities = self._pack([agent.capacity for agent in self.agents])  # by ordinal, as the next
+        self.is_overcommitted = any(agent.real is not None for agent in self.agents)
+        self.largest = (  # what one kernel gets at most
+            self._pack([agent.largest for agent in self.agents]) if self.is_overcommitted else self.capacities
+        )
+        self._hosts: dict[frozenset[int], frozenset[int]] = {}  # each set once
         self.free = [self.layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self.agents)]
         self._pool_keys: list[PoolKey] = []
         self.pool_of: list[int] = []  # by ordinal
@@ -131,12 +137,11 @@ class Fleet:
         self._shapes.clear()
         self._asked.clear()
 
-    def _pack_capacities(self) -> list[int]:
-        alike = {
-            id(agent.capacity): agent.capacity for agent in self.agents
-        }  # agents of one kind may share it
-        packed = {key: self.layout.pack_room(capacity) for key, capacity in alike.items()}
-        return [packed[id(agent.capacity)] + ordinal for ordinal, agent in enumerate(self.agents)]
+    def _pack(self, amounts: list[ResourceSlots]) -> list[int]:
+        """Amounts of each agent as vectors."""
+        alike = {id(each): each for each in amounts}  # agents of one kind may share it
+        packed = {key: self.layout.pack_room(each) for key, each in alike.items()}
+        return [packed[id(each)] + ordinal for ordinal, each in enumerate(amounts)]
 
     def _fill_pools(self) -> None:
         keys = [_pool_key(agent) for agent in self.agents]
@@ -187,7 +192,10 @@ class Fleet:
         if agent_id is None:
             return None
         ordinal = self.ordinals.get(agent_id, -1)
-        return ordinal if ordinal >= 0 and needs.may_run_on(self.agents[ordinal]) else -1
+        if ordinal < 0 or not needs.may_run_on(self.agents[ordinal]):
+            return -1
+        real = self.agents[ordinal].real
+        return ordinal if real is None or all(slots.fits_in(real) for slots in needs.kernels) else -1
 
     def _preferred(self, needs: Needs, pools: set[int]) -> int | None:
         ordinal = self._named(needs, needs.designated_agent_id) if needs.may_run_elsewhere else None
@@ -204,7 +212,19 @@ class Fleet:
         found.sort(
             key=lambda number: self._pool_keys[number].open_to is None
         )  # what is reserved for it first
-        return tuple((number, self.grids[number].query(request)) for number in found)
+        queries = ((number, self.grids[number].query(request)) for number in found)
+        if not self.is_overcommitted:
+            return tuple(queries)
+        large = ((number, query, self._large_enough(number, request)) for number, query in queries)
+        return tuple(
+            (number, query._replace(hosts=hosts)) for number, query, hosts in large if hosts != NOBODY
+        )
+
+    def _large_enough(self, pool: int, request: int) -> frozenset[int] | None:
+        """The agents of a pool that could hold one kernel, were they empty; None: all."""
+        members = [ordinal for ordinal, number in enumerate(self.pool_of) if number == pool]
+        hosts = frozenset(each for each in members if self.layout.fits(request, self.largest[each]))
+        return None if len(hosts) == len(members) else self._hosts.setdefault(hosts, hosts)
 
 
 def _differ_in_room(before: AgentView, after: AgentView) -> bool:
@@ -214,6 +234,7 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
         and before.is_schedulable == after.is_schedulable
         and before.architecture == after.architecture
         and before.capacity == after.capacity
+        and before.real == after.real
         and before.window == after.window
         and before.next_window == after.next_window
     )

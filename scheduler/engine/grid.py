@@ -30,6 +30,7 @@ class Query(NamedTuple):
     cell: int  # in none before
     bucket: int  # of cores; in none with fewer
     low: int  # memory, as cells hold it; nor in a cell before or behind this
+    hosts: frozenset[int] | None = None  # no others are large enough; None: all are
 
 
 class Grid:
@@ -64,7 +65,7 @@ class Grid:
 
     def take(self, query: Query) -> int | None:
         """Take room for a request on the agent that suits best, and say which: its ordinal."""
-        request, first, least, low = query
+        request, first, least, low, hosts = query
         free, guards, filled = self._free, self._guards, self._filled
         place = bisect_left(filled, first)
         while place < len(filled):
@@ -78,7 +79,7 @@ class Grid:
                 index -= 1
                 ordinal = cell[index] & FIELD_MASK
                 left = (free[ordinal] | guards) - request
-                if left & guards == guards:
+                if left & guards == guards and (hosts is None or ordinal in hosts):
                     self._move(number, index, left ^ guards)
                     return ordinal
             place += 1
@@ -135,7 +136,7 @@ class EmptiestFirst(Grid):
         return Query(request, cell, cell % LEVEL, request & LOW)
 
     def take(self, query: Query) -> int | None:
-        request, first, least, low = query
+        request, first, least, low, hosts = query
         free, guards, filled = self._free, self._guards, self._filled
         place = len(filled) - 1
         while place >= 0 and (number := filled[place]) >= first:
@@ -146,7 +147,7 @@ class EmptiestFirst(Grid):
             for index in range(len(cell) - 1, bisect_left(cell, low) - 1, -1):
                 ordinal = cell[index] & FIELD_MASK
                 left = (free[ordinal] | guards) - request
-                if left & guards == guards:
+                if left & guards == guards and (hosts is None or ordinal in hosts):
                     self._move(number, index, left ^ guards)
                     return ordinal
             place -= 1

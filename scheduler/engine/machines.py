@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from scheduler.engine.fleet import Fleet
 from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Window
 from scheduler.engine.shapes import Search, Shape
+from scheduler.engine.vectors import FIELD_MASK
 
 Until = datetime | None  # at the latest; None: nobody knows
 End = tuple[datetime, int]  # when something ends, and how much it gives back
@@ -229,11 +230,21 @@ class Machines:
         return self._kept[ordinal].free if ordinal in self._kept else self._open[ordinal]
 
     def room_of(self, agent_id: int) -> int:
-        """The same of a schedulable agent by its id."""
-        return self.room(self._fleet.ordinals[agent_id])
+        """Of that, what one kernel may get, of a schedulable agent by its id."""
+        return self.room_for_one(self.room(self._fleet.ordinals[agent_id]))
 
     def capacity(self, ordinal: int) -> int:
         return self._fleet.capacities[ordinal]
+
+    def is_large_enough(self, ordinal: int, request: int) -> bool:
+        """Whether one kernel could get so much there, were the agent empty."""
+        return self._layout.fits(request, self._fleet.largest[ordinal])
+
+    def room_for_one(self, vector: int) -> int:
+        """Of what an agent has free, what one kernel may get."""
+        if not self._fleet.is_overcommitted:
+            return vector
+        return self._layout.lesser(vector, self._fleet.largest[vector & FIELD_MASK])
 
     def grown(self, ordinal: int, room: int, released: int) -> int:
         """`room` after a release, never beyond the capacity of the agent."""
@@ -326,7 +337,9 @@ class Machines:
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
         for ordinal, kept in self._kept.items():
             in_time = until is not None and kept.until is not None and until <= kept.until
-            may_run = shape.needs.may_run_on(self._fleet.agents[ordinal])
+            may_run = shape.needs.may_run_on(self._fleet.agents[ordinal]) and self.is_large_enough(
+                ordinal, request
+            )
             if in_time and may_run and self._layout.fits(request, kept.free):
                 kept.free -= request
                 self._taken.append((ordinal, request, until, False))

@@ -76,8 +76,9 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    """One agent. `free` = capacity − occupied; negative amounts count as zero. `window` is open now; when `next_window`
-    opens, what runs there by others should have ended."""
+    """One agent. `capacity` is what its kernels together may hold, `real` what it has where that is less: more than that no
+    kernel gets. `free` = capacity − occupied; negative amounts count as zero. `window` is open now; when `next_window` opens, what
+    runs there by others should have ended."""
 
     id: int
     architecture: str
@@ -90,6 +91,12 @@ class AgentView:
     ] = ()  # and that which may be ended, were there somebody to end it for
     window: Window | None = None
     next_window: Window | None = None
+    real: ResourceSlots | None = None
+
+    @property
+    def largest(self) -> ResourceSlots:
+        """What one kernel gets at most, were the agent empty."""
+        return self.capacity if self.real is None else self.real
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ class Preemptor:
                 ordinal
                 for ordinal in self._machines.clearable(shape)
                 if ordinal in self._candidates
+                and self._machines.is_large_enough(ordinal, request)
                 and self._machines.may_begin(ordinal, shape, self._ends_at, session.lasts)
             )
             ways = ((self._way(ordinal, request, session.priority), ordinal) for ordinal in hosts)

@@ -42,7 +42,7 @@ def soonest(
     count = len(shape.searches)
     openings: list[Opening] = []
     for ordinal in machines.hosts(shape):
-        if layout.fits(largest, machines.capacity(ordinal)):
+        if machines.is_large_enough(ordinal, largest):
             latest = machines.latest_start(ordinal, lasts)
             found = _openings_on(machines, layout, ordinal, largest, count, now)
             openings += [each for each in found if latest is None or each[1] <= latest]

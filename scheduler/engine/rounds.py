@@ -29,12 +29,12 @@ class Rounds(Grid):
         self._next = bisect_left(self._negated, 1 - ordinal)
 
     def take(self, query: Query) -> int | None:
-        free, guards, negated = self._free, self._guards, self._negated
+        free, guards, negated, hosts = self._free, self._guards, self._negated, query.hosts
         count, first = len(negated), self._next
         for turn in range(first, first + count):
             ordinal = -negated[turn % count]
             left = (free[ordinal] | guards) - query.request
-            if left & guards == guards:
+            if left & guards == guards and (hosts is None or ordinal in hosts):
                 free[ordinal] = left ^ guards
                 self._next = (turn + 1) % count
                 return ordinal

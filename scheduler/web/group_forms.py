@@ -8,6 +8,8 @@ from django.utils.translation import gettext_lazy
 
 from accounts.policy_fields import SlotsField, bytes_field, cores_field, duration_field
 from accounts.quota import HIGHEST_PRIORITY, Level
+from agents.group_models import MOST_OVERCOMMIT
+from agents.groups import FACTORS
 from agents.models import ResourceGroup, Scheduler, SessionType, Strategy
 from common.slots import CPU, MEM
 from scheduler.web.group_end_forms import GroupEndsForm, typed_ends
@@ -19,6 +21,21 @@ _SAME = (
 )  # fmt: skip
 HALF_LIFE_S = ResourceGroup._meta.get_field("usage_half_life_s").get_default()
 TAKES = {f"takes_{kind.value}": kind.value for kind in SessionType}
+
+
+def overcommit_field(label: Any, help_text: Any) -> forms.DecimalField:
+    """A factor; empty means 1."""
+    return forms.DecimalField(
+        required=False,
+        max_digits=4,
+        decimal_places=2,
+        min_value=1,
+        max_value=MOST_OVERCOMMIT,
+        initial=1,
+        label=label,
+        help_text=help_text,
+        widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
+    )
 
 
 class GroupForm(GroupEndsForm):
@@ -105,6 +122,19 @@ class GroupForm(GroupEndsForm):
         ),
     )
 
+    cpu_overcommit = overcommit_field(
+        gettext_lazy("CPU overcommit"),
+        gettext_lazy(
+            "2: sessions together hold up to twice the cores of a machine. One gets no more than it has."
+        ),
+    )
+    mem_overcommit = overcommit_field(
+        gettext_lazy("Memory overcommit"),
+        gettext_lazy(
+            "The same of memory. Where sessions then use more than there is, some of them are killed."
+        ),
+    )
+
     def clean(self) -> dict[str, Any]:
         typed: dict[str, Any] = super().clean() or {}
         if not any(typed.get(name) for name in TAKES):
@@ -123,6 +153,7 @@ class GroupForm(GroupEndsForm):
             "usage_half_life_s": typed["usage_half_life_s"] or HALF_LIFE_S,
             "preemption_after_s": typed["preemption_after_s"] or 0,
             "preemption_grace_s": typed["preemption_grace_s"] or 0,
+            **{name: typed[name] or 1 for name in FACTORS},
             "session_types": [kind for name, kind in TAKES.items() if typed[name]],
             "max_session_slots": {**given, **typed["max_devices"]},
         }
@@ -139,6 +170,7 @@ def typed_group(group: ResourceGroup) -> dict[str, Any]:
         "usage_half_life_s": group.usage_half_life_s,
         "preemption_after_s": group.preemption_after_s or None,
         "preemption_grace_s": group.preemption_grace_s or None,
+        **{name: f"{getattr(group, name).normalize():f}" for name in FACTORS},
         **{name: kind in group.session_types for name, kind in TAKES.items()},
         "max_cpu": amounts.pop(CPU, None),
         "max_mem": amounts.pop(MEM, None),

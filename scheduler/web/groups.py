@@ -249,6 +249,7 @@ def room_meters(room: GroupRoom) -> list[dict[str, Any]]:
             "label": labels.get(name, name),
             "used": room.occupied[name],
             "limit": room.capacity[name],
+            "has": room.real[name],
         }
         for name in sorted(room.capacity, key=lambda name: (name != CPU, name != MEM, name))
     ]

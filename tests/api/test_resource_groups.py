@@ -49,10 +49,15 @@ def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, supera
         "max_lifetime_s": None,
         "scheduler": "fair_share",
         "usage_half_life_s": 3600,
+        "cpu_overcommit": "1.5",
+        "mem_overcommit": 1.25,
     }
     changed = superadmin.patch(address, changes, format="json").json()
     assert (changed["is_active"], changed["max_lifetime_s"], changed["agents"]) == (False, None, 1)
     assert (changed["scheduler"], changed["usage_half_life_s"]) == ("fair_share", 3600)
+    assert (changed["cpu_overcommit"], changed["mem_overcommit"]) == (1.5, 1.25)
+    [agent] = superadmin.get("/api/v1/agents/").json()["results"]
+    assert agent["promised"]["cpu"] == 1.5 * agent["capacity"]["cpu"]
     refused = superadmin.delete(address)
     assert (refused.status_code, place.agent.name in refused.json()["message"]) == (409, True)
     back = f"{GROUPS}{place.group.pk}/agents/"
@@ -82,6 +87,11 @@ def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, supera
         ({"extension_s": 0}, "extension_s"),
         ({"ageing_s": -1}, "ageing_s"),
         ({"weight": 1}, "weight"),
+        ({"cpu_overcommit": 0.99}, "cpu_overcommit"),
+        ({"cpu_overcommit": 10.01}, "cpu_overcommit"),
+        ({"mem_overcommit": "1.234"}, "mem_overcommit"),
+        ({"mem_overcommit": "NaN"}, "mem_overcommit"),
+        ({"mem_overcommit": None}, "mem_overcommit"),
     ],
 )
 def test_wrong_values_are_refused_at_their_field(

@@ -28,11 +28,15 @@ HOLDING = LIVE[1:]
 Row = dict[str, Any]
 
 OVER_ALLOCATED = """
-    SELECT agent.name, slot.slot_name, slot.capacity, slot.occupied, coalesce(held.amount, 0) AS held
+    SELECT agent.name, slot.slot_name, slot.capacity, slot.surplus, slot.occupied, coalesce(held.amount, 0) AS held
     FROM agents_agentslot AS slot JOIN agents_agent AS agent ON agent.id = slot.agent_id
-    LEFT JOIN (SELECT agent_id, slot_name, sum(amount) AS amount FROM sessions_app_kernelallocation GROUP BY 1, 2) AS held
-        USING (agent_id, slot_name)
-    WHERE slot.occupied > slot.capacity OR coalesce(held.amount, 0) <> slot.occupied
+    JOIN agents_resourcegroup AS resources ON resources.id = agent.resource_group_id
+    LEFT JOIN (
+        SELECT agent_id, slot_name, sum(amount) AS amount, max(amount) AS largest FROM sessions_app_kernelallocation GROUP BY 1, 2
+    ) AS held USING (agent_id, slot_name)
+    WHERE slot.occupied > floor(slot.capacity * CASE slot.slot_name
+            WHEN 'cpu' THEN resources.cpu_overcommit WHEN 'mem' THEN resources.mem_overcommit ELSE 1 END)
+        OR held.largest > slot.capacity OR coalesce(held.amount, 0) <> slot.occupied
 """
 HELD_WRONGLY = """
     SELECT session.id::text, session.status, count(allocation.id) AS rows

@@ -56,6 +56,10 @@ def test_groups_are_listed_and_shown(portal: Any, command: Command) -> None:
             ["--ends-up-to", "-5", "--undisturbed", "1h", "--notice", "2m"],
             {"preemptible_priority": -5, "preemption_after_s": 3600, "preemption_grace_s": 120},
         ),
+        (
+            ["--cpu-overcommit", "2.5x", "--mem-overcommit", "1.2"],
+            {"cpu_overcommit": "2.5", "mem_overcommit": "1.2"},
+        ),
         (["--ends-up-to", "none"], {"preemptible_priority": None}),
         (
             ["--ends", "idle=2h,cpu=5%,device-mem=10,low=any,window=30m,grace=10m,batch=yes"],

@@ -206,11 +206,15 @@ def test_uneventful_heartbeat_is_no_news(
     assert news == []
 
 
-def test_capacity_never_shrinks_below_what_is_held(agent: Agent) -> None:
+def test_a_machine_that_shrinks_below_what_is_held_takes_nothing_more_and_gives_back(agent: Agent) -> None:
     AgentSlot.objects.filter(agent=agent, slot_name="cpu").update(occupied=3000)
     small = LostRuntime(name=agent.engine_id.removeprefix("simulated:"), cpu_milli=2000, mem_bytes=8 * GIB)
     adopt_runtime(agent.address, small)
-    assert services.refresh_agent(actor=SYSTEM, agent_id=agent.pk).capacity["cpu"] == 3000
+    assert services.refresh_agent(actor=SYSTEM, agent_id=agent.pk).capacity["cpu"] == 2000
+    cpu = AgentSlot.objects.filter(agent=agent, slot_name="cpu")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        cpu.update(occupied=3001)
+    assert cpu.update(occupied=2500) == 1
 
 
 def test_database_refuses_more_than_there_is(agent: Agent) -> None:

@@ -58,7 +58,13 @@ def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
     view = AgentView(
         agent_id, draw(ARCHITECTURES), capacity, free, is_schedulable, tuple(running), preemptible
     )
-    return replace(view, window=draw(WINDOWS), next_window=draw(NEXT_WINDOWS))
+    real = draw(st.none() | st.none() | part_of(capacity))
+    return replace(view, window=draw(WINDOWS), next_window=draw(NEXT_WINDOWS), real=real)
+
+
+@st.composite
+def part_of(draw: st.DrawFn, whole: ResourceSlots) -> ResourceSlots:
+    return ResourceSlots({name: draw(st.integers(1, amount)) for name, amount in whole.items()})
 
 
 @st.composite
@@ -163,6 +169,20 @@ def test_no_agent_gets_more_than_it_has_free(snapshot):
     held = held_by_agent(snapshot)
     for agent in snapshot.agents:
         assert held[agent.id].fits_in(agent.free)
+
+
+@given(snapshots())
+def test_no_container_gets_more_than_its_machine_has_whatever_that_promises(snapshot):
+    largest = {agent.id: agent.largest for agent in snapshot.agents}
+    for placement in plan(snapshot, NOW).placements:
+        assert all(kernel.slots.fits_in(largest[kernel.agent_id]) for kernel in placement.kernels)
+
+
+@given(snapshots())
+def test_agents_that_promise_what_they_have_are_as_those_that_promise_no_more(snapshot):
+    plain = replace(snapshot, agents=tuple(replace(each, real=None) for each in snapshot.agents))
+    equal = replace(snapshot, agents=tuple(replace(each, real=each.capacity) for each in snapshot.agents))
+    assert plan(plain, NOW) == plan(equal, NOW)
 
 
 @given(snapshots(), st.randoms(use_true_random=False))
@@ -289,7 +309,8 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_i
             is_open = {
                 each.id: not each.next_window or ends_at <= each.next_window.starts_at for each in hosts
             }
-            room = {each.id for each in hosts if slots.fits_in(each.free - held[each.id])}
+            large = [each for each in hosts if slots.fits_in(each.largest)]
+            room = {each.id for each in large if slots.fits_in(each.free - held[each.id])}
             has_room = any(is_open[agent_id] for agent_id in room)
             assert has_room or reasons[session.id] not in FOR_KEPT_ROOM
             assert not has_room or reasons[session.id] in (*FOR_KEPT_ROOM, ReasonCode.MAKING_ROOM)

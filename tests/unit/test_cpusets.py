@@ -1,5 +1,7 @@
 """Which cores a kernel gets."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,3 +66,11 @@ def test_no_core_carries_two_whole_cores_while_another_is_idle(wishes: list[int]
     cores = [core for use in taken for core in parse_cores(use.cpuset)]
     if sum(wishes) <= 64:
         assert len(set(cores)) == len(cores)
+
+
+def test_where_more_cores_are_promised_than_there_are_each_carries_as_many_sessions_as_the_others() -> None:
+    taken: list[CoreUse] = []
+    for _ in range(8):  # four cores each on a machine of sixteen, which promises twice as many
+        taken.append(CoreUse(4000, choose_cores(4000, 16, taken)))
+    carried = Counter(core for use in taken for core in parse_cores(use.cpuset))
+    assert carried == dict.fromkeys(range(16), 2)

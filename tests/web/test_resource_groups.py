@@ -1,6 +1,7 @@
 """The pages of resource groups."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.django_db
 Browser = Callable[[User], Client]
 TYPED = {
     "name": "gpu", "description": "A hundred devices", "is_public": "no", "scheduler": "drf", "strategy": "dispersed",
+    "cpu_overcommit": "2.5", "mem_overcommit": "",
     "ageing_s": "6h", "patience_s": "", "takes_batch": "on", "max_cpu": "8", "max_mem": "64g", "max_devices": "cuda=2",
     "max_lifetime_s": "12h", "usage_half_life_s": "2d", "preemptible_priority": "-5",
     "preemption_after_s": "1h", "preemption_grace_s": "", "max_idle_s": "2h", "min_cpu_percent": "5", "use_rule": "any",
@@ -48,12 +50,14 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
     assert (group.min_cpu_percent, group.min_mem_percent, group.use_rule) == (5, None, "any")
     assert (group.use_window_s, group.use_grace_s, group.ends_idle_batch) == (1800, 3600, True)
     assert (group.max_extensions, group.extension_s) == (2, 3600)
+    assert (group.cpu_overcommit, group.mem_overcommit) == (Decimal("2.5"), 1)
 
     shown = superadmin.get(page).content.decode()
     for words in (
         'value="6h"',
         'value="2h"',
         'value="30m"',
+        'value="2.5"',
         'value="cuda=2"',
         "No machines",
         "Nobody but superadmins may use it yet.",
@@ -84,6 +88,8 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
     [
         ("name", "Big One"),
         ("takes_batch", ""),
+        ("cpu_overcommit", "0.5"),
+        ("mem_overcommit", "11"),
         ("max_cpu", "many"),
         ("max_devices", "cuda"),
         ("max_lifetime_s", "soon"),

@@ -18,14 +18,16 @@ class Agent(Record):
     architecture: str = ""
     engine_version: str = ""
     capacity: Mapping[str, int] = field(default_factory=dict)
+    promised: Mapping[str, int] = field(default_factory=dict)
     occupied: Mapping[str, int] = field(default_factory=dict)
     images: tuple[str, ...] = ()
     heartbeat_at: datetime | None = None
 
     @property
     def free(self) -> dict[str, int]:
-        """What is not occupied, by slot."""
-        return {name: amount - self.occupied.get(name, 0) for name, amount in self.capacity.items()}
+        """What is promised and not occupied, by slot."""
+        promised = self.promised or self.capacity
+        return {name: max(0, amount - self.occupied.get(name, 0)) for name, amount in promised.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class ResourceGroup(Record):
     preemption_grace_s: int = 0
     session_types: tuple[str, ...] = ()
     max_session_slots: Mapping[str, int] = field(default_factory=dict)
+    cpu_overcommit: float = 1.0
+    mem_overcommit: float = 1.0
     max_lifetime_s: int | None = None
     max_idle_s: int | None = None
     min_cpu_percent: int | None = None

@@ -7,6 +7,7 @@ import typer
 from berth.amounts import format_age, format_amount, format_bytes, format_limit
 from berth.cli.context import AsJson, client_of
 from berth.cli.output import is_terminal, show_json, show_table
+from berth.machine_models import Agent
 
 image_app = typer.Typer(no_args_is_help=True, help="Images that sessions are started from.")
 agent_app = typer.Typer(no_args_is_help=True, help="Agents: the machines.")
@@ -41,6 +42,14 @@ def list_images(
     show_table(("id", "reference", "title", "apps", "size", "allowed"), rows, empty="No image is there.")
 
 
+def _promised(agent: Agent, slot: str) -> str:
+    """“32 cores (2x overcommit)” where sessions together may hold more than the machine has."""
+    has = agent.capacity.get(slot, 0)
+    promised = agent.promised.get(slot, has)
+    told = format_amount(slot, promised)
+    return f"{told} ({promised / has:.3g}x overcommit)" if 0 < has < promised else told
+
+
 @agent_app.command("ls")
 def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
     """List the agents that you may see, with what is free of what they have."""
@@ -54,10 +63,7 @@ def list_agents(context: typer.Context, as_json: AsJson = False) -> None:
             one.name,
             one.state,
             one.resource_group,
-            *(
-                f"{format_amount(slot, one.free.get(slot, 0))} of {format_amount(slot, one.capacity.get(slot, 0))}"
-                for slot in slots
-            ),
+            *(f"{format_amount(slot, one.free.get(slot, 0))} of {_promised(one, slot)}" for slot in slots),
             format_age(one.heartbeat_at),
         )
         for one in agents

@@ -73,6 +73,17 @@ Undisturbed = Annotated[
 Notice = Annotated[
     str, typer.Option("--notice", help="From when its owner is told to its end.", show_default=False)
 ]
+CpuOvercommit = Annotated[
+    str,
+    typer.Option(
+        "--cpu-overcommit",
+        help="So many times the cores of a machine sessions together may hold: 1 to 10.",
+        show_default=False,
+    ),
+]
+MemOvercommit = Annotated[
+    str, typer.Option("--mem-overcommit", help="The same of memory.", show_default=False)
+]
 Lifetime = Annotated[
     str, typer.Option("--lifetime", help="How long a session runs, like 12h; none.", show_default=False)
 ]
@@ -117,6 +128,8 @@ def create(
     notice: Notice = "",
     types: Types = "",
     largest: Largest = "",
+    cpu_overcommit: CpuOvercommit = "",
+    mem_overcommit: MemOvercommit = "",
     lifetime: Lifetime = "",
     ends: Ends = "",
     as_json: AsJson = False,
@@ -126,6 +139,7 @@ def create(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
         undisturbed, notice, types, largest, lifetime, ends,
     )  # fmt: skip
+    columns |= _factors(cpu_overcommit, mem_overcommit)
     _show(client_of(context).managed_groups.create(name, columns), as_json=as_json)
 
 
@@ -148,6 +162,8 @@ def change(
     notice: Notice = "",
     types: Types = "",
     largest: Largest = "",
+    cpu_overcommit: CpuOvercommit = "",
+    mem_overcommit: MemOvercommit = "",
     lifetime: Lifetime = "",
     ends: Ends = "",
     as_json: AsJson = False,
@@ -157,6 +173,7 @@ def change(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
         undisturbed, notice, types, largest, lifetime, ends,
     )  # fmt: skip
+    columns |= _factors(cpu_overcommit, mem_overcommit)
     groups = client_of(context).managed_groups
     changed = groups.change(groups.find(group).id, {**columns, **({"name": name} if name else {})})
     _show(changed, as_json=as_json)
@@ -261,6 +278,16 @@ def _columns(
     return columns
 
 
+def _factors(cpu: str, mem: str) -> dict[str, str]:
+    given = {"cpu_overcommit": cpu, "mem_overcommit": mem}
+    return {name: factor.removesuffix("x") for name, factor in given.items() if factor}
+
+
+def _overcommit(group: ResourceGroup) -> str:
+    factors = {"CPU": group.cpu_overcommit, "memory": group.mem_overcommit}
+    return ", ".join(f"{factor:g}× {name}" for name, factor in factors.items() if factor > 1)
+
+
 def _priority(text: str) -> int:
     try:
         return int(text)
@@ -321,6 +348,7 @@ def _show(group: ResourceGroup, *, as_json: bool) -> None:
             "strategy": group.strategy,
             "types": ", ".join(group.session_types),
             "largest session": format_slots(group.max_session_slots) if group.max_session_slots else "",
+            "overcommit": _overcommit(group),
             "ageing": f"{group.ageing_s} s" if group.ageing_s else "",
             "patience": f"{group.patience_s} s",
             "half-life of use": f"{group.usage_half_life_s} s",

@@ -1,0 +1,38 @@
+"""How much more a group lets its machines promise than they have."""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db import connection
+
+from agents.group_models import ResourceGroup
+from agents.models import Agent, AgentSlot
+from common.slots import CPU, MEM
+
+_SLOT = AgentSlot._meta.db_table
+# In two statements: the second sees what was committed while the first waited for the rows.
+_LOCK = f"""
+    SELECT FROM {_SLOT} WHERE agent_id = ANY(%(agents)s) AND slot_name IN (%(cpu)s, %(mem)s) ORDER BY id FOR NO KEY UPDATE
+"""
+_PROMISE = f"""
+    UPDATE {_SLOT} AS slot SET surplus = wanted.surplus
+    FROM (
+        SELECT slot.id, floor(slot.capacity * CASE slot.slot_name
+            WHEN %(cpu)s THEN resources.cpu_overcommit ELSE resources.mem_overcommit END)::bigint - slot.capacity AS surplus
+        FROM {_SLOT} AS slot JOIN {Agent._meta.db_table} AS agent ON agent.id = slot.agent_id
+        JOIN {ResourceGroup._meta.db_table} AS resources ON resources.id = agent.resource_group_id
+        WHERE slot.agent_id = ANY(%(agents)s) AND slot.slot_name IN (%(cpu)s, %(mem)s)
+    ) AS wanted
+    WHERE slot.id = wanted.id AND slot.surplus <> wanted.surplus
+"""
+
+
+def promise(agent_ids: Collection[int]) -> bool:
+    """Have these machines promise what their groups say now: CPU and memory alone, as a factor of what they have. Whether that
+    changed anything. To be called in the transaction that changed their group, its factors or what they have, behind the
+    locks of groups and agents. What is held stays held; where that is more, nothing starts until enough has ended."""
+    asked: dict[str, Any] = {"agents": list(agent_ids), "cpu": CPU, "mem": MEM}
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, asked)
+        cursor.execute(_PROMISE, asked)
+        return bool(cursor.rowcount > 0)
