@@ -201,20 +201,12 @@ class Diagnosis:
             found = self._machines.free_vectors(needs)
             free = Counter([vector & ~FIELD_MASK for vector in found])
             for_one = {self._machines.room_for_one(vector) & ~FIELD_MASK for vector in found}
-            suiting = [agent for agent in self._snapshot.agents if needs.suits(agent)]
-            capacity = self._count(agent.capacity for agent in suiting)
-            largest = self._count(agent.largest for agent in suiting)
+            size_of = self._machines.size_of
+            sizes = [size_of(agent) for agent in self._snapshot.agents if needs.suits(agent)]
+            capacity = Counter([has & ~FIELD_MASK for has, _ in sizes])
+            largest = {of_it & ~FIELD_MASK for _, of_it in sizes}
             self._rooms[key] = self._room(free, for_one), self._room(capacity, largest)
         return self._rooms[key]
-
-    def _count(self, amounts: Iterable[ResourceSlots]) -> Counter[int]:
-        """How often each occurs, as vectors."""
-        found = list(amounts)
-        alike = {id(each): each for each in found}  # agents of one kind may share it
-        counts: Counter[int] = Counter()
-        for key_of_kind, count in Counter(map(id, found)).items():
-            counts[self._layout.pack_room(alike[key_of_kind])] += count
-        return counts
 
     def _room(self, counts: Counter[int], for_one: Iterable[int]) -> Room:
         total: dict[str, int] = {}  # a sum of vectors could overflow a field

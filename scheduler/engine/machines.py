@@ -236,6 +236,13 @@ class Machines:
     def capacity(self, ordinal: int) -> int:
         return self._fleet.capacities[ordinal]
 
+    def size_of(self, agent: AgentView) -> tuple[int, int]:
+        """What any agent of the snapshot, schedulable or not, has at all, and what of it one kernel may get."""
+        ordinal, fleet, pack = self.ordinal_of(agent.id), self._fleet, self._layout.pack_room
+        if ordinal is None:
+            return pack(agent.capacity), pack(agent.largest)
+        return fleet.capacities[ordinal], fleet.largest[ordinal]
+
     def is_large_enough(self, ordinal: int, request: int) -> bool:
         """Whether one kernel could get so much there, were the agent empty."""
         return self._layout.fits(request, self._fleet.largest[ordinal])
