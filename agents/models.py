@@ -54,6 +54,9 @@ class Agent(models.Model):
     state_before_loss = models.CharField(max_length=20, default=AgentState.CONNECTED.value, editable=False)
     state_changed_at = models.DateTimeField(default=clock.now, editable=False)
     architecture = models.CharField(max_length=20, editable=False)
+    device_model = models.CharField(  # of all its accelerators; "" where they differ, or nobody knows
+        max_length=120, blank=True, default="", db_default="", editable=False
+    )
     engine_id = models.CharField(max_length=128, editable=False)
     engine_version = models.CharField(max_length=60, editable=False)
     heartbeat_at = models.DateTimeField(default=clock.now, editable=False)

@@ -32,7 +32,7 @@ from common.texts import quoted
 # Not by the ORM: each request for a session asks it.
 _HAS_MACHINE = f"""
     SELECT EXISTS (
-        SELECT FROM {Agent._meta.db_table} AS agent WHERE resource_group_id = %s AND state <> %s AND NOT EXISTS (
+        SELECT FROM {Agent._meta.db_table} AS agent WHERE resource_group_id = %s AND state <> %s AND %s IN ('', device_model) AND NOT EXISTS (
             SELECT FROM unnest(%s::text[], %s::bigint[]) AS asked (name, amount) WHERE NOT EXISTS (
                 SELECT FROM {AgentSlot._meta.db_table} AS slot
                 WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name AND slot.capacity >= asked.amount)))
@@ -173,10 +173,17 @@ def capacities_by_group(actor: Actor) -> dict[str, list[ResourceSlots]]:
     return capacities
 
 
-def has_machine_for(group: ResourceGroup, slots: ResourceSlots) -> bool:
-    """Whether a machine in use of `group` could hold this much, were it empty. One query, which ends at the first."""
+def has_machine_for(group: ResourceGroup, slots: ResourceSlots, device_model: str = "") -> bool:
+    """Whether a machine in use of `group`, with accelerators of that model if one is named, could hold this much, were it empty. One
+    query, which ends at the first."""
     with connection.cursor() as cursor:
-        asked: list[Any] = [group.pk, AgentState.RETIRED.value, list(slots), list(slots.values())]
+        asked: list[Any] = [
+            group.pk,
+            AgentState.RETIRED.value,
+            device_model,
+            list(slots),
+            list(slots.values()),
+        ]
         cursor.execute(_HAS_MACHINE, asked)
         return bool(cursor.fetchone()[0])
 

@@ -37,6 +37,7 @@ ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
+MODEL_LENGTH = 120
 
 
 def register_agent(
@@ -125,9 +126,9 @@ def is_as_before(agent: Agent, seen: Observation) -> bool:
     """Whether a heartbeat of a machine, read with its slots and images, has no news but that it lives."""
     if agent.state == AgentState.LOST or agent.last_error:
         return False
-    noted = (agent.architecture, agent.engine_version, {**agent.data})
+    noted = (agent.architecture, agent.engine_version, agent.device_model, {**agent.data})
     note_observation(agent, seen)
-    return noted == (agent.architecture, agent.engine_version, agent.data) and (
+    return noted == (agent.architecture, agent.engine_version, agent.device_model, agent.data) and (
         agent.capacity == _capacity_seen(seen)
         and {row.reference: row.image_id for row in agent.images.all()}
         == {name: image.image_id for name, image in _images_seen(seen).items()}
@@ -149,9 +150,14 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     """The machine lives: write down what it has; a lost one is what it was before again."""
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     note_observation(agent, seen)
-    agent.save(update_fields=["heartbeat_at", "last_error", "architecture", "engine_version", "data"])
+    has_changed = agent.device_model != Agent.objects.values_list("device_model", flat=True).get(pk=agent_id)
+    agent.save(
+        update_fields=[
+            "heartbeat_at", "last_error", "architecture", "engine_version", "device_model", "data"
+        ]
+    )  # fmt: skip
 
-    has_changed = _write_capacity(agent, _capacity_seen(seen))
+    has_changed |= _write_capacity(agent, _capacity_seen(seen))
     has_changed |= _write_images(agent, seen)
     if agent.state == AgentState.LOST:
         agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)
@@ -205,6 +211,8 @@ def note_observation(agent: Agent, seen: Observation) -> None:
     }
     if seen.devices is not None:
         agent.data["devices"] = [device.to_json() for device in seen.devices]
+        models = {device.model[:MODEL_LENGTH] for device in seen.devices}
+        agent.device_model = models.pop() if len(models) == 1 else ""
 
 
 def _capacity_seen(seen: Observation) -> ResourceSlots:

@@ -32,6 +32,7 @@ class Shape:
     mem_gib: int = 512
     gpus: int = 8
     conduct: Conduct = field(default_factory=Conduct)
+    gpu_model: str = ""
 
 
 @transaction.atomic
@@ -105,4 +106,5 @@ def _agent(name: str, group: ResourceGroup, shape: Shape) -> Agent:
     info = runtime_for(address).info()
     agent = Agent(name=name, address=address, resource_group=group, engine_id=info.engine_id)
     note_observation(agent, Observation(info, ()))
+    agent.device_model = shape.gpu_model
     return agent

@@ -56,6 +56,7 @@ def foresee(question: Question) -> Outlook:
             question.designated_agent_id,
             picture.snapshot.reservations_of(named),
             question.may_run_elsewhere,
+            question.device_model,
         ),
         kernel_ids=(uuid4(),),
         priority=question.priority,

@@ -31,7 +31,7 @@ KEPT_FOR_S = 30.0
 _MARK = f"""
     SELECT
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(
-                    ROW(agent.id, agent.state, agent.architecture, slot.slot_name, slot.capacity, slot.surplus, slot.occupied), 0))]
+                    ROW(agent.id, agent.state, agent.architecture, agent.device_model, slot.slot_name, slot.capacity, slot.surplus, slot.occupied), 0))]
          FROM {Agent._meta.db_table} AS agent LEFT JOIN {AgentSlot._meta.db_table} AS slot ON slot.agent_id = agent.id
          WHERE agent.resource_group_id = %(group)s AND agent.state <> %(retired)s),
         (SELECT ARRAY[count(*), bit_xor(hash_record_extended(

@@ -27,6 +27,11 @@ def _group_paused(why: Explanation) -> _Said:
 
 
 def _no_agents(why: Explanation) -> _Said:
+    if why.device_model:
+        text = gettext_noop(
+            "No agent of resource group “{group}” with {model} takes sessions now. It starts when one does."
+        )
+        return text, {"model": why.device_model}
     text = gettext_noop(
         "No agent of resource group “{group}” takes {architecture} sessions now. It starts when one does."
     )

@@ -54,7 +54,8 @@ _WAITING = f"""
            (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint,
            session.priority, session.requested_slots::text, image.architecture,
            session.domain_id, session.project_id, session.owner_id, session.keypair_id,
-           coalesce(session.timeout_s, session.lifetime_s), session.designated_agent_id, session.may_run_elsewhere
+           coalesce(session.timeout_s, session.lifetime_s), session.designated_agent_id, session.may_run_elsewhere,
+           session.device_model
     FROM {Kernel._meta.db_table} AS kernel
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
     JOIN {ContainerImage._meta.db_table} AS image ON image.id = session.image_id
@@ -153,9 +154,9 @@ def _agents(
     """1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
     agents = Agent.objects.filter(resource_group_id=group_id).in_use().order_by("pk")
-    rows = agents.values_list("pk", "architecture", "state", *slots)
+    rows = agents.values_list("pk", "architecture", "state", "device_model", *slots)
     slots_of = cache(lambda amounts: ResourceSlots(dict(amounts)))  # machines are mostly alike
-    for (agent_id, architecture, state), same in groupby(rows, key=itemgetter(0, 1, 2)):
+    for (agent_id, architecture, state, model), same in groupby(rows, key=itemgetter(0, 1, 2, 3)):
         # An agent of which nothing is known yet has one row, without a slot.
         amounts = [(name, has, has + surplus, occupied) for *_, name, has, surplus, occupied in same if name]
         is_overcommitted = any(has != promised for _, has, promised, _ in amounts)
@@ -165,6 +166,7 @@ def _agents(
             capacity=slots_of(tuple([(name, promised) for name, _, promised, _ in amounts])),
             free=slots_of(tuple([(name, promised - occupied) for name, _, promised, occupied in amounts])),
             real=slots_of(tuple([(name, has) for name, has, _, _ in amounts])) if is_overcommitted else None,
+            device_model=model,
             is_schedulable=state == AgentState.CONNECTED,
             running=tuple(running.get(agent_id, ())),
             preemptible=tuple(preemptible.get(agent_id, ())),
@@ -215,7 +217,7 @@ def _pending(
     may_use = NO_RESERVATIONS
     for session_id, rows in groupby(kernels, key=itemgetter(0)):
         same_session = list(rows)  # each row repeats the columns of its session
-        _, _, since_us, priority, asked, architecture, *ids, lasts_s, agent_id, may_run_elsewhere = (
+        _, _, since_us, priority, asked, architecture, *ids, lasts_s, agent_id, elsewhere, model = (
             same_session[0]
         )
         named = owners.get(tuple(ids))
@@ -228,7 +230,7 @@ def _pending(
         yield PendingSession(
             id=session_id,
             enqueued_at=EPOCH + timedelta(microseconds=since_us),
-            needs=needs_of(architecture, asked, len(same_session), agent_id, may_use, may_run_elsewhere),
+            needs=needs_of(architecture, asked, len(same_session), agent_id, may_use, elsewhere, model),
             kernel_ids=tuple([row[1] for row in same_session]),
             priority=priority,
             scopes=named,
@@ -245,6 +247,7 @@ def _needs(
     agent_id: int | None,
     reservations: frozenset[int],
     may_run_elsewhere: bool,
+    device_model: str,
 ) -> Needs:
     kernels = (ResourceSlots(json.loads(asked)),) * kernel_count
-    return Needs(architecture, kernels, agent_id, reservations, may_run_elsewhere)
+    return Needs(architecture, kernels, agent_id, reservations, may_run_elsewhere, device_model)

@@ -144,9 +144,7 @@ def _total_of(group: ResourceGroup) -> dict[str, int]:
     slots = AgentSlot.objects.filter(agent__resource_group=group).exclude(
         agent__state=AgentState.RETIRED.value
     )
-    return dict(
-        slots.order_by().values_list("slot_name").annotate(promised=Sum(F("capacity") + F("surplus")))
-    )
+    return dict(slots.order_by().values_list("slot_name").annotate(in_all=Sum(F("capacity") + F("surplus"))))
 
 
 def _waiting_in(group: ResourceGroup) -> set[Path]:

@@ -150,6 +150,8 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["designated_agent"] = request.designated_agent
     if request.may_run_elsewhere:
         body["may_run_elsewhere"] = True
+    if request.device_model:
+        body["device_model"] = request.device_model
     if request.dependencies:
         body["dependencies"] = [
             {"session": each.session, "when": each.when.value} for each in request.dependencies
@@ -209,6 +211,8 @@ def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
         yield "--callback", request.callback_url
     if request.designated_agent:
         yield "--prefer-agent" if request.may_run_elsewhere else "--agent", request.designated_agent
+    if request.device_model:
+        yield "--gpu-model", request.device_model
     for each in request.dependencies:
         yield "--after", f"{each.session}:{each.when}"
 
@@ -247,6 +251,8 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "designated_agent", request.designated_agent
     if request.may_run_elsewhere:
         yield "may_run_elsewhere", True
+    if request.device_model:
+        yield "device_model", request.device_model
     if request.dependencies:
         yield "after", {each.session: each.when.value for each in request.dependencies}
 

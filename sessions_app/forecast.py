@@ -81,6 +81,7 @@ class Question:
     kind: Kind
     designated_agent_id: int | None = None
     may_run_elsewhere: bool = False
+    device_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,7 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
             kind=(actor.user_id or 0, resolved.image.pk, request.type),
             designated_agent_id=resolved.agent.pk if resolved.agent else None,
             may_run_elsewhere=request.may_run_elsewhere,
+            device_model=request.device_model,
         ),
     )
     known = outlook.rooms

@@ -195,6 +195,9 @@ class ComputeSession(models.Model):
     may_run_elsewhere = models.BooleanField(
         default=False, db_default=False, help_text="Where its designated agent has no room."
     )
+    device_model = models.CharField(
+        max_length=120, default="", db_default="", help_text="Of its accelerators; empty: any."
+    )
     exit_code = models.IntegerField(null=True, editable=False)
 
     host_label = models.CharField(max_length=20, editable=False)

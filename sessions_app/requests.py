@@ -43,7 +43,7 @@ TYPES = ("interactive", "batch")
 FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
     "personal_files", "priority", "start_at", "pending_timeout_s", "dependencies",
-    "max_retries", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "array",
+    "max_retries", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "array",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -82,6 +82,7 @@ class SessionRequest:
     callback_url: str = ""
     designated_agent: str = ""
     may_run_elsewhere: bool = False
+    device_model: str = ""
     array: ArraySpec | None = None
 
 
@@ -125,6 +126,7 @@ def parse_request(raw: object) -> SessionRequest:
     request["designated_agent"] = checked("designated_agent", check_reference, raw.get("designated_agent"))
     elsewhere = raw.get("may_run_elsewhere", False)
     request["may_run_elsewhere"] = checked("may_run_elsewhere", check_switch, elsewhere)
+    request["device_model"] = checked("device_model", check_reference, raw.get("device_model"))
     request["array"] = checked("array", check_array, raw.get("array"))
     request["dependencies"] = check_dependencies(raw.get("dependencies"), problems)
     check_together(request, problems)
@@ -149,6 +151,8 @@ def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -
             problems[name] = [_("Only a batch session is tried again. Set the type to batch.")]
     if request["may_run_elsewhere"] and not request["designated_agent"]:
         problems.setdefault("may_run_elsewhere", [_("It may run anywhere: no machine is named.")])
+    if request["device_model"] and request["slots"] and not {*request["slots"]} - {CPU, MEM}:
+        problems.setdefault("device_model", [_("It asks for no accelerator, so none can be of this model.")])
     check_array_together(request, problems)
     slots, shm_bytes = request["slots"], request["shm_bytes"]
     if slots and slots[MEM] and shm_bytes is not None and shm_bytes > slots[MEM]:

@@ -37,6 +37,7 @@ from sessions_app.callbacks import demand_callback, keep_callback
 from sessions_app.copied import check_alike, copy_session, new_app_token, new_host_label
 from sessions_app.dependencies import Dependency, hold_awaited, hold_for, resolve_dependencies
 from sessions_app.designated import find_designated_agent
+from sessions_app.device_models import demand_device_model
 from sessions_app.events import SessionEnqueued, SessionsEnqueued
 from sessions_app.group_rules import demand_group_still_takes, demand_group_takes
 from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
@@ -160,6 +161,7 @@ def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
         raise InvalidInput(clash_sentence(clash), fields={"mounts": [clash_sentence(clash)]})
     after = resolve_dependencies(actor, project, request.dependencies)
     demand_callback(actor, request.callback_url)
+    demand_device_model(group, image, request)
     agent = find_designated_agent(group, image, request)
     return ResolvedRequest(request, project, image, group, mounts, after, agent)
 
@@ -261,6 +263,7 @@ def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int 
         requeues=request.requeues,
         designated_agent=resolved.agent,
         may_run_elsewhere=request.may_run_elsewhere,
+        device_model=request.device_model,
         lifetime_s=lifetime_s,
         host_label=new_host_label(),
         app_token=new_app_token(),

@@ -128,6 +128,7 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "callback_url": session.callback.url if hasattr(session, "callback") else "",
         "designated_agent": session.designated_agent.name if session.designated_agent else "",
         "may_run_elsewhere": session.may_run_elsewhere,
+        "device_model": session.device_model,
     }
 
 

@@ -169,6 +169,8 @@ UNREADABLE = (
     Bad("requeues", True, "Only a batch session is tried again"),
     Bad("requeues", "yes", "neither true nor false"),
     Bad("designated_agent", 7, "Give text, not 7"),
+    Bad("device_model", 7, "Give text, not 7"),
+    Bad("device_model", "NVIDIA H100", "It asks for no accelerator"),
     Bad("may_run_elsewhere", "yes", "neither true nor false"),
     Bad("may_run_elsewhere", True, "no machine is named"),
     Bad("dependencies", "prepare", "Give a list of at most 32 sessions"),

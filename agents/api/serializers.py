@@ -39,6 +39,7 @@ class AgentOut(serializers.ModelSerializer[Agent]):
             "state",
             "resource_group",
             "architecture",
+            "device_model",
             "engine_version",
             "capacity",
             "promised",

@@ -52,11 +52,11 @@ class Diagnosis:
         self._allowances = allowances
         self._machines = machines
         self._layout = layout
-        self._rooms: dict[tuple[str, int | None, frozenset[int]], tuple[Room, Room]] = {}
+        self._rooms: dict[tuple[str, str, int | None, frozenset[int]], tuple[Room, Room]] = {}
         self._known: dict[Shape, Explanation] = {}
         self._known_until: dict[datetime, dict[Shape, Explanation]] = {}  # of those for whom that matters
         self._closings: dict[
-            tuple[str, int | None, frozenset[int], Until], tuple[dict[int, Window], dict[int, int]]
+            tuple[str, str, int | None, frozenset[int], Until], tuple[dict[int, Window], dict[int, int]]
         ] = {}
         self._waiting = waiting
         self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
@@ -129,6 +129,7 @@ class Diagnosis:
             group=room.total,
             is_end_known=self._is_end_known,
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
+            device_model=needs.device_model,
         )
 
     def _reason(
@@ -174,7 +175,7 @@ class Diagnosis:
 
     def _closed(self, needs: Needs, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
         """Of the agents that suit: the reservations that are in the way, and what all of them have free."""
-        key = (needs.architecture, needs.required_agent_id, needs.reservations, until)
+        key = (needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations, until)
         if key not in self._closings:
             suiting = [agent for agent in self._machines.schedulable if needs.suits(agent)]
             windows = {agent.id: self._machines.closed_by(agent, needs, until) for agent in suiting}
@@ -196,7 +197,7 @@ class Diagnosis:
 
     def _free_and_capacity(self, needs: Needs) -> tuple[Room, Room]:
         """Of the agents that could host `needs`: what the schedulable have free, what all have at all."""
-        key = (needs.architecture, needs.required_agent_id, needs.reservations)
+        key = (needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations)
         if key not in self._rooms:
             found = self._machines.free_vectors(needs)
             free = Counter([vector & ~FIELD_MASK for vector in found])

@@ -213,17 +213,21 @@ class Fleet:
             key=lambda number: self._pool_keys[number].open_to is None
         )  # what is reserved for it first
         queries = ((number, self.grids[number].query(request)) for number in found)
-        if not self.is_overcommitted:
+        if not (self.is_overcommitted or needs.device_model):
             return tuple(queries)
-        large = ((number, query, self._large_enough(number, request)) for number, query in queries)
+        large = ((number, query, self._hosts_in(number, needs, request)) for number, query in queries)
         return tuple(
             (number, query._replace(hosts=hosts)) for number, query, hosts in large if hosts != NOBODY
         )
 
-    def _large_enough(self, pool: int, request: int) -> frozenset[int] | None:
-        """The agents of a pool that could hold one kernel, were they empty; None: all."""
+    def _hosts_in(self, pool: int, needs: Needs, request: int) -> frozenset[int] | None:
+        """The agents of a pool that have the model and could hold one kernel, were they empty; None: all."""
         members = [ordinal for ordinal, number in enumerate(self.pool_of) if number == pool]
-        hosts = frozenset(each for each in members if self.layout.fits(request, self.largest[each]))
+        hosts = frozenset(
+            each
+            for each in members
+            if needs.suits(self.agents[each]) and self.layout.fits(request, self.largest[each])
+        )
         return None if len(hosts) == len(members) else self._hosts.setdefault(hosts, hosts)
 
 
@@ -235,6 +239,7 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
         and before.architecture == after.architecture
         and before.capacity == after.capacity
         and before.real == after.real
+        and before.device_model == after.device_model
         and before.window == after.window
         and before.next_window == after.next_window
     )

@@ -184,15 +184,21 @@ class Machines:
         pool for one that may run anywhere in it."""
         if shape.designated is not None:
             return [shape.designated] if shape.designated >= 0 and shape.designated not in self._kept else []
-        return self._not_kept(shape.pools - self._keeping)
+        return self._not_kept(shape, shape.pools - self._keeping)
 
     def clearable(self, shape: Shape) -> list[int]:
         """Those that others could leave for `shape`: of which nothing is kept yet."""
-        return self._not_kept(shape.pools) if shape.designated is None else self.hosts(shape)
+        return self._not_kept(shape, shape.pools) if shape.designated is None else self.hosts(shape)
 
-    def _not_kept(self, pools: set[int]) -> list[int]:
-        ordinals = (ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools)
-        return [ordinal for ordinal in ordinals if ordinal not in self._kept]
+    def _not_kept(self, shape: Shape, pools: set[int]) -> list[int]:
+        found = [ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools]
+        return [each for each in self._suiting(shape.needs, found) if each not in self._kept]
+
+    def _suiting(self, needs: Needs, ordinals: list[int]) -> list[int]:
+        """Those of these agents of its pools whose model it may use."""
+        if not needs.device_model:
+            return ordinals
+        return [ordinal for ordinal in ordinals if needs.suits(self._fleet.agents[ordinal])]
 
     def has_ends(self) -> bool:
         """Whether it is known of anything when it will end."""
@@ -265,6 +271,9 @@ class Machines:
             is_host = named is not None and needs.may_run_on(self._fleet.agents[named])
             return [self.room(named)] if named is not None and is_host else []
         pools, kept = self._fleet.pools_open_to(needs), self._kept
+        if needs.device_model:
+            found = [ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools]
+            return [self.room(ordinal) for ordinal in self._suiting(needs, found)]
         return [
             kept[ordinal].free if ordinal in kept else vector
             for ordinal, (vector, pool) in enumerate(zip(self._open, self._fleet.pool_of, strict=True))

@@ -92,6 +92,7 @@ class AgentView:
     window: Window | None = None
     next_window: Window | None = None
     real: ResourceSlots | None = None
+    device_model: str = ""  # of all its devices; "" where they differ, or nobody knows
 
     @property
     def largest(self) -> ResourceSlots:
@@ -109,6 +110,7 @@ class Needs:
     designated_agent_id: int | None = None
     reservations: frozenset[int] = NO_RESERVATIONS  # those that it may use, now or later
     may_run_elsewhere: bool = False  # the designated agent is where it is looked for room first
+    device_model: str = ""  # of the agents that may host it; "": any
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -136,7 +138,11 @@ class Needs:
 
     def suits(self, agent: AgentView) -> bool:
         """Whether it could at any time."""
-        return agent.architecture == self.architecture and self.required_agent_id in (None, agent.id)
+        return (
+            agent.architecture == self.architecture
+            and self.required_agent_id in (None, agent.id)
+            and self.device_model in ("", agent.device_model)
+        )
 
 
 class Promise(NamedTuple):
@@ -300,6 +306,7 @@ class Explanation:
     )
     until: datetime | None = None  # making_room: when the others have ended, at the latest
     reserved: Reserved | None = None  # reservation: where the room is
+    device_model: str = ""  # that it waits for
 
 
 class Deferral(NamedTuple):

@@ -144,7 +144,12 @@ class SessionCreateInput(InputSerializer):
     may_run_elsewhere = serializers.BooleanField(
         default=False, help_text="The designated agent is only where it is looked for room first."
     )
-
+    device_model = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        allow_null=True,
+        help_text="Of its accelerators, as agents tell it; empty: any.",
+    )
     array = serializers.CharField(
         required=False,
         allow_blank=True,
@@ -253,7 +258,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "array", "array_index", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "array", "array_index", "queue_position",
             "agents", "apps", "memory_kill", "ending", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 

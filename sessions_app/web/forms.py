@@ -20,6 +20,7 @@ from common.words import parse_duration
 from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
+from sessions_app.device_models import device_models_in
 from sessions_app.group_rules import group_words
 from sessions_app.limits import of_slots
 from sessions_app.models import SessionType
@@ -38,7 +39,7 @@ DEVICE_PREFIX, PLACE_PREFIX = "device_", "at_"
 
 
 class LauncherForm(LauncherFields):
-    """What of it this person can choose, and the request that they mean. 9 queries, all when it is made. `image_objections` says by
+    """What of it this person can choose, and the request that they mean. 9 queries, all when it is made, 10 where there are accelerators. `image_objections` says by
     reference which images may not be used in the chosen project."""
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, actor: Actor, **kwargs: Any) -> None:
@@ -70,6 +71,9 @@ class LauncherForm(LauncherFields):
         self.device_names = sorted({name for room in self._rooms.values() for name in room} - {CPU, MEM})
         for name in self.device_names:
             self.fields[DEVICE_PREFIX + name] = TypedField(required=False, max_length=12, label=name)
+        self.device_models = device_models_in(self.groups) if self.device_names else []
+        models = [(model, model) for model in self.device_models]
+        self._choose("device_model", [("", _("Any")), *models])
         if not self.is_bound and not self.initial.get("size"):
             self.initial["size"] = self._first_size()
 
@@ -209,6 +213,7 @@ class LauncherForm(LauncherFields):
             "requeues": is_batch and typed["requeues"] == REQUEUES,
             "callback_url": typed["callback_url"],
             "designated_agent": typed["designated_agent"].strip(),
+            "device_model": typed["device_model"],
             "may_run_elsewhere": bool(typed["designated_agent"].strip()) and typed["elsewhere"] == ELSEWHERE,
             "array": typed["array"].strip() if is_batch else "",
             "dependencies": [

@@ -159,6 +159,11 @@ class LauncherFields(forms.Form):
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
         help_text=gettext_lazy("The name of one of the resource group; empty: any of them."),
     )
+    device_model = TypedChoice(
+        required=False,
+        label=gettext_lazy("Accelerator model"),
+        help_text=gettext_lazy("Of the accelerators that it asks for."),
+    )
     elsewhere = TypedChoice(
         required=False,
         initial="",

@@ -68,6 +68,7 @@ def parts(form: LauncherForm) -> dict[str, Any]:
                 "after_when",
                 "callback_url",
                 "designated_agent",
+                "device_model",
                 "array",
             )
         ),
@@ -225,6 +226,7 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "callback_url": callback_url_of(actor, session),
         "designated_agent": session.designated_agent.name if session.designated_agent else "",
         "elsewhere": ELSEWHERE if session.may_run_elsewhere else "",
+        "device_model": session.device_model,
         "environment": "" if actor.behind_id else format_variables(session.environment),
         "like": str(session.pk),
     }
@@ -264,6 +266,7 @@ def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
         "personal_files": WITH_PERSONAL_FILES if request.personal_files else WITHOUT_PERSONAL_FILES,
         "designated_agent": request.designated_agent,
         "elsewhere": ELSEWHERE if request.may_run_elsewhere else "",
+        "device_model": request.device_model,
         "environment": "" if actor.behind_id else format_variables(request.environment),
         "template": str(template.pk),
     }

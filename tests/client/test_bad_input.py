@@ -21,6 +21,7 @@ OPTIONS = {
     "resources.shm": "shm",
     "callback_url": "callback",
     "designated_agent": "agent",
+    "device_model": "gpu-model",
 }
 EXIT_CODES = {400: 2, 404: 3, 413: 4, 422: 4}
 # An empty option is one that is not given; whatever begins a path is told by the colon in front of it.

@@ -31,6 +31,7 @@ from scheduler.engine import (
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+MODELS = st.sampled_from(["", "A", "A", "B"])
 ARCHITECTURES = st.sampled_from(["x86_64", "x86_64", "aarch64"])
 
 
@@ -59,7 +60,9 @@ def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
         agent_id, draw(ARCHITECTURES), capacity, free, is_schedulable, tuple(running), preemptible
     )
     real = draw(st.none() | st.none() | part_of(capacity))
-    return replace(view, window=draw(WINDOWS), next_window=draw(NEXT_WINDOWS), real=real)
+    return replace(
+        view, window=draw(WINDOWS), next_window=draw(NEXT_WINDOWS), real=real, device_model=draw(MODELS)
+    )
 
 
 @st.composite
@@ -104,6 +107,7 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
             draw(st.none() | st.none() | st.integers(1, 8)),
             frozenset(draw(st.lists(st.sampled_from([1, 3]), max_size=2))),
             may_run_elsewhere=draw(st.booleans()),
+            device_model=draw(st.sampled_from(["", "", "", "A", "B"])),
         ),
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(kernels))),
         priority=draw(st.integers(0, 1)),
@@ -289,7 +293,13 @@ def test_of_equal_needs_the_older_never_waits_while_the_younger_runs(snapshot):
     blocked = set()
     for session in line:
         needs = session.needs
-        kind = (needs.architecture, needs.designated_agent_id, needs.reservations, session.lasts)
+        kind = (
+            needs.architecture,
+            needs.device_model,
+            needs.designated_agent_id,
+            needs.reservations,
+            session.lasts,
+        )
         shape = (*kind, frozenset(Counter(session.needs.kernels).items()))
         assert shape not in blocked or session.id in deferred
         if session.id in deferred:

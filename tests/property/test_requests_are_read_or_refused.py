@@ -50,6 +50,7 @@ plausible = {
     "callback_url": st.sampled_from(["", "https://a.example/x?y", "http://[::1]:80"]) | anything,
     "designated_agent": st.just("gpu-07") | anything,
     "may_run_elsewhere": st.booleans() | anything,
+    "device_model": st.just("NVIDIA H100") | anything,
     "dependencies": st.lists(
         st.just("a") | st.fixed_dictionaries({"session": anything}, optional={"when": anything})
     )

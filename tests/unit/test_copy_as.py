@@ -60,6 +60,7 @@ FULL = request(
     callback_url="https://ci.example/run?a=1&b='2'",
     designated_agent="gpu-07",
     may_run_elsewhere=True,
+    device_model="NVIDIA H100 80GB",
     dependencies=(DependencyRequest("load"), DependencyRequest("test", When.ANY)),
     slots=ResourceSlots({CPU: 1500, MEM: 3 * 2**29 + 1, "cuda": 500}),
     shm_bytes=2**27,
@@ -109,7 +110,7 @@ def test_all_of_a_request_is_told() -> None:
         "--resource", "cuda=0.5", "--shm", "128m", "--env", "TOKEN", "--env", "EMPTY", "--mount", "data",
         "--mount", "out:/home/work/x:ro", "--mount", "in:ro", "--group", "big", "--time-limit", "60", "--priority=-5",
         "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400", "--retries", "3",
-        "--callback", "https://ci.example/run?a=1&b='2'", "--prefer-agent", "gpu-07",
+        "--callback", "https://ci.example/run?a=1&b='2'", "--prefer-agent", "gpu-07", "--gpu-model", "NVIDIA H100 80GB",
         "--after", "load:success", "--after", "test:any",
         "--requeue", "--", "make all\nmake more",
     ]  # fmt: skip

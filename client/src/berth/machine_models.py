@@ -16,6 +16,7 @@ class Agent(Record):
     state: str
     resource_group: str = ""
     architecture: str = ""
+    device_model: str = ""
     engine_version: str = ""
     capacity: Mapping[str, int] = field(default_factory=dict)
     promised: Mapping[str, int] = field(default_factory=dict)

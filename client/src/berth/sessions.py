@@ -81,6 +81,7 @@ class Session(Record):
     callback_url: str = ""
     designated_agent: str = ""
     may_run_elsewhere: bool = False
+    device_model: str = ""
     array: str | None = None
     array_index: int | None = None
     queue_position: int | None = None
@@ -221,6 +222,7 @@ class Sessions:
         callback_url: str = "",
         designated_agent: str = "",
         may_run_elsewhere: bool = False,
+        device_model: str = "",
         array: str = "",
         idempotency_key: str = "",
     ) -> Session:
@@ -234,6 +236,7 @@ class Sessions:
         A command is tried again `max_retries` times after a failure, and with `requeues` when its machine is lost.
 
         `designated_agent`: the name of the machine of its group that it waits for, or, if it `may_run_elsewhere`, that is tried first.
+        `device_model`: of its accelerators, as `client.agents()` tells it.
         With an `array` like "1-100%10" it asks for all of these batch sessions, and returns the first; `client.arrays` knows them all.
 
         `callback_url` is told by a signed POST when it starts, is tried again, and ends.
@@ -254,7 +257,7 @@ class Sessions:
             "mounts": [(Mount(one) if isinstance(one, str) else one).to_json() for one in mounts],
         }
         chosen = {"command": command, "resource_group": resource_group, "timeout_s": timeout_s}
-        chosen |= {"designated_agent": designated_agent}
+        chosen |= {"designated_agent": designated_agent, "device_model": device_model}
         body |= {"max_retries": max_retries} if max_retries else {}
         body |= {"requeues": True} if requeues else {}
         body |= {"callback_url": callback_url} if callback_url else {}

@@ -39,6 +39,7 @@ class Command(BaseCommand):
         simulate.add_argument(
             "--group", default=simulation.GROUP, help="resource group of their own (simulated)"
         )
+        simulate.add_argument("--gpu-model", default="", help="what these GPUs are, like “NVIDIA H100”")
         simulate.add_argument("--keep", action="store_true", help="leave all as it is at the end")
         kinds.add_parser("clear", help="remove all that was simulated, and nothing else")
 
@@ -51,7 +52,7 @@ class Command(BaseCommand):
     def _simulate(self, options: dict[str, Any]) -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         rates = (options[name] for name in ("start_seconds", "run_seconds", "fail_rate", "lose_rate"))
-        shape = Shape(options["cpu"], options["mem"], options["gpus"], Conduct(*rates))
+        shape = Shape(options["cpu"], options["mem"], options["gpus"], Conduct(*rates), options["gpu_model"])
         try:
             group = simulation.make_cluster(count=options["agents"], shape=shape, group_name=options["group"])
             self._say(f"{options['agents']} machines in the resource group “{group}”")

@@ -116,6 +116,12 @@ PreferAgent = Annotated[
         "--prefer-agent", metavar="MACHINE", help="Run on this machine of the group if it has room."
     ),
 ]
+GpuModel = Annotated[
+    str,
+    typer.Option(
+        "--gpu-model", metavar="MODEL", help="Of its accelerators, as berth agent ls --json tells it."
+    ),
+]
 After = Annotated[
     list[str] | None,
     typer.Option(

@@ -15,6 +15,7 @@ from berth.cli.launch_options import (
     Callback,
     Cpu,
     Environment,
+    GpuModel,
     Group,
     Image,
     Mem,
@@ -84,6 +85,7 @@ def start(
     pending_timeout: PendingTimeout = "",
     agent: OnAgent = "",
     prefer_agent: PreferAgent = "",
+    gpu_model: GpuModel = "",
     after: After = None,
     callback: Callback = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it runs.")] = False,
@@ -111,6 +113,7 @@ def start(
         callback_url=callback,
         designated_agent=designated_of(agent, prefer_agent),
         may_run_elsewhere=bool(prefer_agent),
+        device_model=gpu_model,
     )
     if not detach:
         tell_progress(session)
@@ -339,6 +342,7 @@ def _facts(session: Session) -> dict[str, object]:
         "if its machine is lost": "waits again" if session.requeues else "",
         "after": ", ".join(f"{one.name}:{one.when}" for one in session.dependencies),
         "callback": session.callback_url,
+        "accelerator model": session.device_model,
         "chosen machine": session.designated_agent
         and f"{session.designated_agent}{' if it has room' * session.may_run_elsewhere}",
         "array": f"{session.array} [{session.array_index}]" if session.array else "",

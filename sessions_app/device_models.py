@@ -1,0 +1,44 @@
+"""Which accelerators a request wants, by the name of their model."""
+
+from collections.abc import Iterable
+
+from django.utils.translation import gettext as _
+
+from agents.models import Agent, ResourceGroup
+from agents.selectors import has_machine_for
+from common.errors import LimitExceeded, NotFound
+from common.slots import format_slots
+from common.texts import quoted
+from images.models import ContainerImage
+from sessions_app.requests import SessionRequest
+
+
+def device_models_in(groups: Iterable[ResourceGroup], architecture: str = "") -> list[str]:
+    """Models of the machines in use of these groups, of that architecture if one is given, by name. One query."""
+    machines = Agent.objects.in_use().filter(resource_group__in=groups).exclude(device_model="")
+    if architecture:
+        machines = machines.filter(architecture=architecture)
+    found = machines.order_by("device_model").values_list("device_model", flat=True)
+    return list(found.distinct())
+
+
+def demand_device_model(group: ResourceGroup, image: ContainerImage, request: SessionRequest) -> None:
+    """Two queries, none where no model is named. Raises NotFound where no machine of `group` has that model, and LimitExceeded where none
+    that has it could hold this much, were it empty."""
+    wanted = request.device_model
+    if not wanted:
+        return
+    models = device_models_in([group], image.architecture)
+    if wanted not in models:
+        sentence = _("No machine of the resource group “{group}” has the accelerators {model}.").format(
+            group=group.name, model=quoted(wanted)
+        )
+        hint = _("It has {names}.").format(names=", ".join(models)) if models else ""
+        raise NotFound(sentence, hint=hint, fields={"device_model": [sentence]})
+    if not has_machine_for(group, request.slots, wanted):
+        sentence = _("No machine of “{group}” with {model} has {amounts}.").format(
+            group=group.name, model=wanted, amounts=format_slots(request.slots)
+        )
+        raise LimitExceeded(
+            sentence, hint=_("Ask for less, or for any model."), fields={"device_model": [sentence]}
+        )
