@@ -23,7 +23,7 @@ rm -rf /var/cache/debconf/*-old /var/lib/dpkg/*-old /var/log/apt /var/log/*.log
 echo "## Installing Python packages: $(grep -c '^[a-z].*==' requirements.txt) pinned wheels."
 # People install more into their home (pip falls back to it, since /usr/local is not theirs).
 rm -f /usr/lib/python3*/EXTERNALLY-MANAGED
-pip install --progress-bar off --require-hashes --only-binary :all: --requirement requirements.txt
+pip install --progress-bar off --no-deps --require-hashes --only-binary :all: --requirement requirements.txt
 
 echo "## Adding the user, the prompt and the settings of JupyterLab."
 useradd --uid 1000 --user-group --home-dir /home/work --create-home --skel /dev/null --shell /bin/bash work
