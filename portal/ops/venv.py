@@ -68,7 +68,15 @@ def pip_install(layout: Layout, *requirements: Path, log: Say) -> None:
     """Install what the files pin, by hash, from wheels only: a fresh machine has no compiler. The pins are all that is
     needed; pip is not asked for more, since older ones take newer releases than pinned for requirements with extras."""
     files = [argument for path in requirements for argument in ("-r", str(path))]
-    options = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--no-input", "--progress-bar", "off")
+    options = (
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+        "--no-input",
+        "--progress-bar",
+        "off",
+    )
     run_step(
         [
             str(layout.python),
