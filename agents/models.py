@@ -7,6 +7,8 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
 from accounts.models import name_validator
+from agents.device_models import MODEL_LENGTH
+from agents.device_models import AgentDevice as AgentDevice
 from agents.group_models import GroupGrant as GroupGrant
 from agents.group_models import ResourceGroup as ResourceGroup
 from agents.group_models import Scheduler as Scheduler
@@ -55,7 +57,7 @@ class Agent(models.Model):
     state_changed_at = models.DateTimeField(default=clock.now, editable=False)
     architecture = models.CharField(max_length=20, editable=False)
     device_model = models.CharField(  # of all its accelerators; "" where they differ, or nobody knows
-        max_length=120, blank=True, default="", db_default="", editable=False
+        max_length=MODEL_LENGTH, blank=True, default="", db_default="", editable=False
     )
     engine_id = models.CharField(max_length=128, editable=False)
     engine_version = models.CharField(max_length=60, editable=False)

@@ -13,6 +13,8 @@ from django.utils.translation import gettext as _
 from accounts.selectors import require_superadmin
 from agents import lifecycle
 from agents.capacity import capacity_of
+from agents.device_models import MODEL_LENGTH
+from agents.devices import write_devices
 from agents.events import CapacityChanged
 from agents.groups import put_into_group
 from agents.models import Agent, AgentImage, AgentSlot, ResourceGroup
@@ -37,7 +39,6 @@ ADDRESS = re.compile(r"(unix:///\S+|tcp://[\w.:\[\]-]+:\d{1,5}|simulated://\S+)\
 ERROR_LENGTH = 500
 HEARTBEATS_AT_ONCE = 1000
 REFERENCE_LENGTH = 255
-MODEL_LENGTH = 120
 
 
 def register_agent(
@@ -158,6 +159,7 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     )  # fmt: skip
 
     has_changed |= _write_capacity(agent, _capacity_seen(seen))
+    has_changed |= write_devices(agent, seen.devices)
     has_changed |= _write_images(agent, seen)
     if agent.state == AgentState.LOST:
         agent = lifecycle.transition(agent.pk, to=AgentState(agent.state_before_loss), actor=SYSTEM)

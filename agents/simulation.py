@@ -9,6 +9,7 @@ from django.db import transaction
 from accounts.selectors import require_superadmin
 from agents import lifecycle
 from agents.capacity import capacity_of
+from agents.devices import simulate_devices
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.observation import Observation
 from agents.overcommit import promise
@@ -53,6 +54,7 @@ def add_simulated_agents(*, actor: Actor, group: ResourceGroup, count: int, shap
         batch_size=AT_ONCE,
     )
     promise([agent.pk for agent in made])
+    simulate_devices([agent.pk for agent in made], "gpu", shape.gpus, shape.gpu_model)
     changes = {"count": count, "cores": shape.cores, "mem_gib": shape.mem_gib, "gpus": shape.gpus}
     audit.record(actor=actor, action="agents.add_simulated_agents", target=group, changes=changes)
     if made:

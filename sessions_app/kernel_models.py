@@ -2,6 +2,7 @@
 
 import uuid
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q, functions
 
@@ -54,12 +55,15 @@ class Kernel(models.Model):
 
 
 class KernelAllocation(models.Model):
-    """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003)."""
+    """What a kernel holds on its agent. The rows ARE the ledger: triggers keep AgentSlot.occupied equal to them (ADR 0003), and
+    AgentDevice.occupied (ADR 0041). `devices`: which ones, in order; each gives an equal part of `amount`: all of itself, or
+    one alone a share. Empty where nobody knows the devices of that agent one by one."""
 
     kernel = models.ForeignKey(Kernel, on_delete=models.PROTECT, db_index=False, related_name="allocations")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="allocations")
     slot_name = models.CharField(max_length=32)
     amount = models.BigIntegerField()
+    devices = ArrayField(models.BigIntegerField(), default=list, db_default=[], editable=False)
     held_since = models.DateTimeField(db_default=functions.Now(), editable=False)
 
     class Meta:

@@ -8,7 +8,8 @@ from typing import Any
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceleratorDevice:
     """One GPU or NPU. `device_id` is the vendor's own name that outlives a restart (a UUID for NVIDIA);
-    `slot_name` is what sessions ask for; `numa_node` is None where nobody knows."""
+    `slot_name` is what sessions ask for. Devices of a machine with the same `link_group` reach each other without its bus, by
+    NVLink or the like. `numa_node` and `link_group` are None where nobody knows."""
 
     vendor: str
     slot_name: str
@@ -17,6 +18,7 @@ class AcceleratorDevice:
     model: str
     mem_bytes: int
     numa_node: int | None = None
+    link_group: int | None = None
     pci_address: str = ""
 
     def to_json(self) -> dict[str, Any]:

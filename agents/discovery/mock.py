@@ -6,8 +6,10 @@ from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery
 class MockDiscovery(AcceleratorDiscovery):
     vendor = "mock"
 
-    def __init__(self, count: int, mem_bytes: int = 16 * 2**30) -> None:
+    def __init__(self, count: int, mem_bytes: int = 16 * 2**30, linked: int = 4) -> None:
+        """`linked`: so many are joined with each other."""
         self._count = count
+        self._linked = linked
         self._mem_bytes = mem_bytes
 
     def discover(self) -> tuple[AcceleratorDevice, ...]:
@@ -20,6 +22,7 @@ class MockDiscovery(AcceleratorDiscovery):
                 model="Mock accelerator",
                 mem_bytes=self._mem_bytes,
                 numa_node=index % 2,
+                link_group=index // self._linked,
             )
             for index in range(self._count)
         )

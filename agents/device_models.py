@@ -1,0 +1,37 @@
+"""The accelerators of machines, one by one."""
+
+from django.db import models
+from django.db.models import Q
+
+from common.slots import MILLI
+
+MODEL_LENGTH = 120
+
+
+class AgentDevice(models.Model):
+    """One accelerator of an agent. `occupied` is kept by a database trigger on the allocation rows that name it, and by nobody
+    else: thousandths that live sessions hold of it. One that is not `is_present` any more is given to nobody; its row stays
+    while somebody holds it. Devices with the same `link_group` are joined by NVLink or the like; None: nobody knows."""
+
+    agent = models.ForeignKey("agents.Agent", on_delete=models.CASCADE, related_name="devices")
+    slot_name = models.CharField(max_length=32)
+    device_id = models.CharField(max_length=128, help_text="The vendor's own, which outlives a restart.")
+    index = models.PositiveIntegerField()
+    model = models.CharField(max_length=MODEL_LENGTH, blank=True)
+    mem_bytes = models.BigIntegerField(default=0)
+    numa_node = models.IntegerField(null=True)
+    link_group = models.IntegerField(null=True)
+    is_present = models.BooleanField(default=True, db_default=True)
+    occupied = models.IntegerField(default=0, db_default=0, editable=False)
+
+    class Meta:
+        ordering = ("agent_id", "slot_name", "index")
+        constraints = (
+            models.UniqueConstraint(fields=("agent", "device_id"), name="agent_device_once"),
+            models.CheckConstraint(
+                condition=Q(occupied__gte=0, occupied__lte=MILLI), name="agent_device_not_overfull"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.slot_name} {self.index} of {self.agent_id}: {self.occupied} of {MILLI}"
