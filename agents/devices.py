@@ -1,6 +1,7 @@
 """Writes of accelerators: as a machine tells them, or as simulated ones have them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.db import connection
 
@@ -50,7 +51,7 @@ def write_devices(agent: Agent, seen: Sequence[AcceleratorDevice] | None) -> boo
 
 def simulate_devices(agent_ids: Sequence[int], slot_name: str, count: int, model: str) -> None:
     """So many for each of these machines, which have none yet, joined by fours. 1 statement."""
-    values = {
+    values: dict[str, Any] = {
         "agents": list(agent_ids),
         "slot": slot_name,
         "count": count,
@@ -69,4 +70,4 @@ def _values(device: AcceleratorDevice) -> tuple[object, ...]:
 
 
 def _told(row: AgentDevice | None) -> tuple[object, ...] | None:
-    return row and tuple(getattr(row, name) for name in _SEEN)
+    return None if row is None else tuple(getattr(row, name) for name in _SEEN)

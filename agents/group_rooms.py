@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import Count, Q
 
 from agents.group_models import ResourceGroupQuerySet
-from agents.models import Agent, AgentSlot
+from agents.models import Agent, AgentDevice, AgentSlot
 from agents.selectors import usable_resource_groups
 from agents.states import AgentState
 from common.actors import Actor
@@ -19,6 +19,15 @@ NOTHING = ResourceSlots()
 IDLE = (AgentState.LOST, AgentState.DRAINING, AgentState.MAINTENANCE)
 
 _AGENT, _SLOT = Agent._meta.db_table, AgentSlot._meta.db_table
+# Nobody knows them one by one, or one has the part that is asked for, or enough are whole.
+_KNOWN = f"SELECT FROM {AgentDevice._meta.db_table} device WHERE device.agent_id = agent.id AND device.slot_name = asked.name"
+_HAS_DEVICES = f"""(
+    NOT EXISTS ({_KNOWN})
+    OR asked.amount < 1000 AND EXISTS ({_KNOWN} AND device.is_present AND device.occupied <= 1000 - asked.amount)
+    OR asked.amount >= 1000 AND asked.amount <= 1000 * (
+        {_KNOWN.replace("SELECT", "SELECT count(*)")} AND device.is_present AND device.occupied = 0
+    )
+)"""
 _ASKED = {"state": AgentState.CONNECTED.value, "cpu": CPU, "mem": MEM}
 AMOUNTS = f"""
     SELECT agent.resource_group_id, slot.slot_name, sum(slot.capacity + slot.surplus), sum(slot.occupied), sum(slot.capacity)
@@ -52,6 +61,7 @@ ROOMY = f"""
                 SELECT FROM {_SLOT} slot
                 WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name
                   AND slot.capacity >= asked.amount AND slot.occupied <= slot.capacity + slot.surplus - asked.amount
+                  AND (asked.name IN (%(cpu)s, %(mem)s) OR {_HAS_DEVICES})
             )
         )
     )
@@ -132,7 +142,7 @@ def with_room(group_ids: Collection[int], slots: ResourceSlots, architecture: st
         return set()
     asked: dict[str, Any] = {
         "groups": list(group_ids),
-        "state": AgentState.CONNECTED.value,
+        **_ASKED,
         "architecture": architecture,
         "names": list(slots),
         "amounts": list(slots.values()),

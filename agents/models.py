@@ -33,8 +33,8 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         return self.exclude(state=AgentState.RETIRED.value)
 
     def with_parts(self) -> Self:
-        """Group, slots and images along, in 3 queries."""
-        return self.select_related("resource_group").prefetch_related("slots", "images")
+        """Group, slots, images and devices along, in 4 queries."""
+        return self.select_related("resource_group").prefetch_related("slots", "images", "devices")
 
 
 class Agent(models.Model):

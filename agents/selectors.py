@@ -19,14 +19,14 @@ from accounts.selectors import (
     sees_everything,
 )
 from agents.group_models import ResourceGroupQuerySet
-from agents.models import Agent, AgentImage, AgentQuerySet, AgentSlot, GroupGrant, ResourceGroup
+from agents.models import Agent, AgentDevice, AgentImage, AgentQuerySet, AgentSlot, GroupGrant, ResourceGroup
 from agents.runtime.base import ContainerRuntime
 from agents.runtime.base_async import AsyncRuntime
 from agents.runtime.registry import async_runtime_for, runtime_for
 from agents.states import AgentState
 from common.actors import Actor
 from common.errors import NotFound
-from common.slots import ResourceSlots
+from common.slots import CPU, MEM, ResourceSlots
 from common.texts import quoted
 
 # Not by the ORM: each request for a session asks it.
@@ -207,7 +207,7 @@ def rooms(actor: Actor, *, group_id: int, architecture: str = "") -> dict[str, S
 
 def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[str, SlotRoom]]:
     """Room for sessions in each group that the actor may use, by id and slot; of machines of that architecture if one is given. One
-    query, one row for each slot of a group."""
+    query, one row for each slot of a group; and one more where there are devices."""
     groups = usable_resource_groups(actor)
     slots = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
     if architecture:
@@ -225,11 +225,39 @@ def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[st
             all_occupied=Sum("occupied"),
         )
     )
+    found_rows = list(rows)
+    groups_with_devices = {row[0] for row in found_rows if row[1] not in (CPU, MEM)}
+    devices = most_of_devices(groups_with_devices, architecture) if groups_with_devices else {}
     found: dict[int, dict[str, SlotRoom]] = {}
-    for group_id, slot_name, largest, most_free, promised, occupied in rows:
-        room = SlotRoom(largest, max(most_free or 0, 0), int(promised), int(occupied))
+    for group_id, slot_name, largest, most_free, promised, occupied in found_rows:
+        of_one = most_free or 0
+        if slot_name not in (CPU, MEM):
+            of_one = min(of_one, devices.get((group_id, slot_name), of_one))
+        room = SlotRoom(largest, max(of_one, 0), int(promised), int(occupied))
         found.setdefault(group_id, {})[slot_name] = room
     return found
+
+
+_MOST_OF_DEVICES = f"""
+    SELECT group_id, slot_name, CASE WHEN max(whole) > 0 THEN max(whole) * 1000 ELSE max(part) END
+    FROM (
+        SELECT agent.resource_group_id AS group_id, device.slot_name,
+               count(*) FILTER (WHERE device.is_present AND device.occupied = 0) AS whole,
+               coalesce(max(1000 - device.occupied) FILTER (WHERE device.is_present), 0) AS part
+        FROM {AgentDevice._meta.db_table} AS device JOIN {Agent._meta.db_table} AS agent ON agent.id = device.agent_id
+        WHERE agent.resource_group_id = ANY(%s) AND agent.state = %s AND (agent.architecture = %s OR %s = '')
+        GROUP BY agent.id, device.slot_name
+    ) AS each GROUP BY group_id, slot_name
+"""
+
+
+def most_of_devices(group_ids: Collection[int], architecture: str = "") -> dict[tuple[int, str], int]:
+    """The most of a slot that one session gets at once of the devices of one machine, by group and slot: whole ones, else what is
+    left of one. Where nobody knows devices one by one there is no entry. 1 query."""
+    with connection.cursor() as cursor:
+        asked: list[Any] = [[*group_ids], AgentState.CONNECTED.value, architecture, architecture]
+        cursor.execute(_MOST_OF_DEVICES, asked)
+        return {(group_id, slot_name): most for group_id, slot_name, most in cursor.fetchall()}
 
 
 def image_holder_counts(actor: Actor, references: Collection[str]) -> dict[str, int]:

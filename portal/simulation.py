@@ -43,6 +43,7 @@ DOMAINS, PROJECTS, PEOPLE = 8, 50, 400
 SESSIONS_AT_ONCE = 500
 MOST_ALIKE = 100
 GPUS = (1, 2, 4, 8)
+PARTS = (0.1, 0.25, 0.5)
 
 
 class Unsafe(Exception):
@@ -128,8 +129,11 @@ def actor_of(user: User) -> Actor:
     )
 
 
-def workload(people: People, *, seed: int, has_gpus: bool = True) -> Iterator[tuple[Actor, SessionRequest]]:
-    """One request after the other, without end: three in ten ask for no GPU, the others for 1, 2, 4 or 8."""
+def workload(
+    people: People, *, seed: int, has_gpus: bool = True, is_fractional: bool = False
+) -> Iterator[tuple[Actor, SessionRequest]]:
+    """One request after the other, without end: three in ten ask for no GPU, the others for 1, 2, 4 or 8. Fractional: those that would ask
+    for one ask for a part of one."""
     chance = random.Random(seed)  # noqa: S311 -- the same work each time
     run = uuid4().hex[:8]
     for number in count(1):
@@ -144,13 +148,13 @@ def workload(people: People, *, seed: int, has_gpus: bool = True) -> Iterator[tu
                     "resource_group": people.group,
                     "type": "batch",
                     "command": "simulated",
-                    "resources": resources(chance, has_gpus=has_gpus),
+                    "resources": resources(chance, has_gpus=has_gpus, is_fractional=is_fractional),
                 }
             ),
         )
 
 
-def resources(chance: random.Random, *, has_gpus: bool) -> dict[str, object]:
+def resources(chance: random.Random, *, has_gpus: bool, is_fractional: bool) -> dict[str, object]:
     if not has_gpus or chance.random() < 0.3:
         cores = chance.choice((1, 2, 4, 8, 16))
         return {"cpu": cores, "mem": f"{cores * chance.choice((2, 4, 8))}g"}
@@ -158,7 +162,7 @@ def resources(chance: random.Random, *, has_gpus: bool) -> dict[str, object]:
     return {
         "cpu": gpus * chance.choice((2, 4, 8)),
         "mem": f"{gpus * chance.choice((16, 32, 60))}g",
-        "gpu": gpus,
+        "gpu": chance.choice(PARTS) if is_fractional and gpus == 1 else gpus,
     }
 
 
@@ -169,12 +173,18 @@ class Tally:
 
 
 def submit(
-    people: People, *, per_s: float, seconds: float, most_waiting: int, has_gpus: bool
+    people: People,
+    *,
+    per_s: float,
+    seconds: float,
+    most_waiting: int,
+    has_gpus: bool,
+    is_fractional: bool = False,
 ) -> Iterator[Tally]:
     """Submit `per_s` sessions a second for so long (0: without end), while fewer than `most_waiting` wait. A tally about once a
     second."""
     tally, began_at = Tally(), time.monotonic()
-    requests = workload(people, seed=int(time.time()), has_gpus=has_gpus)
+    requests = workload(people, seed=int(time.time()), has_gpus=has_gpus, is_fractional=is_fractional)
     while not seconds or time.monotonic() - began_at < seconds:
         round_at = time.monotonic()
         waiting = ComputeSession.objects.waiting().filter(resource_group__name=people.group).count()

@@ -17,7 +17,9 @@ from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import LockTaken, wait_exclusive
 from common.slots import CPU
+from scheduler.dealt import columns_of, deal_devices
 from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
+from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.kept import KeptByGroup
 from scheduler.reasons import sentence_for
 from sessions_app import lifecycle
@@ -39,9 +41,18 @@ _ALLOCATE = f"""
         UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id, cpuset = placed.cpuset
         FROM placed WHERE kernel.id = placed.kernel_id
     )
-    INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount)
-    SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount FROM placed JOIN size USING (number)
+    INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount{{also}})
+    SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount{{of_devices}}
+    FROM placed JOIN size USING (number) {{dealt}}
 """
+_ALLOCATE_AMOUNTS = _ALLOCATE.format(also="", of_devices="", dealt="")
+_ALLOCATE_DEVICES = _ALLOCATE.format(
+    also=", devices",
+    of_devices=", coalesce(dealt.devices::bigint[], '{}')",
+    dealt="""
+    LEFT JOIN unnest(%(dealt_kernels)s::uuid[], %(dealt_slots)s::text[], %(dealt_devices)s::text[])
+        AS dealt (kernel_id, slot_name, devices) USING (kernel_id, slot_name)""",
+)
 _WRITE_DOWN = f"""
     WITH sentence AS MATERIALIZED (
         SELECT * FROM jsonb_to_recordset(%(sentences)s) AS sentence (number int, reason text, message jsonb)
@@ -80,7 +91,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
 
     Sessions that were cancelled since the snapshot are left out. Each placed session has its allocation rows,
     its kernels their agents, and LAUNCH_SESSION is sent when this commits. Rows are locked in the one global
-    order: group, sessions by id, agents by id, their slots, what limits count. Raises GroupBusy, StalePlan; then nothing was
+    order: group, sessions by id, agents by id, their slots, their devices, what limits count. Raises GroupBusy, StalePlan; then nothing was
     written.
     """
     with _all_or_nothing(plan):
@@ -144,7 +155,7 @@ def _place(placements: Sequence[Placement]) -> list[UUID]:
         each for placement in placements if placement.session_id in locked for each in placement.kernels
     ]
     cores = _lock_agents(kernels)
-    _allocate(kernels, _cpusets(kernels, cores))
+    _allocate(kernels, _cpusets(kernels, cores), _deal(kernels))
     moved = lifecycle.transition_many(
         locked, frm=Status.PENDING, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM
     )
@@ -231,7 +242,14 @@ def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> li
     return [loads[kernel.agent_id].take(kernel.slots[CPU]) for kernel in kernels]
 
 
-def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str]) -> None:
+def _deal(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
+    try:
+        return deal_devices(kernels)
+    except NoSuchDevices as error:
+        raise StalePlan(str(error)) from error
+
+
+def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]) -> None:
     """Agents and cores of these kernels, and what they hold there."""
     sizes: dict[int, int] = {}  # kernels that ask for the same share one object
     numbers = [sizes.setdefault(id(kernel.slots), len(sizes)) for kernel in kernels]
@@ -244,7 +262,10 @@ def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str]) -> Non
         "sizes": Jsonb([slots[each] for each in sizes]),
     }
     with connection.cursor() as cursor:
-        cursor.execute(_ALLOCATE, values)
+        if any(dealt):
+            cursor.execute(_ALLOCATE_DEVICES, values | columns_of(kernels, dealt))
+        else:
+            cursor.execute(_ALLOCATE_AMOUNTS, values)
 
 
 def _write_down(plan: Plan) -> None:

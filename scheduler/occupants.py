@@ -8,18 +8,21 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.aggregates import JSONBAgg
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, When
 from django.db.models.functions import Coalesce, JSONObject
 
 from agents.models import ResourceGroup
 from common import clock
-from common.slots import ResourceSlots
-from scheduler.engine import Preemptible, Promise, Running
+from common.slots import MILLI, ResourceSlots
+from scheduler.engine import Preemptible, Promise, Running, Share
 from sessions_app.models import KernelAllocation
 from sessions_app.preemption_models import Preemption, PreemptionOutcome
 from sessions_app.states import DEADLINES_S, Status
 
 _HELD = JSONBAgg(JSONObject(name="slot_name", amount="amount"))
+# And, where only a part of a device is held, of which.
+_PART = Case(When(amount__lt=MILLI, devices__len=1, then=F("devices__0")))
+_HELD_OF_DEVICES = JSONBAgg(JSONObject(name="slot_name", amount="amount", device=_PART))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,10 @@ def leaving_of(group: ResourceGroup) -> Leaving:
     return Leaving(ends, promises)
 
 
-def running_of(group: ResourceGroup, leaving: Mapping[UUID, datetime]) -> dict[int, list[Running]]:
-    """By agent, what kernels hold that will have ended at a known time. 1 query."""
+def running_of(
+    group: ResourceGroup, leaving: Mapping[UUID, datetime], *, has_devices: bool = False
+) -> dict[int, list[Running]]:
+    """By agent, what kernels hold that will have ended at a known time; of which devices, if the group has some. 1 query."""
     session = "kernel__session__"
     lasts_s = Coalesce(f"{session}timeout_s", f"{session}lifetime_s")
     known = Q(**{f"{session}status": Status.TERMINATING.value}) | Q(lasts_s__isnull=False)
@@ -80,16 +85,18 @@ def running_of(group: ResourceGroup, leaving: Mapping[UUID, datetime]) -> dict[i
             f"{session}status_changed_at",
             "lasts_s",
         )
-        .annotate(slots=_HELD)
+        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
     )
     running: dict[int, list[Running]] = {}
     for _, agent_id, session_id, *when, amounts in kernels.order_by():
         ends_at = leaving.get(session_id) or _ends_at(Status(when[0]), *when[1:])
-        running.setdefault(agent_id, []).append(Running(_slots(amounts), ends_at))
+        running.setdefault(agent_id, []).append(Running(_slots(amounts), ends_at, _shares(amounts)))
     return running
 
 
-def preemptible_of(group: ResourceGroup, below: int) -> dict[int, list[Preemptible]]:
+def preemptible_of(
+    group: ResourceGroup, below: int, *, has_devices: bool = False
+) -> dict[int, list[Preemptible]]:
     """By agent, what sessions hold that may be ended for one of priority `below`, and leave for nobody yet. 1 query; none where
     none may."""
     if group.preemptible_priority is None:
@@ -110,19 +117,27 @@ def preemptible_of(group: ResourceGroup, below: int) -> dict[int, list[Preemptib
             "kernel__session__priority",
             "kernel__session__started_at",
         )
-        .annotate(slots=_HELD)
+        .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
     )
     found: dict[int, dict[UUID, Preemptible]] = {}
     for _, agent_id, session_id, priority, started_at, amounts in kernels.order_by():
         of_agent = found.setdefault(agent_id, {})
         known = of_agent.get(session_id)  # another kernel of it
-        slots = _slots(amounts) + known.slots if known else _slots(amounts)
-        of_agent[session_id] = Preemptible(session_id, priority, started_at, slots)
+        slots, shares = _slots(amounts), _shares(amounts)
+        if known:
+            slots, shares = slots + known.slots, known.shares + shares
+        of_agent[session_id] = Preemptible(session_id, priority, started_at, slots, shares)
     return {agent_id: sorted(sessions.values()) for agent_id, sessions in found.items()}
 
 
 def _slots(amounts: list[dict[str, Any]]) -> ResourceSlots:
     return ResourceSlots({each["name"]: each["amount"] for each in amounts})
+
+
+def _shares(amounts: list[dict[str, Any]]) -> tuple[Share, ...]:
+    return tuple(
+        [Share(each["name"], each["device"], each["amount"]) for each in amounts if each.get("device")]
+    )
 
 
 def _ends_at(status: Status, deadline_at: datetime, changed_at: datetime, lasts_s: int) -> datetime:

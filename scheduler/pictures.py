@@ -17,6 +17,7 @@ from agents.states import AgentState
 from common import clock
 from common.slots import ResourceSlots
 from scheduler.engine import Allowance, Foresight, PendingSession, Planner, Snapshot
+from scheduler.engine.devices import most_of
 from scheduler.kept import KeptByGroup
 from scheduler.snapshot import read_snapshot, rules_of
 from sessions_app.models import ComputeSession
@@ -136,7 +137,7 @@ def _rooms(snapshot: Snapshot, architecture: str) -> dict[str, SlotRoom]:
         promised = [agent.capacity[name] for agent in agents]
         held = [agent.capacity[name] - agent.free[name] for agent in agents]
         free = [
-            min(agent.free[name], agent.largest[name])
+            min(agent.free[name], agent.largest[name], most_of(agent.devices, name))
             for agent in agents
             if agent.is_schedulable and name in agent.capacity
         ]

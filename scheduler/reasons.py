@@ -1,12 +1,12 @@
 """The sentence for people behind each reason to wait, derived from the code and its numbers alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from common.kept_sentences import Argument, KeptSentence
 from common.languages import gettext_noop
-from common.slots import ResourceSlots
-from scheduler.engine import Excess, Explanation, ReasonCode
+from common.slots import MILLI, ResourceSlots
+from scheduler.engine import DeviceRoom, Excess, Explanation, ReasonCode
 
 
 def sentence_for(why: Explanation, group_name: str) -> KeptSentence:
@@ -77,6 +77,8 @@ def _no_capacity(why: Explanation) -> _Said:
 
 
 def _fragmented(why: Explanation) -> _Said:
+    if why.kernel_count == 1 and why.devices is not None and not _short(why.asked, why.best_agent):
+        return _devices_fragmented(why, why.devices)
     if why.kernel_count == 1:
         short = _short(why.asked, why.best_agent)
         text = gettext_noop(
@@ -92,6 +94,25 @@ def _fragmented(why: Explanation) -> _Said:
     )
     in_all = _same_slots(why.group, each)
     return text, {"count": why.kernel_count, "each": each.to_json(), "in_all": in_all}
+
+
+def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> _Said:
+    name = devices.slot_name
+    arguments: dict[str, Argument] = {
+        "asked": {name: why.asked[name]},
+        "in_all": _same_slots(why.group, [name]),
+    }
+    if why.asked[name] % MILLI:
+        text = gettext_noop(
+            "Waits for {asked} of one device: resource group “{group}” has {in_all} free in all, but of no device"
+            " more than {room}."
+        )
+        return text, {**arguments, "room": {name: devices.most_of_one}}
+    text = gettext_noop(
+        "Waits for {asked} in whole devices on one agent: resource group “{group}” has {in_all} free in all, but in"
+        " parts of devices that others share; the agent with most has {room} whole."
+    )
+    return text, {**arguments, "room": {name: devices.whole}}
 
 
 def _kept_free(why: Explanation) -> _Said:
@@ -232,7 +253,7 @@ def _short(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
     return {name: amount for name, amount in asked.items() if amount > room[name]}
 
 
-def _same_slots(room: ResourceSlots, asked: ResourceSlots | dict[str, int]) -> dict[str, int]:
+def _same_slots(room: ResourceSlots, asked: Iterable[str]) -> dict[str, int]:
     """What `room` has of the slots asked for, zeros included."""
     return {name: room[name] for name in asked}
 

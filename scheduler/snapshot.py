@@ -22,6 +22,7 @@ from agents.states import AgentState
 from common import clock
 from common.slots import ResourceSlots
 from images.models import ContainerImage
+from scheduler.devices_seen import HAS_DEVICES, devices_in
 from scheduler.engine import (
     AgentView,
     Allowance,
@@ -33,6 +34,7 @@ from scheduler.engine import (
     Promise,
     Rules,
     Running,
+    SlotDevices,
     Snapshot,
     Strategy,
     Tenant,
@@ -71,22 +73,26 @@ OWNERS = 3  # domain, project and owner are the first of a session's scopes; a t
 def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int = LOWEST_PRIORITY) -> Snapshot:
     """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold, with whatever may be ended
     for these sessions, or for one that is to be added, of a priority up to `highest`. 6 queries, any
-    number of rows, two more for DRF and fair share, 5 where there are budgets and 2 where sessions are ended for others; 3 where
-    nothing waits.
+    number of rows, one more where devices are known one by one, two for DRF and fair share, 5 where there are budgets and 2 where
+    sessions are ended for others; 3 where nothing waits.
 
     The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
     commit finds that out. Raises ResourceGroup.DoesNotExist.
     """
     now = clock.now()
-    group = with_reserved(ResourceGroup.objects.all(), now).get(pk=group_id)
+    groups = with_reserved(ResourceGroup.objects.all(), now)
+    group = groups.annotate(has_devices=HAS_DEVICES).get(pk=group_id)
+    has_devices: bool = group.has_devices  # type: ignore[attr-defined]
     reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
     scopes: set[ScopeKey] = set(also)
     leaving = leaving_of(group)
     pending = tuple(_pending(group_id, scopes, reserved.by_scope, leaving.promises))
-    running = running_of(group, leaving.ends) if scopes else {}
+    running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
     highest = max([highest, *(session.priority for session in pending)])
-    preemptible = preemptible_of(group, highest) if highest > LOWEST_PRIORITY else {}
-    agents, rules = tuple(_agents(group_id, running, preemptible, reserved)), rules_of(group)
+    preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
+    devices = devices_in(group) if has_devices else {}
+    agents = tuple(_agents(group_id, running, preemptible, reserved, devices))
+    rules = rules_of(group)
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
@@ -150,6 +156,7 @@ def _agents(
     running: Mapping[int, list[Running]],
     preemptible: Mapping[int, list[Preemptible]],
     reserved: Reserved,
+    devices: Mapping[int, tuple[SlotDevices, ...]],
 ) -> Iterator[AgentView]:
     """1 query."""
     slots = ("slots__slot_name", "slots__capacity", "slots__surplus", "slots__occupied")
@@ -172,7 +179,15 @@ def _agents(
             preemptible=tuple(preemptible.get(agent_id, ())),
             window=reserved.open_now.get(agent_id),
             next_window=reserved.to_come.get(agent_id),
+            devices=_given(devices[agent_id], amounts) if agent_id in devices else (),
         )
+
+
+def _given(devices: tuple[SlotDevices, ...], amounts: Iterable[tuple[Any, ...]]) -> tuple[SlotDevices, ...]:
+    """Of what an agent shows, what it gives."""
+    names = {name for name, *_ in amounts}
+    is_all = all(each.slot_name in names for each in devices)
+    return devices if is_all else tuple([each for each in devices if each.slot_name in names])
 
 
 def scope_key(level: Level, scope_id: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from common.errors import InvalidInput
 from common.languages import gettext as _
-from common.slots import CPU, MEM, ResourceSlots, format_amount, parse_bytes, parse_slots
+from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, parse_bytes, parse_slots
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
 from sessions_app.array_rules import ArraySpec, check_array
 from sessions_app.callback_rules import check_callback_url
@@ -155,6 +155,9 @@ def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -
         problems.setdefault("device_model", [_("It asks for no accelerator, so none can be of this model.")])
     check_array_together(request, problems)
     slots, shm_bytes = request["slots"], request["shm_bytes"]
+    parts = [name for name, amount in (slots or {}).items() if name not in (CPU, MEM) and amount % MILLI]
+    if len(parts) > 1:
+        problems[f"resources.{parts[1]}"] = [_("Only one kind of device can be asked for in part.")]
     if slots and slots[MEM] and shm_bytes is not None and shm_bytes > slots[MEM]:
         problems["resources.shm"] = [
             _("Shared memory counts as memory, so it cannot be more than the memory.")
@@ -231,6 +234,12 @@ def check_slots(resources: Mapping[str, object], problems: dict[str, list[str]])
             if amount[name] < MIN_SLOTS[name]:
                 least = format_amount(name, MIN_SLOTS[name])
                 raise ValueError(_("Ask for at least {amount}.").format(amount=least))
+            if name not in (CPU, MEM) and amount[name] > MILLI and amount[name] % MILLI:
+                raise ValueError(
+                    _(
+                        "Devices are given whole, or one in part: ask for a whole number or for less than 1, not {amount}."
+                    ).format(amount=format_amount(name, amount[name]))
+                )
             slots += amount
         except ValueError as error:
             problems[f"resources.{shown(name)}"] = [str(error)]

@@ -12,12 +12,23 @@ from agents.api.group_ends import GroupEndsInput
 from agents.group_ends import ENDS
 from agents.group_models import LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S, MOST_NOTICE_S, MOST_OVERCOMMIT
 from agents.groups import FACTORS, level_of, name_of
-from agents.models import Agent, GroupGrant, ResourceGroup, Scheduler, SessionType, Strategy
+from agents.models import Agent, AgentDevice, GroupGrant, ResourceGroup, Scheduler, SessionType, Strategy
 from common.api import InputSerializer, TextField
 from common.slots import MAX_AMOUNT
 
 SESSION_TYPES = list(SessionType.values)
 GRANT_LEVELS = [level.value for level in (Level.DOMAIN, Level.PROJECT, Level.USER)]
+
+
+class AgentDeviceOut(serializers.ModelSerializer[AgentDevice]):
+    occupied = serializers.IntegerField(read_only=True, help_text="Thousandths that sessions hold.")
+    is_present = serializers.BooleanField(read_only=True, help_text="False: it is gone, and given to nobody.")
+
+    class Meta:
+        model = AgentDevice
+        fields = (
+            "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "occupied"
+        )  # fmt: skip
 
 
 class AgentOut(serializers.ModelSerializer[Agent]):
@@ -30,6 +41,7 @@ class AgentOut(serializers.ModelSerializer[Agent]):
     )
     occupied = serializers.SerializerMethodField()
     images = serializers.SerializerMethodField()
+    devices = AgentDeviceOut(many=True, read_only=True)
 
     class Meta:
         model = Agent
@@ -45,6 +57,7 @@ class AgentOut(serializers.ModelSerializer[Agent]):
             "promised",
             "occupied",
             "images",
+            "devices",
             "heartbeat_at",
         )
 

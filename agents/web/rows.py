@@ -3,11 +3,13 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from accounts.selectors import may_do_everything, sees_everything
-from agents.models import Agent
+from agents.models import Agent, AgentDevice
 from agents.states import AgentState
 from common.actors import Actor
-from common.slots import CPU, MEM, format_bytes
+from common.slots import CPU, MEM, MILLI, format_bytes
 from common.templatetags.berth import ago
 
 
@@ -73,7 +75,8 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
         more_images=len(images[1:]),
         engine_version=agent.engine_version,
         architecture=agent.architecture,
-        devices=tuple(
+        devices=tuple(map(_device_line, agent.devices.all()))
+        or tuple(
             f"{device['model']}, {format_bytes(device['mem_bytes'])}"
             for device in agent.data.get("devices", [])
         ),
@@ -82,3 +85,12 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
         can_drain=may_drain and agent.state == AgentState.CONNECTED,
         can_resume=may_drain and agent.state in (AgentState.DRAINING, AgentState.MAINTENANCE),
     )
+
+
+def _device_line(device: AgentDevice) -> str:
+    told = f"{device.slot_name} {device.index}: {device.model or _('unknown model')}, {format_bytes(device.mem_bytes)}"
+    if not device.is_present:
+        return _("{device}, gone").format(device=told)
+    if not device.occupied:
+        return told
+    return _("{device}, {held} held").format(device=told, held=f"{device.occupied / MILLI:g}")

@@ -1,10 +1,12 @@
 """The pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no input or output, no clock."""
 
+from scheduler.engine.devices import OpenDevice, Share, SlotDevices
 from scheduler.engine.foresight import Foresight
 from scheduler.engine.model import (
     AgentView,
     Allowance,
     Deferral,
+    DeviceRoom,
     Eviction,
     Excess,
     Explanation,
@@ -35,12 +37,14 @@ __all__ = [
     "AgentView",
     "Allowance",
     "Deferral",
+    "DeviceRoom",
     "Eviction",
     "Excess",
     "Explanation",
     "Foresight",
     "KernelPlacement",
     "Needs",
+    "OpenDevice",
     "PendingSession",
     "Placement",
     "Plan",
@@ -54,6 +58,8 @@ __all__ = [
     "Reserved",
     "Rules",
     "Running",
+    "Share",
+    "SlotDevices",
     "Snapshot",
     "Strategy",
     "Tenant",

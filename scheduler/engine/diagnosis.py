@@ -9,7 +9,8 @@ from uuid import UUID
 
 from common.slots import ResourceSlots
 from scheduler.engine.allowances import Allowances
-from scheduler.engine.machines import Machines, Until
+from scheduler.engine.kept import Until
+from scheduler.engine.machines import Machines
 from scheduler.engine.model import (
     Deferral,
     Excess,
@@ -130,6 +131,7 @@ class Diagnosis:
             is_end_known=self._is_end_known,
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             device_model=needs.device_model,
+            devices=self._machines.device_room(needs) if reason is ReasonCode.FRAGMENTED else None,
         )
 
     def _reason(

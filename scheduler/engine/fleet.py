@@ -1,10 +1,13 @@
 """The agents of a group as a pass finds them, and all about them that holds from one pass to the next."""
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from common.slots import CPU, MEM, ResourceSlots
+from scheduler.engine.dealing import Dealing, can_deal, kinds_of, missing_fields, shared_slots
+from scheduler.engine.devices import Part
 from scheduler.engine.grid import EmptiestFirst, Grid
 from scheduler.engine.model import AgentView, Needs, Snapshot, Strategy
 from scheduler.engine.rounds import Rounds
@@ -22,7 +25,7 @@ MOST_SHAPES = 10_000  # sessions that nobody waits for any more leave theirs beh
 
 
 class UnknownSlot(Exception):
-    """A session asks for a slot for which the layout of this fleet has no field."""
+    """A session asks for a slot, or for a part of a device, for which the layout of this fleet has no field."""
 
 
 class PoolKey(NamedTuple):
@@ -33,6 +36,7 @@ class PoolKey(NamedTuple):
     slot_names: tuple[str, ...]
     closes_at: datetime | None
     open_to: int | None
+    device_names: tuple[str, ...] = ()  # the slots whose devices are known one by one
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -41,7 +45,7 @@ class PoolKey(NamedTuple):
         never = closes_at is None
         return (
             len(self.slot_names), self.architecture, self.slot_names, never,
-            0.0 if closes_at is None else closes_at.timestamp(), self.open_to or 0,
+            0.0 if closes_at is None else closes_at.timestamp(), self.open_to or 0, self.device_names,
         )  # fmt: skip
 
     def may_host(self, needs: Needs) -> bool:
@@ -60,7 +64,9 @@ class Fleet:
     def __init__(self, snapshot: Snapshot) -> None:
         self._seen = snapshot.agents
         self._strategy = snapshot.rules.strategy
-        self.layout = Layout(_slot_names(snapshot))
+        self.layout = Layout(_slot_names(snapshot), shared_slots(snapshot))
+        self.dealing = Dealing(snapshot.agents, self.layout)
+        self.parts: dict[int, Part] = {}  # by request, of all that were asked for
         self.total = _together(snapshot.agents)
         # A grid takes the highest ordinal first; so that is the smallest id.
         schedulable = (agent for agent in snapshot.agents if agent.is_schedulable)
@@ -68,13 +74,18 @@ class Fleet:
         self.ids = [agent.id for agent in self.agents]
         self.ids_alone = [(agent_id,) for agent_id in self.ids]  # as placements of one kernel name them
         self.ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
-        self.capacities = self._pack([agent.capacity for agent in self.agents])  # by ordinal, as the next
+        self.capacities = self._pack(
+            [self.dealing.capacity_of(agent) for agent in self.agents]
+        )  # by ordinal, as the next
         self.is_overcommitted = any(agent.real is not None for agent in self.agents)
         self.largest = (  # what one kernel gets at most
-            self._pack([agent.largest for agent in self.agents]) if self.is_overcommitted else self.capacities
+            self._pack([self.dealing.largest_of(agent) for agent in self.agents])
+            if self.is_overcommitted
+            else self.capacities
         )
         self._hosts: dict[frozenset[int], frozenset[int]] = {}  # each set once
-        self.free = [self.layout.pack_room(agent.free, ordinal) for ordinal, agent in enumerate(self.agents)]
+        pack_room, free_of = self.layout.pack_room, self.dealing.free_of
+        self.free = [pack_room(free_of(agent), ordinal) for ordinal, agent in enumerate(self.agents)]
         self._pool_keys: list[PoolKey] = []
         self.pool_of: list[int] = []  # by ordinal
         self.grids: list[Grid] = []
@@ -93,6 +104,8 @@ class Fleet:
             pairs = zip(self._seen, snapshot.agents, strict=True)
             changed = [(before, after) for before, after in pairs if before is not after]
             if not all(_differ_in_room(*pair) for pair in changed):
+                return False
+            if any(missing_fields(agent, self.layout) for _, agent in changed):
                 return False
             self._seen = snapshot.agents
             for _, agent in changed:
@@ -128,16 +141,22 @@ class Fleet:
         if ordinal is None:
             return
         self.agents[ordinal] = agent
-        vector = self.layout.pack_room(agent.free, ordinal)
+        vector = self.layout.pack_room(self.dealing.free_of(agent), ordinal)
         if vector != self.free[ordinal]:
             self.grids[self.pool_of[ordinal]].set_free(ordinal, vector)
+
+    def size_of(self, agent: AgentView) -> tuple[int, int]:
+        """What any agent has at all, and what of it one kernel may get; schedulable or not."""
+        pack = self.layout.pack_room
+        return pack(self.dealing.capacity_of(agent)), pack(self.dealing.largest_of(agent))
 
     def _forget_shapes(self) -> None:
         self.shapes.clear()
         self._shapes.clear()
         self._asked.clear()
+        self.parts.clear()
 
-    def _pack(self, amounts: list[ResourceSlots]) -> list[int]:
+    def _pack(self, amounts: Sequence[Mapping[str, int]]) -> list[int]:
         """Amounts of each agent as vectors."""
         alike = {id(each): each for each in amounts}  # agents of one kind may share it
         packed = {key: self.layout.pack_room(each) for key, each in alike.items()}
@@ -156,12 +175,12 @@ class Fleet:
             members[number].append(vector)
         for key, vectors in zip(self._pool_keys, members, strict=True):
             device = next((name for name in key.slot_names if name not in (CPU, MEM)), None)
-            grid = kind(self.free, self.layout, device)
+            grid = kind(self.free, self.layout, device and self.dealing.level_of(device, key.device_names))
             grid.fill(vectors)
             self.grids.append(grid)
 
     def _compile(self, needs: Needs) -> Shape:
-        if not self.layout.has_all(needs.total):
+        if not self.layout.has_all(needs.total) or self.dealing.lacks_field(needs):
             raise UnknownSlot
         requests = {id(slots): self.layout.pack_request(slots) for slots in needs.kernels}
         packed = [requests[id(slots)] for slots in needs.kernels]
@@ -174,7 +193,9 @@ class Fleet:
             pools.add(self.pool_of[designated])
         is_bounded = any(self.closes_at[pool] is not None for pool in pools)
         only_search = searches[id(needs.kernels[0])]
-        is_alone = len(packed) == len(only_search) == 1
+        parts = self.dealing.parts_in(needs, requests)
+        self.parts.update(parts)
+        is_alone = len(packed) == len(only_search) == 1 and not parts
         return Shape(
             needs=needs,
             order=order,
@@ -185,6 +206,7 @@ class Fleet:
             lone_search=only_search[0] if is_alone and not is_bounded and preferred is None else None,
             total=self.layout.pack_request(needs.total),
             fractions=fractions_of(needs.total, self.total),
+            parts=parts,
         )
 
     def _named(self, needs: Needs, agent_id: int | None) -> int | None:
@@ -194,8 +216,11 @@ class Fleet:
         ordinal = self.ordinals.get(agent_id, -1)
         if ordinal < 0 or not needs.may_run_on(self.agents[ordinal]):
             return -1
-        real = self.agents[ordinal].real
-        return ordinal if real is None or all(slots.fits_in(real) for slots in needs.kernels) else -1
+        agent = self.agents[ordinal]
+        names = [devices.slot_name for devices in agent.devices]
+        is_dealt = not names or all(can_deal(slots, names) for slots in needs.kernels)
+        is_large = agent.real is None or all(slots.fits_in(agent.real) for slots in needs.kernels)
+        return ordinal if is_dealt and is_large else -1
 
     def _preferred(self, needs: Needs, pools: set[int]) -> int | None:
         ordinal = self._named(needs, needs.designated_agent_id) if needs.may_run_elsewhere else None
@@ -207,7 +232,9 @@ class Fleet:
         found = [
             number
             for number, key in enumerate(self._pool_keys)
-            if key.may_host(needs) and all(name in key.slot_names for name in slots)
+            if key.may_host(needs)
+            and all(name in key.slot_names for name in slots)
+            and (not key.device_names or can_deal(slots, key.device_names))
         ]
         found.sort(
             key=lambda number: self._pool_keys[number].open_to is None
@@ -240,6 +267,7 @@ def _differ_in_room(before: AgentView, after: AgentView) -> bool:
         and before.capacity == after.capacity
         and before.real == after.real
         and before.device_model == after.device_model
+        and kinds_of(before) == kinds_of(after)
         and before.window == after.window
         and before.next_window == after.next_window
     )
@@ -251,6 +279,7 @@ def _pool_key(agent: AgentView) -> PoolKey:
         tuple(agent.capacity),
         agent.next_window.starts_at if agent.next_window else None,
         agent.window.reservation_id if agent.window else None,
+        tuple([devices.slot_name for devices in agent.devices]),
     )
 
 

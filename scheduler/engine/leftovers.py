@@ -6,10 +6,12 @@ from datetime import datetime
 
 from common.slots import ResourceSlots
 from scheduler.engine.allowances import Allowances
+from scheduler.engine.devices import less
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import AgentView, Allowance, PendingSession, Placement, Plan, Snapshot
 from scheduler.engine.shapes import Shape
+from scheduler.engine.sharing import machines_of
 
 
 class Leftovers:
@@ -63,15 +65,15 @@ class Leftovers:
         return placements
 
     def _left(self, now: datetime) -> tuple[Fleet, Machines]:
-        taken: dict[int, ResourceSlots] = {}
+        taken: dict[int, list[ResourceSlots]] = {}
         for placement in self._placements:
             for kernel in placement.kernels:
-                taken[kernel.agent_id] = taken.get(kernel.agent_id, ResourceSlots()) + kernel.slots
+                taken.setdefault(kernel.agent_id, []).append(kernel.slots)
         agents = (agent for agent in self._snapshot.agents if agent.id not in self._kept)
         left = tuple(_without(agent, taken.get(agent.id)) for agent in agents)
         last = self._placements[-1].agent_ids[-1] if self._placements else self._snapshot.last_agent_id
         fleet = Fleet(replace(self._snapshot, agents=left, last_agent_id=last))
-        return fleet, Machines(fleet, now)
+        return fleet, machines_of(fleet, now)
 
 
 def _shape_of(fleet: Fleet, session: PendingSession) -> Shape | None:
@@ -82,5 +84,9 @@ def _shape_of(fleet: Fleet, session: PendingSession) -> Shape | None:
         return None
 
 
-def _without(agent: AgentView, taken: ResourceSlots | None) -> AgentView:
-    return agent if taken is None else replace(agent, free=agent.free - taken, running=())
+def _without(agent: AgentView, taken: list[ResourceSlots] | None) -> AgentView:
+    if taken is None:
+        return agent
+    free = agent.free - sum(taken[1:], taken[0])
+    devices = tuple([less(each, [slots[each.slot_name] for slots in taken]) for each in agent.devices])
+    return replace(agent, free=free, running=(), devices=devices)

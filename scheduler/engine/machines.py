@@ -1,35 +1,22 @@
 """The agents of one pass and what they still have free while the pass places kernels on them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
+from scheduler.engine.devices import Share
 from scheduler.engine.fleet import Fleet
-from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Window
+from scheduler.engine.kept import End, Kept, Taken, Until
+from scheduler.engine.model import (
+    LENGTH_OF_UNKNOWN,
+    AgentView,
+    DeviceRoom,
+    Needs,
+    Preemptible,
+    Running,
+    Window,
+)
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.vectors import FIELD_MASK
-
-Until = datetime | None  # at the latest; None: nobody knows
-End = tuple[datetime, int]  # when something ends, and how much it gives back
-Taken = tuple[
-    int, int, Until, bool
-]  # on which agent (ordinal), how much, until when, whether of what is open to all
-
-
-@dataclass(slots=True)
-class Kept:
-    """An agent of which part is kept: what is free at all, what will be free beside the session for which it is kept, when
-    that will start, and its priority. Open to all is the lesser of the two amounts."""
-
-    free: int
-    beside: int
-    until: Until
-    priority: int
-
-    def take(self, request: int) -> None:
-        """Of what is open to all."""
-        self.free -= request
-        self.beside -= request
 
 
 class Machines:
@@ -212,8 +199,8 @@ class Machines:
         self._index_taken()
         running = self._running_ends.get(ordinal)
         if running is None:
-            pack = self._layout.pack_room
-            known = [(ends_at, pack(slots)) for slots, ends_at in self._fleet.agents[ordinal].running]
+            here = self._fleet.agents[ordinal].running
+            known = [(each.ends_at, self.released(ordinal, each)) for each in here]
             running = self._running_ends[ordinal] = sorted(end for end in known if end[0] > self._now)
         taken = self._taken_ends.get(ordinal)
         return sorted(running + taken) if taken else running
@@ -223,6 +210,30 @@ class Machines:
         return [
             released for ends_at, released in self.ends(ordinal) if until is not None and ends_at <= until
         ]
+
+    def released(self, ordinal: int, held: Running | Preemptible) -> int:
+        """What is given back there when that ends, less devices that others share with it."""
+        return self._layout.pack_room(held.slots)
+
+    def unshared(self, ordinal: int, shares: Iterable[Share]) -> int:
+        """The devices that are whole again there without these."""
+        return 0
+
+    def holds(
+        self,
+        ordinal: int,
+        request: int,
+        room: int,
+        gone: Iterable[Share] = (),
+        at: Until = None,
+        count: int = 1,
+    ) -> bool:
+        """Whether `room` is enough for so many: what is free there at that time, or without those that hold these shares."""
+        return self._layout.fits(request * count, room)
+
+    def device_room(self, needs: Needs) -> DeviceRoom | None:
+        """What is free of the devices that it asks for, one by one; None where none is shared."""
+        return None
 
     def keeps(self, ordinal: int) -> bool:
         """Whether part of it is kept."""
@@ -244,9 +255,9 @@ class Machines:
 
     def size_of(self, agent: AgentView) -> tuple[int, int]:
         """What any agent of the snapshot, schedulable or not, has at all, and what of it one kernel may get."""
-        ordinal, fleet, pack = self.ordinal_of(agent.id), self._fleet, self._layout.pack_room
+        ordinal, fleet = self.ordinal_of(agent.id), self._fleet
         if ordinal is None:
-            return pack(agent.capacity), pack(agent.largest)
+            return fleet.size_of(agent)
         return fleet.capacities[ordinal], fleet.largest[ordinal]
 
     def is_large_enough(self, ordinal: int, request: int) -> bool:

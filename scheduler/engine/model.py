@@ -8,6 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.slots import ResourceSlots
+from scheduler.engine.devices import Share, SlotDevices
 
 NO_SLOTS = ResourceSlots()
 NO_RESERVATIONS: frozenset[int] = frozenset()
@@ -55,6 +56,7 @@ class Running(NamedTuple):
 
     slots: ResourceSlots
     ends_at: datetime
+    shares: tuple[Share, ...] = ()  # of this, the parts of devices that it shares
 
 
 class Preemptible(NamedTuple):
@@ -64,6 +66,7 @@ class Preemptible(NamedTuple):
     priority: int
     since: datetime  # it runs
     slots: ResourceSlots
+    shares: tuple[Share, ...] = ()
 
 
 class Window(NamedTuple):
@@ -93,6 +96,7 @@ class AgentView:
     next_window: Window | None = None
     real: ResourceSlots | None = None
     device_model: str = ""  # of all its devices; "" where they differ, or nobody knows
+    devices: tuple[SlotDevices, ...] = ()  # of those slots whose devices are known one by one
 
     @property
     def largest(self) -> ResourceSlots:
@@ -286,6 +290,15 @@ class Reserved:
     starts_at: datetime | None = None
 
 
+class DeviceRoom(NamedTuple):
+    """What is free of the devices of one slot, one by one: how much in whole devices of the agent with most, and the most of any one
+    device."""
+
+    slot_name: str
+    whole: int
+    most_of_one: int
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """Why sessions with equal needs go on waiting, with the numbers that show it."""
@@ -307,6 +320,7 @@ class Explanation:
     until: datetime | None = None  # making_room: when the others have ended, at the latest
     reserved: Reserved | None = None  # reservation: where the room is
     device_model: str = ""  # that it waits for
+    devices: DeviceRoom | None = None  # fragmented: where amounts suffice and devices do not
 
 
 class Deferral(NamedTuple):

@@ -9,7 +9,6 @@ from scheduler.engine.collector import undisturbed
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.foresight import Foresight, foresight_in
-from scheduler.engine.machines import Machines
 from scheduler.engine.model import (
     Eviction,
     PendingSession,
@@ -24,6 +23,7 @@ from scheduler.engine.preemption import Preemptor
 from scheduler.engine.reservations import soonest
 from scheduler.engine.shapes import Shape
 from scheduler.engine.shares import Shares
+from scheduler.engine.sharing import machines_of
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
@@ -81,7 +81,7 @@ class _Pass:
         self._fleet = fleet
         self._layout = fleet.layout
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
-        self._machines = Machines(fleet, now)
+        self._machines = machines_of(fleet, now)
         self._allowances = allowances
         self._placements: list[Placement] = []
         self._waiting: list[tuple[PendingSession, Shape]] = []

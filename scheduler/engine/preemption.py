@@ -1,11 +1,12 @@
 """Whom sessions of a lower priority make room for."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple
 from uuid import UUID
 
+from scheduler.engine.devices import Share
 from scheduler.engine.fleet import Fleet
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import Eviction, PendingSession, Preemption
@@ -25,6 +26,7 @@ class _Candidate(NamedTuple):
     ran_s: int
     session_id: UUID
     held: int  # as a vector
+    shares: tuple[Share, ...]
 
 
 class _Way(NamedTuple):
@@ -43,7 +45,6 @@ class Preemptor:
 
     def __init__(self, fleet: Fleet, machines: Machines, rule: Preemption, now: datetime) -> None:
         self._fleet = fleet
-        self._layout = fleet.layout
         self._machines = machines
         self._ends_at = now + rule.grace
         self._candidates = self._find_candidates(rule, now)
@@ -76,11 +77,17 @@ class Preemptor:
 
     def _find_candidates(self, rule: Preemption, now: datetime) -> dict[int, list[_Candidate]]:
         """By ordinal, of those agents that have some."""
-        pack = self._layout.pack_room
+        released = self._machines.released
         found = {}
         for ordinal, agent in enumerate(self._fleet.agents):
             candidates = [
-                _Candidate(each.priority, (now - each.since) // SECOND, each.session_id, pack(each.slots))
+                _Candidate(
+                    each.priority,
+                    (now - each.since) // SECOND,
+                    each.session_id,
+                    released(ordinal, each),
+                    each.shares,
+                )
                 for each in agent.preemptible
                 if each.priority <= rule.up_to and now - each.since >= rule.after
             ]
@@ -125,14 +132,17 @@ class Preemptor:
         cost = victims[-1].priority, len(victims), sum(each.ran_s for each in victims)
         return _Way(cost, victims)
 
-    def _suffices(self, ordinal: int, request: int, victims: Iterable[_Candidate]) -> bool:
-        return self._layout.fits(request, self._room_without(ordinal, victims))
+    def _suffices(self, ordinal: int, request: int, victims: Sequence[_Candidate]) -> bool:
+        shares = [share for victim in victims for share in victim.shares]
+        room = self._room_without(ordinal, victims)
+        return self._machines.holds(ordinal, request, room, shares)
 
-    def _room_without(self, ordinal: int, victims: Iterable[_Candidate]) -> int:
+    def _room_without(self, ordinal: int, victims: Sequence[_Candidate]) -> int:
         room = self._machines.room(ordinal)
         for victim in victims:
             room = self._machines.grown(ordinal, room, victim.held)
-        return room
+        unshared = self._machines.unshared(ordinal, [share for victim in victims for share in victim.shares])
+        return self._machines.grown(ordinal, room, unshared)
 
     def _evict(
         self, session: PendingSession, shape: Shape, ordinal: int, victims: list[_Candidate]

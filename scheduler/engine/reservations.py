@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from functools import reduce
 from heapq import nsmallest
 
-from scheduler.engine.machines import Machines, Until
+from scheduler.engine.kept import Until
+from scheduler.engine.machines import Machines
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
 
@@ -69,7 +70,9 @@ def _openings_on(
         if end is not None:
             at, released = end
             room = machines.grown(ordinal, room, released)
-        while len(openings) < count and layout.fits(request * (len(openings) + 1), room):
+        while len(openings) < count and machines.holds(
+            ordinal, request, room, at=at, count=len(openings) + 1
+        ):
             openings.append((False, at, (number, 0), -ordinal))
     while len(openings) < count:
         wanted = request * (len(openings) + 1)

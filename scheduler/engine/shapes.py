@@ -1,8 +1,10 @@
 """What is known about equal needs: found out once, used for every session that has them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from scheduler.engine.devices import Part
 from scheduler.engine.grid import Query
 from scheduler.engine.model import Needs
 from scheduler.engine.shares import Fractions
@@ -32,6 +34,9 @@ class Shape:
     no_room_from: datetime | None = None  # while it has no room: what ended then or later found none either
     has_no_room: bool = False  # within a pass room only shrinks: what failed once fails again
     may_keep: bool = True  # whether room could still be kept for one of its sessions
+    parts: Mapping[int, Part] = field(
+        default_factory=dict
+    )  # by request, of those kernels that may share a device
 
     @property
     def requests(self) -> list[int]:

@@ -1,15 +1,19 @@
 """Resource vectors as one integer each: a 64-bit field per slot, whose top bit is a guard.
 
-    … | cuda | cpu | mem | ordinal        high bits … low bits
+    … | cuda* | cuda | cpu | mem | ordinal        high bits … low bits
 
 A subtraction shows in the guard bits, all at once, whether each field had enough: "fits" is one subtraction
 and one mask, exact for any number of slots. The lowest field is no resource: it numbers the agent, so that a
 vector says whose it is.
+
+Where devices are shared, a field above that of their slot says how much of it is, or is asked, in whole devices
+(`devices.whole_of`): so that what is free in parts does not pass for whole ones. It is derived, and nobody holds it.
 """
 
 from collections.abc import Iterable, Mapping
 
-from common.slots import CPU, MAX_AMOUNT, MEM, ResourceSlots
+from common.slots import CPU, MAX_AMOUNT, MEM, MILLI, ResourceSlots
+from scheduler.engine.devices import WHOLE_MARK, devices_for, whole_of
 
 FIELD_BITS = 64  # a field holds a thousand times MAX_AMOUNT, so that sums have room too
 FIELD_MASK = (1 << FIELD_BITS) - 1
@@ -19,22 +23,30 @@ FIRST_DEVICE_SHIFT = 3 * FIELD_BITS
 
 
 class Layout:
-    """Which slot has which field, for all vectors of one pass."""
+    """Which slot has which field, for all vectors of one pass. `shared`: slots of which devices are shared."""
 
-    def __init__(self, slot_names: Iterable[str]) -> None:
+    def __init__(self, slot_names: Iterable[str], shared: Iterable[str] = ()) -> None:
+        self.shared = sorted(shared)
+        slot_names = {*slot_names, *map(whole_of, self.shared)}
         self.devices = sorted(set(slot_names) - {CPU, MEM})
         self._shift_of = {
             name: FIELD_BITS * (index + 1) for index, name in enumerate((MEM, CPU, *self.devices))
         }
         self.guards = sum(GUARD << shift for shift in (0, *self._shift_of.values()))
+        self._whole_guards = sum(GUARD << self._shift_of[whole_of(name)] for name in self.shared)
         self._all = self.guards - (self.guards >> FIELD_BITS - 1)  # all bits below the guards
 
     def has_all(self, slot_names: Iterable[str]) -> bool:
         return all(name in self._shift_of for name in slot_names)
 
     def pack_request(self, slots: Mapping[str, int]) -> int:
-        """`slots` as a vector with ordinal 0. An amount beyond MAX_AMOUNT becomes that: it fits nowhere."""
-        return sum(min(amount, MAX_AMOUNT) << self._shift_of[name] for name, amount in slots.items())
+        """`slots` as a vector with ordinal 0. An amount beyond MAX_AMOUNT becomes that: it fits nowhere. A part of a shared device
+        counts as a whole one: as if nobody shared it yet."""
+        request = sum(min(amount, MAX_AMOUNT) << self._shift_of[name] for name, amount in slots.items())
+        for name in self.shared:
+            if amount := min(slots.get(name, 0), MAX_AMOUNT - MILLI):
+                request += devices_for(amount) * MILLI << self._shift_of[whole_of(name)]
+        return request
 
     def pack_room(self, slots: Mapping[str, int], ordinal: int = 0) -> int:
         """What agent number `ordinal` has. Negative amounts count as zero, huge ones as MAX_AMOUNT − 1; slots that no
@@ -82,7 +94,17 @@ class Layout:
         is in those that have not."""
         enough = ((room | self.guards) - request) & self.guards
         missing = self.guards ^ enough
+        if self._whole_guards:  # a slot is one field, however it is short
+            missing = (missing | (missing & self._whole_guards) >> FIELD_BITS) & ~self._whole_guards
+            enough = self.guards ^ self._whole_guards ^ missing
         return enough.bit_count(), room & (missing - (missing >> FIELD_BITS - 1))
 
     def unpack(self, vector: int) -> ResourceSlots:
-        return ResourceSlots({name: vector >> shift & FIELD_MASK for name, shift in self._shift_of.items()})
+        """Nothing of what is derived."""
+        return ResourceSlots(
+            {
+                name: vector >> shift & FIELD_MASK
+                for name, shift in self._shift_of.items()
+                if not name.endswith(WHOLE_MARK)
+            }
+        )

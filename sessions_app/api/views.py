@@ -16,6 +16,7 @@ from common.api import ErrorOut, actor_of, is_wanted
 from common.idempotency import takes_idempotency_key
 from common.renderers import PlainTextRenderer
 from common.scopes import FOR_SESSIONS
+from sessions_app.api.devices import SessionDetailOut
 from sessions_app.api.serializers import (
     ExpectedStartOut,
     SessionCheckOut,
@@ -104,11 +105,11 @@ class ExpectedStartView(APIView):
 class SessionDetailView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(operation_id="read_session", responses={200: SessionOut, **REFUSALS})
+    @extend_schema(operation_id="read_session", responses={200: SessionDetailOut, **REFUSALS})
     def get(self, request: Request, session_id: UUID) -> Response:
         """One session."""
         return Response(
-            SessionOut(
+            SessionDetailOut(
                 access_session(actor_of(request), session_id, Action.VIEW), context={"request": request}
             ).data
         )

@@ -22,6 +22,7 @@ from sessions_app import idle_words, presenters, presenters_detail
 from sessions_app.dependencies import dependencies_of, is_named
 from sessions_app.extending import extend_session
 from sessions_app.forecast import prospect_of
+from sessions_app.held_devices import held_devices
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
 from sessions_app.models import ComputeSession, SessionType
@@ -70,6 +71,7 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
             "mounts": session.mounts.all(),
             "dependencies": [(each, is_named(each.after, session, user_id=actor.user_id)) for each in after],
             "priority": presenters_detail.priority(actor, session),
+            "devices": held_devices(session),
             "element_words": "".join(element_words(session)),
             "array_url": address_of(session.array_id) if session.array_id else "",
             **_of_log(request, session),

@@ -15,6 +15,7 @@ from scheduler.engine import (
     Planner,
     Policy,
     Rules,
+    SlotDevices,
     Snapshot,
     Strategy,
     plan,
@@ -30,16 +31,19 @@ MEASURED_S = 0.3
 def snapshot_of(workload: Workload, policy: Policy, strategy: Strategy = Strategy.CONCENTRATED) -> Snapshot:
     """What our engine reads of a workload, with a limit for each domain, project and user that nobody reaches: it is
     checked for every session nevertheless. The youngest session came this instant, each other a millisecond before
-    the next; priorities grow with the wait."""
+    the next; priorities grow with the wait. The devices of each node are known one by one, those that nobody holds are whole."""
     held, limit = slots_of(workload.held), slots_of(NODE) * workload.nodes
     oldest = NOW - timedelta(milliseconds=len(workload.sessions))
     scopes = {key for session in workload.sessions for key in _scopes(session)}
+    devices = (
+        SlotDevices(GPU, NODE.milli_gpus // 1000, (NODE.milli_gpus - workload.held.milli_gpus) // 1000),
+    )
     return Snapshot(
         group_id=1,
         group_name="bench",
         epoch=1,
         agents=tuple(
-            AgentView(number, ARCHITECTURE, slots_of(NODE), slots_of(NODE) - held)
+            AgentView(number, ARCHITECTURE, slots_of(NODE), slots_of(NODE) - held, devices=devices)
             for number in range(workload.nodes)
         ),
         pending=tuple(_pending(session, oldest) for session in workload.sessions),

@@ -9,13 +9,14 @@ from django.db import connection
 
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
-from agents.models import Agent, AgentSlot, ResourceGroup
+from agents.devices import simulate_devices
+from agents.models import Agent, AgentDevice, AgentSlot, ResourceGroup
 from common import clock
 from common.slots import ResourceSlots
 from images.models import ContainerImage
 from sessions_app.copied import new_host_label
 from sessions_app.models import ComputeSession, Kernel
-from tests.bench.scheduler_engine import slots_of
+from tests.bench.scheduler_engine import GPU, slots_of
 from tests.bench.scheduler_workload import DOMAINS, NODE, PROJECTS, USERS, Session, Workload
 
 BATCH = 2000
@@ -76,6 +77,11 @@ def fill_group(name: str, workload: Workload, tenants: Tenants) -> ResourceGroup
         ),
         batch_size=BATCH,
     )
+    simulate_devices([agent.pk for agent in agents], GPU, NODE.milli_gpus // 1000, "")
+    whole_held = AgentDevice.objects.filter(
+        agent__resource_group=group, index__lt=workload.held.milli_gpus // 1000
+    )
+    whole_held.update(occupied=1000)
     add_sessions(group, workload.sessions, tenants)
     return group
 

@@ -38,6 +38,17 @@ OVER_ALLOCATED = """
             WHEN 'cpu' THEN resources.cpu_overcommit WHEN 'mem' THEN resources.mem_overcommit ELSE 1 END)
         OR held.largest > slot.capacity OR coalesce(held.amount, 0) <> slot.occupied
 """
+DEVICES_OVER_ALLOCATED = """
+    SELECT agent.name, device.slot_name, device.index, device.occupied, coalesce(held.amount, 0)::bigint AS held, held.slots
+    FROM agents_agentdevice AS device JOIN agents_agent AS agent ON agent.id = device.agent_id
+    FULL JOIN (
+        SELECT each.id, sum(allocation.amount / cardinality(allocation.devices)) AS amount,
+            array_agg(DISTINCT allocation.slot_name) AS slots, array_agg(DISTINCT allocation.agent_id) AS agents
+        FROM sessions_app_kernelallocation AS allocation, unnest(allocation.devices) AS each (id) GROUP BY each.id
+    ) AS held ON held.id = device.id
+    WHERE device.id IS NULL OR device.occupied > 1000 OR coalesce(held.amount, 0) <> device.occupied
+        OR held.slots <> ARRAY[device.slot_name] OR held.agents <> ARRAY[device.agent_id]
+"""
 HELD_WRONGLY = """
     SELECT session.id::text, session.status, count(allocation.id) AS rows
     FROM sessions_app_computesession AS session JOIN sessions_app_kernel AS kernel ON kernel.session_id = session.id
@@ -158,6 +169,7 @@ class Auditor:
                 return cursor.execute(question, told).fetchall()
 
             wrong = [("over-allocated", row) for row in ask(OVER_ALLOCATED)]
+            wrong += [("over-allocated", row) for row in ask(DEVICES_OVER_ALLOCATED)]
             wrong += [("over-allocated", row) for row in ask(HELD_WRONGLY)]
             wrong += [("limit exceeded", row) for row in self._exceeded(ask)]
             wrong += [("limit exceeded", row) for row in ask(TOO_MANY_AT_ONCE)]

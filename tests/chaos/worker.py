@@ -38,7 +38,15 @@ WEIGHTS = {"submit": 40, "cancel": 18, "finish": 30, "limit": 8, "lose": 1}
 COUNTS = "berth:simulated:{installation}:counts"
 TASKS_PER_OPERATION = 5
 LOOKED_AFTER_EVERY = 60
-SIZES = ((1, "1g", 0), (2, "4g", 0), (4, "8g", 1), (8, "16g", 2), (16, "32g", 4))
+SIZES = (
+    (1, "1g", 0),
+    (1, "1g", 0.25),
+    (1, "2g", 0.5),
+    (2, "4g", 0),
+    (4, "8g", 1),
+    (8, "16g", 2),
+    (16, "32g", 4),
+)
 
 
 Found = TypeVar("Found")

@@ -23,6 +23,7 @@ from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
 from tests.chaos.auditor import Auditor
 from tests.factories import actor_for
+from tests.factories_devices import give_devices
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -37,8 +38,10 @@ TABLES = """
 def place() -> Place:
     """A running session, one of a token that waits, and an array, on engines that the auditor sees."""
     made = make_place()
+    give_devices(made.agent, 2)
     adopt_runtime(made.agent.address, SimulatedRuntime(has_any_image=True, shelf=_shelf(made.agent.name)))
-    running, owner = made.run(), actor_for(made.owner)
+    running = made.run(resources={"cpu": 1, "mem": "1g", "gpu": 0.5})
+    owner = actor_for(made.owner)
     keypair, _token = create_keypair(actor=owner, name="robot")
     program = replace(owner, kind=ActorKind.TOKEN, keypair_id=keypair.pk)
     waiting = enqueue_session(
@@ -81,6 +84,19 @@ def _book_twice() -> None:
     run_sql("ALTER TABLE sessions_app_kernelallocation ENABLE TRIGGER USER")
 
 
+def _give_a_device_twice() -> None:
+    run_sql("ALTER TABLE sessions_app_kernelallocation DISABLE TRIGGER USER")
+    run_sql(
+        "INSERT INTO sessions_app_kernelallocation (kernel_id, agent_id, slot_name, amount, devices)"
+        " SELECT kernel_id, agent_id, 'npu', 600, devices FROM sessions_app_kernelallocation WHERE slot_name = 'gpu'"
+    )
+    run_sql("ALTER TABLE sessions_app_kernelallocation ENABLE TRIGGER USER")
+
+
+def _forget_who_holds_a_device() -> None:
+    run_sql("UPDATE agents_agentdevice SET occupied = 0")
+
+
 def _lower_a_limit_long_ago(name: str, level: type[models.Model] = Domain, **limits: Any) -> None:
     """Past all checks: what is used stays above it."""
     policy = ResourcePolicy.objects.create(name="low", **limits)
@@ -121,6 +137,8 @@ def _start_elsewhere_too() -> None:
     ("kind", "harm"),
     [
         ("over-allocated", _book_twice),
+        ("over-allocated", _give_a_device_twice),
+        ("over-allocated", _forget_who_holds_a_device),
         ("limit exceeded", lambda: _lower_a_limit_long_ago("sessions", max_sessions=1)),
         ("limit exceeded", lambda: _lower_a_limit_long_ago("pending_sessions", max_pending_sessions=0)),
         ("limit exceeded", lambda: _lower_a_limit_long_ago("slots.cpu", max_slots={"cpu": 1})),

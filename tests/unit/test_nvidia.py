@@ -8,12 +8,22 @@ from agents.discovery import nvidia
 
 
 class Nvml:
-    """The library, on a machine with one accelerator."""
+    """The library, on a machine with one accelerator, or with several of which some are linked."""
+
+    NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK = 2, 0
 
     class NVMLError(Exception):
         pass
 
-    def __init__(self, *, is_broken: bool = False, knows_nodes: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        is_broken: bool = False,
+        knows_nodes: bool = True,
+        count: int = 1,
+        links: tuple[tuple[int, int], ...] | None = None,
+    ) -> None:
+        self.count, self.links = count, links
         self.is_broken, self.knows_nodes = is_broken, knows_nodes
         self.is_open = False
 
@@ -26,7 +36,12 @@ class Nvml:
     def nvmlDeviceGetCount(self) -> int:  # noqa: N802
         if self.is_broken:
             raise self.NVMLError("driver went away")
-        return 1
+        return self.count
+
+    def nvmlDeviceGetP2PStatus(self, one: int, other: int, index: int) -> int:  # noqa: N802
+        if self.links is None:
+            raise self.NVMLError("not supported")
+        return self.NVML_P2P_STATUS_OK if (one, other) in self.links else 5
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
         return index
@@ -69,3 +84,20 @@ def test_driver_that_goes_away_leaves_no_accelerators_and_nothing_open(
     monkeypatch.setattr(nvidia, "pynvml", nvml)
     assert nvidia.NvidiaDiscovery().discover() == ()
     assert not nvml.is_open
+
+
+@pytest.mark.parametrize(
+    ("links", "groups"),
+    [
+        (None, [None, None, None, None]),
+        ((), [None, None, None, None]),
+        (((0, 1), (2, 3)), [0, 0, 2, 2]),
+        (((1, 3),), [None, 1, None, 1]),
+        (((2, 3), (0, 1), (1, 2)), [0, 0, 0, 0]),
+    ],
+)
+def test_accelerators_are_joined_by_their_links(
+    monkeypatch: pytest.MonkeyPatch, links: tuple[tuple[int, int], ...] | None, groups: list[int | None]
+) -> None:
+    monkeypatch.setattr(nvidia, "pynvml", Nvml(count=4, links=links))
+    assert [device.link_group for device in nvidia.NvidiaDiscovery().discover()] == groups

@@ -40,6 +40,9 @@ class Command(BaseCommand):
             "--group", default=simulation.GROUP, help="resource group of their own (simulated)"
         )
         simulate.add_argument("--gpu-model", default="", help="what these GPUs are, like “NVIDIA H100”")
+        simulate.add_argument(
+            "--fractional", action="store_true", help="sessions ask for a part of a GPU instead of one"
+        )
         simulate.add_argument("--keep", action="store_true", help="leave all as it is at the end")
         kinds.add_parser("clear", help="remove all that was simulated, and nothing else")
 
@@ -78,6 +81,7 @@ class Command(BaseCommand):
             seconds=options["load_seconds"],
             most_waiting=options["most_waiting"],
             has_gpus=options["gpus"] > 0,
+            is_fractional=options["fractional"],
         )
         for tally in tallies:
             rows = ComputeSession.objects.filter(resource_group=group)

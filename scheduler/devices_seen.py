@@ -1,0 +1,41 @@
+"""The accelerators of a resource group, as the engine reads them."""
+
+from django.db import connection
+from django.db.models import Exists, OuterRef
+
+from agents.device_models import AgentDevice
+from agents.group_models import ResourceGroup
+from agents.models import Agent
+from common.slots import MILLI
+from scheduler.engine import OpenDevice, SlotDevices
+
+HAS_DEVICES = Exists(AgentDevice.objects.filter(agent__resource_group=OuterRef("pk")))
+# Of slots that the agent gives: those that it only shows are of no use to anybody yet.
+_DEVICES = f"""
+    SELECT device.agent_id, device.slot_name, count(*) FILTER (WHERE device.is_present),
+           count(*) FILTER (WHERE device.is_present AND device.occupied = 0),
+           array_agg(ARRAY[device.id, %(whole)s - device.occupied] ORDER BY device.id)
+               FILTER (WHERE device.is_present AND device.occupied > 0 AND device.occupied < %(whole)s)
+    FROM {AgentDevice._meta.db_table} AS device
+    JOIN {Agent._meta.db_table} AS agent ON agent.id = device.agent_id
+    WHERE agent.resource_group_id = %(group)s
+    GROUP BY device.agent_id, device.slot_name ORDER BY device.agent_id, device.slot_name
+"""
+
+
+def devices_in(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
+    """By agent, those that can be given, by slot. 1 query."""
+    found: dict[int, list[SlotDevices]] = {}
+    alike: dict[tuple[object, ...], SlotDevices] = {}  # most are
+    with connection.cursor() as cursor:
+        cursor.execute(_DEVICES, {"group": group.pk, "whole": MILLI})
+        for agent_id, *counts, shared in cursor.fetchall():
+            if shared is None:
+                devices = alike.setdefault(tuple(counts), SlotDevices(*counts))
+            else:
+                devices = SlotDevices(*counts, tuple([OpenDevice(*each) for each in shared]))
+            found.setdefault(agent_id, []).append(devices)
+    kinds: dict[tuple[SlotDevices, ...], tuple[SlotDevices, ...]] = {}
+    return {
+        agent_id: kinds.setdefault(each, each) for agent_id, each in ((a, tuple(d)) for a, d in found.items())
+    }

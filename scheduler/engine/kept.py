@@ -1,0 +1,26 @@
+"""Room of an agent that a pass keeps for one session, and what it has taken from others."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+Until = datetime | None  # at the latest; None: nobody knows
+End = tuple[datetime, int]  # when something ends, and how much it gives back
+Taken = tuple[
+    int, int, Until, bool
+]  # on which agent (ordinal), how much, until when, whether of what is open to all
+
+
+@dataclass(slots=True)
+class Kept:
+    """An agent of which part is kept: what is free at all, what will be free beside the session for which it is kept, when
+    that will start, and its priority. Open to all is the lesser of the two amounts."""
+
+    free: int
+    beside: int
+    until: Until
+    priority: int
+
+    def take(self, request: int) -> None:
+        """Of what is open to all."""
+        self.free -= request
+        self.beside -= request

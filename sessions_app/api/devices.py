@@ -1,0 +1,33 @@
+"""REST of one session, with the devices that it has."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from sessions_app.api.serializers import SessionOut
+from sessions_app.held_devices import held_devices
+from sessions_app.models import ComputeSession
+
+
+class HeldDeviceOut(serializers.Serializer[Any]):
+    kernel = serializers.CharField()
+    agent = serializers.CharField()
+    slot_name = serializers.CharField()
+    index = serializers.IntegerField()
+    device_id = serializers.CharField(help_text="The vendor's own.")
+    model = serializers.CharField()
+    share = serializers.IntegerField(help_text="Thousandths of it; 1000 is all of it.")
+
+
+class SessionDetailOut(SessionOut):
+    devices = serializers.SerializerMethodField(
+        help_text="Which it has, where they are known one by one; empty while it holds none."
+    )
+
+    class Meta(SessionOut.Meta):
+        fields = (*SessionOut.Meta.fields, "devices")
+
+    @extend_schema_field(HeldDeviceOut(many=True))
+    def get_devices(self, session: ComputeSession) -> list[dict[str, Any]]:
+        return list(HeldDeviceOut(held_devices(session), many=True).data)

@@ -1,0 +1,188 @@
+"""Which devices sessions get: from a request by a tick to rows, and back."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+
+from agents.group_rooms import with_room
+from agents.models import AgentDevice
+from agents.selectors import rooms
+from common import clock
+from common.errors import InvalidInput
+from common.slots import ResourceSlots
+from scheduler.commit import GroupBusy, StalePlan, commit_plan
+from scheduler.engine import plan
+from scheduler.snapshot import read_snapshot
+from scheduler.tick import run_tick
+from sessions_app.models import ComputeSession, KernelAllocation
+from tests.factories import actor_for
+from tests.factories_devices import devices_of, give_devices, occupied_devices
+from tests.factories_sessions import Place, make_place
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def place() -> Place:
+    made = make_place()
+    give_devices(made.agent, 2)
+    return made
+
+
+def ask(place: Place, gpu: float, **changes: object) -> ComputeSession:
+    return place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": gpu}, **changes)
+
+
+def indexes_of(session: ComputeSession) -> list[int]:
+    [ids] = KernelAllocation.objects.filter(kernel__session=session, slot_name="gpu").values_list(
+        "devices", flat=True
+    )
+    return [device.index for device in AgentDevice.objects.filter(pk__in=ids).order_by("pk")]
+
+
+def test_parts_share_a_device_and_whole_ones_are_held_alone(place: Place) -> None:
+    sessions = [ask(place, gpu) for gpu in (0.5, 1, 0.5)]
+    run_tick(place.group.pk)
+    first, whole, second = (indexes_of(session) for session in sessions)
+    assert first == second != whole
+    assert occupied_devices(place.agent) == [1000, 1000]
+
+
+def test_two_halves_of_two_devices_are_no_whole_one(place: Place) -> None:
+    first, other, second = (ask(place, gpu) for gpu in (0.75, 0.75, 0.5))
+    run_tick(place.group.pk)
+    assert occupied_devices(place.agent) == [750, 750]
+    waiting = ComputeSession.objects.get(pk=second.pk)
+    assert waiting.status_reason == "fragmented"
+    assert "0.5 gpu free in all, but of no device more than 0.25 gpu" in str(waiting.status_message)
+
+    place.end(place.fresh(first))
+    run_tick(place.group.pk)
+    assert len(indexes_of(second)) == 1
+    assert occupied_devices(place.agent) == [500, 750]
+    whole = ask(place, 1)
+    place.end(place.fresh(other))
+    run_tick(place.group.pk)
+    assert indexes_of(whole) == [1]
+
+
+def test_what_is_free_in_parts_is_said_in_numbers(place: Place) -> None:
+    first, second, *_ = [ask(place, gpu) for gpu in (0.6, 0.6, 0.4, 0.4)]
+    run_tick(place.group.pk)
+    for session in (first, second):
+        place.end(place.fresh(session))
+    assert occupied_devices(place.agent) == [400, 400]
+
+    whole = ask(place, 1)
+    run_tick(place.group.pk)
+    whole = place.fresh(whole)
+    assert whole.status_reason == "fragmented"
+    assert "1.2 gpu free in all" in str(whole.status_message)
+    assert "the agent with most has 0 gpu whole" in str(whole.status_message)
+
+
+def test_commit_and_end_leave_every_device_as_it_was(place: Place) -> None:
+    sessions = [place.run(resources={"cpu": 1, "mem": "1g", "gpu": gpu}) for gpu in (0.25, 0.5, 1)]
+    assert occupied_devices(place.agent) == [750, 1000]
+    for session in sessions:
+        place.end(session)
+    assert occupied_devices(place.agent) == [0, 0]
+
+
+def test_devices_that_belong_together_are_given_together(place: Place) -> None:
+    made = make_place(cpu_milli=64000)
+    give_devices(made.agent, 8)  # joined by fours
+    one, two, four = (ask(made, gpu) for gpu in (1, 2, 4))
+    run_tick(made.group.pk)
+    assert (indexes_of(one), indexes_of(two), indexes_of(four)) == ([0], [1, 2], [4, 5, 6, 7])
+
+
+def test_a_device_that_is_gone_is_given_to_nobody(place: Place) -> None:
+    AgentDevice.objects.filter(agent=place.agent, index=0).update(is_present=False)
+    first, second = ask(place, 1), ask(place, 0.5)
+    run_tick(place.group.pk)
+    assert indexes_of(first) == [1]
+    assert place.fresh(second).status == "PENDING"
+
+
+def test_what_changed_since_the_snapshot_makes_the_plan_stale(place: Place) -> None:
+    ask(place, 2)
+    told = read_snapshot(place.group.pk)
+    AgentDevice.objects.filter(agent=place.agent, index=0).update(is_present=False)
+    with pytest.raises(StalePlan, match="2 whole devices"):
+        commit_plan(plan(told, clock.now()))
+    assert occupied_devices(place.agent) == [0, 0]
+
+
+def test_devices_are_read_by_one_query_and_only_where_there_are_any(
+    place: Place, django_assert_num_queries
+) -> None:
+    plain = make_place()
+    plain.enqueue()
+    ask(place, 0.5)
+    with django_assert_num_queries(6):
+        read_snapshot(plain.group.pk)
+    with django_assert_num_queries(7):
+        told = read_snapshot(place.group.pk)
+    assert [(each.slot_name, each.total, each.whole) for each in told.agents[0].devices] == [("gpu", 2, 2)]
+
+
+def test_room_at_once_is_what_devices_have(place: Place) -> None:
+    actor = actor_for(place.owner)
+
+    def most() -> int:
+        return rooms(actor, group_id=place.group.pk)["gpu"].most_free
+
+    def has_room_for(gpu: int) -> bool:
+        slots = ResourceSlots({"cpu": 1000, "gpu": gpu})
+        return place.group.pk in with_room([place.group.pk], slots, "x86_64")
+
+    assert (most(), has_room_for(2000)) == (2000, True)
+    for gpu in (0.6, 0.7):
+        ask(place, gpu)
+    run_tick(place.group.pk)
+    assert most() == 400
+    assert [has_room_for(gpu) for gpu in (300, 400, 500, 1000)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "sentence"),
+    [(1.5, "ask for a whole number or for less than 1, not 1.5 gpu"), (2.001, "2.001 gpu")],
+)
+def test_more_than_one_device_is_asked_for_in_whole_ones(place: Place, gpu: float, sentence: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        ask(place, gpu)
+    assert sentence in str(refused.value.fields["resources.gpu"])
+
+
+def test_parts_of_two_kinds_of_device_are_refused(place: Place) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 0.5, "npu": 0.5})
+    assert refused.value.fields == {"resources.npu": ["Only one kind of device can be asked for in part."]}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_ticks_at_once_give_no_device_twice() -> None:
+    place = make_place(cpu_milli=64000)
+    give_devices(place.agent, 4)
+    for number in range(12):
+        ask(place, (0.5, 1, 0.25)[number % 3])
+
+    def tick(_: int) -> None:
+        try:
+            run_tick(place.group.pk)
+        except (GroupBusy, StalePlan):
+            pass
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(tick, range(3)))
+    run_tick(place.group.pk)
+    held = dict.fromkeys((device.pk for device in devices_of(place.agent)), 0)
+    for amount, ids in KernelAllocation.objects.filter(slot_name="gpu").values_list("amount", "devices"):
+        for device_id in ids:
+            held[device_id] += amount // len(ids)
+    assert list(held.values()) == occupied_devices(place.agent)
+    assert sum(held.values()) == 4000

@@ -1,0 +1,299 @@
+"""Laws of shared devices: what the engine decides by amounts can be dealt by name, and nobody gets a device twice.
+
+A small world has machines with devices and what runs there, by name; each minute is a tick, and its plan is dealt as a commit does."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.slots import ResourceSlots
+from scheduler.engine import (
+    AgentView,
+    Needs,
+    OpenDevice,
+    PendingSession,
+    Plan,
+    Planner,
+    Preemptible,
+    Preemption,
+    Rules,
+    Running,
+    Share,
+    SlotDevices,
+    Snapshot,
+    Strategy,
+    plan,
+)
+from scheduler.engine.devices import Device, DeviceTable
+from scheduler.engine.leftovers import Leftovers
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+CORES = 16
+AMOUNTS = st.sampled_from([250, 250, 400, 500, 500, 600, 750, 1000, 1000, 2000])
+MINUTES = st.none() | st.integers(1, 6)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a container holds, until which minute."""
+
+    agent_id: int
+    amount: int
+    devices: tuple[int, ...]
+    until: int | None
+    cores: int = 1
+
+    @property
+    def slots(self) -> ResourceSlots:
+        return ResourceSlots({"cpu": self.cores * 1000, "gpu": self.amount})
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        is_part = self.devices and self.amount < 1000
+        return (Share("gpu", self.devices[0], self.amount),) if is_part else ()
+
+
+@dataclass(frozen=True)
+class World:
+    """`sizes`: how many devices each machine has; 0: two that nobody knows one by one."""
+
+    sizes: tuple[int, ...]
+    held: tuple[Held, ...]
+
+    def at(self, minute: int) -> "World":
+        return replace(
+            self, held=tuple(each for each in self.held if each.until is None or each.until > minute)
+        )
+
+    def occupied(self, agent_id: int) -> dict[int, int]:
+        occupied = {agent_id * 100 + number: 0 for number in range(self.sizes[agent_id - 1])}
+        for each in self.held:
+            for device_id in each.devices if each.agent_id == agent_id else ():
+                occupied[device_id] += each.amount // len(each.devices)
+        return occupied
+
+    def agents(self) -> tuple[AgentView, ...]:
+        return tuple(self._agent(number) for number in range(1, len(self.sizes) + 1))
+
+    def _agent(self, agent_id: int) -> AgentView:
+        size, here = self.sizes[agent_id - 1], [each for each in self.held if each.agent_id == agent_id]
+        capacity = ResourceSlots({"cpu": CORES * 1000, "gpu": (size or 2) * 1000})
+        occupied = self.occupied(agent_id)
+        shared = [OpenDevice(number, 1000 - part) for number, part in occupied.items() if 0 < part < 1000]
+        devices = SlotDevices("gpu", size, list(occupied.values()).count(0), tuple(shared))
+        return AgentView(
+            agent_id,
+            "x86_64",
+            capacity,
+            capacity - sum((each.slots for each in here), ResourceSlots()),
+            running=tuple(
+                Running(each.slots, at(each.until), each.shares) for each in here if each.until is not None
+            ),
+            preemptible=tuple(
+                Preemptible(UUID(int=1000 + agent_id * 50 + number), -1, at(-9), each.slots, each.shares)
+                for number, each in enumerate(here)
+            ),
+            devices=(devices,) if size else (),
+        )
+
+    def after(self, decided: Plan, minute: int) -> "World":
+        """With what was placed: dealt as a commit does it, and nobody has more than there is."""
+        tables: dict[int, DeviceTable] = {}
+        for agent_id, size in enumerate(self.sizes, 1):
+            if size:
+                tables[agent_id] = DeviceTable()
+                for number, occupied in self.occupied(agent_id).items():
+                    tables[agent_id].add(Device(number, number // 2), occupied)
+        held = list(self.held)
+        for placement in decided.placements:
+            lasts = placement.session.lasts
+            for kernel in placement.kernels:
+                table = tables.get(kernel.agent_id)
+                given = table.give(kernel.slots["gpu"]) if table and kernel.slots["gpu"] else ()
+                until = None if lasts is None else minute + int(lasts.total_seconds()) // 60
+                cores = kernel.slots["cpu"] // 1000
+                held.append(Held(kernel.agent_id, kernel.slots["gpu"], given, until, cores))
+        world = replace(self, held=tuple(held))
+        for agent in world.agents():
+            assert all(amount >= 0 for amount in agent.free.values())
+            assert all(part <= 1000 for part in world.occupied(agent.id).values())
+        return world
+
+
+def at(minute: int) -> datetime:
+    return NOW + timedelta(minutes=minute)
+
+
+@st.composite
+def worlds(draw: st.DrawFn, ends: st.SearchStrategy[int | None] = MINUTES) -> World:
+    """As plans leave them: what runs was placed by plans, and some of it is gone."""
+    sizes = tuple(draw(st.lists(st.sampled_from([1, 2, 2, 3, 4, 0]), min_size=1, max_size=3)))
+    world = World(sizes, ())
+    pending = tuple(draw(sessions(number, ends)) for number in range(100, draw(st.integers(100, 112))))
+    world = world.after(plan(snapshot_of(world, pending), NOW), 0)
+    return replace(world, held=tuple(each for each in world.held if draw(st.integers(0, 2))))
+
+
+@st.composite
+def sessions(draw: st.DrawFn, number: int, lasts: st.SearchStrategy[int | None] = MINUTES) -> PendingSession:
+    amount, cores = draw(AMOUNTS), draw(st.sampled_from([1, 1, 2, 6]))
+    count = draw(st.sampled_from([1, 1, 1, 2]))
+    needs = Needs(
+        "x86_64",
+        (ResourceSlots({"cpu": cores * 1000, "gpu": amount}),) * count,
+        draw(st.none() | st.none() | st.none() | st.integers(1, 3)),
+        may_run_elsewhere=draw(st.booleans()),
+    )
+    minutes = draw(lasts)
+    return PendingSession(
+        id=UUID(int=number),
+        enqueued_at=NOW - timedelta(minutes=draw(st.sampled_from([1, 20]))),
+        needs=needs,
+        kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(count)),
+        priority=draw(st.sampled_from([0, 0, 0, 1])),
+        lasts=None if minutes is None else timedelta(minutes=minutes),
+    )
+
+
+PREEMPTION = Preemption(0, timedelta(), timedelta(minutes=1))
+RULES = st.builds(
+    Rules, strategy=st.sampled_from(Strategy), preemption=st.none() | st.none() | st.just(PREEMPTION)
+)
+QUEUES = st.integers(0, 8).flatmap(
+    lambda count: st.tuples(*(sessions(number) for number in range(1, count + 1)))
+)
+
+
+def snapshot_of(world: World, pending: Sequence[PendingSession], rules: Rules | None = None) -> Snapshot:
+    return Snapshot(1, "lab", 0, world.agents(), tuple(pending), rules or Rules())
+
+
+@given(worlds(), QUEUES, RULES)
+def test_what_is_placed_can_be_dealt_and_no_device_is_given_twice(world, queue, rules):
+    world.after(plan(snapshot_of(world, queue, rules), NOW), 0)
+
+
+@given(worlds(), QUEUES, RULES, st.randoms(use_true_random=False))
+def test_the_plan_does_not_depend_on_the_order_of_rows(world, queue, rules, random):
+    told = snapshot_of(world, queue, rules)
+    shuffled = replace(
+        told,
+        agents=tuple(random.sample(told.agents, len(told.agents))),
+        pending=tuple(random.sample(queue, len(queue))),
+    )
+    assert plan(told, NOW) == plan(shuffled, NOW)
+
+
+@given(worlds(), st.lists(QUEUES, min_size=2, max_size=4), RULES, st.data())
+def test_a_planner_that_planned_before_plans_as_a_new_one(world, queues, rules, data):
+    planner = Planner()
+    for minute, queue in enumerate(queues):
+        told = snapshot_of(world.at(minute), queue, rules)
+        decided = planner.plan(told, at(minute))
+        assert decided == plan(told, at(minute))
+        if data.draw(st.booleans()):
+            world = world.at(minute).after(decided, minute)
+
+
+@given(worlds(), QUEUES)
+def test_a_part_waits_only_where_no_device_has_it(world, queue):
+    """Nor does a whole one wait where an agent has one and the rest."""
+    decided = plan(snapshot_of(world, queue), NOW)
+    after = world.after(decided, 0)
+    kept = {agent_id for each in decided.reservations for agent_id in each.agent_ids}
+    waiting = {each.session_id for each in decided.deferrals}
+    for session in queue:
+        if session.id not in waiting or len(session.kernel_ids) > 1 or session.needs.required_agent_id:
+            continue
+        [slots] = session.needs.kernels
+        for agent in after.agents():
+            if agent.id in kept or not slots.fits_in(agent.free):
+                continue
+            if not agent.devices:
+                raise AssertionError(f"{session} waits, and {agent} has room.")
+            left = [1000 - part for part in after.occupied(agent.id).values()]
+            whole = left.count(1000) * 1000
+            assert slots["gpu"] > (whole if slots["gpu"] >= 1000 else max(left))
+
+
+@given(worlds(), QUEUES)
+def test_what_is_said_of_fragments_is_so(world, queue):
+    decided = plan(snapshot_of(world, queue), NOW)
+    after = {agent.id: agent for agent in world.after(decided, 0).agents()}
+    by_id = {session.id: session for session in queue}
+    for deferral in decided.deferrals:
+        room, session = deferral.why.devices, by_id[deferral.session_id]
+        hosts = [each for each in after.values() if session.needs.may_run_on(each) and each.devices]
+        if room and hosts:
+            left = [
+                1000 - part for host in hosts for part in world.after(decided, 0).occupied(host.id).values()
+            ]
+            assert room.most_of_one == max(left)
+            assert room.whole == max(each.devices[0].whole for each in hosts) * 1000
+
+
+@given(worlds(st.integers(1, 6)), st.lists(sessions(50), min_size=1, max_size=7), st.booleans())
+def test_nothing_that_passes_the_first_makes_it_start_later(world, queue, is_dispersed):
+    """As if it waited alone, minute by minute; all that runs ends, and some of what waits does not say when."""
+    queue = [
+        replace(each, id=UUID(int=number), priority=1 if number == 1 else 0, enqueued_at=NOW)
+        for number, each in enumerate(queue, 1)
+    ]
+    rules = Rules(strategy=Strategy.DISPERSED if is_dispersed else Strategy.CONCENTRATED)
+    alone = _starts_at(queue[:1], world, rules)
+    assert alone is None or _starts_at(queue, world, rules) <= alone
+
+
+def _starts_at(queue: Sequence[PendingSession], world: World, rules: Rules) -> int | None:
+    for minute in range(12):
+        world = world.at(minute)
+        decided = plan(snapshot_of(world, queue, rules), at(minute))
+        world = world.after(decided, minute)
+        placed = {each.session_id for each in decided.placements}
+        if UUID(int=1) in placed:
+            return minute
+        queue = [each for each in queue if each.id not in placed]
+    return None
+
+
+@given(worlds(), QUEUES, st.lists(sessions(90), max_size=3))
+def test_newcomers_get_what_the_plan_left_of_devices(world, queue, newcomers):
+    told = snapshot_of(world, queue)
+    decided = plan(told, NOW)
+    newcomers = [replace(each, id=UUID(int=90 + n)) for n, each in enumerate(newcomers)]
+    placements = Leftovers(told, decided).place(newcomers, (), NOW)
+    later = world.after(decided, 0)
+    later.after(replace(decided, placements=tuple(placements)), 0)
+
+
+@given(worlds(), QUEUES)
+def test_whoever_leaves_makes_room_for_whom_they_leave(world, queue):
+    rules = Rules(preemption=PREEMPTION)
+    told = snapshot_of(world, queue, rules)
+    decided = plan(told, NOW)
+    after = world.after(decided, 0)
+    by_id = {session.id: session for session in queue}
+    for eviction in decided.evictions:
+        here = [each for each in world.held if each.agent_id == eviction.agent_id]
+        leaving = {
+            number
+            for number in range(len(here))
+            if UUID(int=1000 + eviction.agent_id * 50 + number) in eviction.victims
+        }
+
+        def has_room(gone: set[int], eviction=eviction, here=here) -> bool:
+            going = [here[number] for number in gone]
+            left = replace(
+                after, held=tuple(each for each in after.held if not any(each is one for one in going))
+            )
+            alone = replace(by_id[eviction.session_id], promised=None)
+            agent = next(each for each in left.agents() if each.id == eviction.agent_id)
+            only = replace(told, agents=(replace(agent, running=(), preemptible=()),), pending=(alone,))
+            return bool(plan(replace(only, rules=Rules()), NOW).placements)
+
+        assert has_room(leaving)
+        assert not any(has_room(leaving - {one}) for one in leaving)

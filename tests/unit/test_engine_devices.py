@@ -1,0 +1,285 @@
+"""Which devices go to whom, by examples."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from common.slots import MAX_AMOUNT, ResourceSlots
+from scheduler.engine import (
+    AgentView,
+    Needs,
+    OpenDevice,
+    PendingSession,
+    Plan,
+    Planner,
+    Preemptible,
+    Preemption,
+    ReasonCode,
+    Rules,
+    Running,
+    Share,
+    SlotDevices,
+    Snapshot,
+    Window,
+    plan,
+)
+from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices, deal, less, most_of, pick
+from scheduler.engine.leftovers import Leftovers
+from scheduler.reasons import sentence_for
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def at(minute: int) -> datetime:
+    return NOW + timedelta(minutes=minute)
+
+
+def slots(gpu: int, cpu: int = 1, **more: int) -> ResourceSlots:
+    return ResourceSlots({"cpu": cpu * 1000, "gpu": gpu, **more})
+
+
+def agent(number: int, size: int, *shared: int, whole: int = 0, cpu: int = 8, **also: object) -> AgentView:
+    """`shared`: what is left of devices that are shared; `whole`: how many more are free."""
+    free = slots(whole * 1000 + sum(shared), cpu)
+    opened = tuple(OpenDevice(number * 10 + index, left) for index, left in enumerate(shared))
+    devices = (SlotDevices("gpu", size, whole, opened),)
+    view = AgentView(number, "x86_64", slots(size * 1000, 8), free, devices=devices)
+    return replace(view, **also)
+
+
+def session(
+    number: int, *gpus: int, minutes: int | None = None, waited: int = 1, priority: int = 0, **needs: object
+) -> PendingSession:
+    return PendingSession(
+        id=UUID(int=number),
+        enqueued_at=at(-waited),
+        needs=Needs("x86_64", tuple(map(slots, gpus)), **needs),
+        kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(gpus))),
+        priority=priority,
+        lasts=None if minutes is None else timedelta(minutes=minutes),
+    )
+
+
+def decide(agents: Sequence[AgentView], *pending: PendingSession, rules: Rules | None = None) -> Plan:
+    return plan(Snapshot(1, "lab", 0, tuple(agents), pending, rules or Rules()), NOW)
+
+
+def placed(decided: Plan) -> dict[int, tuple[int, ...]]:
+    return {each.session_id.int: each.agent_ids for each in decided.placements}
+
+
+def test_devices_of_one_group_go_together_and_large_groups_stay_whole():
+    eight = [Device(number, number // 4, number // 4) for number in range(8)]
+    assert pick(eight, 4) == (0, 1, 2, 3)
+    assert pick(eight[1:], 1) == (1,)
+    assert pick(eight[1:], 4) == (4, 5, 6, 7)
+    assert pick(eight[2:], 2) == (2, 3)
+    assert pick([*eight, Device(9)], 1) == (9,)
+
+
+def test_else_they_are_of_one_numa_node_else_of_as_few_groups_as_possible():
+    pairs = [Device(number, number // 2, number // 4) for number in range(8)]
+    assert pick(pairs, 3) == (0, 1, 2)
+    assert pick(pairs, 5) == (0, 1, 2, 3, 4)
+    assert pick([Device(number) for number in range(3)], 2) == (0, 1)
+
+
+def test_a_part_comes_of_the_device_with_least_left_and_the_same_ones_are_dealt():
+    table = DeviceTable()
+    for number, occupied in enumerate([0, 400, 500, 1000]):
+        table.add(Device(number), occupied)
+    assert table.give(500) == (2,)
+    assert table.give(500) == (1,)
+    assert table.give(500, may_join=False) == (0,)
+    assert table.give(250) == (0,)
+    with pytest.raises(NoSuchDevices, match="1 whole devices are more than the 0"):
+        table.give(300)
+    with pytest.raises(NoSuchDevices, match="neither"):
+        table.give(1500)
+
+
+def test_of_two_parts_the_second_gets_a_device_of_its_own():
+    tables = {name: DeviceTable() for name in ("gpu", "npu")}
+    for table in tables.values():
+        table.add(Device(1), 500)
+        table.add(Device(2), 0)
+    assert deal(slots(500, npu=500), tables) == {"gpu": (1,), "npu": (2,)}
+    assert deal(slots(500), {"gpu": None}) == {}
+
+
+def test_what_is_left_after_others_is_counted_as_they_were_given():
+    devices = SlotDevices("gpu", 4, 2, (OpenDevice(1, 500),))
+    assert less(devices, [500, 250, 1000]) == SlotDevices("gpu", 4, 0, (OpenDevice(-1, 750),))
+    assert less(devices, [0, 3000]) == SlotDevices("gpu", 4, 0, (OpenDevice(1, 500),))
+    assert most_of((devices,), "gpu") == 2000
+    assert most_of((less(devices, [2000]),), "gpu") == 500
+    assert most_of((), "gpu") == MAX_AMOUNT
+
+
+def test_two_halves_are_no_whole_device_and_the_reason_says_so():
+    decided = decide([agent(1, 2, 500, 500)], session(1, 1000))
+    [deferral] = decided.deferrals
+    assert deferral.reason is ReasonCode.FRAGMENTED
+    assert "1 gpu in whole devices" in str(sentence_for(deferral.why, "lab"))
+    assert "has 0 gpu whole" in str(sentence_for(deferral.why, "lab"))
+
+
+def test_two_quarters_are_no_half_and_the_reason_says_so():
+    [deferral] = decide([agent(1, 2, 250, 250)], session(1, 500)).deferrals
+    assert deferral.reason is ReasonCode.FRAGMENTED
+    assert "of no device more than 0.25 gpu" in str(sentence_for(deferral.why, "lab"))
+
+
+def test_agents_whose_devices_nobody_knows_count_amounts():
+    unknown = replace(agent(1, 2, 500, 500), devices=())
+    assert placed(decide([unknown, agent(2, 1)], session(1, 1000), session(2, 500))) == {1: (1,)}
+    assert placed(decide([unknown, agent(2, 1)], session(1, 500), session(2, 500))) == {1: (1,), 2: (1,)}
+
+
+def test_parts_fill_shared_devices_before_they_break_whole_ones():
+    agents = [agent(1, 2, 700, whole=1), agent(2, 2, 600, whole=1), agent(3, 2, 600, cpu=0)]
+    decided = decide(
+        agents, session(1, 500), session(2, 500), session(3, 500), session(4, 500), session(5, 500)
+    )
+    assert placed(decided) == {1: (2,), 2: (1,), 3: (1,), 4: (1,), 5: (2,)}
+
+
+def test_more_than_one_device_is_given_whole_or_not_at_all():
+    assert placed(decide([agent(1, 4, whole=4)], session(1, 1500))) == {}
+    assert placed(decide([agent(1, 4, whole=4)], session(1, 1500, designated_agent_id=1))) == {}
+
+
+def test_who_names_an_agent_shares_its_devices_alone():
+    agents = [agent(1, 2, 500), agent(2, 2, 600, whole=1)]
+    assert placed(decide(agents, session(1, 500, designated_agent_id=2))) == {1: (2,)}
+    elsewhere = session(1, 550, designated_agent_id=1, may_run_elsewhere=True)
+    assert placed(decide(agents, elsewhere)) == {1: (2,)}
+    preferring = session(1, 500, designated_agent_id=2, may_run_elsewhere=True)
+    assert placed(decide(agents, preferring)) == {1: (2,)}
+    assert placed(decide(agents, session(1, 800, designated_agent_id=9))) == {}
+
+
+def test_only_agents_of_the_model_share_with_who_names_it():
+    agents = [agent(1, 1, 500, device_model="A"), agent(2, 1, 600, device_model="B")]
+    assert placed(decide(agents, session(1, 500, device_model="B"))) == {1: (2,)}
+
+
+def test_what_does_not_end_in_time_shares_nothing_that_will_be_reserved():
+    window = Window(7, at(10), at(20))
+    agents = [agent(1, 1, 500, next_window=window)]
+    assert placed(decide(agents, session(1, 500, minutes=5))) == {1: (1,)}
+    assert placed(decide(agents, session(1, 500, minutes=15))) == {}
+    named = session(1, 500, minutes=15, designated_agent_id=1)
+    assert placed(decide(agents, named)) == {}
+    assert placed(decide(agents, replace(named, lasts=timedelta(minutes=5)))) == {1: (1,)}
+
+
+def test_gangs_share_or_wait_together():
+    assert placed(decide([agent(1, 2, 500, 500)], session(1, 500, 500))) == {1: (1, 1)}
+    decided = decide([agent(1, 2, 500, 400)], session(1, 500, 500), session(2, 500))
+    assert placed(decided) == {2: (1,)}
+
+
+def test_a_device_is_whole_again_when_the_last_of_its_sharers_ends():
+    here = (
+        Running(slots(250), at(10), (Share("gpu", 10, 250),)),
+        Running(slots(250), at(30), (Share("gpu", 10, 250),)),
+    )
+    decided = decide([agent(1, 1, 500, cpu=6, running=here)], session(1, 1000))
+    assert [each.starts_at for each in decided.reservations] == [at(30)]
+    with_unknown = agent(1, 1, 250, cpu=5, running=here)
+    assert decide([with_unknown], session(1, 1000)).reservations == ()
+
+
+def test_whole_devices_come_back_with_those_that_hold_them():
+    here = (Running(slots(2000), at(10)), Running(slots(500), at(20), (Share("gpu", 10, 500),)))
+    agents = [agent(1, 3, 500, cpu=6, running=here)]
+    assert [each.starts_at for each in decide(agents, session(1, 2000)).reservations] == [at(10)]
+    assert [each.starts_at for each in decide(agents, session(1, 3000)).reservations] == [at(20)]
+
+
+def test_a_part_that_was_placed_in_the_pass_keeps_its_device_from_being_whole():
+    here = (Running(slots(500), at(10), (Share("gpu", 10, 500),)),)
+    agents = [agent(1, 1, 500, cpu=7, running=here)]
+    decided = decide(agents, session(1, 500, minutes=20, priority=1), session(2, 1000))
+    assert [each.starts_at for each in decided.reservations] == [at(20)]
+    decided = decide(agents, session(1, 500, priority=1), session(2, 1000))
+    assert decided.reservations == ()
+
+
+def test_the_first_that_waits_for_a_part_waits_for_the_device_that_has_it_first():
+    here = (Running(slots(500), at(10), (Share("gpu", 10, 500),)),)
+    agents = [agent(1, 1, 250, cpu=7, running=here)]  # and a quarter of which nobody knows the end
+    decided = decide(agents, session(1, 750), session(2, 250, waited=0), session(3, 250, minutes=5, waited=0))
+    assert [each.starts_at for each in decided.reservations] == [at(10)]
+    assert placed(decided) == {3: (1,)}
+
+
+def test_beside_a_whole_one_that_is_kept_a_part_counts_as_whole():
+    here = (Running(slots(2000), at(10)),)
+    agents = [agent(1, 3, whole=1, cpu=7, running=here)]
+    decided = decide(agents, session(1, 3000), session(2, 500, waited=0))
+    assert placed(decided) == {}
+    decided = decide(agents, session(1, 2000), session(2, 500, waited=0), session(3, 500, waited=0))
+    assert placed(decided) == {2: (1,)}
+    decided = decide(agents, session(1, 3000), session(2, 500, minutes=9), session(3, 500, minutes=9))
+    assert placed(decided) == {2: (1,), 3: (1,)}
+
+
+def test_a_gang_that_half_shares_beside_kept_room_gives_all_of_it_back():
+    here = (Running(slots(1000), at(10)),)
+    agents = [agent(1, 3, 500, whole=1, cpu=7, running=here)]
+    pending = [session(1, 2000), session(2, 500, 500, 1000, minutes=5), session(3, 600, 600, 600)]
+    decided = decide(agents, *pending, session(4, 500, minutes=5), session(5, 1000, minutes=5))
+    assert placed(decided) == {4: (1,), 5: (1,)}
+
+
+def test_no_other_part_goes_where_room_is_kept_for_one_but_whole_ones_may():
+    here = (Running(slots(500, 7), at(10), (Share("gpu", 10, 500),)),)
+    agents = [agent(1, 3, 250, whole=2, cpu=1, running=here)]
+    first = replace(session(1, 500), needs=Needs("x86_64", (slots(500, 2),)))
+    decided = decide(agents, first, session(2, 250, waited=0), session(3, 1000, waited=0))
+    assert placed(decided) == {3: (1,)}
+
+
+def test_only_as_many_leave_a_shared_device_as_have_to():
+    here = tuple(
+        Preemptible(UUID(int=50 + number), -1, at(-number), slots(300), (Share("gpu", 10, 300),))
+        for number in range(3)
+    )
+    agents = [agent(1, 1, 100, cpu=5, preemptible=here)]
+    rules = Rules(preemption=Preemption(0, timedelta(), timedelta(minutes=1)))
+    assert [len(each.victims) for each in decide(agents, session(1, 400), rules=rules).evictions] == [1]
+    assert [len(each.victims) for each in decide(agents, session(1, 1000), rules=rules).evictions] == [3]
+
+
+def test_a_planner_goes_on_when_devices_are_shared_and_when_parts_come():
+    planner, whole = Planner(), agent(1, 2, whole=2)
+    for agents, pending in (
+        ([whole], [session(1, 1000)]),
+        ([whole], [session(2, 500)]),
+        ([agent(1, 2, 500, whole=1)], [session(3, 1000), session(4, 1000)]),
+        ([replace(whole, devices=(SlotDevices("gpu", 3, 2),))], [session(5, 1000)]),
+    ):
+        told = Snapshot(1, "lab", 0, tuple(agents), tuple(pending))
+        assert planner.plan(told, NOW) == plan(told, NOW)
+    planner = Planner()
+    for agents in ([whole], [agent(1, 2, 500, whole=1)]):
+        told = Snapshot(1, "lab", 0, tuple(agents), (session(1, 2000),))
+        assert planner.plan(told, NOW) == plan(told, NOW)
+
+
+def test_what_agents_that_take_nothing_have_counts_for_what_never_fits():
+    agents = [agent(1, 1, 500), replace(agent(2, 4, 500), is_schedulable=False)]
+    assert decide(agents, session(1, 4000)).deferrals[0].reason is ReasonCode.NO_CAPACITY
+    assert decide(agents, session(1, 5000)).deferrals[0].reason is ReasonCode.NEVER_FITS
+
+
+def test_newcomers_share_what_a_plan_left():
+    told = Snapshot(1, "lab", 0, (agent(1, 2, 500, whole=1),), (session(1, 500), session(2, 750)))
+    left = Leftovers(told, plan(told, NOW))
+    found = left.place([session(3, 250), session(4, 250), session(5, 1000)], (), NOW)
+    assert [each.session_id.int for each in found] == [3]
