@@ -52,9 +52,7 @@ REASONS = {
     Cause.INTERACTION: Reason.UNUSED,
     Cause.USE: Reason.UNDERUSED,
 }
-_INSTANTS = (
-    "measured_from", "use_from", "low_since", "kept_until", "warned_of", "last_told_at",
-)  # fmt: skip
+_INSTANTS = ("measured_from", "kept_until", "warned_of", "last_told_at")
 _JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use")
 
 
@@ -282,11 +280,11 @@ def _last_told_at(session_id: UUID, end: End) -> datetime | None:
 
 def shift_instants(step: timedelta, now: datetime) -> None:
     """The clock was set by `step`: nobody has been idle for longer because of that, and whoever was warned was. What was seen
-    since is younger than a round, by the new clock."""
+    since is younger than a round, by the new clock. How much is used is judged anew from now on: no window reaches over it."""
     is_new = Q(interacted_at__gt=now - ROUND, interacted_at__lte=now + ROUND)
     live = SessionIdle.objects.filter(session__ended_at=None)
     live.exclude(is_new).update(interacted_at=F("interacted_at") + step)
-    live.update(**_moved(step, *_INSTANTS))
+    live.update(**_moved(step, *_INSTANTS), use_from=now, low_since=None)
     warnings = SessionWarning.objects.filter(session__ended_at=None)
     warnings.update(**_moved(step, "ends_at", "warned_at", "told_at"))
     IdleWatch.objects.update(judged_at=F("judged_at") + step)

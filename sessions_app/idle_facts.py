@@ -44,8 +44,9 @@ def idle_of(session: ComputeSession) -> SessionIdle:
 
 def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
     """Of a running session that came with its group. No query."""
+    started_at = session.started_at or session.status_changed_at
     return Facts(
-        started_at=session.started_at or session.status_changed_at,
+        started_at=min(started_at, idle.measured_from or started_at),  # it is later where the clock was set back
         lifetime_s=session.lifetime_s or DEADLINES_S[Status.RUNNING],
         lifetime_ends_at=None if is_own_limit(session) else session.deadline_at,
         max_idle_s=idle.max_idle_s,

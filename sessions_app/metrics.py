@@ -152,6 +152,14 @@ def forget_old_samples(now: datetime) -> None:
     old._raw_delete(old.db)
 
 
+def forget_what_is_to_come(now: datetime) -> None:
+    """The clock was set back: what was measured of live sessions at times that are still to come would stand in the place of what
+    they will do then."""
+    live = Kernel.objects.filter(session__ended_at=None)
+    untrue = KernelMetric.objects.filter(kernel_id__in=live.values("pk"), at__gt=now)
+    untrue._raw_delete(untrue.db)
+
+
 def shorten_minutes(now: datetime) -> None:
     """Minutes of running sessions that are older than a day become quarters of an hour."""
     until = start_of(now - MINUTES_KEPT, QUARTER_S)

@@ -30,7 +30,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from common.locks import held_among
-from sessions_app import callbacks, idle, idle_facts, lifecycle, preemptions, specs, together
+from sessions_app import callbacks, idle, idle_facts, lifecycle, metrics, preemptions, specs, together
 from sessions_app.arrays import release_all
 from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependencies import settle_all
@@ -120,6 +120,7 @@ def follow_the_clock() -> bool:
         lifecycle.shift_deadlines(step)
         shift_instants(step)
         idle.shift_instants(step, clock.now())
+        metrics.forget_what_is_to_come(clock.now())
         preemptions.shift_instants(step)
         callbacks.shift_instants(step)
     return bool(step)
