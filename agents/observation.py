@@ -1,13 +1,14 @@
-"""What an engine says about its machine at one moment. Talks to engines, never to the database."""
+"""What an engine says about its machine at one moment, and what its accelerators do. Talks to engines, never to the database."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from agents.discovery import discover_devices
-from agents.discovery.base import AcceleratorDevice
+from agents.discovery import discover_devices, measure_devices
+from agents.discovery.base import AcceleratorDevice, DeviceUse
 from agents.models import Agent
 from agents.runtime.base import ContainerRuntime, EngineInfo, ImageInfo, RuntimeFault, RuntimeUnavailable
+from agents.runtime.simulated import SimulatedRuntime
 from agents.selectors import runtime_of
 
 OBSERVERS = 16
@@ -36,6 +37,20 @@ def observe_all(agents: Iterable[Agent]) -> Iterator[tuple[Agent, Observation | 
         asked = {pool.submit(_observation_or_fault, agent): agent for agent in agents}
         for answer in as_completed(asked):
             yield asked[answer], answer.result()
+
+
+def can_measure_devices(agent: Agent) -> bool:
+    """Whether this process can ask the accelerators of that machine: no engine tells of them, so those of machines that are
+    reached over the network cannot be asked."""
+    return agent.is_simulated or agent.address.startswith(LOCAL)
+
+
+def measure_devices_of(agent: Agent) -> tuple[DeviceUse, ...]:
+    """What the accelerators of one machine do now, by one use of their vendors' tools; those that do not tell are absent."""
+    runtime = runtime_of(agent)
+    if isinstance(runtime, SimulatedRuntime):
+        return runtime.accelerators.measure()
+    return measure_devices() if can_measure_devices(agent) else ()
 
 
 def demand_own_engine(agent: Agent, runtime: ContainerRuntime) -> None:

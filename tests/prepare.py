@@ -82,6 +82,7 @@ def prepare_all(layout: Layout) -> None:
     ensure_program("chromium", "chromium", say)
     ensure_program("busybox", "busybox-static", say)
     ensure_program("faketime", "faketime", say)
+    ensure_program("gcc", "g++", say)  # which brings the headers of the C library along
 
 
 def settings_environment(layout: Layout) -> Mapping[str, str]:

@@ -25,6 +25,19 @@ class AcceleratorDevice:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceUse:
+    """One look at a device. `percent`: the part of the last moments in which it computed anything; `mem_bytes`: what is taken
+    of its `mem_total_bytes`, by whoever. None: its vendor does not tell."""
+
+    device_id: str
+    percent: int | None = None
+    mem_bytes: int | None = None
+    mem_total_bytes: int | None = None
+    watts: float | None = None
+    celsius: int | None = None
+
+
 class AcceleratorDiscovery(ABC):
     vendor: str
 
@@ -32,3 +45,8 @@ class AcceleratorDiscovery(ABC):
     def discover(self) -> tuple[AcceleratorDevice, ...]:
         """All devices of this vendor, by index; () where there are none, or none of its tools. Never
         raises."""
+
+    @abstractmethod
+    def measure(self) -> tuple[DeviceUse, ...]:
+        """What the devices of this vendor do now, by index; those that do not tell are absent. Opens the vendor's tools once,
+        however many devices there are. Never raises."""

@@ -1,6 +1,6 @@
-"""A vendor that has as many devices as it is told, for machines without any."""
+"""A vendor that has as many devices as it is told, which do what it is told, for machines without any."""
 
-from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery
+from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
 
 
 class MockDiscovery(AcceleratorDiscovery):
@@ -11,6 +11,12 @@ class MockDiscovery(AcceleratorDiscovery):
         self._count = count
         self._linked = linked
         self._mem_bytes = mem_bytes
+        self._uses = {
+            device.device_id: DeviceUse(
+                device_id=device.device_id, percent=0, mem_bytes=0, mem_total_bytes=mem_bytes
+            )
+            for device in self.discover()
+        }
 
     def discover(self) -> tuple[AcceleratorDevice, ...]:
         return tuple(
@@ -26,3 +32,14 @@ class MockDiscovery(AcceleratorDiscovery):
             )
             for index in range(self._count)
         )
+
+    def measure(self) -> tuple[DeviceUse, ...]:
+        return tuple(self._uses.values())
+
+    def use(self, use: DeviceUse) -> None:
+        """From now on a device does this."""
+        self._uses[use.device_id] = use
+
+    def fall_silent(self, device_id: str) -> None:
+        """From now on a device does not tell what it does."""
+        self._uses.pop(device_id, None)

@@ -1,34 +1,52 @@
 """NVIDIA, by NVML."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import pynvml
 import structlog
 
-from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery
+from agents.discovery.base import AcceleratorDevice, AcceleratorDiscovery, DeviceUse
 
 log = structlog.get_logger(__name__)
+Thing = TypeVar("Thing")
+
+MILLI = 1000
 
 
 class NvidiaDiscovery(AcceleratorDiscovery):
     vendor = "nvidia"
 
     def discover(self) -> tuple[AcceleratorDevice, ...]:
-        try:
-            pynvml.nvmlInit()
-        except pynvml.NVMLError:
-            return ()  # no driver on this machine
-        try:
-            handles = [pynvml.nvmlDeviceGetHandleByIndex(n) for n in range(pynvml.nvmlDeviceGetCount())]
-            groups = _link_groups(handles)
-            return tuple(_device(*each) for each in zip(range(len(handles)), handles, groups, strict=True))
-        except pynvml.NVMLError as error:
-            log.warning("discovery.failed", vendor=self.vendor, error=str(error))
-            return ()
-        finally:
-            pynvml.nvmlShutdown()
+        return _opened(_devices, "discovery.failed")
+
+    def measure(self) -> tuple[DeviceUse, ...]:
+        return _opened(_uses, "discovery.not_measured")
+
+
+def _opened(look: Callable[[int], tuple[Thing, ...]], failure: str) -> tuple[Thing, ...]:
+    """What a look at so many devices gives, in one use of the library; () without a driver, or if it fails."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ()  # no driver on this machine
+    try:
+        return look(pynvml.nvmlDeviceGetCount())
+    except pynvml.NVMLError as error:
+        log.warning(failure, vendor=NvidiaDiscovery.vendor, error=str(error))
+        return ()
+    finally:
+        _told(pynvml.nvmlShutdown)
+
+
+def _devices(count: int) -> tuple[AcceleratorDevice, ...]:
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+    return tuple(_device(*each) for each in zip(range(count), handles, _link_groups(handles), strict=True))
+
+
+def _uses(count: int) -> tuple[DeviceUse, ...]:
+    return tuple(use for index in range(count) if (use := _use(index)) is not None)
 
 
 def _device(index: int, handle: Any, link_group: int | None) -> AcceleratorDevice:
@@ -45,11 +63,42 @@ def _device(index: int, handle: Any, link_group: int | None) -> AcceleratorDevic
     )
 
 
-def _numa_node(handle: Any) -> int | None:
+def _use(index: int) -> DeviceUse | None:
+    """None for a device that tells neither its use nor its memory: one that fell off its bus."""
     try:
-        return int(pynvml.nvmlDeviceGetNumaNodeId(handle))
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        device_id = _text(pynvml.nvmlDeviceGetUUID(handle))
+    except pynvml.NVMLError as error:
+        log.warning("discovery.device_silent", vendor=NvidiaDiscovery.vendor, index=index, error=str(error))
+        return None
+    # Devices that are split into instances do not tell their rates, and passive ones may know no power.
+    rates = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    if rates is None and memory is None:
+        return None
+    milliwatts = _told(pynvml.nvmlDeviceGetPowerUsage, handle)
+    return DeviceUse(
+        device_id=device_id,
+        percent=None if rates is None else int(rates.gpu),
+        mem_bytes=None if memory is None else int(memory.used),
+        mem_total_bytes=None if memory is None else int(memory.total),
+        watts=None if milliwatts is None else milliwatts / MILLI,
+        celsius=_told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+    )
+
+
+def _told(question: Callable[..., Any], *arguments: Any) -> Any:
+    """The library's answer; None where it has none."""
+    try:
+        return question(*arguments)
     except pynvml.NVMLError:
-        return None  # older drivers, and machines with one node, do not say
+        return None
+
+
+def _numa_node(handle: Any) -> int | None:
+    # Older drivers, and machines with one node, do not say.
+    node = _told(pynvml.nvmlDeviceGetNumaNodeId, handle)
+    return None if node is None else int(node)
 
 
 def _link_groups(handles: Sequence[Any]) -> list[int | None]:

@@ -34,6 +34,7 @@ from agents.runtime.base import (
     RuntimeRefused,
     RuntimeUnavailable,
 )
+from agents.runtime.simulated_devices import SimulatedDevices
 from agents.runtime.simulated_shelf import Conduct, Container, Network, Shelf, ended, is_over, state_now
 from agents.runtime.simulated_values import (
     IMAGE_BYTES,
@@ -84,6 +85,7 @@ class SimulatedRuntime(ContainerRuntime):
             has_live_restore=True,
             devices=dict(devices or {}),
         )
+        self.accelerators = SimulatedDevices(self._info.devices)
         self._images = {reference: image(reference) for reference in images}
         self._registry = set(registry)
         self._shelf = shelf or Shelf()

@@ -1,16 +1,21 @@
 """Accelerators as NVML tells of them."""
 
+from collections.abc import Collection
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from agents.discovery import nvidia
+from agents.discovery.base import DeviceUse
 
 
 class Nvml:
     """The library, on a machine with one accelerator, or with several of which some are linked."""
 
     NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK = 2, 0
+
+    NVML_TEMPERATURE_GPU = 0
 
     class NVMLError(Exception):
         pass
@@ -22,10 +27,16 @@ class Nvml:
         knows_nodes: bool = True,
         count: int = 1,
         links: tuple[tuple[int, int], ...] | None = None,
+        untold: Collection[str] = (),
     ) -> None:
-        self.count, self.links = count, links
+        self.count, self.links, self.untold = count, links, untold
         self.is_broken, self.knows_nodes = is_broken, knows_nodes
         self.is_open = False
+
+    def _tell(self, name: str, answer: Any) -> Any:
+        if name in self.untold:
+            raise self.NVMLError("not supported")
+        return answer
 
     def nvmlInit(self) -> None:  # noqa: N802
         self.is_open = True
@@ -47,13 +58,22 @@ class Nvml:
         return index
 
     def nvmlDeviceGetUUID(self, handle: int) -> bytes:  # noqa: N802
-        return b"GPU-0"
+        return self._tell("uuid", b"GPU-0")
 
     def nvmlDeviceGetName(self, handle: int) -> str:  # noqa: N802
         return "Big One"
 
     def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
-        return SimpleNamespace(total=2**36)
+        return self._tell("memory", SimpleNamespace(total=2**36, used=2**30))
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> SimpleNamespace:  # noqa: N802
+        return self._tell("rates", SimpleNamespace(gpu=12, memory=3))
+
+    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:  # noqa: N802
+        return self._tell("power", 71_500)
+
+    def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:  # noqa: N802
+        return self._tell("temperature", 41)
 
     def nvmlDeviceGetPciInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
         return SimpleNamespace(busId=b"00:1E.0")
@@ -83,6 +103,35 @@ def test_driver_that_goes_away_leaves_no_accelerators_and_nothing_open(
     nvml = Nvml(is_broken=True)
     monkeypatch.setattr(nvidia, "pynvml", nvml)
     assert nvidia.NvidiaDiscovery().discover() == ()
+    assert not nvml.is_open
+    assert nvidia.NvidiaDiscovery().measure() == ()
+    assert not nvml.is_open
+
+
+@pytest.mark.parametrize(
+    ("untold", "use"),
+    [
+        (
+            (),
+            DeviceUse(
+                device_id="GPU-0", percent=12, mem_bytes=2**30, mem_total_bytes=2**36, watts=71.5, celsius=41
+            ),
+        ),
+        (
+            ("rates", "power"),
+            DeviceUse(device_id="GPU-0", mem_bytes=2**30, mem_total_bytes=2**36, celsius=41),
+        ),
+        (("memory", "temperature"), DeviceUse(device_id="GPU-0", percent=12, watts=71.5)),
+        (("rates", "memory"), None),
+        (("uuid",), None),
+    ],
+)
+def test_what_a_device_does_is_what_it_tells_of_it(
+    monkeypatch: pytest.MonkeyPatch, untold: Collection[str], use: DeviceUse | None
+) -> None:
+    nvml = Nvml(untold=untold)
+    monkeypatch.setattr(nvidia, "pynvml", nvml)
+    assert nvidia.NvidiaDiscovery().measure() == ((use,) if use else ())
     assert not nvml.is_open
 
 
