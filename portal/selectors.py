@@ -12,9 +12,11 @@ from accounts.roles import Role
 from common import clock
 from common.actors import Actor
 from common.errors import NotFound
+from common.languages import paragraph
 from common.money import format_money
 from portal.models import Announcement, Notification, NotificationChoice
 from portal.sentences import IN_MONEY, SENTENCES, Code
+from sessions_app.idle_words import low_use
 
 SHOWN_HELPERS = 3
 
@@ -59,7 +61,8 @@ def text_of(notification: Notification) -> str:
     code, arguments = Code(notification.code), notification.arguments
     if code in IN_MONEY:
         arguments = {**arguments, **{name: format_money(arguments[name]) for name in ("left", "amount")}}
-    return _(SENTENCES[code].text).format(**arguments)
+    said = _(SENTENCES[code].text).format(**arguments)
+    return paragraph(filter(None, (said, low_use(arguments.get("low", ())))))
 
 
 def page_of(notification: Notification) -> str:

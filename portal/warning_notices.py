@@ -8,8 +8,10 @@ from common import clock
 from portal.sentences import OF_CAUSE
 from portal.services import notify
 from sessions_app.idle import note_told
+from sessions_app.idle_facts import idle_of, thresholds_of
 from sessions_app.idle_models import SessionWarning
-from sessions_app.idle_rules import Cause
+from sessions_app.idle_rules import Cause, judged_of
+from sessions_app.idle_words import low_of
 
 MINUTE_S = 60
 
@@ -26,7 +28,9 @@ def notify_of_warnings(session_id: UUID | None = None) -> None:
 @transaction.atomic
 def _tell_owner(warning_id: int) -> None:
     """The notification and that it was told exist together, or neither does."""
-    locked = SessionWarning.objects.select_for_update(of=("self",)).select_related("session")
+    locked = SessionWarning.objects.select_for_update(of=("self",)).select_related(
+        "session__resource_group", "session__idle"
+    )
     warning = locked.filter(pk=warning_id, told_at=None).first()
     if warning is None:
         return
@@ -36,8 +40,21 @@ def _tell_owner(warning_id: int) -> None:
         person_id=warning.session.owner_id,
         code=OF_CAUSE[Cause(warning.cause)],
         happening=f"ends:{warning.pk}",
-        arguments={"name": warning.session.name, "minutes": max(1, round(left_s / MINUTE_S))},
+        arguments={
+            "name": warning.session.name,
+            "minutes": max(1, round(left_s / MINUTE_S)),
+            **_low_use(warning),
+        },
         session_id=warning.session_id,
         again_until=max(warning.ends_at, now),
     )
     note_told(warning, now)
+
+
+def _low_use(warning: SessionWarning) -> dict[str, object]:
+    """{"low": [(name, percent, least)]}: what the session uses too little of; {} where it is to end for something else."""
+    if warning.cause != Cause.USE:
+        return {}
+    session = warning.session
+    use = judged_of(idle_of(session).use, thresholds_of(session.resource_group))
+    return {"low": low_of(use)}

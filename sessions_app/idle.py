@@ -19,8 +19,17 @@ from common.actors import SYSTEM
 from common.events import announce
 from common.slots import CPU
 from sessions_app import lifecycle
+from sessions_app.device_use import device_milli_of
 from sessions_app.events import SessionEndsSoon
-from sessions_app.idle_facts import Scopes, facts_of, idle_of, limits_of, scopes_by_key
+from sessions_app.idle_facts import (
+    THRESHOLDS,
+    Scopes,
+    facts_of,
+    idle_of,
+    limits_of,
+    scopes_by_key,
+    thresholds_of,
+)
 from sessions_app.idle_models import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
 from sessions_app.idle_rules import (
     FULL_PERCENT,
@@ -33,7 +42,7 @@ from sessions_app.idle_rules import (
     may_end,
     warning_due,
 )
-from sessions_app.idle_use import RECENT, Wanted, thresholds_of, use_of
+from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, use_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
@@ -93,7 +102,7 @@ def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
     """Running ones that a limit could end, or that are to be warned."""
     group = "resource_group__"
     has_limit = ~Q(**{f"{group}max_idle_s": None})
-    for column in ("min_cpu_percent", "min_mem_percent", "min_device_percent", "min_device_mem_percent"):
+    for column in THRESHOLDS.values():
         has_limit |= ~Q(**{f"{group}{column}": None})
     running = ComputeSession.objects.filter(status=Status.RUNNING)
     if not ResourcePolicy.objects.exclude(max_idle_s=None).exists():
@@ -178,9 +187,13 @@ def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
     """A session that nobody is seen in may compute, for a notebook or a terminal that was left: that is work as well. Asked
     when its end is near."""
     near = [session for session in sessions if _is_nearly_idle(session, now)]
-    for session_id, use in use_of([Wanted(session, RECENT) for session in near], now).items():
-        session = next(each for each in near if each.pk == session_id)
-        if (use.get(CPU) or 0) * session.slots[CPU] * session.kernel_count < FULL_PERCENT * BUSY_MILLI:
+    recent = [Wanted(session, RECENT) for session in near]
+    uses = use_of(recent, now)
+    on_devices = at_work_on_devices([each for each in recent if device_milli_of(each.session.slots)], now)
+    for session in near:
+        session_id, cpu_percent = session.pk, uses[session.pk].get(CPU) or 0
+        is_busy = cpu_percent * session.slots[CPU] * session.kernel_count >= FULL_PERCENT * BUSY_MILLI
+        if not is_busy and session_id not in on_devices:
             continue
         idle = idle_of(session)
         idle.interacted_at, idle.interaction = now, Interaction.PROGRAM

@@ -6,19 +6,42 @@ from datetime import datetime
 
 from accounts.limits import ScopeIds, scopes_of
 from accounts.quota import Level, Limit, Scope
+from agents.models import ResourceGroup
 from common import clock
+from common.slots import CPU, MEM
 from sessions_app.idle_models import Gap, SessionIdle
-from sessions_app.idle_rules import NEAR, Cause, End, Extension, Facts, earliest_end, ends_of, extension_of
+from sessions_app.idle_rules import (
+    DEVICE,
+    DEVICE_MEM,
+    NEAR,
+    Cause,
+    End,
+    Extension,
+    Facts,
+    Judged,
+    earliest_end,
+    ends_of,
+    extension_of,
+    judged_of,
+)
 from sessions_app.models import ComputeSession
 from sessions_app.states import DEADLINES_S, Status
 
 Scopes = Mapping[tuple[Level, int], Scope]
 
+THRESHOLDS = {
+    CPU: "min_cpu_percent",
+    MEM: "min_mem_percent",
+    DEVICE: "min_device_percent",
+    DEVICE_MEM: "min_device_mem_percent",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """When a running session ends if nothing changes. `cause` is "" for the time limit that was asked for with it;
-    `is_near`: its owner was told; `is_soon`: no more than NEAR is left. `idle_since` is None where nobody is expected at work, or nobody can say: `gap` says why."""
+    `is_near`: its owner was told; `is_soon`: no more than NEAR is left. `idle_since` is None where nobody is expected at
+    work, or nobody can say: `gap` says why. `use`: what its group wants it to use a part of, as last judged."""
 
     ends_at: datetime | None
     cause: str
@@ -28,6 +51,7 @@ class Outlook:
     idle_since: datetime | None
     max_idle_s: int | None
     gap: str
+    use: tuple[Judged, ...]
 
 
 def is_own_limit(session: ComputeSession) -> bool:
@@ -42,11 +66,19 @@ def idle_of(session: ComputeSession) -> SessionIdle:
     return getattr(session, "idle", None) or SessionIdle(session_id=session.pk)
 
 
+def thresholds_of(group: ResourceGroup) -> dict[str, int]:
+    """The least use that the group wants, in percent by name."""
+    found = {name: getattr(group, column) for name, column in THRESHOLDS.items()}
+    return {name: percent for name, percent in found.items() if percent is not None}
+
+
 def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
     """Of a running session that came with its group. No query."""
     started_at = session.started_at or session.status_changed_at
     return Facts(
-        started_at=min(started_at, idle.measured_from or started_at),  # it is later where the clock was set back
+        started_at=min(
+            started_at, idle.measured_from or started_at
+        ),  # it is later where the clock was set back
         lifetime_s=session.lifetime_s or DEADLINES_S[Status.RUNNING],
         lifetime_ends_at=None if is_own_limit(session) else session.deadline_at,
         max_idle_s=idle.max_idle_s,
@@ -95,6 +127,7 @@ def _outlook(
         idle_since=facts_of(session, idle).idle_since if idle.max_idle_s else None,
         max_idle_s=idle.max_idle_s,
         gap=str(Gap(idle.gap).label) if idle.max_idle_s and idle.gap else "",
+        use=judged_of(idle.use, thresholds_of(session.resource_group)),
     )
 
 

@@ -12,6 +12,7 @@ class Interaction(models.TextChoices):
     COMMAND = "command", gettext_lazy("Command line")
     APP = "app", gettext_lazy("App")
     PROGRAM = "program", gettext_lazy("Program that computes")
+    NOTEBOOK = "notebook", gettext_lazy("Notebook kernel that computes")
 
 
 class Gap(models.TextChoices):

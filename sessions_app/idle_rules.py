@@ -16,6 +16,9 @@ NEAR = timedelta(seconds=MARKS_S[0])
 
 FULL_PERCENT = 100
 
+DEVICE, DEVICE_MEM = "device", "device_mem"
+"""Beside the slots `cpu` and `mem`, what of use has thresholds: all accelerators, and their memory."""
+
 
 class Cause(StrEnum):
     """Which limit it is."""
@@ -107,6 +110,24 @@ def may_end(end: End, now: datetime, last_told_at: datetime | None) -> bool:
 def earliest_end(end: End, last_told_at: datetime) -> datetime:
     """When it ends if the last warning was, or is, told at that moment."""
     return max(end.at, last_told_at + timedelta(seconds=end.last_mark_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One use of what is held, in percent, and the least that is wanted. `percent` is None where it was not measured."""
+
+    name: str
+    percent: int | None
+    least: int
+
+    @property
+    def is_low(self) -> bool:
+        return self.percent is not None and self.percent < self.least
+
+
+def judged_of(use: Mapping[str, int | None], thresholds: Mapping[str, int]) -> tuple[Judged, ...]:
+    """Of all that has a threshold and is held, as far as `use` was judged."""
+    return tuple(Judged(name, use[name], least) for name, least in thresholds.items() if name in use)
 
 
 def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: UseRule) -> bool | None:

@@ -1,6 +1,6 @@
 """How much of what they hold sessions use, over a window: from what was measured of their kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,25 +8,35 @@ from uuid import UUID
 
 from django.db import connection
 
-from agents.models import ResourceGroup
 from common.slots import CPU, MEM
-from sessions_app.idle_rules import percent_of
+from sessions_app.device_use import NOT_MEASURED, Amount, Share, amounts_of, device_milli_of, known_sum
+from sessions_app.idle_rules import DEVICE, DEVICE_MEM, percent_of
 from sessions_app.metrics import MINUTE_S
-from sessions_app.models import ComputeSession, Kernel, KernelMetric
+from sessions_app.models import ComputeSession, Kernel, KernelMetric, KernelUsage
 
 RECENT = timedelta(minutes=5)
 COVERED = 0.8
 """The part of the minutes that must have been measured."""
 
-DEVICE, DEVICE_MEM = "device", "device_mem"
-COLUMNS = {CPU: "min_cpu_percent", MEM: "min_mem_percent", DEVICE: "min_device_percent", DEVICE_MEM: "min_device_mem_percent"}  # fmt: skip
-MEANS = f"""
-    SELECT kernel.session_id, count(metric.cpu_milli), avg(metric.cpu_milli), count(metric.mem_bytes), avg(metric.mem_bytes)
+BUSY_PERCENT = 5
+"""Devices that are used for more of the last minutes than this compute."""
+
+_MEASURED = ("cpu_milli", "mem_bytes", "device_percent", "device_mem_bytes")
+_ASKED = f"""
     FROM unnest(%(sessions)s::uuid[], %(since)s::timestamptz[]) AS asked (session_id, since)
     JOIN {Kernel._meta.db_table} AS kernel ON kernel.session_id = asked.session_id
     LEFT JOIN {KernelMetric._meta.db_table} AS metric ON metric.kernel_id = kernel.id AND metric.span_s = {MINUTE_S}
         AND metric.at >= asked.since AND metric.at < %(until)s
-    GROUP BY kernel.session_id, kernel.id
+"""
+MEANS = f"""
+    SELECT kernel.session_id, share.device_milli, share.device_count, share.device_mem_total, share.devices_are_own,
+        {", ".join(f"count(metric.{name}), avg(metric.{name})" for name in _MEASURED)}
+    {_ASKED} LEFT JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
+    GROUP BY kernel.session_id, kernel.id, share.kernel_id
+"""
+AT_WORK = f"""
+    SELECT kernel.session_id {_ASKED}
+    GROUP BY kernel.session_id, kernel.id HAVING avg(metric.device_percent) >= %(least)s
 """
 
 
@@ -38,45 +48,66 @@ class Wanted:
     span: timedelta
 
 
-def thresholds_of(group: ResourceGroup) -> dict[str, int]:
-    """The least use that the group wants, in percent by name."""
-    found = {name: getattr(group, column) for name, column in COLUMNS.items()}
-    return {name: percent for name, percent in found.items() if percent is not None}
-
-
 def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int | None]]:
-    """{session: {name: percent, or None where too little was measured}}. One query. Of devices nothing is measured yet."""
+    """{session: {name: percent of what it holds, or None where too little was measured}}. One query."""
     if not wanted:
         return {}
-    asked: dict[str, Any] = {
+    amounts: dict[UUID, list[dict[str, Amount]]] = {}
+    sessions = {each.session.pk: each for each in wanted}
+    with connection.cursor() as cursor:
+        cursor.execute(MEANS, _asked(wanted, now))
+        for session_id, milli, count, mem_total, are_own, *measured in cursor.fetchall():
+            share = None if count is None else Share(milli, count, mem_total, are_own)
+            means = _covered(measured, sessions[session_id].span)
+            amounts.setdefault(session_id, []).append(_amounts(sessions[session_id].session, share, means))
+    return {each.session.pk: _percents(each.session, amounts.get(each.session.pk, [])) for each in wanted}
+
+
+def at_work_on_devices(wanted: Sequence[Wanted], now: datetime) -> set[UUID]:
+    """Those with a kernel whose devices do something, whoever has them do it: who shares a device may be the one. One query."""
+    if not wanted:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(AT_WORK, _asked(wanted, now) | {"least": BUSY_PERCENT})
+        return {session_id for (session_id,) in cursor.fetchall()}
+
+
+def _asked(wanted: Sequence[Wanted], now: datetime) -> dict[str, Any]:
+    return {
         "sessions": [each.session.pk for each in wanted],
         "since": [now - each.span for each in wanted],
         "until": now,
     }
-    rows: dict[UUID, list[tuple[int | None, int | None]]] = {}
-    spans = {each.session.pk: each.span for each in wanted}
-    with connection.cursor() as cursor:
-        cursor.execute(MEANS, asked)
-        for session_id, cpu_count, cpu, mem_count, mem in cursor.fetchall():
-            least = COVERED * spans[session_id].total_seconds() / MINUTE_S
-            means = (int(cpu) if cpu_count >= least else None, int(mem) if mem_count >= least else None)
-            rows.setdefault(session_id, []).append(means)
-    return {each.session.pk: _percents(each.session, rows.get(each.session.pk, [])) for each in wanted}
 
 
-def _percents(
-    session: ComputeSession, means: Sequence[tuple[int | None, int | None]]
-) -> dict[str, int | None]:
+def _covered(measured: Sequence[Any], span: timedelta) -> list[int | None]:
+    """Means, of pairs of how often something was measured and its mean; None where that was not often enough."""
+    least = COVERED * span.total_seconds() / MINUTE_S
+    return [
+        int(mean) if times >= least else None
+        for times, mean in zip(measured[::2], measured[1::2], strict=True)
+    ]
+
+
+def _amounts(session: ComputeSession, share: Share | None, means: Sequence[int | None]) -> dict[str, Amount]:
+    """What one kernel used and holds, by name."""
+    cpu, mem, device_percent, device_mem = means
+    found = {CPU: Amount(cpu, session.slots[CPU]), MEM: Amount(mem, session.slots[MEM])}
+    if device_milli_of(session.slots):
+        of_devices = (
+            (NOT_MEASURED, NOT_MEASURED) if share is None else amounts_of(share, device_percent, device_mem)
+        )
+        found[DEVICE], found[DEVICE_MEM] = of_devices
+    return found
+
+
+def _percents(session: ComputeSession, kernels: Sequence[Mapping[str, Amount]]) -> dict[str, int | None]:
     """Of all its kernels together; one that was not measured hides them all."""
-    held = session.slots
-    found = {
-        name: percent_of(_sum([mean[index] for mean in means]), held[name] * len(means))
-        for index, name in enumerate((CPU, MEM))
+    has_devices = device_milli_of(session.slots) > 0
+    names = (CPU, MEM, DEVICE, DEVICE_MEM) if has_devices else (CPU, MEM)
+    return {
+        name: percent_of(
+            known_sum([kernel[name].used for kernel in kernels]), sum(kernel[name].held for kernel in kernels)
+        )
+        for name in names
     }
-    has_devices = any(name not in (CPU, MEM) and amount for name, amount in held.items())
-    return {**found, DEVICE: None, DEVICE_MEM: None} if has_devices else found
-
-
-def _sum(amounts: Sequence[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if known and len(known) == len(amounts) else None

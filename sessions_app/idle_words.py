@@ -1,6 +1,6 @@
 """What people are told of when their sessions end, and of how these are used."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -10,11 +10,13 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from common.actors import Actor
+from common.languages import paragraph
+from common.slots import CPU, MEM
 from common.words import duration_words
 from sessions_app.extending import extension_of_session
-from sessions_app.idle_facts import idle_of, outlook_of
+from sessions_app.idle_facts import Outlook, idle_of, outlook_of
 from sessions_app.idle_models import Interaction
-from sessions_app.idle_rules import Cause
+from sessions_app.idle_rules import DEVICE, DEVICE_MEM, Cause, Judged
 from sessions_app.models import ComputeSession
 from sessions_app.selectors import Action, may
 
@@ -29,6 +31,28 @@ WHY: Mapping[str, str] = MappingProxyType(
         Cause.PREEMPTION: gettext_noop("A session with a higher priority needs its machine."),
     }
 )
+USES: Mapping[str, str] = MappingProxyType(
+    {
+        CPU: gettext_noop("It uses {part} of its CPU; at least {least} are wanted."),
+        MEM: gettext_noop("It uses {part} of its memory; at least {least} are wanted."),
+        DEVICE: gettext_noop("It uses {part} of its accelerators; at least {least} are wanted."),
+        DEVICE_MEM: gettext_noop(
+            "It uses {part} of the memory of its accelerators; at least {least} are wanted."
+        ),
+    }
+)
+UNMEASURED: Mapping[str, str] = MappingProxyType(
+    {
+        CPU: gettext_noop("How much it uses of its CPU is not measured; it is not ended for that."),
+        MEM: gettext_noop("How much it uses of its memory is not measured; it is not ended for that."),
+        DEVICE: gettext_noop(
+            "How much it uses of its accelerators is not measured; it is not ended for that."
+        ),
+        DEVICE_MEM: gettext_noop(
+            "How much it uses of the memory of its accelerators is not measured; it is not ended for that."
+        ),
+    }
+)
 WHY_IN_SHORT: Mapping[str, str] = MappingProxyType(
     {
         "": gettext_noop("time limit"),
@@ -39,24 +63,50 @@ WHY_IN_SHORT: Mapping[str, str] = MappingProxyType(
     }
 )
 _NOTHING_KNOWN: Mapping[str, Any] = MappingProxyType(
-    {"gap": "", "interacted_at": None, "interaction": "", "extend": "", "left": ""}
+    {"gap": "", "unmeasured": "", "interacted_at": None, "interaction": "", "extend": "", "left": ""}
 )
 
 
+def why(outlook: Outlook) -> str:
+    """What ends it, in sentences: of one that uses too little, how much of what; "" where nothing ends it."""
+    if outlook.ends_at is None:
+        return ""
+    low = outlook.use if outlook.cause == Cause.USE else ()
+    return paragraph(filter(None, (low_use(low_of(low)), _(WHY[outlook.cause]))))
+
+
+def low_use(use: Iterable[tuple[str, int, int]]) -> str:
+    """That it uses so little, of (name, percent, least): sentences, or ""."""
+    return paragraph(
+        _(USES[name]).format(part=f"{percent} %", least=f"{least} %") for name, percent, least in use
+    )
+
+
+def low_of(use: Iterable[Judged]) -> list[tuple[str, int, int]]:
+    """What of it is too little, as `low_use` says it and rows keep it."""
+    return [(each.name, each.percent or 0, each.least) for each in use if each.is_low]
+
+
+def _unmeasured(outlook: Outlook) -> str:
+    """Which use is wanted and not measured: sentences; "" for none."""
+    return paragraph(_(UNMEASURED[each.name]) for each in outlook.use if each.percent is None)
+
+
 def ending(actor: Actor, session: ComputeSession) -> dict[str, Any] | None:
-    """When a running session ends, and what can be done: {"ends_at", "why", "is_near", "gap", "interacted_at", "interaction",
-    "extend", "left"}; "extend" says by how much that is, or is empty. None where nothing ends it. It must have come `with_parts`. Two queries at most."""
+    """When a running session ends, and what can be done: {"ends_at", "why", "is_near", "gap", "unmeasured", "interacted_at",
+    "interaction", "extend", "left"}; "extend" says by how much that is, or is empty. None where nothing ends it. It must have come `with_parts`. Two queries at most."""
     outlook = outlook_of(session)
-    if outlook is None or (outlook.ends_at is None and not outlook.gap):
+    if outlook is None or (outlook.ends_at is None and not outlook.gap and not _unmeasured(outlook)):
         return None
     if outlook.cause == Cause.PREEMPTION:
-        return {**_NOTHING_KNOWN, "ends_at": outlook.ends_at, "why": _(WHY[outlook.cause]), "is_near": True}
+        return {**_NOTHING_KNOWN, "ends_at": outlook.ends_at, "why": why(outlook), "is_near": True}
     known = idle_of(session).interaction
     return {
         "ends_at": outlook.ends_at,
-        "why": _(WHY[outlook.cause]),
+        "why": why(outlook),
         "is_near": outlook.is_near,
         "gap": outlook.gap,
+        "unmeasured": _unmeasured(outlook),
         "interacted_at": outlook.interacted_at,
         "interaction": str(Interaction(known).label) if known else "",
         **_extension(actor, session),
@@ -77,7 +127,7 @@ def near_end(session: ComputeSession) -> NearEnd | None:
     outlook = outlook_of(session)
     if outlook is None or outlook.ends_at is None or not outlook.is_soon:
         return None
-    return NearEnd(outlook.ends_at, _(WHY_IN_SHORT[outlook.cause]), _(WHY[outlook.cause]))
+    return NearEnd(outlook.ends_at, _(WHY_IN_SHORT[outlook.cause]), why(outlook))
 
 
 def _extension(actor: Actor, session: ComputeSession) -> dict[str, str]:

@@ -88,7 +88,8 @@ class KernelLog(models.Model):
 
 
 class KernelUsage(models.Model):
-    """Counters of a kernel as they were last read, by the engine's clock: what the next reading is compared with."""
+    """Counters of a kernel as they were last read, by the engine's clock: what the next reading is compared with. And what it held of
+    accelerators then, which is not known any more once it has ended; null: of none, or nobody can measure them."""
 
     kernel = models.OneToOneField(Kernel, on_delete=models.CASCADE, primary_key=True, related_name="usage")
     at = models.DateTimeField()
@@ -97,6 +98,12 @@ class KernelUsage(models.Model):
     net_sent_bytes = models.BigIntegerField(null=True)
     disk_read_bytes = models.BigIntegerField(null=True)
     disk_written_bytes = models.BigIntegerField(null=True)
+    device_count = models.PositiveSmallIntegerField(null=True)
+    device_milli = models.PositiveIntegerField(
+        null=True, help_text="Thousandths of a device, of all together."
+    )
+    device_mem_total = models.BigIntegerField(null=True, help_text="All memory of these devices.")
+    devices_are_own = models.BooleanField(null=True, help_text="Nobody else held a part of them.")
 
     def __str__(self) -> str:
         return f"usage of {self.kernel_id}"
@@ -104,7 +111,8 @@ class KernelUsage(models.Model):
 
 class KernelMetric(models.Model):
     """What a kernel used over `span_s` from `at` on: means, and from a minute on the most (`metrics`). Null: not known.
-    Traffic is in bytes a second."""
+    Traffic is in bytes a second. What devices do is of whole devices, whoever shares them: the mean of their use, the sum of
+    their memory."""
 
     pk = models.CompositePrimaryKey("kernel_id", "span_s", "at")
     kernel = models.ForeignKey(Kernel, on_delete=models.CASCADE, related_name="metrics", db_index=False)
@@ -116,12 +124,16 @@ class KernelMetric(models.Model):
     net_sent = models.BigIntegerField(null=True)
     disk_read = models.BigIntegerField(null=True)
     disk_written = models.BigIntegerField(null=True)
+    device_percent = models.BigIntegerField(null=True)
+    device_mem_bytes = models.BigIntegerField(null=True)
     cpu_milli_max = models.BigIntegerField(null=True)
     mem_bytes_max = models.BigIntegerField(null=True)
     net_received_max = models.BigIntegerField(null=True)
     net_sent_max = models.BigIntegerField(null=True)
     disk_read_max = models.BigIntegerField(null=True)
     disk_written_max = models.BigIntegerField(null=True)
+    device_percent_max = models.BigIntegerField(null=True)
+    device_mem_bytes_max = models.BigIntegerField(null=True)
 
     class Meta:
         indexes = (models.Index(fields=("at",), condition=Q(span_s=10), name="metric_sample"),)

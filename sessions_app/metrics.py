@@ -1,11 +1,12 @@
 """What live kernels use, measured every ten seconds and kept: samples for an hour, minutes for a session's life, quarters of
 an hour in place of minutes that are older than a day. A measurement that is missing is missing, and nothing fails for it.
+What accelerators do is asked once for each machine and round, beside its engine: a driver that hangs hides nothing else.
 
 A kernel so has at most 360 samples, 1,440 minutes and 2,880 quarters in its 30 days.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -15,13 +16,17 @@ from uuid import UUID
 import structlog
 from django.db import connection, transaction
 
+from agents.discovery.base import DeviceUse
 from agents.models import Agent
+from agents.observation import can_measure_devices, measure_devices_of
 from agents.runtime.base import ContainerGone, RuntimeFault
 from agents.runtime.usage import ContainerUsage
 from agents.selectors import runtime_of
 from agents.states import AgentState
 from common import clock
 from common.lanes import Lanes
+from sessions_app.device_holdings import held_on
+from sessions_app.device_use import Present, present_by_kernel
 from sessions_app.models import Kernel, KernelMetric, KernelUsage
 from sessions_app.states import Status
 
@@ -32,9 +37,14 @@ SAMPLES_KEPT = timedelta(hours=1)
 MINUTES_KEPT = timedelta(days=1)
 LANES = 16
 ROUND_S = 5
+DEVICE_ROUND_S = 2
 
 COUNTERS = ("cpu_ns", "net_received_bytes", "net_sent_bytes", "disk_read_bytes", "disk_written_bytes")
-SERIES = ("cpu_milli", "mem_bytes", "net_received", "net_sent", "disk_read", "disk_written")
+SERIES = (
+    "cpu_milli", "mem_bytes", "net_received", "net_sent", "disk_read", "disk_written", "device_percent",
+    "device_mem_bytes",
+)  # fmt: skip
+SHARES = ("device_count", "device_milli", "device_mem_total", "devices_are_own")
 
 _METRICS, _USAGE = KernelMetric._meta.db_table, KernelUsage._meta.db_table
 _MOST = tuple(f"{name}_max" for name in SERIES)
@@ -45,14 +55,16 @@ INSERT_SAMPLES = f"""
     ON CONFLICT DO NOTHING
 """
 KEEP_COUNTERS = f"""
-    INSERT INTO {_USAGE} (kernel_id, at, {", ".join(COUNTERS)})
-    SELECT * FROM unnest(%s::uuid[], %s::timestamptz[]{", %s::bigint[]" * len(COUNTERS)})
-    ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS)}
+    INSERT INTO {_USAGE} (kernel_id, at, {", ".join(COUNTERS + SHARES)})
+    SELECT * FROM unnest(%s::uuid[], %s::timestamptz[]{", %s::bigint[]" * (len(COUNTERS + SHARES) - 1)}, %s::boolean[])
+    ON CONFLICT (kernel_id) DO UPDATE SET at = excluded.at, {", ".join(f"{name} = excluded.{name}" for name in COUNTERS + SHARES)}
 """
+# A little that a device did is not to be nothing in the mean.
+_MEANS = {name: f"{'ceil' if name == 'device_percent' else 'round'}(avg({name}))" for name in SERIES}
 ROLL_UP = f"""
     INSERT INTO {_METRICS} (kernel_id, span_s, at, {", ".join(SERIES + _MOST)})
     SELECT kernel_id, %(to)s, date_bin(make_interval(secs => %(to)s), at, timestamptz 'epoch'),
-        {", ".join(f"round(avg({name}))" for name in SERIES)},
+        {", ".join(_MEANS.values())},
         {", ".join(f"max(coalesce({name}_max, {name}))" for name in SERIES)}
     FROM {_METRICS}
     WHERE kernel_id = ANY(%(kernels)s) AND span_s = %(frm)s AND at >= %(since)s AND at < %(until)s
@@ -63,29 +75,60 @@ ROLL_UP = f"""
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One kernel at one moment: its counters, and what they mean since they were read before."""
+    """One kernel at one moment: its counters, what they mean since they were read before, and what its devices do."""
 
     kernel_id: UUID
     usage: ContainerUsage
-    values: tuple[int | None, ...]
+    rates: tuple[int | None, ...]
+    devices: Present | None = None
+
+    @property
+    def values(self) -> tuple[int | None, ...]:
+        """By SERIES."""
+        told = self.devices
+        return (*self.rates, *((None, None) if told is None else (told.percent, told.mem_bytes)))
+
+    @property
+    def share(self) -> tuple[int | None, ...]:
+        """By SHARES."""
+        if self.devices is None:
+            return (None,) * len(SHARES)
+        held = self.devices.share
+        return held.count, held.milli, held.mem_bytes, held.is_alone
 
 
 _lanes = Lanes[list[Sample]]("measure", LANES)
+_device_lanes = Lanes[tuple[DeviceUse, ...]]("devices", LANES)
 
 
 def measure_sessions() -> None:
-    """One round over all machines with running sessions. 7 statements, any number of machines and kernels."""
+    """One round over all machines with running sessions. 8 statements, any number of machines and kernels."""
     now = clock.now()
-    work = {
-        agent.pk: partial(measure_agent, agent, list(kernels))
-        for agent, kernels in groupby(running_kernels(), key=lambda kernel: kernel.placed_agent)
+    kernels = {
+        agent: list(own) for agent, own in groupby(running_kernels(), key=lambda kernel: kernel.placed_agent)
     }
+    work = {agent.pk: partial(measure_agent, agent, own) for agent, own in kernels.items()}
     heard = _lanes.run(work, timeout_s=ROUND_S)
-    samples = [sample for found in heard.values() for sample in found]
+    present = _devices_now(agent for agent in kernels if can_measure_devices(agent))
+    samples = [
+        replace(sample, devices=present.get(sample.kernel_id)) for found in heard.values() for sample in found
+    ]
     if samples:
         keep_samples(samples, now)
     forget_old_samples(now)
     shorten_minutes(now)
+
+
+def _devices_now(agents: Iterable[Agent]) -> Mapping[object, Present]:
+    """What the devices of each kernel on these machines do, of kernels that hold any. Only machines of which somebody holds
+    some are asked. One statement."""
+    asked = {agent.pk: agent for agent in agents}
+    held = held_on(asked) if asked else {}
+    work = {pk: partial(measure_devices_of, asked[pk]) for pk in held}
+    found: dict[object, Present] = {}
+    for pk, uses in _device_lanes.run(work, timeout_s=DEVICE_ROUND_S).items():
+        found |= present_by_kernel(held[pk], uses)
+    return found
 
 
 def running_kernels() -> Iterable[Kernel]:
@@ -113,7 +156,7 @@ def measure_agent(agent: Agent, kernels: Sequence[Kernel]) -> list[Sample]:
 
 
 def values_of(before: KernelUsage | None, after: ContainerUsage) -> tuple[int | None, ...]:
-    """SERIES between two readings. Counters that were not told, or that began anew with their container, give None."""
+    """SERIES of containers between two readings. Counters that were not told, or that began anew with their container, give None."""
     rates = dict.fromkeys(COUNTERS, None) if before is None else {
         name: _per_second(getattr(before, name), getattr(after, name), (after.at - before.at).total_seconds())
         for name in COUNTERS
@@ -132,6 +175,7 @@ def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
     """Write them, with the minute that they are a part of."""
     ids = [sample.kernel_id for sample in samples]
     counters = [[getattr(sample.usage, name) for sample in samples] for name in COUNTERS]
+    shares = [list(column) for column in zip(*(sample.share for sample in samples), strict=True)]
     series = [list(column) for column in zip(*(sample.values for sample in samples), strict=True)]
     minute: dict[str, Any] = {
         "frm": SAMPLE_S,
@@ -142,7 +186,7 @@ def keep_samples(samples: Sequence[Sample], now: datetime) -> None:
     }
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(INSERT_SAMPLES, [now, ids, *series])
-        cursor.execute(KEEP_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters])
+        cursor.execute(KEEP_COUNTERS, [ids, [sample.usage.at for sample in samples], *counters, *shares])
         cursor.execute(ROLL_UP, minute)
 
 

@@ -11,8 +11,9 @@ from django.db import connection
 
 from common import clock
 from common.slots import CPU, MEM
+from sessions_app.device_use import device_milli_of
 from sessions_app.metrics import MINUTE_S, QUARTER_S, SAMPLE_S, SAMPLES_KEPT, SERIES, start_of
-from sessions_app.models import ComputeSession, KernelMetric
+from sessions_app.models import ComputeSession, KernelMetric, KernelUsage
 
 MAX_POINTS = 360
 PRESENT_S = 60
@@ -64,21 +65,42 @@ def grid_of(session: ComputeSession, window: Window, now: datetime) -> Grid:
 
 def metrics_of(session: ComputeSession, window: Window) -> dict[str, Any]:
     """{"window", "step_s", "kernels": [{"name", "limits", "at": [epoch seconds], "<series>": [mean], "<series>_max"}]}.
-    One query. The session must have come `with_parts`."""
+    One query; two if it has accelerators. The session must have come `with_parts`."""
     grid = grid_of(session, window, clock.now())
     kernels = list(session.kernels.all())
-    points = _points([kernel.pk for kernel in kernels], grid)
+    ids = [kernel.pk for kernel in kernels]
+    points, devices = _points(ids, grid), _devices_of(session, ids)
     return {
         "window": window.value,
         "step_s": grid.step_s,
         "kernels": [
             {
                 "name": kernel.name,
-                "limits": {"cpu_milli": session.slots[CPU], "mem_bytes": session.slots[MEM]},
+                "limits": {
+                    "cpu_milli": session.slots[CPU],
+                    "mem_bytes": session.slots[MEM],
+                    "device_milli": device_milli_of(session.slots),
+                    **_told_of_devices(devices.get(kernel.pk)),
+                },
                 **_columns(points.get(kernel.pk, [])),
             }
             for kernel in kernels
         ],
+    }
+
+
+def _devices_of(session: ComputeSession, kernel_ids: list[UUID]) -> dict[UUID, KernelUsage]:
+    """What was last known of the devices of these kernels; none where nobody measures them. One query, or none without any."""
+    if not device_milli_of(session.slots):
+        return {}
+    return {usage.kernel_id: usage for usage in KernelUsage.objects.filter(kernel_id__in=kernel_ids)}
+
+
+def _told_of_devices(usage: KernelUsage | None) -> dict[str, Any]:
+    is_known = usage is not None and usage.device_count is not None
+    return {
+        "device_mem_bytes": usage.device_mem_total if usage is not None else None,
+        "devices_are_shared": not usage.devices_are_own if usage is not None and is_known else None,
     }
 
 

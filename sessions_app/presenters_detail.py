@@ -15,6 +15,7 @@ from images.labels import AppHint
 from sessions_app import memory_kills, priorities, setups
 from sessions_app.callback_rules import Fault, News
 from sessions_app.callbacks import callback_url_of, deliveries_of
+from sessions_app.device_use import device_milli_of
 from sessions_app.metrics_history import Window, present_use
 from sessions_app.models import CallbackDelivery, ComputeSession, SessionType
 from sessions_app.presenters import launcher_query
@@ -192,7 +193,10 @@ def priority(actor: Actor, session: ComputeSession) -> dict[str, Any]:
 def present_meters(session: ComputeSession) -> dict[str, Any]:
     """What it uses now, and its limits, for meters: {} while nothing is known. One query."""
     use = present_use(session)
-    return {**use, "cpu_limit": session.slots[CPU], "mem_limit": session.slots[MEM]} if use else {}
+    if not use:
+        return {}
+    limits = {"cpu_limit": session.slots[CPU], "mem_limit": session.slots[MEM]}
+    return {**use, **limits, "has_devices": device_milli_of(session.slots) > 0}
 
 
 def _reason_of_end(session: ComputeSession) -> Reason | None:

@@ -45,6 +45,7 @@ FULLY_COVERED = (
     "sessions_app/container_paths.py",
     "sessions_app/copy_as.py",
     "sessions_app/cpusets.py",
+    "sessions_app/device_use.py",
     "sessions_app/dotfile_rules.py",
     "sessions_app/exec_protocol.py",
     "sessions_app/gateway/cookie_guard.py",

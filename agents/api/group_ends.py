@@ -15,15 +15,19 @@ from agents.group_models import (
 )
 from common.api import InputSerializer
 
+_UNMEASURED = (
+    " Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
+)
 
-def _least_use(of_what: str) -> Any:
+
+def _least_use(of_what: str, further: str = "") -> Any:
     return serializers.IntegerField(
         required=False,
         allow_null=True,
         min_value=1,
         max_value=MOST_PERCENT,
         help_text=f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace; null: any"
-        " use will do.",
+        f" use will do.{further}",
     )
 
 
@@ -44,8 +48,8 @@ class GroupEndsInput(InputSerializer):
     )
     min_cpu_percent = _least_use("CPU")
     min_mem_percent = _least_use("memory")
-    min_device_percent = _least_use("accelerators")
-    min_device_mem_percent = _least_use("accelerators' memory")
+    min_device_percent = _least_use("accelerators", _UNMEASURED)
+    min_device_mem_percent = _least_use("accelerators' memory", _UNMEASURED)
     use_rule = serializers.ChoiceField(
         choices=UseRule.choices,
         required=False,

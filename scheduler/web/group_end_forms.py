@@ -45,7 +45,9 @@ class GroupEndsForm(forms.Form):
     min_mem_percent = _least_use(gettext_lazy("Least use of memory, in %"))
     min_device_percent = _least_use(
         gettext_lazy("Least use of accelerators, in %"),
-        gettext_lazy("Where accelerators are not measured, this ends nothing."),
+        gettext_lazy(
+            "Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
+        ),
     )
     min_device_mem_percent = _least_use(gettext_lazy("Least use of their memory, in %"))
     use_rule = forms.ChoiceField(

@@ -27,12 +27,22 @@ WORDS = {
     "net_sent": "network, bytes a second sent",
     "disk_read": "disks, bytes a second read",
     "disk_written": "disks, bytes a second written",
+    "device_percent": "the use of its accelerators in percent of whole devices, by all who share them",
+    "device_mem_bytes": "the memory of its accelerators that is taken, in bytes, by all who share them",
 }
 
 
 class LimitsOut(serializers.Serializer[Any]):
     cpu_milli = serializers.IntegerField()
     mem_bytes = serializers.IntegerField()
+    device_milli = serializers.IntegerField(help_text="Thousandths of accelerators; 0: it has none.")
+    device_mem_bytes = serializers.IntegerField(
+        allow_null=True, help_text="All memory of its accelerators; null where nobody measures them."
+    )
+    devices_are_shared = serializers.BooleanField(
+        allow_null=True,
+        help_text="Whether others hold a part of one; null where it has none, or nobody measures them.",
+    )
 
 
 def _series(help_text: str) -> serializers.ListField:

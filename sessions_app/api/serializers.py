@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.utils.translation import gettext as _
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -10,12 +9,12 @@ from accounts.quota import HIGHEST_PRIORITY
 from common.api import InputSerializer, TextField, actor_of
 from common.slots import MEM
 from sessions_app import memory_kills, setups
+from sessions_app.api.endings import EndingOut
 from sessions_app.array_rules import LONGEST_SPEC
 from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.callbacks import callback_url_of
 from sessions_app.dependencies import is_named
-from sessions_app.idle_facts import Outlook, outlook_of
-from sessions_app.idle_words import WHY
+from sessions_app.idle_facts import outlook_of
 from sessions_app.links import apps_of
 from sessions_app.models import (
     ComputeSession,
@@ -203,27 +202,6 @@ class SetupOut(serializers.Serializer[Any]):
     took_s = serializers.IntegerField(allow_null=True)
     files = serializers.IntegerField(help_text="That were to be written.")
     messages = serializers.ListField(child=serializers.CharField(), help_text="What did not go as wanted.")
-
-
-class EndingOut(serializers.Serializer[Outlook]):
-    """When a running session ends if nothing changes, and what is known of its use."""
-
-    ends_at = serializers.DateTimeField(allow_null=True, help_text="null: no limit ends it.")
-    cause = serializers.CharField(
-        help_text="lifetime, interaction, use, preemption; empty: the time limit that was asked for with it."
-    )
-    why = serializers.SerializerMethodField(help_text="The cause in a sentence; empty where nothing ends it.")
-    is_near = serializers.BooleanField(help_text="Its owner was warned.")
-    is_soon = serializers.BooleanField(help_text="It ends within 30 minutes.")
-    interacted_at = serializers.DateTimeField(
-        allow_null=True, help_text="When somebody was last at work in it."
-    )
-    idle_since = serializers.DateTimeField(allow_null=True, help_text="null: not limited, or not measured.")
-    max_idle_s = serializers.IntegerField(allow_null=True)
-    gap = serializers.CharField(help_text="Why its use is not measured now; it is not ended for that.")
-
-    def get_why(self, outlook: Outlook) -> str:
-        return _(WHY[outlook.cause]) if outlook.ends_at else ""
 
 
 class SessionOut(serializers.ModelSerializer[ComputeSession]):

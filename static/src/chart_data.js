@@ -5,7 +5,7 @@ const GAP_STEPS = 3;
 const TOLD_ROWS = 12;
 const UNITS = [["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]];
 
-/** `ofSpans`: only where a point is a minute or more, whose mean hides what was most. */
+/** `ofSpans`: only where a point is a minute or more, whose mean hides what was most. `ofDevices`: only where there are any. */
 export const CHARTS = [
   {
     key: "cpu",
@@ -32,6 +32,31 @@ export const CHARTS = [
     ],
   },
   {
+    key: "devices",
+    title: gettext("Accelerators"),
+    unit: "percent",
+    divisor: 1,
+    least: 100,
+    ofDevices: true,
+    series: [
+      { key: "device_percent", label: gettext("Used"), tone: "busy", isFilled: true },
+      { key: "device_percent_max", label: gettext("Most"), tone: "busy", isDashed: true, ofSpans: true },
+    ],
+  },
+  {
+    key: "device-memory",
+    title: gettext("Memory of accelerators"),
+    unit: "bytes",
+    divisor: 1,
+    least: 2 ** 20,
+    limit: "device_mem_bytes",
+    ofDevices: true,
+    series: [
+      { key: "device_mem_bytes", label: gettext("Used"), tone: "good", isFilled: true },
+      { key: "device_mem_bytes_max", label: gettext("Most"), tone: "good", isDashed: true, ofSpans: true },
+    ],
+  },
+  {
     key: "network",
     title: gettext("Network"),
     unit: "bytes/s",
@@ -54,6 +79,16 @@ export const CHARTS = [
     ],
   },
 ];
+
+/** Those that this container has something for. */
+export function chartsOf(kernel) {
+  return CHARTS.filter(({ ofDevices }) => !ofDevices || kernel.limits.device_milli > 0);
+}
+
+/** The line that a chart has for a limit of this container, if it is known. */
+export function limitOf(chart, kernel) {
+  return chart.limit && kernel.limits[chart.limit] !== null ? chart.limit : undefined;
+}
 
 /** uPlot's lists: instants, each series, the limit. Where nothing was measured for a while the lines break. */
 export function aligned(kernel, series, limit, stepS) {
@@ -78,12 +113,13 @@ export function share(unit, used, limit) {
 
 const cores = (value) => Number(value.toFixed(value < 0.1 ? 3 : 2));
 
-/** "0.25 cores", "1.5 GiB", "20 KiB/s". */
+/** "0.25 cores", "1.5 GiB", "20 KiB/s", "12 %". */
 export function amount(unit, value) {
   if (unit === "cores") {
     const count = cores(value);
     return format(ngettext("{count} core", "{count} cores", count), { count });
   }
+  if (unit === "percent") return `${Number(value.toFixed(1))} %`;
   const ending = unit === "bytes" ? "" : "/s";
   const [name, size] = UNITS.find(([, each]) => value >= each) ?? ["B", 1];
   return `${Number((value / size).toFixed(1))} ${name}${ending}`;

@@ -2,12 +2,13 @@
 // the present values in words and a table of the same for who does not see it. Asks again while the session runs.
 import uPlot from "uplot";
 import { attach } from "./features.js";
-import { aligned, amount, CHARTS, chosenRows, share } from "./chart_data.js";
+import { aligned, amount, chartsOf, chosenRows, limitOf, share } from "./chart_data.js";
 import { fromThisPage } from "./requests.js";
 import { format, gettext } from "./words.js";
 
 const ASK_EVERY_MS = 10_000;
 const HEIGHT_PX = 190;
+const AXIS_PX = { cores: 48, percent: 56 };
 const LANGUAGE = document.documentElement.lang || undefined;
 
 class Charts {
@@ -46,7 +47,7 @@ class Charts {
     const kernels = told.kernels.filter((kernel) => kernel.at.length);
     this.say(kernels.length ? "" : gettext("Nothing was measured in this time. A session is measured every ten seconds while it runs."));
     for (const kernel of kernels) {
-      for (const chart of CHARTS) {
+      for (const chart of chartsOf(kernel)) {
         const key = `${kernel.name} ${chart.key}`;
         if (!this.cards.has(key)) this.cards.set(key, this.makeCard(chart, told.kernels.length > 1 ? kernel.name : ""));
         this.fill(this.cards.get(key), chart, kernel, told.step_s);
@@ -70,20 +71,21 @@ class Charts {
 
   fill(card, chart, kernel, stepS) {
     const series = chart.series.filter((each) => !each.ofSpans || stepS >= 60);
-    const data = aligned(kernel, series, chart.limit, stepS);
+    const limit = limitOf(chart, kernel);
+    const data = aligned(kernel, series, limit, stepS);
     card.chart = chart;
     card.now.textContent = presentWords(kernel, chart);
     fillTable(card.table, chart, kernel);
-    const signature = `${series.length} ${stepS >= 60}`;
+    const signature = `${series.length} ${stepS >= 60} ${limit}`;
     if (card.plot && card.signature === signature) card.plot.setData(data);
-    else this.draw(card, { chart, series, data, signature });
+    else this.draw(card, { chart, series, limit, data, signature });
   }
 
-  draw(card, { chart, series, data, signature }) {
+  draw(card, { chart, series, limit, data, signature }) {
     card.plot?.destroy();
-    card.drawn = { chart, series, data, signature };
+    card.drawn = { chart, series, limit, data, signature };
     card.signature = signature;
-    card.plot = new uPlot(options(chart, series, card.body.clientWidth), data, card.body);
+    card.plot = new uPlot(options(chart, series, limit, card.body.clientWidth), data, card.body);
     card.plot.root.setAttribute("aria-hidden", "true");
   }
 
@@ -110,7 +112,7 @@ class Charts {
   }
 }
 
-function options(chart, series, width) {
+function options(chart, series, limit, width) {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => resolved(style.getPropertyValue(name));
   const lines = { stroke: colour("--tblr-secondary-color"), grid: { stroke: colour("--tblr-border-color"), width: 1 }, ticks: { show: false }, font: '12px "Inter Variable", sans-serif' };
@@ -123,7 +125,7 @@ function options(chart, series, width) {
     points: { show: false },
     value: (plot, value) => (value === null ? "" : amount(chart.unit, value)),
   }));
-  if (chart.limit) drawn.push({ label: gettext("Limit"), stroke: colour("--berth-bad-strong"), width: 1.25, dash: [6, 4], points: { show: false }, value: (plot, value) => (value === null ? "" : amount(chart.unit, value)) });
+  if (limit) drawn.push({ label: gettext("Limit"), stroke: colour("--berth-bad-strong"), width: 1.25, dash: [6, 4], points: { show: false }, value: (plot, value) => (value === null ? "" : amount(chart.unit, value)) });
   return {
     width,
     height: HEIGHT_PX,
@@ -133,7 +135,7 @@ function options(chart, series, width) {
     scales: { y: { range: (plot, low, high) => [0, Math.max(high * 1.08, chart.least)] } },
     axes: [
       { ...lines, size: 34, space: 90, values: (plot, instants) => instants.map((at) => clockWords(at, plot)) },
-      { ...lines, size: chart.unit === "cores" ? 48 : 80, splits: (plot, axis, low, high) => ticks(chart.unit, high), values: (plot, values) => values.map((value) => (chart.unit === "cores" ? String(Number(value.toFixed(3))) : amount(chart.unit, value))) },
+      { ...lines, size: AXIS_PX[chart.unit] ?? 80, splits: (plot, axis, low, high) => ticks(chart.unit, high), values: (plot, values) => values.map((value) => (chart.unit === "cores" ? String(Number(value.toFixed(3))) : amount(chart.unit, value))) },
     ],
     series: [{ label: "", value: (plot, at) => (at === null ? "" : new Date(at * 1000).toLocaleString(LANGUAGE, { timeStyle: "medium", dateStyle: "short" })) }, ...drawn],
   };
@@ -143,7 +145,7 @@ function options(chart, series, width) {
 function ticks(unit, high) {
   const raw = high / 4;
   const tens = 10 ** Math.floor(Math.log10(raw));
-  const step = unit === "cores" ? [1, 2, 5, 10].map((factor) => factor * tens).find((each) => each >= raw) : 2 ** Math.ceil(Math.log2(raw));
+  const step = unit === "cores" || unit === "percent" ? [1, 2, 5, 10].map((factor) => factor * tens).find((each) => each >= raw) : 2 ** Math.ceil(Math.log2(raw));
   return Array.from({ length: 6 }, (_, index) => index * step).filter((value) => value <= high);
 }
 
@@ -175,8 +177,9 @@ function presentWords(kernel, chart) {
     return value === undefined ? "" : format(words ?? "{amount}", { amount: amount(chart.unit, value / chart.divisor) });
   });
   const used = told.filter(Boolean).join(", ");
-  if (!used) return gettext("not known");
-  if (!chart.limit) return used;
+  if (!used) return chart.ofDevices ? gettext("not measured on this machine") : gettext("not known");
+  if (chart.ofDevices && kernel.limits.devices_are_shared) return format(gettext("{used}, by all who share them"), { used });
+  if (!limitOf(chart, kernel)) return used;
   return format(gettext("{used} of {limit}"), share(chart.unit, last(chart.series[0].key) / chart.divisor, kernel.limits[chart.limit] / chart.divisor));
 }
 

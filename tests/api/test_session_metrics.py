@@ -20,7 +20,8 @@ def test_series_are_as_long_as_their_instants() -> None:
         told = client.get(f"/api/v1/sessions/{session.pk}/metrics/{query}").json()
         [kernel] = told["kernels"]
         assert told["step_s"] == 10
-        assert kernel["limits"] == {"cpu_milli": 1000, "mem_bytes": 2**30}
+        unknown = {"device_milli": 0, "device_mem_bytes": None, "devices_are_shared": None}
+        assert kernel["limits"] == {"cpu_milli": 1000, "mem_bytes": 2**30} | unknown
         assert kernel["mem_bytes"] == [2**28]
         assert {len(kernel[name]) for series in SERIES for name in (series, f"{series}_max")} == {1}
 

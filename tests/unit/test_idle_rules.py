@@ -11,11 +11,13 @@ from sessions_app.idle_rules import (
     End,
     Extension,
     Facts,
+    Judged,
     UseRule,
     earliest_end,
     ends_of,
     extension_of,
     is_low,
+    judged_of,
     may_end,
     percent_of,
     put_off,
@@ -160,6 +162,12 @@ def test_too_little_use_is_what_was_measured(
     use: dict[str, int | None], rule: UseRule, low: bool | None
 ) -> None:
     assert is_low(use, {"cpu": 5, "mem": 5}, rule) is low
+
+
+def test_each_use_that_has_a_threshold_is_told_with_what_is_wanted() -> None:
+    told = judged_of({"cpu": 3, "mem": 50, "device": None}, {"cpu": 5, "device": 10, "device_mem": 10})
+    assert told == (Judged("cpu", 3, 5), Judged("device", None, 10))
+    assert [each.is_low for each in (*told, Judged("mem", 5, 5))] == [True, False, False]
 
 
 def test_percent_of_nothing_is_not_known() -> None:

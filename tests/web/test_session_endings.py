@@ -71,6 +71,36 @@ def test_the_page_says_why_it_cannot_be_extended(place: Place, idle_session: Com
     assert "cannot be extended" in answer.content.decode()
 
 
+def test_page_and_rest_say_which_use_is_low_and_how_low(place: Place) -> None:
+    ResourceGroup.objects.update(min_device_percent=10, min_cpu_percent=5, use_rule="any", use_grace_s=3600)
+    session = place.run()
+    low_since = clock.now() - timedelta(minutes=40)
+    SessionIdle.objects.create(session=session, low_since=low_since, use={"cpu": 50, "mem": 1, "device": 3})
+    page = page_of(place, session)
+    assert "It uses 3 % of its accelerators; at least 10 % are wanted." in page
+    assert "of its CPU" not in page
+
+    client = APIClient()
+    client.force_authenticate(place.owner)
+    told = client.get(f"/api/v1/sessions/{session.pk}/").json()["ending"]
+    assert told["why"].startswith("It uses 3 % of its accelerators; at least 10 % are wanted. Once")
+    assert told["use"] == [
+        {"name": "cpu", "percent": 50, "least": 5},
+        {"name": "device", "percent": 3, "least": 10},
+    ]
+
+
+def test_page_and_rest_say_which_use_is_not_measured(place: Place) -> None:
+    ResourceGroup.objects.update(min_device_percent=10)
+    session = place.run()
+    SessionIdle.objects.create(session=session, use={"cpu": 50, "mem": 1, "device": None})
+    assert "How much it uses of its accelerators is not measured" in page_of(place, session)
+    client = APIClient()
+    client.force_authenticate(place.owner)
+    told = client.get(f"/api/v1/sessions/{session.pk}/").json()["ending"]
+    assert (told["ends_at"], told["use"]) == (None, [{"name": "device", "percent": None, "least": 10}])
+
+
 def test_what_is_not_measured_is_said(place: Place, idle_session: ComputeSession) -> None:
     SessionIdle.objects.update(gap="gateway", measured_from=None)
     assert "is not measured now: no gateway reports" in page_of(place, idle_session)

@@ -25,7 +25,7 @@ Ends = Annotated[
         "--ends",
         metavar="WHAT=LIMIT,…",
         help="When sessions end: idle=2h without work; below cpu=5, mem=5, devices=10, device-mem=10 percent of what they hold (low=all "
-        "or any of these) over window=1h and then grace=30m; batch=yes: batch sessions too; extensions=3 of extension=1h. idle=none, "
+        "or any of these; devices are not measured on machines over the network, nor where sessions share one) over window=1h and then grace=30m; batch=yes: batch sessions too; extensions=3 of extension=1h. idle=none, "
         "cpu=none … take a limit away.",
         show_default=False,
     ),

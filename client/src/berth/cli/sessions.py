@@ -331,6 +331,7 @@ def _facts(session: Session) -> dict[str, object]:
         "project": f"{session.domain}/{session.project}",
         "resource group": session.resource_group,
         "ends": _ending_words(session),
+        "why it ends": session.ending.why if session.ending else "",
         "agents": ", ".join(session.agents),
         "folders": ", ".join(
             f"{one.folder}:{one.path}{':ro' if one.readonly else ''}" for one in session.mounts

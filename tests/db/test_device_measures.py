@@ -1,0 +1,321 @@
+"""Accelerators are measured, judged by what their holder alone does with them, and missing where nobody can say it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agents.discovery.base import DeviceUse
+from agents.models import Agent, AgentDevice, ResourceGroup
+from common import clock
+from portal.models import Notification
+from portal.selectors import text_of
+from sessions_app import idle, metrics
+from sessions_app.gateway.interactions import write_report
+from sessions_app.idle_facts import outlook_of
+from sessions_app.idle_models import SessionIdle, SessionWarning
+from sessions_app.idle_rules import Judged
+from sessions_app.idle_words import ending
+from sessions_app.metrics import MINUTE_S, SAMPLE_S
+from sessions_app.metrics_history import Window, metrics_of, present_use
+from sessions_app.models import ComputeSession, KernelAllocation, KernelMetric, KernelUsage
+from sessions_app.states import Reason
+from tests.factories import actor_for
+from tests.factories_devices import devices_of, give_devices
+from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+GIB = 2**30
+MINUTE = timedelta(minutes=1)
+TOTAL = 80 * GIB
+LITTLE = {"min_device_percent": 10, "use_window_s": 1200, "use_grace_s": 1200}
+
+
+@pytest.fixture
+def place() -> Place:
+    """A machine with two accelerators."""
+    made = make_place()
+    give_devices(made.agent, 2)
+    return made
+
+
+def run_on(place: Place, *indexes: int, gpu: float = 1, **changes: object) -> ComputeSession:
+    """A running session that holds these devices."""
+    session = place.run(resources={"cpu": 1, "mem": "1g", "gpu": gpu}, **changes)
+    devices = devices_of(place.agent)
+    dealt = KernelAllocation.objects.get(kernel__session=session, slot_name="gpu")
+    kernel, agent, amount = dealt.kernel, dealt.agent, dealt.amount
+    dealt.delete()  # allocations are never updated
+    KernelAllocation.objects.create(
+        kernel=kernel,
+        agent=agent,
+        slot_name="gpu",
+        amount=amount,
+        devices=[devices[index].pk for index in indexes],
+    )
+    return session
+
+
+def device_does(place: Place, index: int, percent: int | None, mem_bytes: int | None = 0) -> None:
+    place.runtime.accelerators.use(
+        DeviceUse(device_id=f"gpu-{index}", percent=percent, mem_bytes=mem_bytes, mem_total_bytes=TOTAL)
+    )
+
+
+def measure(second: float = 0) -> None:
+    with clock.frozen_at(NOON + timedelta(seconds=second)):
+        metrics.measure_sessions()
+
+
+def rows(session: ComputeSession, span_s: int) -> list[tuple[int | None, int | None]]:
+    found = KernelMetric.objects.filter(kernel__session=session, span_s=span_s).order_by("at")
+    return list(found.values_list("device_percent", "device_mem_bytes"))
+
+
+def with_parts(session: ComputeSession) -> ComputeSession:
+    found: ComputeSession = ComputeSession.objects.with_parts().get(pk=session.pk)
+    return found
+
+
+# Measured
+
+
+def test_a_kernel_is_measured_by_its_own_devices(place: Place) -> None:
+    both, none = run_on(place, 0, 1, gpu=2), place.run()
+    device_does(place, 0, 90, 10 * GIB)
+    device_does(place, 1, 10, 2 * GIB)
+    measure()
+    assert (rows(both, SAMPLE_S), rows(none, SAMPLE_S)) == ([(50, 12 * GIB)], [(None, None)])
+    usage = KernelUsage.objects.get(kernel__session=both)
+    assert (usage.device_count, usage.device_milli, usage.device_mem_total) == (2, 2000, 2 * TOTAL)
+    assert usage.devices_are_own is True
+    assert KernelUsage.objects.get(kernel__session=none).device_count is None
+
+
+def test_a_minute_has_the_mean_rounded_up_and_the_most(place: Place) -> None:
+    session = run_on(place, 0)
+    for second, percent in ((0, 0), (10, 1), (20, 0)):
+        device_does(place, 0, percent, percent * GIB)
+        measure(second)
+    minute = KernelMetric.objects.get(kernel__session=session, span_s=MINUTE_S)
+    assert (minute.device_percent, minute.device_percent_max) == (1, 1)
+    assert (minute.device_mem_bytes, minute.device_mem_bytes_max) == (round(GIB / 3), GIB)
+
+
+def test_a_device_that_falls_silent_is_a_hole_and_hides_no_processor(place: Place) -> None:
+    session = run_on(place, 0)
+    device_does(place, 0, 40, GIB)
+    measure()
+    place.runtime.accelerators.fall_silent("gpu-0")
+    device_does(place, 1, 40, GIB)
+    measure(10)
+    assert rows(session, SAMPLE_S) == [(40, GIB), (None, None)]
+    mem = KernelMetric.objects.filter(span_s=SAMPLE_S).values_list("mem_bytes", flat=True)
+    assert list(mem) == [GIB // 4, GIB // 4]
+
+
+def test_devices_of_machines_over_the_network_are_not_asked(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agents import observation
+
+    asked: list[object] = []
+    monkeypatch.setattr(observation, "measure_devices", lambda: asked.append(1) or ())
+    monkeypatch.setattr(observation, "runtime_of", lambda agent: object())
+    assert observation.measure_devices_of(Agent(address="tcp://10.0.0.7:2376")) == ()
+    assert (asked, observation.can_measure_devices(Agent(address="tcp://10.0.0.7:2376"))) == ([], False)
+    assert observation.measure_devices_of(Agent(address="unix:///var/run/docker.sock")) == ()
+    assert asked == [1]
+
+
+def test_a_driver_that_hangs_is_left_out_and_costs_one_wait(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from threading import Event
+
+    go = Event()
+    monkeypatch.setattr(metrics, "DEVICE_ROUND_S", 0.2)
+    monkeypatch.setattr(metrics, "measure_devices_of", lambda agent: go.wait(60) and ())
+    session = run_on(place, 0)
+    try:
+        measure(), measure(10)
+        assert rows(session, SAMPLE_S) == [(None, None)] * 2
+    finally:
+        go.set()
+        wait_until(lambda: metrics._device_lanes.are_idle, deadline_s=30)
+
+
+def test_only_machines_whose_devices_somebody_holds_are_asked_in_one_statement(
+    place: Place, django_assert_num_queries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    other = make_place()
+    other.run(), place.run()
+    monkeypatch.setattr(metrics, "measure_devices_of", lambda agent: asked.append(agent.pk) or ())
+    metrics.measure_sessions()
+    assert asked == []
+    run_on(place, 0), run_on(place, 1)
+    with django_assert_num_queries(9):  # as without devices
+        metrics.measure_sessions()
+    assert asked == [place.agent.pk]
+
+
+def test_charts_have_them_where_there_are_any(place: Place) -> None:
+    session, other = run_on(place, 0), place.run()
+    device_does(place, 0, 37, 20 * GIB)
+    metrics.measure_sessions()
+    [told] = metrics_of(with_parts(session), Window.QUARTER)["kernels"]
+    assert (told["device_percent"], told["device_mem_bytes"]) == ([37], [20 * GIB])
+    limits = {"device_milli": 1000, "device_mem_bytes": TOTAL, "devices_are_shared": False}
+    assert told["limits"] == {"cpu_milli": 1000, "mem_bytes": GIB} | limits
+    assert present_use(with_parts(session))["device_percent"] == 37
+
+    ended = with_parts(place.end(session))
+    assert metrics_of(ended, Window.QUARTER)["kernels"][0]["limits"]["device_mem_bytes"] == TOTAL
+    [without] = metrics_of(with_parts(other), Window.QUARTER)["kernels"]
+    unknown = {"device_milli": 0, "device_mem_bytes": None, "devices_are_shared": None}
+    assert without["limits"] == {"cpu_milli": 1000, "mem_bytes": GIB} | unknown
+
+
+# Judged
+
+
+@pytest.fixture
+def began() -> datetime:
+    """Now, as the judge has looked and a gateway has reported for a while."""
+    now = clock.now()
+    with clock.frozen_at(now - timedelta(seconds=20)):
+        look()
+    return now
+
+
+@contextmanager
+def at(instant: datetime) -> Iterator[None]:
+    with clock.frozen_at(instant):
+        yield
+
+
+def look() -> None:
+    write_report("web", {}, 0.0)
+    idle.judge_sessions(clock.now())
+
+
+def watch(since: datetime, until: datetime) -> None:
+    """Rounds of a portal that runs from then to then: it measures each minute, and judges."""
+    moment = since
+    while moment <= until:
+        with at(moment):
+            metrics.measure_sessions()
+            look()
+        moment += timedelta(seconds=55)
+
+
+def group_has(place: Place, **changes: object) -> None:
+    ResourceGroup.objects.filter(pk=place.group.pk).update(**changes)
+
+
+def judged_use(session: ComputeSession) -> dict[str, int | None]:
+    use: dict[str, int | None] = SessionIdle.objects.get(session=session).use
+    return use
+
+
+def test_who_leaves_devices_unused_is_warned_with_numbers_and_ended(place: Place, began: datetime) -> None:
+    group_has(place, **LITTLE, min_device_mem_percent=5)
+    session = run_on(place, 0)
+    device_does(place, 0, 3, GIB)
+    watch(began, began + 26 * MINUTE)
+    assert judged_use(session) == {"cpu": 50, "mem": 25, "device": 3, "device_mem": 1}
+    outlook = outlook_of(place.fresh(session))
+    assert outlook is not None
+    assert (outlook.cause, outlook.use) == ("use", (Judged("device", 3, 10), Judged("device_mem", 1, 5)))
+    said = (
+        "It uses 3 % of its accelerators; at least 10 % are wanted."
+        " It uses 1 % of the memory of its accelerators; at least 5 % are wanted."
+    )
+    with at(began + 26 * MINUTE):
+        told = ending(actor_for(place.owner), with_parts(session))
+    assert told is not None
+    assert told["why"] == f"{said} Once it uses more of what it holds, it goes on."
+    watch(began + 26 * MINUTE, began + 36 * MINUTE)
+    assert SessionWarning.objects.filter(session=session, cause="use").exists()
+    assert text_of(Notification.objects.filter(person=place.owner).earliest("created_at")).endswith(said)
+    assert place.fresh(session).is_running
+
+    watch(began + 36 * MINUTE, began + 43 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.UNDERUSED
+
+
+@pytest.mark.parametrize(("rule", "ends"), [("all", False), ("any", True)])
+def test_all_or_any_of_the_uses_decide(place: Place, began: datetime, rule: str, ends: bool) -> None:
+    group_has(place, **LITTLE, min_cpu_percent=10, use_rule=rule)
+    session = run_on(place, 0)
+    device_does(place, 0, 0)
+    watch(began, began + 43 * MINUTE)
+    assert place.fresh(session).is_running is not ends
+
+
+def test_who_shares_a_device_is_not_ended_for_a_neighbour(place: Place, began: datetime) -> None:
+    group_has(place, **LITTLE)
+    sharing, neighbour = run_on(place, 0, gpu=0.5), run_on(place, 0, gpu=0.5)
+    device_does(place, 0, 0)
+    watch(began, began + 43 * MINUTE)
+    for session in (sharing, neighbour):
+        assert place.fresh(session).is_running
+        assert judged_use(session)["device"] is None
+    with at(began + 43 * MINUTE):
+        told = ending(actor_for(place.owner), with_parts(sharing))
+    assert told is not None
+    assert told["unmeasured"].startswith("How much it uses of its accelerators is not measured")
+    assert told["ends_at"] is None
+
+
+def test_who_is_alone_on_a_part_is_judged_by_that_part(place: Place, began: datetime) -> None:
+    group_has(place, **LITTLE)
+    session = run_on(place, 0, gpu=0.1)
+    device_does(place, 0, 8, 8 * GIB)
+    watch(began, began + 24 * MINUTE)
+    assert (judged_use(session)["device"], judged_use(session)["device_mem"]) == (80, 100)
+    assert outlook_of(place.fresh(session)).ends_at is None  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("silent", ["from the beginning", "half of the time"])
+def test_devices_that_were_not_measured_end_nobody(place: Place, began: datetime, silent: str) -> None:
+    group_has(place, **LITTLE)
+    session = run_on(place, 0)
+    if silent == "half of the time":
+        device_does(place, 0, 0)
+        watch(began, began + 12 * MINUTE)
+        place.runtime.accelerators.fall_silent("gpu-0")
+    watch(began + 12 * MINUTE, began + 43 * MINUTE)
+    assert place.fresh(session).is_running
+    assert not SessionWarning.objects.exists()
+
+
+def test_a_device_that_computes_is_work_though_nobody_is_there(place: Place, began: datetime) -> None:
+    group_has(place, max_idle_s=600)
+    session = run_on(place, 0, gpu=0.5)
+    run_on(place, 0, gpu=0.5)
+    device_does(place, 0, 60)
+    KernelMetric.objects.all().delete()
+    watch(began, began + 14 * MINUTE)
+    assert SessionIdle.objects.get(session=session).interaction == "program"
+    assert place.fresh(session).is_running
+
+
+def test_batch_sessions_leave_devices_unused_unless_the_group_chose_otherwise(
+    place: Place, began: datetime
+) -> None:
+    group_has(place, **LITTLE)
+    session = run_on(place, 0, type="batch", command="sleep 1d")
+    device_does(place, 0, 0)
+    watch(began, began + 24 * MINUTE)
+    assert not SessionIdle.objects.filter(session=session).exclude(low_since=None).exists()
+    group_has(place, ends_idle_batch=True)
+    watch(began + 24 * MINUTE, began + 26 * MINUTE)
+    assert SessionIdle.objects.get(session=session).low_since is not None
+    assert AgentDevice.objects.filter(agent=place.agent).count() == 2
