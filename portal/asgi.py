@@ -20,6 +20,7 @@ from portal.lifespan import Lifespan
 from sessions_app.gateway.app_proxy import AppProxy
 from sessions_app.gateway.interactions import start_noting, stop_noting
 from sessions_app.gateway.keepers import start_keeping, stop_keeping
+from sessions_app.gateway.notebooks import start_asking, stop_asking
 from sessions_app.gateway.routing import program_urlpatterns, websocket_urlpatterns
 
 of_pages = AllowedHostsOriginValidator(AuthMiddlewareStack(URLRouter(websocket_urlpatterns)))
@@ -33,6 +34,6 @@ portal_application = ProtocolTypeRouter(
 app_proxy = AppProxy(apps_domain=settings.BERTH_APPS_DOMAIN, fallback=portal_application)
 application = Lifespan(
     app_proxy,
-    on_startup=(start_keeping, start_noting),
-    on_shutdown=(app_proxy.close, stop_noting, stop_keeping, close_async_runtimes),
+    on_startup=(start_keeping, start_noting, start_asking),
+    on_shutdown=(app_proxy.close, stop_asking, stop_noting, stop_keeping, close_async_runtimes),
 )

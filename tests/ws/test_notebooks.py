@@ -1,0 +1,183 @@
+"""A notebook kernel that is at work keeps its session, whoever looks; an idle one, or a server that says nonsense, does not.
+
+`tests/docker/test_notebooks.py` holds what is made up here to a real server.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from aiohttp import web
+from asgiref.sync import sync_to_async
+from django.core.cache import cache
+
+from common import clock
+from sessions_app import idle
+from sessions_app.gateway import notebooks
+from sessions_app.gateway.interactions import Interactions
+from sessions_app.gateway.notebooks import NotebookWatch, has_busy_kernel, servers_to_ask
+from sessions_app.idle_models import SessionIdle
+from sessions_app.models import ComputeSession
+from tests.ws.stage import Stage
+
+pytestmark = pytest.mark.usefixtures("empty_redis")
+
+HOUR = timedelta(hours=1)
+COMMAND = ["jupyter", "lab", "--ServerApp.port={port}", "--IdentityProvider.token={token}"]
+
+
+class Jupyter:
+    """As much of its server as is asked: a list of notebook kernels, for who has the token."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self.states: list[str] = []
+        self.asked = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def kernels(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        await self.may_answer.wait()
+        if request.headers.get("Authorization") != f"token {self.token}":
+            return web.json_response({"message": "Forbidden"}, status=403)
+        return web.json_response(
+            [
+                {"id": str(index), "name": "python3", "execution_state": state, "connections": 0}
+                for index, state in enumerate(self.states)
+            ]
+        )
+
+
+@asynccontextmanager
+async def served(jupyter: Jupyter) -> AsyncIterator[int]:
+    app = web.Application()
+    app.router.add_get("/api/kernels", jupyter.kernels)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def declare(stage: Stage, port: int, command: list[str] | None = None) -> None:
+    stage.declare(
+        {"name": "lab", "title": "Lab", "port": port, "command": COMMAND if command is None else command}
+    )
+
+
+def unused(stage: Stage, for_so_long: timedelta = HOUR) -> None:
+    """It runs, may be unused for an hour, and has been for `for_so_long`."""
+    stage.run()
+    since = clock.now() - for_so_long
+    ComputeSession.objects.filter(pk=stage.session.pk).update(started_at=since)
+    SessionIdle.objects.update_or_create(
+        session=stage.session, defaults={"max_idle_s": 3600, "measured_from": since}
+    )
+
+
+async def noted(watch: NotebookWatch, interactions: Interactions) -> str:
+    """By what its session was seen at work after one round."""
+    cache.clear()
+    await watch.ask()
+    await interactions.report()
+    row = await SessionIdle.objects.aget()
+    return str(row.interaction)
+
+
+async def test_a_busy_notebook_kernel_is_work_and_an_idle_one_is_not(stage: Stage) -> None:
+    await sync_to_async(unused)(stage)
+    interactions = Interactions()
+    watch = NotebookWatch(interactions)
+    jupyter = Jupyter(stage.session.app_token)
+    async with served(jupyter) as port:
+        await sync_to_async(declare)(stage, port)
+        jupyter.states = ["idle", "starting"]
+        assert await noted(watch, interactions) == ""
+        jupyter.states = ["idle", "busy"]
+        assert await noted(watch, interactions) == "notebook"
+        row = await SessionIdle.objects.aget()
+        assert clock.now() - row.interacted_at < timedelta(seconds=30)
+    await watch.stop()
+
+
+async def test_a_session_that_computes_in_a_notebook_does_not_end(stage: Stage) -> None:
+    await sync_to_async(unused)(stage)
+    interactions = Interactions()
+    watch = NotebookWatch(interactions)
+    jupyter = Jupyter(stage.session.app_token)
+    jupyter.states = ["busy"]
+    async with served(jupyter) as port:
+        await sync_to_async(declare)(stage, port)
+        await noted(watch, interactions)
+        await sync_to_async(idle.judge_sessions)(clock.now())
+    row = await SessionIdle.objects.aget()
+    session = await ComputeSession.objects.select_related("resource_group", "idle").aget()
+    ends = idle.ends_of(idle.facts_of(session, row))
+    assert all(end.at > clock.now() + HOUR - timedelta(minutes=1) for end in ends)
+    await watch.stop()
+
+
+async def test_a_server_that_hangs_refuses_or_is_gone_keeps_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notebooks, "PATIENCE_S", 0.5)
+    await sync_to_async(unused)(stage)
+    interactions = Interactions()
+    watch = NotebookWatch(interactions)
+    jupyter = Jupyter("another token")
+    jupyter.states = ["busy"]
+    async with served(jupyter) as port:
+        await sync_to_async(declare)(stage, port)
+        assert await noted(watch, interactions) == ""
+        jupyter.token = stage.session.app_token
+        jupyter.may_answer.clear()
+        assert await noted(watch, interactions) == ""
+        assert jupyter.asked == 2
+        jupyter.may_answer.set()
+    assert await noted(watch, interactions) == ""
+    await watch.stop()
+
+
+async def test_only_one_of_all_processes_asks_in_a_minute(stage: Stage) -> None:
+    await sync_to_async(unused)(stage)
+    await sync_to_async(declare)(stage, 8888)
+    first = await sync_to_async(servers_to_ask)()
+    assert [server.session_id for server in first] == [stage.session.pk]
+    assert await sync_to_async(servers_to_ask)() == []
+
+
+@pytest.mark.parametrize(
+    ("command", "for_so_long"),
+    [
+        (["tensorboard", "--t={token}"], HOUR),
+        (["jupyter", "lab"], HOUR),
+        ([], HOUR),
+        (COMMAND, timedelta(minutes=20)),
+    ],
+    ids=["another program", "no token", "not started by us", "its end is far"],
+)
+async def test_nobody_else_is_asked(stage: Stage, command: list[str], for_so_long: timedelta) -> None:
+    await sync_to_async(unused)(stage, for_so_long)
+    await sync_to_async(declare)(stage, 8888, command)
+    assert await sync_to_async(servers_to_ask)() == []
+
+
+@pytest.mark.parametrize(
+    ("told", "is_busy"),
+    [
+        (b'[{"execution_state": "busy"}]', True),
+        (b'[{"execution_state": "idle"}, 3, {}]', False),
+        (b'{"execution_state": "busy"}', False),
+        (b"[", False),
+        (b"\xff", False),
+        (b"", False),
+    ],
+)
+def test_only_a_list_of_kernels_says_that_one_is_busy(told: bytes, is_busy: bool) -> None:
+    assert has_busy_kernel(told) is is_busy
