@@ -1,7 +1,6 @@
 """Why a session found no room, in one code and the numbers that show it."""
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,6 +23,8 @@ from scheduler.engine.model import (
 )
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import FIELD_MASK, Layout
+
+MOST_IN_A_SUM = 1000  # vectors: with more a field could overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Diagnosis:
 
         blocked = [request for request in requests if not self._fits_any(request, room)]
         subject = max(blocked or requests)
-        nearest = max(room.vectors, key=lambda vector: self._layout.nearness(subject, vector), default=0)
+        nearest = self._layout.nearest(subject, room.vectors)
         return Explanation(
             reason=reason,
             architecture=needs.architecture,
@@ -202,18 +203,17 @@ class Diagnosis:
         key = (needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations)
         if key not in self._rooms:
             found = self._machines.free_vectors(needs)
-            free = Counter([vector & ~FIELD_MASK for vector in found])
             for_one = {self._machines.room_for_one(vector) & ~FIELD_MASK for vector in found}
             size_of = self._machines.size_of
             sizes = [size_of(agent) for agent in self._snapshot.agents if needs.suits(agent)]
-            capacity = Counter([has & ~FIELD_MASK for has, _ in sizes])
             largest = {of_it & ~FIELD_MASK for _, of_it in sizes}
-            self._rooms[key] = self._room(free, for_one), self._room(capacity, largest)
+            self._rooms[key] = self._room(found, for_one), self._room([has for has, _ in sizes], largest)
         return self._rooms[key]
 
-    def _room(self, counts: Counter[int], for_one: Iterable[int]) -> Room:
-        total: dict[str, int] = {}  # a sum of vectors could overflow a field
-        for vector, count in counts.items():
-            for name, amount in self._layout.unpack(vector).items():
-                total[name] = total.get(name, 0) + amount * count
+    def _room(self, vectors: list[int], for_one: Iterable[int]) -> Room:
+        total: dict[str, int] = {}
+        for start in range(0, len(vectors), MOST_IN_A_SUM):
+            together = self._layout.unpack(sum(vectors[start : start + MOST_IN_A_SUM]))
+            for name, amount in together.items():
+                total[name] = total.get(name, 0) + amount
         return Room(sorted(for_one), ResourceSlots(total))

@@ -99,6 +99,19 @@ class Layout:
             enough = self.guards ^ self._whole_guards ^ missing
         return enough.bit_count(), room & (missing - (missing >> FIELD_BITS - 1))
 
+    def nearest(self, request: int, rooms: list[int]) -> int:
+        """Which of `rooms`, the smallest first, is nearest to `request`; of equally near ones the smallest; 0 where there are none."""
+        guards = self.guards
+        alike: dict[int, list[int]] = {}  # by which fields have enough: the others alone tell these apart
+        for room in rooms:
+            alike.setdefault(((room | guards) - request) & guards, []).append(room)
+        nearest = []
+        for enough, candidates in alike.items():
+            missing = guards ^ enough
+            room = max(candidates, key=(missing - (missing >> FIELD_BITS - 1)).__and__)
+            nearest.append((self.nearness(request, room), -room))
+        return -max(nearest)[1] if nearest else 0
+
     def unpack(self, vector: int) -> ResourceSlots:
         """Nothing of what is derived."""
         return ResourceSlots(
