@@ -1,13 +1,14 @@
 """Agents with the same kinds of slot, in cells by what they have free.
 
-A cell is one amount of devices (in tenths) and one of cores (in eighths), and lists its agents by memory. The numbers of
-the cells that are not empty are kept in order, so that the best cell for a request is found by bisection, however
-many agents there are.
+A cell is one amount of devices (in tenths) and one of cores (in eighths), and lists its agents by memory. The cells that
+are not empty are kept in the order of their numbers, so that the first that can suit a request is found by bisection,
+however many agents there are; of those behind it a look at the agent with the most memory tells which to pass over.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from copy import copy
+from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
 from scheduler.engine.vectors import CPU_SHIFT, FIELD_BITS, FIELD_MASK, Layout
@@ -20,6 +21,7 @@ MOST_DEVICES, MOST_CORES = (
     (LEVEL - 1) * CORES_OF_BUCKET,
 )  # with more: the last cells
 MEMORY = FIELD_MASK << FIELD_BITS
+MOST_NUMBERS = 2**14  # that are remembered
 LOW = MEMORY | FIELD_MASK  # memory, and the ordinal that says whose it is
 
 
@@ -43,87 +45,76 @@ class Grid:
     def __init__(self, free: list[int], layout: Layout, device: str | None) -> None:
         self._free = free
         self._guards = layout.guards
-        self._device_shift = None if device is None else layout.shift_of(device)
-        # Memory and ordinal of each agent; the one to take first is the last: taking it moves no other.
-        self._cells: dict[int, list[int]] = {}
-        self._filled: list[int] = []  # the numbers of these cells, in order
+        device_shift = None if device is None else layout.shift_of(device)
+        # Few amounts of cores and devices occur, and they do again and again.
+        self._number_of = lru_cache(MOST_NUMBERS)(partial(_cell_number, device_shift=device_shift))
+        self._filled: list[int] = []  # the numbers of the cells that are not empty, in order
+        # Of these, memory and ordinal of each agent; the one to take first is the last: taking it moves no other.
+        self._cells: list[list[int]] = []
 
     def copy(self, free: list[int]) -> Self:
         """For a pass, which counts in `free` what the agents have left."""
         twin = copy(self)
         twin._free = free
-        twin._cells = {number: cell[:] for number, cell in self._cells.items()}
         twin._filled = self._filled[:]
+        twin._cells = [cell[:] for cell in self._cells]
         return twin
 
     def begin_behind(self, ordinal: int) -> None:
         """This agent was taken last, before the pass. Says nothing where nobody takes turns."""
 
     def query(self, request: int) -> Query:
-        cell = self._cell_of(request)
+        cell = self._number_of(request >> CPU_SHIFT)
         return Query(request, cell, cell % LEVEL, (request & LOW ^ self.flip) | FIELD_MASK)
 
     def take(self, query: Query) -> int | None:
         """Take room for a request on the agent that suits best, and say which: its ordinal."""
         request, first, least, low, hosts = query
-        free, guards, filled = self._free, self._guards, self._filled
-        place = bisect_left(filled, first)
-        while place < len(filled):
-            number = filled[place]
-            if number % LEVEL < least:
-                place = bisect_left(filled, number - number % LEVEL + least, place)
+        free, guards, filled, cells = self._free, self._guards, self._filled, self._cells
+        for place in range(bisect_left(filled, first), len(filled)):
+            cell = cells[place]
+            if cell[0] > low or filled[place] % LEVEL < least:
                 continue
-            cell = self._cells[number]
             index = len(cell) if cell[-1] <= low else bisect_right(cell, low)
             while index:
                 index -= 1
                 ordinal = cell[index] & FIELD_MASK
                 left = (free[ordinal] | guards) - request
                 if left & guards == guards and (hosts is None or ordinal in hosts):
-                    self._move(number, index, left ^ guards)
+                    self._move(place, index, left ^ guards)
                     return ordinal
-            place += 1
         return None
 
     def fill(self, vectors: Iterable[int]) -> None:
         """Enter all agents, before the first is taken."""
+        cells: dict[int, list[int]] = {}
         for vector in vectors:
-            self._cells.setdefault(self._cell_of(vector), []).append(vector & LOW ^ self.flip)
-        for cell in self._cells.values():
-            cell.sort()
-        self._filled = sorted(self._cells)
+            cells.setdefault(self._number_of(vector >> CPU_SHIFT), []).append(vector & LOW ^ self.flip)
+        self._filled = sorted(cells)
+        self._cells = [sorted(cells[number]) for number in self._filled]
 
     def set_free(self, ordinal: int, vector: int) -> None:
         """Say what an agent has free now."""
         was = self._free[ordinal]
-        number = self._cell_of(was)
-        self._move(number, bisect_left(self._cells[number], was & LOW ^ self.flip), vector)
+        place = bisect_left(self._filled, self._number_of(was >> CPU_SHIFT))
+        self._move(place, bisect_left(self._cells[place], was & LOW ^ self.flip), vector)
 
-    def _move(self, number: int, index: int, vector: int) -> None:
-        """From that place in a cell to where `vector` belongs, which is what the agent has free now."""
-        cells = self._cells
-        cell = cells[number]
+    def _move(self, place: int, index: int, vector: int) -> None:
+        """From there in the cell at `place` to where `vector` belongs, which is what the agent has free now."""
+        filled, cells = self._filled, self._cells
+        cell = cells[place]
         if len(cell) > 1:
             del cell[index]
         else:
-            del cells[number]
-            del self._filled[bisect_left(self._filled, number)]
+            del filled[place], cells[place]
         self._free[vector & FIELD_MASK] = vector
-        number = self._cell_of(vector)
-        if number in cells:
-            insort(cells[number], vector & LOW ^ self.flip)
+        number, entry = self._number_of(vector >> CPU_SHIFT), vector & LOW ^ self.flip
+        place = bisect_left(filled, number)
+        if place < len(filled) and filled[place] == number:
+            insort(cells[place], entry)
         else:
-            cells[number] = [vector & LOW ^ self.flip]
-            insort(self._filled, number)
-
-    def _cell_of(self, vector: int) -> int:
-        """Its number; for a request, that of the first that can have room for it."""
-        cores = vector >> CPU_SHIFT & FIELD_MASK
-        number = (cores if cores < MOST_CORES else MOST_CORES) // CORES_OF_BUCKET
-        if self._device_shift is None:
-            return number
-        devices = vector >> self._device_shift & FIELD_MASK
-        return number + (devices if devices < MOST_DEVICES else MOST_DEVICES) // DEVICES_OF_LEVEL * LEVEL
+            filled.insert(place, number)
+            cells.insert(place, [entry])
 
 
 class EmptiestFirst(Grid):
@@ -132,23 +123,31 @@ class EmptiestFirst(Grid):
     flip = 0
 
     def query(self, request: int) -> Query:
-        cell = self._cell_of(request)
+        cell = self._number_of(request >> CPU_SHIFT)
         return Query(request, cell, cell % LEVEL, request & LOW)
 
     def take(self, query: Query) -> int | None:
         request, first, least, low, hosts = query
-        free, guards, filled = self._free, self._guards, self._filled
-        place = len(filled) - 1
-        while place >= 0 and (number := filled[place]) >= first:
-            if number % LEVEL < least:
-                place = bisect_left(filled, number - number % LEVEL) - 1
+        free, guards, filled, cells = self._free, self._guards, self._filled, self._cells
+        for place in range(len(filled) - 1, bisect_left(filled, first) - 1, -1):
+            cell = cells[place]
+            if cell[-1] < low or filled[place] % LEVEL < least:
                 continue
-            cell = self._cells[number]
             for index in range(len(cell) - 1, bisect_left(cell, low) - 1, -1):
                 ordinal = cell[index] & FIELD_MASK
                 left = (free[ordinal] | guards) - request
                 if left & guards == guards and (hosts is None or ordinal in hosts):
-                    self._move(number, index, left ^ guards)
+                    self._move(place, index, left ^ guards)
                     return ordinal
-            place -= 1
         return None
+
+
+def _cell_number(cores_and_devices: int, device_shift: int | None) -> int:
+    """Of what an agent has free; for a request, the number of the first cell that can have room for it. `cores_and_devices`: a
+    vector without its fields below."""
+    cores = cores_and_devices & FIELD_MASK
+    number = (cores if cores < MOST_CORES else MOST_CORES) // CORES_OF_BUCKET
+    if device_shift is None:
+        return number
+    devices = cores_and_devices >> device_shift - CPU_SHIFT & FIELD_MASK
+    return number + (devices if devices < MOST_DEVICES else MOST_DEVICES) // DEVICES_OF_LEVEL * LEVEL
