@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from heapq import heapify, heappop, heapreplace
+from itertools import chain
 from operator import attrgetter
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
-from scheduler.engine.shares import Fractions, Shares, Standing
+from scheduler.engine.shares import NOBODY, Fractions, Shares, Standing
 
 
 class Line:
@@ -17,27 +18,59 @@ class Line:
         self._bands = _bands(snapshot.pending, snapshot.rules, now)
         self._policy = snapshot.rules.policy
         self._shares = shares
-        self._tenant = _Node(Standing())  # whose session was the last, where shares count
+        # Of the tenants of the session that came last; none, where their share interests nobody any more.
+        self._standings: tuple[Standing, ...] = ()
 
     def __iter__(self) -> Iterator[PendingSession]:
-        for number, band in enumerate(self._bands, start=1):
-            if self._policy is Policy.FIFO:
-                yield from band
-            elif self._policy is Policy.LIFO:
-                yield from reversed(band)
-            else:
-                yield from self._least_share_first(band, is_last=number == len(self._bands))
+        bands, policy = self._bands, self._policy
+        if policy is Policy.FIFO:
+            return chain.from_iterable(bands)
+        if policy is Policy.LIFO:
+            return chain.from_iterable(map(reversed, bands))
+        if policy is Policy.DRF:
+            return chain.from_iterable(
+                self._least_owner_first(band, is_last=band is bands[-1]) for band in bands
+            )
+        return chain.from_iterable(map(self._least_share_first, bands))
 
     def charge(self, fractions: Fractions) -> None:
         """Let the tenants of the session that came last hold so much more."""
-        node = self._tenant
-        while node.parent is not None:
-            node.standing.charge(fractions)
-            node = node.parent
+        for standing in self._standings:
+            standing.charge(fractions)
 
-    def _least_share_first(
+    def _least_owner_first(
         self, band: Iterable[PendingSession], *, is_last: bool
     ) -> Iterator[PendingSession]:
+        """Where owners alone share. Most of them have few sessions, so little is made for each of them."""
+        shares = self._shares
+        owners: dict[str, list[PendingSession]] = {}
+        for session in band:
+            owner = (session.tenants or NOBODY)[-1]
+            if owner in owners:
+                owners[owner].append(session)
+            else:
+                owners[owner] = [session]
+        heap = [(shares.share(owner), age, owner) for age, owner in enumerate(owners)]
+        heapify(heap)
+        for sessions in owners.values():
+            sessions.reverse()  # the next is the last
+        while heap:
+            share, age, owner = heap[0]
+            sessions = owners[owner]
+            session = sessions.pop()
+            if sessions:
+                standing = shares.standing(owner)
+                self._standings = (standing,)
+                yield session
+                if standing.share != share:  # it was charged meanwhile
+                    heapreplace(heap, (standing.share, age, owner))
+            else:
+                heappop(heap)
+                # In the last band nobody asks any more what share somebody has of whom nothing waits.
+                self._standings = () if is_last else (shares.standing(owner),)
+                yield session
+
+    def _least_share_first(self, band: Iterable[PendingSession]) -> Iterator[PendingSession]:
         root = _tree(band, self._shares)
         while root.heap:
             node = root
@@ -47,12 +80,11 @@ class Line:
                     heapreplace(heap, (child.standing.share, age, child))
                     share, age, child = heap[0]
                 node = child
-            leaf, session = node, node.sessions.pop()
+            session = node.sessions.pop()
+            self._standings = node.path
             while not (node.sessions or node.heap) and node.parent is not None:
                 node = node.parent
                 heappop(node.heap)
-            # Of an owner of whom nothing waits any more the share interests nobody, unless the owner is in two projects.
-            self._tenant = node if is_last and self._policy is Policy.DRF else leaf
             yield session
 
 
@@ -79,11 +111,13 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
 class _Node:
     """A tenant with those below it, or with its own sessions. The heap's first is who has the least share."""
 
-    __slots__ = ("children", "heap", "parent", "sessions", "standing")
+    __slots__ = ("children", "heap", "parent", "path", "sessions", "standing")
 
     def __init__(self, standing: Standing, parent: "_Node | None" = None) -> None:
         self.standing = standing
         self.parent = parent
+        # Its standing and those of all above it.
+        self.path: tuple[Standing, ...] = (standing, *parent.path) if parent else ()
         self.children: dict[str, _Node] = {}
         self.heap: list[tuple[float, int, _Node]] = []
         self.sessions: list[PendingSession] = []  # the next is the last
@@ -113,7 +147,7 @@ def _tree(band: Iterable[PendingSession], shares: Shares) -> _Node:
 
 def _leaf_of(tenants: tuple[str, ...], root: _Node, shares: Shares) -> _Node:
     node = root
-    for key in shares.keys(tenants):
+    for key in tenants or NOBODY:
         child = node.children.get(key)
         if child is None:
             child = node.children[key] = _Node(shares.standing(key), node)

@@ -41,15 +41,15 @@ class Shares:
     owner, and at what each held lately."""
 
     def __init__(self, snapshot: Snapshot, total: Mapping[str, int]) -> None:
-        self._is_flat = snapshot.rules.policy is Policy.DRF
         self._counts_past = snapshot.rules.policy is Policy.FAIR_SHARE
         self._tenants = snapshot.tenants
         self._total = total
         self._standings: dict[str, Standing] = {}
 
-    def keys(self, tenants: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of a session's tenants that count, the widest first."""
-        return (tenants or NOBODY)[-1:] if self._is_flat else tenants or NOBODY
+    def share(self, key: str) -> float:
+        """Of the tenant with this key. Of whom nothing is known, nothing is made."""
+        is_newcomer = key not in self._standings and key not in self._tenants
+        return 0.0 if is_newcomer else self.standing(key).share
 
     def standing(self, key: str) -> Standing:
         """Of the tenant with this key: one object, wherever it is asked for."""
