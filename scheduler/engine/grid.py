@@ -32,6 +32,7 @@ class Query(NamedTuple):
     cell: int  # in none before
     bucket: int  # of cores; in none with fewer
     low: int  # memory, as cells hold it; nor in a cell before or behind this
+    grows_by: int  # what a cell holds of an agent, once the request is taken there
     hosts: frozenset[int] | None = None  # no others are large enough; None: all are
 
 
@@ -65,11 +66,12 @@ class Grid:
 
     def query(self, request: int) -> Query:
         cell = self._number_of(request >> CPU_SHIFT)
-        return Query(request, cell, cell % LEVEL, (request & LOW ^ self.flip) | FIELD_MASK)
+        low = (request & LOW ^ self.flip) | FIELD_MASK
+        return Query(request, cell, cell % LEVEL, low, request & MEMORY)
 
     def take(self, query: Query) -> int | None:
         """Take room for a request on the agent that suits best, and say which: its ordinal."""
-        request, first, least, low, hosts = query
+        request, first, least, low, grows_by, hosts = query
         free, guards, filled, cells = self._free, self._guards, self._filled, self._cells
         for place in range(bisect_left(filled, first), len(filled)):
             cell = cells[place]
@@ -78,10 +80,12 @@ class Grid:
             index = len(cell) if cell[-1] <= low else bisect_right(cell, low)
             while index:
                 index -= 1
-                ordinal = cell[index] & FIELD_MASK
+                entry = cell[index]
+                ordinal = entry & FIELD_MASK
                 left = (free[ordinal] | guards) - request
                 if left & guards == guards and (hosts is None or ordinal in hosts):
-                    self._move(place, index, left ^ guards)
+                    free[ordinal] = vector = left ^ guards
+                    self._move(place, index, vector, entry + grows_by)
                     return ordinal
         return None
 
@@ -97,18 +101,19 @@ class Grid:
         """Say what an agent has free now."""
         was = self._free[ordinal]
         place = bisect_left(self._filled, self._number_of(was >> CPU_SHIFT))
-        self._move(place, bisect_left(self._cells[place], was & LOW ^ self.flip), vector)
+        index = bisect_left(self._cells[place], was & LOW ^ self.flip)
+        self._free[ordinal] = vector
+        self._move(place, index, vector, vector & LOW ^ self.flip)
 
-    def _move(self, place: int, index: int, vector: int) -> None:
-        """From there in the cell at `place` to where `vector` belongs, which is what the agent has free now."""
+    def _move(self, place: int, index: int, vector: int, entry: int) -> None:
+        """From there in the cell at `place` to where `vector` belongs, which is what the agent has free now, as `entry`."""
         filled, cells = self._filled, self._cells
         cell = cells[place]
         if len(cell) > 1:
             del cell[index]
         else:
             del filled[place], cells[place]
-        self._free[vector & FIELD_MASK] = vector
-        number, entry = self._number_of(vector >> CPU_SHIFT), vector & LOW ^ self.flip
+        number = self._number_of(vector >> CPU_SHIFT)
         place = bisect_left(filled, number)
         if place < len(filled) and filled[place] == number:
             insort(cells[place], entry)
@@ -124,20 +129,22 @@ class EmptiestFirst(Grid):
 
     def query(self, request: int) -> Query:
         cell = self._number_of(request >> CPU_SHIFT)
-        return Query(request, cell, cell % LEVEL, request & LOW)
+        return Query(request, cell, cell % LEVEL, request & LOW, -(request & MEMORY))
 
     def take(self, query: Query) -> int | None:
-        request, first, least, low, hosts = query
+        request, first, least, low, grows_by, hosts = query
         free, guards, filled, cells = self._free, self._guards, self._filled, self._cells
         for place in range(len(filled) - 1, bisect_left(filled, first) - 1, -1):
             cell = cells[place]
             if cell[-1] < low or filled[place] % LEVEL < least:
                 continue
             for index in range(len(cell) - 1, bisect_left(cell, low) - 1, -1):
-                ordinal = cell[index] & FIELD_MASK
+                entry = cell[index]
+                ordinal = entry & FIELD_MASK
                 left = (free[ordinal] | guards) - request
                 if left & guards == guards and (hosts is None or ordinal in hosts):
-                    self._move(place, index, left ^ guards)
+                    free[ordinal] = vector = left ^ guards
+                    self._move(place, index, vector, entry + grows_by)
                     return ordinal
         return None
 

@@ -19,7 +19,7 @@ class Rounds(Grid):
         return twin
 
     def query(self, request: int) -> Query:
-        return Query(request, 0, 0, 0)
+        return Query(request, 0, 0, 0, 0)
 
     def fill(self, vectors: Iterable[int]) -> None:
         self._negated = sorted(-(vector & FIELD_MASK) for vector in vectors)  # the smallest id first
