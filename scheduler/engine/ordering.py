@@ -42,7 +42,7 @@ class Line:
         self, band: Iterable[PendingSession], *, is_last: bool
     ) -> Iterator[PendingSession]:
         """Where owners alone share. Most of them have few sessions, so little is made for each of them."""
-        shares = self._shares
+        shares, known = self._shares, self._shares.known
         owners: dict[str, list[PendingSession]] = {}
         for session in band:
             owner = (session.tenants or NOBODY)[-1]
@@ -59,7 +59,7 @@ class Line:
             sessions = owners[owner]
             session = sessions.pop()
             if sessions:
-                standing = shares.standing(owner)
+                standing = known.get(owner) or shares.standing(owner)
                 self._standings = (standing,)
                 yield session
                 if standing.share != share:  # it was charged meanwhile

@@ -44,20 +44,20 @@ class Shares:
         self._counts_past = snapshot.rules.policy is Policy.FAIR_SHARE
         self._tenants = snapshot.tenants
         self._total = total
-        self._standings: dict[str, Standing] = {}
+        self.known: dict[str, Standing] = {}  # those that were asked for
 
     def share(self, key: str) -> float:
         """Of the tenant with this key. Of whom nothing is known, nothing is made."""
-        is_newcomer = key not in self._standings and key not in self._tenants
+        is_newcomer = key not in self.known and key not in self._tenants
         return 0.0 if is_newcomer else self.standing(key).share
 
     def standing(self, key: str) -> Standing:
         """Of the tenant with this key: one object, wherever it is asked for."""
-        standing = self._standings.get(key)
+        standing = self.known.get(key)
         if standing is None:
             tenant = self._tenants.get(key, NEWCOMER)
             lately = tenant.lately if self._counts_past else 0.0
-            standing = self._standings[key] = Standing(len(self._total), lately, tenant.weight)
+            standing = self.known[key] = Standing(len(self._total), lately, tenant.weight)
             if tenant is not NEWCOMER:
                 standing.charge(fractions_of(tenant.held, self._total))
         return standing
