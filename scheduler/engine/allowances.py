@@ -9,14 +9,14 @@ SPENT = 0  # less than any request, because not even the guards are left
 
 
 class Account:
-    """What one scope has left, as a vector with its guards set."""
+    """What one scope has left, as a vector with its guards set. `rest`: what it has if the session is placed that is being decided."""
 
-    __slots__ = ("allowance", "left", "left_at_first")
+    __slots__ = ("allowance", "left", "left_at_first", "rest")
 
     def __init__(self, allowance: Allowance, left: int) -> None:
         self.allowance = allowance
         self.left_at_first = left  # as the pass began
-        self.left = left
+        self.left = self.rest = left
 
 
 class Allowances:
@@ -30,6 +30,9 @@ class Allowances:
         # What those have left of which nobody may have any, and the priority of the session for which it is kept.
         self._kept: dict[Account, tuple[int, int]] = {}
         self._closed: dict[Account, int] = {}  # once all is open: the priorities of those that were kept
+        self._least: dict[
+            tuple[str, ...], int
+        ] = {}  # once all is open, by scopes: what fits there exceeds none
 
     def follow(self, allowances: tuple[Allowance, ...]) -> bool:
         """Begin another pass with what later allowances say. False, if they are of other scopes: then only new ones are
@@ -46,6 +49,7 @@ class Allowances:
             account.left = account.left_at_first
         self._kept.clear()
         self._closed.clear()
+        self._least.clear()
         if len(self.by_scopes) > MOST_PATHS:
             self.by_scopes.clear()
         return True
@@ -88,12 +92,24 @@ class Allowances:
         )
 
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
-        """The first limit that `session` would exceed now, in the order of its scopes."""
-        guards, total = self._layout.guards, shape.total
-        for account in self.of(session.scopes):
-            if (account.left - total) & guards != guards:
-                return self._excess(account, shape)
-        return None
+        """Once all is open: the first limit that `session` would exceed, in the order of its scopes."""
+        guards, total, scopes = self._layout.guards, shape.total, session.scopes
+        least = self._least.get(scopes)
+        if least is None:
+            least = self._least[scopes] = self._least_of(scopes)
+        if (least - total) & guards == guards:
+            return None
+        exceeded = (each for each in self.of(scopes) if (each.left - total) & guards != guards)
+        return self._excess(next(exceeded), shape)
+
+    def _least_of(self, scopes: tuple[str, ...]) -> int:
+        """Field by field the least that these have left, with its guards set; less than any request where one has spent all."""
+        layout, least = self._layout, self._layout.pack_limit({})
+        for account in self.of(scopes):
+            if account.left == SPENT:
+                return SPENT
+            least = layout.lesser(least, account.left ^ layout.guards)
+        return least | layout.guards
 
     def _excess(self, account: Account, shape: Shape) -> Excess:
         allowance = account.allowance

@@ -118,16 +118,16 @@ class Diagnosis:
         reserved = self._reserved(shape, until)
         reason, room = self._reason(shape, until, requests, free, capacity, reserved)
 
-        blocked = [request for request in requests if not self._fits_any(request, room)]
+        nearest = {request: self._layout.nearest(request, room.vectors) for request in requests}
+        blocked = [request for request, found in nearest.items() if not self._layout.fits(request, found)]
         subject = max(blocked or requests)
-        nearest = self._layout.nearest(subject, room.vectors)
         return Explanation(
             reason=reason,
             architecture=needs.architecture,
             kernel_count=len(needs.kernels),
             asked=needs.total,
             asked_by_kernel=requests[subject],
-            best_agent=self._layout.unpack(nearest),
+            best_agent=self._layout.unpack(nearest[subject]),
             group=room.total,
             is_end_known=self._is_end_known,
             reserved=reserved if reason is ReasonCode.RESERVATION else None,

@@ -78,6 +78,7 @@ class _Pass:
     def __init__(self, snapshot: Snapshot, now: datetime, fleet: Fleet, allowances: Allowances) -> None:
         self._snapshot = snapshot
         self._now = now
+        self._patience = snapshot.rules.patience
         self._fleet = fleet
         self._layout = fleet.layout
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
@@ -113,7 +114,8 @@ class _Pass:
             accounts = known_accounts.get(scopes) or accounts_of(scopes)
             total = shape.total
             for account in accounts:
-                if (account.left - total) & guards != guards:
+                account.rest = rest = account.left - total
+                if rest & guards != guards:
                     self._wait_for_limit(session, shape, account)
                     break
             else:
@@ -124,16 +126,16 @@ class _Pass:
                     continue
                 placements.append(new(Placement, (session, agent_ids)))
                 for account in accounts:
-                    account.left -= total
+                    account.left = account.rest
                 line.charge(shape.fractions)
 
     def _is_in_vain(self, session: PendingSession, shape: Shape) -> bool:
         """Whether nothing can come of trying a session of a shape that found no room: it could use nothing that is kept or
         reserved, and it is too early to keep or make anything for it. Nearly all sessions of a long queue."""
         return (
-            not (shape.is_bounded or self._preemptor or session.promised)
+            self._now - session.enqueued_at < self._patience
+            and not (shape.is_bounded or self._preemptor or session.promised)
             and (session.lasts is None or not self._machines.knows_until())
-            and not self._has_waited(session)
         )
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
@@ -219,7 +221,7 @@ class _Pass:
 
     def _has_waited(self, session: PendingSession) -> bool:
         """As long as the group is patient."""
-        return self._now - session.enqueued_at >= self._snapshot.rules.patience
+        return self._now - session.enqueued_at >= self._patience
 
     def answer(self) -> Plan:
         """To be asked once, after `run`, as the next."""
