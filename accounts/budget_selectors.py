@@ -6,7 +6,6 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection
 from django.db.models import Case, DateField, DateTimeField, DecimalField, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Cast
 from django.utils.translation import gettext as _
@@ -33,6 +32,7 @@ from common import clock
 from common.actors import Actor
 from common.errors import Conflict, NotFound
 from common.money import format_money
+from common.prepared import prepared_cursor
 from common.texts import quoted
 
 Owner = tuple[Level, int]  # a project or a person
@@ -41,7 +41,10 @@ Holders = Callable[[Level, Sequence[int]], QuerySet[Any]]
 _holders: list[Holders] = []
 OWNERS = {Level.PROJECT: "project_id", Level.USER: "user_id"}
 UNITS = {Unit.MONEY: gettext_noop("Money"), Unit.DEVICE_HOURS: gettext_noop("Accelerator hours")}
-_ANY = f"SELECT EXISTS (SELECT FROM {Budget._meta.db_table} WHERE project_id = ANY(%s) OR user_id = ANY(%s))"
+ANY_BUDGET = (
+    f"EXISTS (SELECT FROM {Budget._meta.db_table} WHERE project_id = {{project}} OR user_id = {{user}})"
+)
+_ANY = f"SELECT {ANY_BUDGET}".format(project="ANY(%(project)s::bigint[])", user="ANY(%(user)s::bigint[])")
 PERIODS = {
     Period.MONTH: gettext_noop("Month"),
     Period.QUARTER: gettext_noop("Quarter"),
@@ -85,8 +88,8 @@ def budget_states(owners: Collection[Owner], at: datetime | None = None) -> list
 
 def have_budgets(owners: Collection[Owner]) -> bool:
     """Whether any of these has a budget, of any time: asked in few words where people mostly have none. One query."""
-    ids = [[pk for each, pk in owners if each is level] for level in OWNERS]
-    with connection.cursor() as cursor:
+    ids = {level.value: [pk for each, pk in owners if each is level] for level in OWNERS}
+    with prepared_cursor() as cursor:
         cursor.execute(_ANY, ids)
         return bool(cursor.fetchone()[0])
 

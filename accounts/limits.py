@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -18,6 +18,7 @@ from common.actors import Actor
 from common.database import constraint_of
 from common.errors import LimitExceeded
 from common.languages import paragraph
+from common.prepared import prepared_cursor
 
 Checked = TypeVar("Checked")
 Written = TypeVar("Written")
@@ -43,18 +44,20 @@ FIELDS = {
 ALLOW_FIELDS = {
     AllowList.REGISTRIES: "image", AllowList.IMAGES: "image", AllowList.STORAGE_HOSTS: "host",
 }  # fmt: skip
-_SCOPES = f"""
-    SELECT scope.level, scope.id, scope.name, to_jsonb(policy.*),
-           (SELECT coalesce(jsonb_object_agg(resource, used), '{{}}') FROM {LimitUse._meta.db_table} AS use
-            WHERE use.level = scope.level AND use.scope_id = scope.id)
+# The rows of `read_scopes`, for one that says with what `id` of each level is compared.
+SCOPES = f"""
+    SELECT scope.level, scope.id, scope.name, to_jsonb(policy.*) AS policy,
+           (SELECT coalesce(jsonb_object_agg(resource, used), jsonb_build_object()) FROM {LimitUse._meta.db_table} AS use
+            WHERE use.level = scope.level AND use.scope_id = scope.id) AS used
     FROM (
-        SELECT 'domain' AS level, id, name, policy_id FROM {Domain._meta.db_table} WHERE id = ANY(%s)
-        UNION ALL SELECT 'project', id, name, policy_id FROM {Project._meta.db_table} WHERE id = ANY(%s)
-        UNION ALL SELECT 'user', id, email, policy_id FROM {User._meta.db_table} WHERE id = ANY(%s)
-        UNION ALL SELECT 'keypair', id, name, policy_id FROM {KeyPair._meta.db_table} WHERE id = ANY(%s)
+        SELECT 'domain' AS level, id, name, policy_id FROM {Domain._meta.db_table} WHERE id = {{domain}}
+        UNION ALL SELECT 'project', id, name, policy_id FROM {Project._meta.db_table} WHERE id = {{project}}
+        UNION ALL SELECT 'user', id, email, policy_id FROM {User._meta.db_table} WHERE id = {{user}}
+        UNION ALL SELECT 'keypair', id, name, policy_id FROM {KeyPair._meta.db_table} WHERE id = {{keypair}}
     ) AS scope
     JOIN {ResourcePolicy._meta.db_table} AS policy ON policy.id = scope.policy_id
 """
+_SCOPES = SCOPES.format(**{level.value: f"ANY(%({level.value})s::bigint[])" for level in Level})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +82,17 @@ def scope_ids(actor: Actor, project: Project | None = None) -> ScopeIds:
 
 def scopes_of(keys: Collection[tuple[Level, int]]) -> list[Scope]:
     """Those of these scopes that have a policy, with what is used of it now. One query."""
-    ids = [[scope_id for at, scope_id in keys if at is level] for level in Level]
-    with connection.cursor() as cursor:
+    ids = {level.value: [scope_id for at, scope_id in keys if at is level] for level in Level}
+    with prepared_cursor() as cursor:
         cursor.execute(_SCOPES, ids)
         rows = cursor.fetchall()
+    return read_scopes((*row[:3], *map(json.loads, row[3:])) for row in rows)
+
+
+def read_scopes(rows: Iterable[Sequence[Any]]) -> list[Scope]:
+    """Of what `SCOPES` answers."""
     return [
-        _scope(Level(level), scope_id, name, *map(json.loads, texts))
-        for level, scope_id, name, *texts in rows
+        _scope(Level(level), scope_id, name, policy, used) for level, scope_id, name, policy, used in rows
     ]
 
 

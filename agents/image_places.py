@@ -1,34 +1,30 @@
 """Which machines have an image that no registry has."""
 
-from typing import Any
-
-from django.db import connection
-
 from agents.models import Agent, AgentImage, ResourceGroup
 from agents.states import AgentState
+from common.prepared import prepared_cursor
 
 _AGENT, _IMAGE = Agent._meta.db_table, AgentImage._meta.db_table
-_WITHOUT = f"""
+# How many, by the names and columns that are put in.
+WITHOUT = f"""
     SELECT count(*) FROM {_AGENT} AS agent
-    WHERE agent.resource_group_id = %(group)s AND agent.state = %(state)s AND agent.architecture = %(architecture)s
+    WHERE agent.resource_group_id = {{group}} AND agent.state = '{AgentState.CONNECTED.value}' AND agent.architecture = {{architecture}}
       AND NOT EXISTS (
         SELECT FROM {_AGENT} AS other
-        WHERE other.resource_group_id = %(group)s AND other.state = %(state)s AND other.architecture = %(architecture)s
-          AND (EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id AND image.reference = %(reference)s)
+        WHERE other.resource_group_id = {{group}} AND other.state = '{AgentState.CONNECTED.value}' AND other.architecture = {{architecture}}
+          AND (EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id AND image.reference = {{reference}})
                OR NOT EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id))
       )
 """
+_WITHOUT = WITHOUT.format(
+    group="%(group)s", architecture="%(architecture)s::text", reference="%(reference)s::text"
+)
 
 
 def machines_without(group: ResourceGroup, reference: str, architecture: str) -> int:
     """How many machines of the group take sessions of this architecture, if none of them has the image; else 0. What a machine has its
     heartbeats tell; one that told of no image yet counts as if it had all. One query, which ends at the first that has it."""
-    asked: dict[str, Any] = {
-        "group": group.pk,
-        "state": AgentState.CONNECTED.value,
-        "architecture": architecture,
-        "reference": reference,
-    }
-    with connection.cursor() as cursor:
+    asked = {"group": group.pk, "architecture": architecture, "reference": reference}
+    with prepared_cursor() as cursor:
         cursor.execute(_WITHOUT, asked)
         return int(cursor.fetchone()[0])

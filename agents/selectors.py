@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db import connection
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
@@ -26,17 +25,20 @@ from agents.runtime.registry import async_runtime_for, runtime_for
 from agents.states import AgentState
 from common.actors import Actor
 from common.errors import NotFound
+from common.prepared import prepared_cursor
 from common.slots import CPU, MEM, ResourceSlots
 from common.texts import quoted
 
 # Not by the ORM: each request for a session asks it.
-_HAS_MACHINE = f"""
-    SELECT EXISTS (
-        SELECT FROM {Agent._meta.db_table} AS agent WHERE resource_group_id = %s AND state <> %s AND %s IN ('', device_model) AND NOT EXISTS (
-            SELECT FROM unnest(%s::text[], %s::bigint[]) AS asked (name, amount) WHERE NOT EXISTS (
+HAS_MACHINE = f"""
+    EXISTS (
+        SELECT FROM {Agent._meta.db_table} AS agent
+        WHERE resource_group_id = {{group}} AND state <> '{AgentState.RETIRED.value}' AND {{model}} IN ('', device_model) AND NOT EXISTS (
+            SELECT FROM unnest(%(slots)s::text[], %(amounts)s::bigint[]) AS asked (name, amount) WHERE NOT EXISTS (
                 SELECT FROM {AgentSlot._meta.db_table} AS slot
                 WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name AND slot.capacity >= asked.amount)))
 """
+_HAS_MACHINE = f"SELECT {HAS_MACHINE}".format(group="%(group)s", model="%(model)s::text")
 
 
 def visible_agents(actor: Actor) -> AgentQuerySet:
@@ -61,7 +63,7 @@ def visible_resource_groups(actor: Actor) -> ResourceGroupQuerySet:
         return groups
     home = overseen_domain_ids(actor)
     overseen = Q(domain__in=home) | Q(project__domain__in=home) | Q(user__domain__in=home)
-    return _open_to(actor, groups, _own_grants(actor, own_project_ids(actor)) | overseen)
+    return _open_to(actor, groups, _own_grants(actor) | Q(project_id__in=own_project_ids(actor)) | overseen)
 
 
 def usable_resource_groups(actor: Actor, project: Project | None = None) -> ResourceGroupQuerySet:
@@ -69,8 +71,8 @@ def usable_resource_groups(actor: Actor, project: Project | None = None) -> Reso
     groups: ResourceGroupQuerySet = ResourceGroup.objects.present()
     if may_do_everything(actor):
         return groups
-    projects = [project.pk] if project is not None else own_project_ids(actor)
-    return _open_to(actor, groups, _own_grants(actor, projects))
+    in_project = Q(project_id__in=own_project_ids(actor)) if project is None else Q(project_id=project.pk)
+    return _open_to(actor, groups, _own_grants(actor) | in_project)
 
 
 def _open_to(actor: Actor, groups: ResourceGroupQuerySet, granted: Q) -> ResourceGroupQuerySet:
@@ -79,8 +81,8 @@ def _open_to(actor: Actor, groups: ResourceGroupQuerySet, granted: Q) -> Resourc
     return groups.filter(Q(is_public=True) | Q(pk__in=GroupGrant.objects.filter(granted).values("group_id")))
 
 
-def _own_grants(actor: Actor, project_ids: Any) -> Q:
-    return Q(user_id=actor.user_id or 0) | Q(domain_id=actor.domain_id or 0) | Q(project_id__in=project_ids)
+def _own_grants(actor: Actor) -> Q:
+    return Q(user_id=actor.user_id or 0) | Q(domain_id=actor.domain_id or 0)
 
 
 def access_group(actor: Actor, group_id: int) -> ResourceGroup:
@@ -95,7 +97,7 @@ def access_resource_group(actor: Actor, name: str = "", project: Project | None 
     """The group of this name in which the actor may start sessions, in `project` if one is given; without a name the default
     one, else the first. Raises NotFound."""
     groups = usable_resource_groups(actor, project)
-    group = groups.filter(name=name).first() if name else groups.order_by("-is_default", "name").first()
+    group = meant_group(groups, name).first()
     if group is None:
         known = ", ".join(groups.values_list("name", flat=True)[:10])
         sentence = (
@@ -111,6 +113,11 @@ def access_resource_group(actor: Actor, name: str = "", project: Project | None 
             fields={"resource_group": [sentence]},
         )
     return group
+
+
+def meant_group(groups: ResourceGroupQuerySet, name: str) -> ResourceGroupQuerySet:
+    """The one of this name; without a name the default one comes first."""
+    return groups.filter(name=name) if name else groups.order_by("-is_default", "name")
 
 
 def group_to_look_at(actor: Actor, name: str = "") -> ResourceGroup:
@@ -176,14 +183,13 @@ def capacities_by_group(actor: Actor) -> dict[str, list[ResourceSlots]]:
 def has_machine_for(group: ResourceGroup, slots: ResourceSlots, device_model: str = "") -> bool:
     """Whether a machine in use of `group`, with accelerators of that model if one is named, could hold this much, were it empty. One
     query, which ends at the first."""
-    with connection.cursor() as cursor:
-        asked: list[Any] = [
-            group.pk,
-            AgentState.RETIRED.value,
-            device_model,
-            list(slots),
-            list(slots.values()),
-        ]
+    with prepared_cursor() as cursor:
+        asked = {
+            "group": group.pk,
+            "model": device_model,
+            "slots": list(slots),
+            "amounts": list(slots.values()),
+        }
         cursor.execute(_HAS_MACHINE, asked)
         return bool(cursor.fetchone()[0])
 

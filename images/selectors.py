@@ -28,7 +28,9 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
     A reference without a tag means "latest", as for the engines; where there is none, the newest of its repository.
     """
     wanted = str(reference_or_id)
-    match = Q(pk=int(wanted)) if wanted.isdecimal() and len(wanted) < 19 else Q(reference=_full(wanted))
+    match = (
+        Q(pk=int(wanted)) if wanted.isdecimal() and len(wanted) < 19 else Q(reference=full_reference(wanted))
+    )
     image: ContainerImage | None = visible_images(actor).filter(match).first()
     if image is None and ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
         image = newest_image(actor, wanted)
@@ -57,7 +59,8 @@ def newest_image(actor: Actor, reference: str) -> ContainerImage | None:
     return image
 
 
-def _full(reference: str) -> str:
+def full_reference(reference: str) -> str:
+    """As images have it; "" for what is none."""
     try:
         return str(parse_reference(reference))
     except ValueError:

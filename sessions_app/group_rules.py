@@ -90,11 +90,11 @@ def takes(group: ResourceGroup, request: SessionRequest) -> bool:
 
 
 def demand_group_still_takes(
-    actor: Actor, group: ResourceGroup, project: Project, request: SessionRequest
+    actor: Actor, group: ResourceGroup, project: Project, request: SessionRequest, fresh: ResourceGroup | None
 ) -> None:
-    """Asked again in the transaction that writes the session, whose row has waited for whoever changes the group. One query.
-    Raises NotFound and what `demand_group_takes` raises."""
-    demand_group_takes(access_resource_group(actor, group.name, project), request)
+    """Asked again in the transaction that writes the session, whose row has waited for whoever changes the group. `fresh`: the group as it is
+    then, if the actor may still use it; None: one query. Raises NotFound and what `demand_group_takes` raises."""
+    demand_group_takes(fresh or access_resource_group(actor, group.name, project), request)
 
 
 def is_open_to_all(group: ResourceGroup) -> bool:

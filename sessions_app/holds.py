@@ -105,11 +105,15 @@ def its_turn(most_at_once: int) -> Standing:
     return Standing(Hold.ARRAY_LIMIT, Reason.ARRAY_LIMIT, message)
 
 
-def standing_of_image(group: ResourceGroup, image: ContainerImage) -> Standing | None:
-    """Of one whose image no machine of the group has, and none can fetch; else None. One query, none for an image with a registry."""
+def standing_of_image(
+    group: ResourceGroup, image: ContainerImage, count: int | None = None
+) -> Standing | None:
+    """Of one whose image no machine of the group has, and none can fetch; else None. `count`: `machines_without` it, if that was read just
+    now. Else one query, none for an image with a registry."""
     if image.registry_id is not None or image.created_at > clock.now() - JUST_ADDED:
         return None
-    count = machines_without(group, image.reference, image.architecture)
+    if count is None:
+        count = machines_without(group, image.reference, image.architecture)
     message = KeptSentence(WITHOUT_IMAGE, {"image": image.reference, "group": group.name, "count": count})
     return Standing(Hold.IMAGE, Reason.IMAGE_MISSING, message) if count else None
 

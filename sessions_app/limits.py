@@ -32,12 +32,13 @@ def demand_within_limits(
     *,
     count: int = 1,
     budgets: Sequence[BudgetState] | None = None,
+    read: Sequence[Scope] | None = None,
 ) -> list[Scope]:
     """The scopes that limit `count` sessions of this request, with what they use. Two queries, 5 more where there are budgets. Raises
     LimitExceeded, which names every limit, every allow-list and every budget. `writable` are the folders that it may write into; `budgets` those
-    that bind it, if they were read already."""
+    that bind it and `read` its scopes, if they were read just now."""
     keys = scope_ids(actor, project).keys()
-    scopes, full = _read(keys, writable)
+    scopes, full = _read(keys, writable, read)
     demand_room(
         (*refusals(scopes, request, count), *priority_refusals(actor, scopes, request.priority), *full),
         budget_selectors.refusals(
@@ -54,9 +55,11 @@ def demand_still_allowed(
     image: ContainerImage,
     request: SessionRequest,
     writable: Collection[VFolder] = (),
+    read: Sequence[Scope] | None = None,
 ) -> None:
-    """Asked again in the transaction that writes the session, after all that it waits for. One query. Raises LimitExceeded."""
-    scopes, full = _read(scope_ids(actor, project).keys(), writable)
+    """Asked again in the transaction that writes the session, after all that it waits for. One query, none where its scopes were `read` just
+    now and it writes into no folder. Raises LimitExceeded."""
+    scopes, full = _read(scope_ids(actor, project).keys(), writable, read)
     demand_room(
         (*priority_refusals(actor, scopes, request.priority), *full),
         lists=allow_lists.refusals(scopes, lists_asked(image)),
@@ -82,9 +85,12 @@ def demand_allowed_again(session: ComputeSession) -> None:
 
 
 def _read(
-    keys: Collection[tuple[Level, int]], writable: Collection[VFolder]
+    keys: Collection[tuple[Level, int]], writable: Collection[VFolder], read: Sequence[Scope] | None = None
 ) -> tuple[list[Scope], tuple[LimitState, ...]]:
-    """These scopes, and the limits of bytes that whose folders are written are above already. One query."""
+    """These scopes, and the limits of bytes that whose folders are written are above already. One query, none where no folder is written
+    and `read` are the scopes."""
+    if read is not None and not writable:
+        return list(read), ()
     holders = scopes_of_folders(writable)
     found = scopes_of({*keys, *holders})
     full = exceeded((scope for scope in found if (scope.level, scope.id) in holders), Limit.FOLDER_BYTES)

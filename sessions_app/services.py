@@ -1,7 +1,7 @@
 """Writes of sessions: enqueue, terminate, start an app."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import NoReturn
 from uuid import UUID
 
@@ -11,13 +11,11 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from accounts.limits import write_within_limits
-from accounts.models import Project
 from accounts.quota import Scope
-from accounts.selectors import access_usable_project, demand_usable_project, user_of
-from agents.models import Agent, ResourceGroup
+from accounts.selectors import access_usable_project
 from agents.runtime.base import RuntimeFault
 from agents.selectors import access_resource_group, capacities_by_group, has_machine_for, runtime_of
-from common import audit, clock
+from common import audit
 from common.actors import Actor
 from common.database import constraint_of
 from common.dispatch import TaskName, enqueue_on_commit
@@ -29,19 +27,21 @@ from common.looks import look_of
 from common.slots import ResourceSlots, format_slots
 from common.texts import quoted
 from images.labels import AppHint
-from images.models import ContainerImage
 from images.selectors import access_image
 from sessions_app import holds, lifecycle
-from sessions_app.arrays import elements_of, insert_array, others_of
-from sessions_app.callbacks import demand_callback, keep_callback
-from sessions_app.copied import check_alike, copy_session, new_app_token, new_host_label
-from sessions_app.dependencies import Dependency, hold_awaited, hold_for, resolve_dependencies
+from sessions_app.arrays import elements_of, others_of
+from sessions_app.asked import NOTHING, ResolvedMount, read_asked
+from sessions_app.asked import ResolvedRequest as ResolvedRequest
+from sessions_app.callbacks import demand_callback
+from sessions_app.copied import check_alike, copy_session
+from sessions_app.dependencies import resolve_dependencies
 from sessions_app.designated import find_designated_agent
 from sessions_app.device_models import demand_device_model
 from sessions_app.events import SessionEnqueued, SessionsEnqueued
-from sessions_app.group_rules import demand_group_still_takes, demand_group_takes
-from sessions_app.limits import demand_still_allowed, demand_within_limits, longest_lifetime_s
-from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
+from sessions_app.group_rules import demand_group_takes
+from sessions_app.inserting import demand_still_taken, insert_session
+from sessions_app.limits import demand_within_limits, longest_lifetime_s
+from sessions_app.models import ComputeSession
 from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
 from sessions_app.retries import give_up_retries
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
@@ -49,33 +49,9 @@ from sessions_app.specs import HOME, build_app_argv
 from sessions_app.states import Reason, Status
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
-from vfolders.services import hold_folders
 
 APP_START_S = 10
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedMount:
-    folder: VFolder
-    path: str
-    is_readonly: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedRequest:
-    """A request whose names were found among what the actor may use."""
-
-    request: SessionRequest
-    project: Project
-    image: ContainerImage
-    group: ResourceGroup
-    mounts: Sequence[ResolvedMount]
-    dependencies: Sequence[Dependency] = ()
-    agent: Agent | None = None
-
-    @property
-    def writable_folders(self) -> list[VFolder]:
-        return [mount.folder for mount in self.mounts if not mount.is_readonly]
+ENQUEUE = "sessions.enqueue_session"
 
 
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
@@ -96,15 +72,28 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
     request = requests[0]
     resolved = resolve_request(actor, request)
     check_fits_somewhere(actor, resolved)
+    seen = [resolved.asked]  # by the first check alone: whoever is asked again finds what others took
 
     def check() -> list[Scope]:
-        folders, count = resolved.writable_folders, len(requests)
-        return demand_within_limits(actor, resolved.project, resolved.image, request, folders, count=count)
+        folders, asked = resolved.writable_folders, seen.pop() if seen else NOTHING
+        return demand_within_limits(
+            actor,
+            resolved.project,
+            resolved.image,
+            request,
+            folders,
+            count=len(requests),
+            budgets=None if asked.have_budgets else (),
+            read=asked.scopes if asked.project else None,
+        )
 
     def write(scopes: list[Scope]) -> tuple[ComputeSession, list[UUID]]:
-        session = _insert_session(actor, resolved, lifetime_s=longest_lifetime_s(scopes, resolved.group))
+        lifetime_s = longest_lifetime_s(scopes, resolved.group)
+        session = insert_session(actor, resolved, lifetime_s=lifetime_s, action=ENQUEUE)
         copies = copy_session(session, requests[1:], others_of(session, request.array))
-        demand_still_allowed(actor, resolved.project, resolved.image, request, resolved.writable_folders)
+        demand_still_taken(
+            actor, resolved, read_asked(actor, replace(request, resource_group=resolved.group.name))
+        )
         _tell_enqueued(actor, session, copies)
         return session, list(copies)
 
@@ -117,12 +106,11 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
 
 
 def _tell_enqueued(actor: Actor, session: ComputeSession, copies: Mapping[UUID, str]) -> None:
-    action = "sessions.enqueue_session"
+    audit.demand_writer(actor)
     if not copies:
-        audit.record(actor=actor, action=action, target=session)
         lifecycle.push_session_change(session)
     else:
-        audit.record_alike(actor=actor, action=action, target=session, others=copies)
+        audit.copy_entries(ENQUEUE, session, copies)
         whose = (session.owner_id, session.project_id, session.domain_id)
         lifecycle.push_sessions_changed([(pk, *whose) for pk in (session.pk, *copies)], Status.PENDING)
     if session.held_for:
@@ -147,11 +135,12 @@ def name_is_used(name: str) -> Conflict:
 
 
 def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
-    """Find what the request names, as this actor. At most 9 queries, any number of folders."""
+    """Find what the request names, as this actor. One query, and at most 6 more, any number of folders."""
     holds.check_start_time(request)
-    project = access_usable_project(actor, request.project)
-    image = access_image(actor, request.image)
-    group = access_resource_group(actor, request.resource_group, project)
+    asked = read_asked(actor, request)
+    project = asked.project or access_usable_project(actor, request.project)
+    image = asked.image or access_image(actor, request.image)
+    group = asked.group or access_resource_group(actor, request.resource_group, project)
     demand_group_takes(group, request)
     candidates = mountable_candidates(actor, [mount.folder for mount in request.mounts])
     mounts = tuple(
@@ -163,7 +152,7 @@ def resolve_request(actor: Actor, request: SessionRequest) -> ResolvedRequest:
     demand_callback(actor, request.callback_url)
     demand_device_model(group, image, request)
     agent = find_designated_agent(group, image, request)
-    return ResolvedRequest(request, project, image, group, mounts, after, agent)
+    return ResolvedRequest(request, project, image, group, mounts, after, agent, asked)
 
 
 def _resolve_mount(
@@ -181,7 +170,10 @@ def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
     """Refuse what is too little for the image, or what no machine of the group could hold even when empty. Raises InvalidInput, and
     LimitExceeded with the largest that fits."""
     check_enough_for_image(resolved)
-    if not has_machine_for(resolved.group, resolved.request.slots):
+    is_read = resolved.asked.group is not None
+    if not (
+        resolved.asked.has_machine if is_read else has_machine_for(resolved.group, resolved.request.slots)
+    ):
         refuse_size(actor, resolved)
 
 
@@ -222,80 +214,6 @@ def refuse_size(actor: Actor, resolved: ResolvedRequest) -> NoReturn:
     fits = _("The largest that fits is {amounts}.").format(amounts=format_slots(largest))
     hint = paragraph([fits, *elsewhere])
     raise LimitExceeded(sentence, hint=hint, fields={"resources": [paragraph([sentence, hint])]})
-
-
-def _insert_session(actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None) -> ComputeSession:
-    request, now = resolved.request, clock.now()
-    owner = user_of(actor, is_locked=True)  # whoever closes the account waits, or is waited for
-    hold_folders(mount.folder.pk for mount in resolved.mounts)
-    after = hold_awaited(resolved.dependencies)
-    standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
-    array = insert_array(owner, resolved.project, request, now)
-    if not standing.hold:
-        standing = holds.standing_of_image(resolved.group, resolved.image) or standing
-    session = ComputeSession.objects.create(
-        name=request.name,
-        type=request.type,
-        owner=owner,
-        project=resolved.project,
-        domain_id=resolved.project.domain_id,
-        keypair_id=actor.keypair_id,
-        resource_group=resolved.group,
-        array=array,
-        array_index=request.array.indices[0] if request.array else None,
-        image=resolved.image,
-        image_reference=resolved.image.reference,
-        status_reason=standing.reason.value,
-        status_message=standing.message,
-        status_changed_at=now,
-        deadline_at=holds.deadline_of(standing.hold, request.pending_timeout_s),
-        held_for=standing.hold.value,
-        start_at=request.start_at,
-        pending_timeout_s=request.pending_timeout_s,
-        requested_slots=request.slots.to_json(),
-        shm_bytes=request.shm_bytes,
-        environment=dict(request.environment),
-        personal_files=request.personal_files,
-        command=request.command,
-        timeout_s=request.timeout_s,
-        priority=request.priority,
-        max_retries=request.max_retries,
-        requeues=request.requeues,
-        designated_agent=resolved.agent,
-        may_run_elsewhere=request.may_run_elsewhere,
-        device_model=request.device_model,
-        lifetime_s=lifetime_s,
-        host_label=new_host_label(),
-        app_token=new_app_token(),
-        created_at=now,
-    )
-    # The row above waited for whoever archives the project or changes the group, and whoever comes now waits for us.
-    demand_usable_project(actor, resolved.project)
-    demand_group_still_takes(actor, resolved.group, resolved.project, request)
-    Kernel.objects.create(session=session)
-    keep_callback(session, request.callback_url)
-    SessionMount.objects.bulk_create(
-        SessionMount(
-            session=session,
-            folder=mount.folder,
-            folder_name=mount.folder.name,
-            path=mount.path,
-            is_readonly=mount.is_readonly,
-        )
-        for mount in resolved.mounts
-    )
-    SessionDependency.objects.bulk_create(
-        SessionDependency(session=session, after=each.after, when=each.when.value) for each in after
-    )
-    SessionTransition.objects.create(
-        session=session,
-        to_status=Status.PENDING.value,
-        reason=standing.reason.value,
-        message=standing.message,
-        actor_label=actor.label,
-        happened_at=now,
-    )
-    return session
 
 
 def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:

@@ -102,13 +102,13 @@ def test_a_refusal_names_lists_beside_limits_at_their_fields(place: Place) -> No
 def test_a_list_that_is_set_while_a_session_is_written_holds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    insert = services._insert_session
+    insert = services.insert_session
 
     def slowly(*arguments: Any, **options: Any) -> ComputeSession:
         limit(place.project, allowed_images=[])
         return insert(*arguments, **options)
 
-    monkeypatch.setattr(services, "_insert_session", slowly)
+    monkeypatch.setattr(services, "insert_session", slowly)
     with pytest.raises(LimitExceeded, match="may use no image"):
         place.enqueue()
     assert not ComputeSession.objects.exists()

@@ -12,7 +12,7 @@ from accounts.roles import Role
 from common.actors import Actor, ActorKind
 from common.errors import LimitExceeded
 from scheduler.tick import run_tick
-from sessions_app import services
+from sessions_app import inserting
 from sessions_app.forecast import forecast_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
@@ -93,13 +93,13 @@ def test_superadmins_need_no_policy_and_keep_to_those_that_are_there(place: Plac
 def test_a_policy_that_is_taken_away_meanwhile_counts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the friendly check and the row."""
     policy = limit(place.owner, max_priority=20)
-    hold = services.hold_folders
+    hold = inserting.hold_folders
 
     def take_away(folders: object) -> None:
         ResourcePolicy.objects.filter(pk=policy.pk).update(max_priority=None)
         hold(folders)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(services, "hold_folders", take_away)
+    monkeypatch.setattr(inserting, "hold_folders", take_away)
     refusal(place, 20)
     assert not ComputeSession.objects.exists()
 

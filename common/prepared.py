@@ -1,0 +1,118 @@
+"""Statements that are asked again and again. PostgreSQL parses and plans them once for a connection (`prepared_cursor`); Django says the
+querysets that they are made of once in a process (`said`), and rows in one statement (`insert_together`)."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db import connection, models
+from django.db.backends.postgresql.base import ServerBindingCursor
+from django.db.models.expressions import RawSQL
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+class _Prepared(ServerBindingCursor):  # type: ignore[misc]
+    def execute(self, query: Any, params: Any = None, **_: Any) -> Any:
+        return super().execute(query, params, prepare=True)  # type: ignore[misc]
+
+    def _send_query_prepared(self, name: bytes, pgq: Any, **options: Any) -> None:
+        super()._send_query_prepared(name, pgq, **options)  # type: ignore[misc]
+        self._query = pgq  # what Django logs
+
+
+@contextmanager
+def prepared_cursor() -> Iterator[Any]:
+    """For statements of one constant text, with parameters. Values go to the server beside the text, where each has a type of its own:
+    a parameter that stands alone is cast in the statement, and lists are `= ANY(...)`. What is planned is forgotten with the connection, and
+    where a transaction is rolled back."""
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    backend: Any = connection
+    with backend._prepare_cursor(_Prepared(backend.connection)) as cursor:  # type: ignore[call-arg]
+        yield cursor
+
+
+def parameter(name: str, kind: str) -> Any:
+    """Stands in a queryset for a value that is known when the statement is asked."""
+    return RawSQL(f"%({name})s::{kind}", ())  # noqa: S611 -- both are words of ours
+
+
+def said(rows: models.QuerySet[Any], columns: Sequence[str]) -> str:
+    """These columns of a queryset of `parameter`s, as SQL. It has no other values than numbers and plain words."""
+    sql, constants = rows.values_list(*columns).query.sql_with_params()
+    words = iter(constants)
+    return re.sub("%s", lambda _: _literal(next(words)), sql)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if not re.fullmatch(r"[a-z_]*", value):
+        raise ValueError(f"{value!r} is no plain word.")
+    return f"'{value}'"
+
+
+@cache
+def columns_of(model: type[models.Model]) -> tuple[str, ...]:
+    """All columns of its rows, as `instance_of` reads them."""
+    return tuple(field.attname for field in model._meta.concrete_fields)
+
+
+def instance_of(model: type[Row], values: Sequence[Any]) -> Row | None:
+    """The row that a statement read; None where an outer join found none."""
+    if values[0] is None:
+        return None
+    read = [
+        value if reader is None else reader(value, None, connection)
+        for value, reader in zip(values, _readers_of(model), strict=True)
+    ]
+    return model.from_db(connection.alias, columns_of(model), read)
+
+
+@cache
+def _readers_of(model: type[models.Model]) -> tuple[Any, ...]:
+    return tuple(getattr(field, "from_db_value", None) for field in model._meta.concrete_fields)
+
+
+def insert_together(*rows: models.Model) -> None:
+    """Write these new rows by one statement, each of another model; keys that the database counts up are not read back. Their
+    foreign keys are looked at afterwards, so that they may refer to each other."""
+    values: dict[str, Any] = {}
+    for number, row in enumerate(rows):
+        for field in _written_of(type(row)):
+            value = field.get_db_prep_save(getattr(row, field.attname), connection)
+            values[f"{field.column}_{number}"] = value
+    with prepared_cursor() as cursor:
+        cursor.execute(_insert_of(tuple(type(row) for row in rows)), values)
+    for row in rows:
+        row._state.adding = False
+        row._state.db = connection.alias
+
+
+@cache
+def _written_of(model: type[models.Model]) -> tuple[Any, ...]:
+    counted = models.AutoField, models.BigAutoField
+    return tuple(field for field in model._meta.concrete_fields if not isinstance(field, counted))
+
+
+@cache
+def _insert_of(kinds: tuple[type[models.Model], ...]) -> str:
+    parts = []
+    for number, model in enumerate(kinds):
+        fields = _written_of(model)
+        names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+        places = ", ".join(f"%({field.column}_{number})s::{_type_of(field)}" for field in fields)
+        parts.append(f"INSERT INTO {model._meta.db_table} ({names}) VALUES ({places})")
+    *others, last = parts
+    before = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(others))
+    return f"WITH {before} {last}" if others else last
+
+
+def _type_of(field: Any) -> str:
+    """Without a length, which would cut what is longer instead of refusing it."""
+    return str(field.rel_db_type(connection) if field.primary_key else field.db_type(connection)).partition(
+        "("
+    )[0]

@@ -1,0 +1,105 @@
+"""The rows of a new session, in the transaction that lets it in: one statement for all that each session has."""
+
+from accounts.selectors import demand_usable_project, hold_user
+from common import audit, clock
+from common.actors import Actor
+from common.prepared import insert_together
+from sessions_app import holds
+from sessions_app.arrays import insert_array
+from sessions_app.asked import Asked, ResolvedRequest
+from sessions_app.callbacks import keep_callback
+from sessions_app.copied import new_app_token, new_host_label
+from sessions_app.dependencies import hold_awaited, hold_for
+from sessions_app.group_rules import demand_group_still_takes
+from sessions_app.limits import demand_still_allowed
+from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
+from sessions_app.states import Status
+from vfolders.services import hold_folders
+
+
+def insert_session(
+    actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None, action: str
+) -> ComputeSession:
+    """A PENDING session, with its first container, the first line of its history, and the line of the access log that tells of `action`.
+    2 statements; more with folders, dependencies, an array, a callback. Raises NotFound, Conflict, InvalidInput."""
+    request = resolved.request
+    owner = hold_user(actor)  # whoever closes the account waits, or is waited for
+    hold_folders(mount.folder.pk for mount in resolved.mounts)
+    after = hold_awaited(resolved.dependencies)
+    standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
+    now = clock.now()
+    array = insert_array(owner, resolved.project, request, now)
+    if not standing.hold:
+        standing = resolved.standing_of_image or standing
+    session = ComputeSession(
+        name=request.name,
+        type=request.type,
+        owner=owner,
+        project=resolved.project,
+        domain_id=resolved.project.domain_id,
+        keypair_id=actor.keypair_id,
+        resource_group=resolved.group,
+        array=array,
+        array_index=request.array.indices[0] if request.array else None,
+        image=resolved.image,
+        image_reference=resolved.image.reference,
+        status_reason=standing.reason.value,
+        status_message=standing.message,
+        status_changed_at=now,
+        deadline_at=holds.deadline_of(standing.hold, request.pending_timeout_s),
+        held_for=standing.hold.value,
+        start_at=request.start_at,
+        pending_timeout_s=request.pending_timeout_s,
+        requested_slots=request.slots.to_json(),
+        shm_bytes=request.shm_bytes,
+        environment=dict(request.environment),
+        personal_files=request.personal_files,
+        command=request.command,
+        timeout_s=request.timeout_s,
+        priority=request.priority,
+        max_retries=request.max_retries,
+        requeues=request.requeues,
+        designated_agent=resolved.agent,
+        may_run_elsewhere=request.may_run_elsewhere,
+        device_model=request.device_model,
+        lifetime_s=lifetime_s,
+        host_label=new_host_label(),
+        app_token=new_app_token(),
+        created_at=now,
+    )
+    line = SessionTransition(
+        session=session,
+        to_status=Status.PENDING.value,
+        reason=standing.reason.value,
+        message=standing.message,
+        actor_label=actor.label,
+        happened_at=now,
+    )
+    insert_together(session, Kernel(session=session), line, audit.entry_of(actor, action, session))
+    keep_callback(session, request.callback_url)
+    SessionMount.objects.bulk_create(
+        SessionMount(
+            session=session,
+            folder=mount.folder,
+            folder_name=mount.folder.name,
+            path=mount.path,
+            is_readonly=mount.is_readonly,
+        )
+        for mount in resolved.mounts
+    )
+    SessionDependency.objects.bulk_create(
+        SessionDependency(session=session, after=each.after, when=each.when.value) for each in after
+    )
+    return session
+
+
+def demand_still_taken(actor: Actor, resolved: ResolvedRequest, asked: Asked) -> None:
+    """The row of the session waited for whoever archives the project or changes the group or its limits, and whoever comes now waits for
+    us. `asked`: what was read since. No query for a session that writes into no folder. Raises what `enqueue_session` raises."""
+    project, request = resolved.project, resolved.request
+    is_same = asked.project == project
+    if not is_same:
+        demand_usable_project(actor, project)
+    demand_group_still_takes(actor, resolved.group, project, request, asked.group)
+    read = asked.scopes if is_same else None
+    demand_still_allowed(actor, project, resolved.image, request, resolved.writable_folders, read)
