@@ -39,8 +39,12 @@ def with_reserved(groups: ResourceGroupQuerySet, now: datetime) -> ResourceGroup
 
 def reservations_of(group: ResourceGroup) -> QuerySet[Reservation]:
     """Those that have begun or are to come, by start, with their machines and whom they are for. 2 queries."""
-    found: QuerySet[Reservation] = Reservation.objects.current(clock.now()).filter(group=group)
-    return found.select_related("domain", "project__domain", "user").prefetch_related("machines__agent")
+    return _with_parts(Reservation.objects.current(clock.now()).filter(group=group))
+
+
+def _with_parts(reservations: QuerySet[Reservation]) -> QuerySet[Reservation]:
+    whole = reservations.select_related("domain", "project__domain", "user")
+    return whole.prefetch_related("machines__agent")
 
 
 def access_reservation(group: ResourceGroup, reservation_id: int) -> Reservation:
@@ -107,6 +111,18 @@ class Entry:
 def calendar(actor: Actor, group: ResourceGroup) -> list[Entry]:
     """The reservations of a group that the actor sees, by start. 3 queries at most."""
     return _entries(actor, reservations_of(group))
+
+
+def calendar_with(
+    actor: Actor, group: ResourceGroup, begins_at: datetime, ends_at: datetime
+) -> tuple[list[Entry], list[Entry]]:
+    """As `calendar`, and those that hold at some time between the two instants, ended ones too; both by start. 3 queries at most."""
+    now = clock.now()
+    between = Q(starts_at__lt=ends_at, ends_at__gt=begins_at)
+    found = Reservation.objects.filter(between | Q(ends_at__gt=now), group=group)
+    entries = _entries(actor, _with_parts(found))
+    shown = [each for each in entries if each.starts_at < ends_at and each.ends_at > begins_at]
+    return [each for each in entries if each.ends_at > now], shown
 
 
 def entry_of(actor: Actor, group: ResourceGroup, reservation_id: int) -> Entry:

@@ -158,11 +158,12 @@ def instant_of(typed: str, time_zone: str) -> str:
     except ValueError:
         return typed
     if instant.tzinfo is None:
-        instant = instant.replace(tzinfo=_zone(time_zone))
+        instant = instant.replace(tzinfo=zone_named(time_zone))
     return instant.isoformat()
 
 
-def _zone(name: str) -> tzinfo:
+def zone_named(name: str) -> tzinfo:
+    """UTC where there is no zone of that name."""
     try:
         return ZoneInfo(name) if name else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError):  # of names that are none, or a directory of zones

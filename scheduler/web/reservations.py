@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
@@ -15,13 +15,17 @@ from accounts.web.doors import overseer_of_all
 from accounts.web.marks import mark
 from agents import reservations
 from agents.models import ResourceGroup
-from agents.reservation_selectors import Entry, calendar, entry_of
+from agents.reservation_selectors import Entry, calendar_with, entry_of
 from agents.selectors import access_group
+from common import clock
 from common.actors import Actor
 from common.errors import BerthError
 from common.idempotency import once_a_form
+from common.pages import render_page_or_fragment
+from scheduler.web.calendars import VIEW_WORDS, Calendar, calendar_of, span_of
 from scheduler.web.groups import grantee_named, superadmin
 from scheduler.web.reservation_forms import ReservationChangeForm, ReservationForm
+from sessions_app.queueing import zone_named
 
 SHOWN_AGENTS = 8
 COLUMNS = ("name", "reason", "agents", "starts_at", "ends_at")
@@ -31,7 +35,8 @@ COLUMNS = ("name", "reason", "agents", "starts_at", "ends_at")
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="resource-groups")
 def reservation_list(request: HttpRequest, group_id: int) -> HttpResponse:
-    """A POST reserves. At most 6 queries beside the frame's."""
+    """A POST reserves. ?view= is week or month, ?day= one of its days, ?time_zone= whose days they are; the same view answers the
+    fragment with the calendar in the reader's own. At most 6 queries beside the frame's."""
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     machines = _machines(group)
@@ -112,6 +117,10 @@ def _machines(group: ResourceGroup) -> list[str]:
 def _page(
     request: HttpRequest, actor: Actor, group: ResourceGroup, form: ReservationForm, *, status: int = 200
 ) -> HttpResponse:
+    now, asked = clock.now(), request.GET
+    span = span_of(asked.get("view", ""), asked.get("day", ""), zone_named(asked.get("time_zone", "")), now)
+    current, shown = calendar_with(actor, group, span.begins_at, span.ends_at)
+    calendar = calendar_of(span, shown, form.machines, now)
     entries = [
         {
             "entry": each,
@@ -120,7 +129,28 @@ def _page(
             "more": max(0, len(each.agents) - SHOWN_AGENTS),
             "state": "holds" if each.is_open else "to_come",
         }
-        for each in calendar(actor, group)
+        for each in current
     ]
-    context = {"group": group, "entries": entries, "form": form if may_do_everything(actor) else None}
-    return render(request, "scheduler/reservations.html", context, status=status)
+    context = {
+        "group": group,
+        "entries": entries,
+        "form": form if may_do_everything(actor) else None,
+        "calendar": calendar,
+        "tabs": _tabs(calendar, asked),
+        "zone": str(span.zone),
+    }
+    return render_page_or_fragment(
+        request, "scheduler/reservations.html", "scheduler/_calendar.html", context, status=status
+    )
+
+
+def _tabs(calendar: Calendar, asked: QueryDict) -> list[dict[str, Any]]:
+    """As includes/tabs.html has them: the same days by week and by month."""
+    tabs = []
+    for view, words in VIEW_WORDS.items():
+        query = asked.copy()
+        query["view"] = view.value
+        tabs.append(
+            {"label": _(words), "url": f"?{query.urlencode()}", "is_active": view is calendar.span.view}
+        )
+    return tabs

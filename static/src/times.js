@@ -23,6 +23,12 @@ export function startTimes() {
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
   for (const control of document.querySelectorAll("[data-instant]")) control.value = localMinute(control.dataset.instant);
   for (const zone of document.querySelectorAll("[data-time-zone]")) zone.value = timeZone;
+  // What is drawn by days is asked for once more where these are not the reader's; htmx listens from then on.
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const drawn of document.querySelectorAll("[data-drawn-in]")) {
+      if (drawn.dataset.drawnIn !== timeZone) drawn.dispatchEvent(new Event("berth:time-zone"));
+    }
+  });
   refresh();
   setInterval(refresh, SECOND_MS);
   document.body.addEventListener("htmx:afterSwap", refresh);

@@ -95,6 +95,29 @@ def test_of_one_that_holds_the_start_is_told_and_not_asked(place: Place, superad
     assert Reservation.objects.get().starts_at == made.starts_at
 
 
+def test_the_calendar_shows_weeks_and_months_in_ones_own_days(place: Place, superadmin: Client) -> None:
+    page = page_of(place)
+    assert "Nothing is reserved in these days." in superadmin.get(page).content.decode()
+    superadmin.post(page, typed(place, starts_at=""))
+    made = Reservation.objects.get()
+    shown = superadmin.get(page, {"view": "month", "time_zone": "Asia/Seoul"}).content.decode()
+    assert f'href="{page}{made.pk}/" class="calendar-bar is-busy"' in shown
+    assert f"{made.ends_at.astimezone(SEOUL):%Y-%m-%d %H:%M}" in shown
+    assert "time_zone=Asia%2FSeoul" in shown, "ways on keep it"
+
+    part = superadmin.get(page, headers={"HX-Request": "true"}).content.decode()
+    assert "calendar-table" in part
+    assert "<html" not in part
+    far = superadmin.get(page, {"day": "2001-01-01", "view": "year", "time_zone": "../etc"})
+    assert (far.status_code, far.context["calendar"].is_empty) == (200, False), "what is none is this week"
+    made.ends_at = clock.now() - timedelta(seconds=1)
+    made.starts_at = made.ends_at - timedelta(seconds=1)
+    made.save()
+    over = superadmin.get(page, {"view": "month", "day": f"{made.ends_at:%Y-%m-%d}"}).content.decode()
+    assert "calendar-bar is-quiet" in over
+    assert "Nothing is reserved" in over, "the list has what is to come alone"
+
+
 def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Client) -> None:
     superadmin.post(page_of(place), typed(place, starts_at="", level="", grantee="", agents=[], is_all="on"))
     assert Reservation.objects.get().machines.count() == 1
