@@ -34,7 +34,7 @@ def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePrese
         | Q(domain_id=domain_id or 0)
         | Q(project_id=project.pk if project else 0)
     )
-    return sorted(visible_presets(actor).filter(there), key=_by_size)
+    return sorted(visible_presets(actor).filter(there), key=by_size)
 
 
 def access_preset(actor: Actor, preset_id: int, *, locked: bool = False) -> ResourcePreset:
@@ -107,7 +107,8 @@ def _demand_writes(actor: Actor, preset: ResourcePreset) -> None:
         )
 
 
-def _by_size(preset: ResourcePreset) -> tuple[Any, ...]:
+def by_size(preset: ResourcePreset) -> tuple[Any, ...]:
+    """The smallest first, by devices, then cores, then memory."""
     amounts = preset.amounts
     devices = sum(amount for name, amount in amounts.items() if name not in (CPU, MEM))
     return devices, amounts[CPU], amounts[MEM], preset.name

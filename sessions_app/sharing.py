@@ -23,6 +23,7 @@ class Shared(Protocol):
     sharing: Any
     owner_id: Any
     project: Any
+    domain: Any
     domain_id: Any
 
 

@@ -2,6 +2,7 @@
 
 from django.utils.translation import gettext_noop
 
+from accounts.selectors import governs_people
 from common.navigation import MenuItem, Section
 from common.navigation import register as add_to_menu
 
@@ -9,5 +10,15 @@ from common.navigation import register as add_to_menu
 def register() -> None:
     add_to_menu(
         MenuItem(gettext_noop("Templates"), "session-templates", "template", Section.WORKLOAD, order=21)
+    )
+    add_to_menu(
+        MenuItem(
+            gettext_noop("Presets"),
+            "session-presets",
+            "adjustments",
+            Section.INFRASTRUCTURE,
+            is_visible=governs_people,
+            purpose=gettext_noop("Sizes of sessions that people are offered."),
+        )
     )
     add_to_menu(MenuItem(gettext_noop("Sessions"), "session-list", "terminal-2", Section.WORKLOAD, order=20))

@@ -1,6 +1,7 @@
 """Pages of session templates: which there are, saving one, and starting from one."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from accounts.models import Project
 from accounts.web.marks import mark
 from common.actors import Actor
 from common.api import actor_of
@@ -22,22 +22,18 @@ from common.forms import TypedChoice, TypedField
 from common.idempotency import once_a_form
 from common.pages import private
 from common.slots import MEM, format_slots, parse_slots
+from images.selectors import visible_images
 from sessions_app import template_services
 from sessions_app.models import SessionTemplate
 from sessions_app.selectors import Action, access_session
-from sessions_app.sharing import may_write, writable_places
+from sessions_app.sharing import may_write
 from sessions_app.shortcuts import request_like
 from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
 from sessions_app.web.arrays import page_of
 from sessions_app.web.forms import LauncherForm
+from sessions_app.web.places import SHARING_WORDS, chosen_place, place_choices, whose
 
 LONGEST_BODY = 256 * 1024
-SHARING_WORDS = {
-    Sharing.OWN: gettext_lazy("Only you"),
-    Sharing.PROJECT: gettext_lazy("Project"),
-    Sharing.DOMAIN: gettext_lazy("Domain"),
-    Sharing.EVERYBODY: gettext_lazy("Everybody"),
-}
 
 
 class TemplateForm(forms.Form):
@@ -52,24 +48,8 @@ class TemplateForm(forms.Form):
 
     def __init__(self, *arguments: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        projects, domains, is_central = writable_places(actor)
-        choices = [(Sharing.OWN.value, _("Only you"))]
-        has_many = len({each.domain_id for each in projects}) > 1
-        choices += [
-            (
-                f"project:{each.domain.name}/{each.name}",
-                _("Project {name}").format(name=_named(each, has_many)),
-            )
-            for each in projects
-        ]
-        choices += [(f"domain:{each.name}", _("Domain {name}").format(name=each)) for each in domains]
-        choices += [(Sharing.EVERYBODY.value, _("Everybody"))] if is_central else []
+        choices = [(Sharing.OWN.value, SHARING_WORDS[Sharing.OWN]), *place_choices(actor)]
         self.fields["place"].choices = choices  # type: ignore[attr-defined]
-
-
-def _named(project: Project, has_many: bool) -> str:
-    """With its domain where those of several are offered."""
-    return f"{project} ({project.domain})" if has_many else str(project)
 
 
 @require_GET
@@ -78,19 +58,20 @@ def template_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     templates = list(template_services.visible_templates(actor))
     writable = may_write(actor, templates)
-    rows = [row_of(each) | {"can_write": each.pk in writable} for each in templates]
+    references = {str(image.pk): image.reference for image in visible_images(actor)}
+    rows = [row_of(each, references) | {"can_write": each.pk in writable} for each in templates]
     return render(request, "sessions_app/templates.html", {"rows": rows})
 
 
-def row_of(template: SessionTemplate) -> dict[str, Any]:
-    """{"template", "place", "slots", "image", "is_batch"}."""
+def row_of(template: SessionTemplate, references: Mapping[str, str]) -> dict[str, Any]:
+    """{"template", "place", "slots", "image", "is_batch"}; `references` are of images, which a template may name by id."""
+    image = str(template.body.get("image", ""))
     asked = {name: text for name, text in template.body.get("resources", {}).items() if name != "shm"}
-    whose = template.project or template.domain
     return {
         "template": template,
-        "place": str(whose or SHARING_WORDS[Sharing(template.sharing)]),
+        "place": whose(template),
         "slots": format_slots(parse_slots(asked)) if MEM in asked else "",
-        "image": template.body.get("image", ""),
+        "image": references.get(image, image),
         "is_batch": template.body.get("type") == "batch",
     }
 
@@ -140,7 +121,6 @@ def _of_launcher(request: HttpRequest, actor: Actor) -> HttpResponse:
 
 
 def _save(request: HttpRequest, actor: Actor, asked: dict[str, Any]) -> HttpResponse:
-    sharing, _colon, place = (asked["place"] or Sharing.OWN.value).partition(":")
     try:
         body = json.loads(asked["body"])
     except (ValueError, RecursionError) as error:
@@ -149,9 +129,8 @@ def _save(request: HttpRequest, actor: Actor, asked: dict[str, Any]) -> HttpResp
         actor=actor,
         name=asked["name"],
         description=asked["description"],
-        sharing=sharing,
-        place=place,
         body=body,
+        **chosen_place(asked["place"] or Sharing.OWN.value),
     )
     messages.success(request, _("“{name}” is kept.").format(name=template.name))
     if left_out:

@@ -1,6 +1,16 @@
 from django.urls import path
 
-from sessions_app.web import arrays, bulk, detail, launcher, lists, person_limits, priorities, templates
+from sessions_app.web import (
+    arrays,
+    bulk,
+    detail,
+    launcher,
+    lists,
+    person_limits,
+    presets,
+    priorities,
+    templates,
+)
 
 urlpatterns = [
     path("", lists.session_list, name="session-list"),
@@ -15,6 +25,9 @@ urlpatterns = [
     path("templates/new/", templates.new_template, name="new-template"),
     path("templates/<int:template_id>/start/", templates.start_template, name="start-template"),
     path("templates/<int:template_id>/delete/", templates.delete_template, name="delete-template"),
+    path("presets/", presets.preset_list, name="session-presets"),
+    path("presets/<int:preset_id>/", presets.preset_page, name="session-preset"),
+    path("presets/<int:preset_id>/delete/", presets.delete_preset, name="delete-preset"),
     path("quick-start/", launcher.quick_start, name="session-quick-start"),
     path("people/<int:user_id>/limits/", person_limits.person_limits, name="person-limits"),
     path("<uuid:session_id>/", detail.session_detail, name="session-detail"),

@@ -88,6 +88,11 @@ POST   session-summary                     in         200        200        200 
 POST   session-quick-start                 in         404        404        302        302        302        404        404        404        404  image
 GET    person-limits                       in         404        404        404        200        200        200        200        200        200
 GET    session-templates                   in         200        200        200        200        200        200        200        200        200
+GET    session-presets                     in         200        200        200        200        200        200        200        200        200
+POST   session-presets                     in         422        422        403        403        302        302        302        403        403  preset-form
+GET    session-preset                      in         404        404        403        403        200        200        200        403        403
+POST   session-preset                      in         404        404        403        403        302        302        302        403        403  preset-change-form
+POST   delete-preset                       in         404        404        403        403        302        302        302        403        403
 GET    new-template                        in         404        404        404        200        403        403        403        403        403  ?session
 POST   new-template                        in         302        302        302        302        302        302        302        302        302  template-form
 POST   start-template                      in         404        404        404        302        404        404        404        404        404

@@ -167,6 +167,13 @@ class World:
                 "place": self.place.project.name,
                 "resources": {"cpu": 1, "mem": "1g"},
             },
+            "preset-form": {
+                "name": f"new-{next(_numbers)}",
+                "place": f"project:{self.place.project.domain.name}/{self.place.project.name}",
+                "cpu": "1",
+                "mem": "1g",
+            },
+            "preset-change-form": {"name": f"new-{next(_numbers)}", "cpu": "1", "mem": "1g"},
             "template-form": {"name": f"new-{next(_numbers)}", "place": "own", "body": json.dumps(asked)},
             "image": {"image": self.place.image.reference},
             "name": {"name": f"new-{next(_numbers)}"},

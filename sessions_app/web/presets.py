@@ -1,0 +1,169 @@
+"""Pages of presets: which sizes people are offered, and, for administrators, making and changing them."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.policy_fields import SlotsField
+from accounts.web.marks import mark
+from common.actors import Actor
+from common.api import actor_of
+from common.errors import BerthError, PermissionDenied
+from common.forms import TypedChoice, TypedField
+from common.idempotency import once_a_form
+from common.slots import CPU, MEM, format_slots
+from sessions_app import presets
+from sessions_app.models import ResourcePreset
+from sessions_app.sharing import may_write
+from sessions_app.sizes import size_of_preset, typed_amount
+from sessions_app.template_rules import MAX_NAME_LENGTH
+from sessions_app.web.places import chosen_place, place_choices, whose
+
+TYPED = {"autocomplete": "off", "spellcheck": "false"}
+
+
+def _amount(label: Any, help_text: Any = "", *, required: bool = True) -> TypedField:
+    return TypedField(
+        label=label, help_text=help_text, required=required, widget=forms.TextInput(attrs=TYPED)
+    )
+
+
+class PresetForm(forms.Form):
+    """Amounts are read where requests are read, and refused in the same words."""
+
+    name = TypedField(
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("As people see it on the card, like “A100, quarter”."),
+        widget=forms.TextInput(attrs=TYPED | {"maxlength": MAX_NAME_LENGTH}),
+    )
+    place = TypedChoice(label=gettext_lazy("Who is offered it"))
+    cpu = _amount(gettext_lazy("CPU cores"))
+    mem = _amount(gettext_lazy("Memory"), gettext_lazy("Like 64g or 512m."))
+    devices = SlotsField(
+        required=False,
+        label=gettext_lazy("Accelerators"),
+        help_text=gettext_lazy("Like “cuda=2” or “cuda=0.25”, in whole devices or shares."),
+        widget=forms.TextInput(attrs=TYPED),
+    )
+    shm = _amount(
+        gettext_lazy("Shared memory"),
+        gettext_lazy("Part of the memory. Empty: what sessions get otherwise."),
+        required=False,
+    )
+
+    def __init__(self, data: Any = None, *, actor: Actor, preset: ResourcePreset | None = None) -> None:
+        super().__init__(data, initial=_typed(preset) if preset else None)
+        if preset is None:
+            self.fields["place"].choices = place_choices(actor)  # type: ignore[attr-defined]
+        else:
+            del self.fields["place"]
+
+    def resources(self) -> dict[str, Any]:
+        """As a request for a session has them. Only where the form is valid."""
+        typed = self.cleaned_data
+        devices = {slot: typed_amount(slot, amount) for slot, amount in typed["devices"].items()}
+        asked = {**devices, CPU: typed["cpu"], MEM: typed["mem"]}
+        return asked | ({"shm": typed["shm"]} if typed["shm"] else {})
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="session-presets")
+def preset_list(request: HttpRequest) -> HttpResponse:
+    """A POST makes one. At most 8 queries beside the frame's."""
+    actor = actor_of(request)
+    if request.method != "POST":
+        return _page(request, actor, PresetForm(actor=actor))
+    form = PresetForm(request.POST, actor=actor)
+    if form.is_valid():
+        try:
+            made = presets.create_preset(
+                actor=actor,
+                name=form.cleaned_data["name"],
+                resources=form.resources(),
+                **chosen_place(form.cleaned_data["place"]),
+            )
+        except BerthError as refusal:
+            _mark(form, refusal)
+        else:
+            messages.success(request, _("“{name}” is offered from now on.").format(name=made.name))
+            return redirect("session-presets")
+    return _page(request, actor, form, status=422)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def preset_page(request: HttpRequest, preset_id: int) -> HttpResponse:
+    """A POST changes it."""
+    actor = actor_of(request)
+    preset = presets.access_preset(actor, preset_id)
+    if preset.pk not in may_write(actor, [preset]):
+        raise PermissionDenied(
+            _("You may not change this preset."), hint=_("Ask an administrator of the project or domain.")
+        )
+    form = PresetForm(request.POST if request.method == "POST" else None, actor=actor, preset=preset)
+    if form.is_valid():
+        changes = {"name": form.cleaned_data["name"], "resources": form.resources()}
+        try:
+            presets.change_preset(actor=actor, preset_id=preset_id, changes=changes)
+        except BerthError as refusal:
+            _mark(form, refusal)
+        else:
+            messages.success(request, _("The preset is changed. Sessions keep what they have."))
+            return redirect("session-presets")
+    context = {"preset": preset, "form": form, "place": whose(preset)}
+    return render(request, "sessions_app/preset.html", context, status=422 if form.is_bound else 200)
+
+
+@login_required
+@require_POST
+def delete_preset(request: HttpRequest, preset_id: int) -> HttpResponse:
+    presets.delete_preset(actor=actor_of(request), preset_id=preset_id)
+    messages.success(request, _("The preset is deleted."))
+    return redirect("session-presets")
+
+
+def _mark(form: PresetForm, refusal: BerthError) -> None:
+    """At the fields of the form. Whoever may make none there is refused as everywhere."""
+    if isinstance(refusal, PermissionDenied):
+        raise refusal
+    refusal.fields = {_field_of(path): sentences for path, sentences in refusal.fields.items()}
+    mark(form, refusal)
+
+
+def _field_of(path: str) -> str:
+    """Of a path in a request: "resources.cuda" is among the devices."""
+    room, _dot, name = path.partition(".")
+    if room != "resources":
+        return "place" if room == "sharing" else room
+    return name if name in (CPU, MEM, "shm") else "devices"
+
+
+def _typed(preset: ResourcePreset) -> dict[str, Any]:
+    size = size_of_preset(preset.pk, preset.name, preset.slots, preset.shm_bytes)
+    devices = ", ".join(f"{slot}={amount}" for slot, amount in size.devices.items())
+    return {"name": size.title, "cpu": size.cpu, "mem": size.mem, "devices": devices, "shm": size.shm}
+
+
+def _page(request: HttpRequest, actor: Actor, form: PresetForm, *, status: int = 200) -> HttpResponse:
+    found = sorted(presets.visible_presets(actor), key=lambda each: (each.sharing, presets.by_size(each)))
+    writable = may_write(actor, found)
+    rows = [
+        {
+            "preset": each,
+            "place": whose(each),
+            "slots": format_slots(each.amounts),
+            "can_write": each.pk in writable,
+        }
+        for each in found
+    ]
+    may_make = bool(form.fields["place"].choices)  # type: ignore[attr-defined]
+    context = {"rows": rows, "form": form if may_make else None}
+    return render(request, "sessions_app/presets.html", context, status=status)
