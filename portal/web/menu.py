@@ -107,6 +107,13 @@ def register() -> None:
             gettext_noop("Sets of agents and who may use them."),
         ),
         (
+            gettext_noop("Scheduler"),
+            "scheduler",
+            "list-check",
+            Section.INFRASTRUCTURE,
+            gettext_noop("What was decided lately, and who had to leave for whom."),
+        ),
+        (
             gettext_noop("Registries"),
             "admin:images_registry_changelist",
             "package",
@@ -159,4 +166,5 @@ DELEGATED = {
     "administration": oversees_all,
     "domains": oversees_all,
     "resource-groups": oversees_all,
+    "scheduler": oversees_all,
 }

@@ -11,7 +11,8 @@ from agents.selectors import access_group_to_administer
 from common.api import actor_of
 from common.scopes import FOR_ADMIN
 from scheduler.models import KeptTick
-from scheduler.ticks import ticks_of
+from scheduler.ticks import preemptions_in, ticks_of
+from sessions_app.models import Preemption
 
 
 class TickOut(serializers.ModelSerializer[KeptTick]):
@@ -53,3 +54,41 @@ class TickListView(ListAPIView[KeptTick]):
     def get_queryset(self) -> QuerySet[KeptTick]:
         group = access_group_to_administer(actor_of(self.request), self.kwargs["group_id"])
         return ticks_of(group)
+
+
+class PreemptionOut(serializers.ModelSerializer[Preemption]):
+    """A session that had to leave for another one."""
+
+    session = serializers.UUIDField(source="session_id")
+    name = serializers.CharField(source="session.name")
+    by = serializers.UUIDField(source="by_id", help_text="For whom.")
+    by_name = serializers.CharField(source="by.name")
+    agent = serializers.CharField(source="agent.name")
+    ends_at = serializers.DateTimeField(help_text="When its notice is over.")
+    outcome = serializers.ChoiceField(
+        choices=[("open", "open"), ("ended", "ended"), ("spared", "spared")],
+        help_text="open: its notice still runs; spared: it no longer had to leave.",
+    )
+
+    class Meta:
+        model = Preemption
+        fields = ("session", "name", "by", "by_name", "agent", "decided_at", "ends_at", "outcome")
+
+    def to_representation(self, instance: Preemption) -> dict[str, Any]:
+        told = super().to_representation(instance)
+        return told | {"outcome": instance.outcome or "open"}
+
+
+@extend_schema_view(get=extend_schema(operation_id="list_preemptions"))
+class PreemptionListView(ListAPIView[Preemption]):
+    """Which sessions of a resource group were ended for others with a higher priority, or spared, newest first. For superadmins
+    and monitors."""
+
+    token_scopes = FOR_ADMIN
+    serializer_class = PreemptionOut
+    queryset = Preemption.objects.none()
+    filter_backends = ()
+
+    def get_queryset(self) -> QuerySet[Preemption]:
+        group = access_group_to_administer(actor_of(self.request), self.kwargs["group_id"])
+        return preemptions_in(group)

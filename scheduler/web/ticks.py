@@ -6,27 +6,43 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from accounts.web.doors import overseer_of_all
-from agents.selectors import access_group
-from common.counted_pages import ROWS_PER_PAGE
-from common.pages import render_page_or_fragment
+from agents.selectors import access_group, group_to_look_at, visible_resource_groups
+from common.pages import is_fragment, render_page_or_fragment
 from scheduler.models import KeptTick
 from scheduler.replay import replay
 from scheduler.ticks import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of
 from sessions_app.queues import OWN_LIMITS, PUBLIC_REASONS
 
+TICKS_PER_PAGE = 20
+
+
+@require_GET
+@login_required
+def scheduler(request: HttpRequest) -> HttpResponse:
+    """Leads to the page of the default group. Raises NotFound where there is none."""
+    return redirect("resource-group-scheduler", group_to_look_at(overseer_of_all(request)).pk)
+
 
 @require_GET
 @login_required
 def tick_list(request: HttpRequest, group_id: int) -> HttpResponse:
-    group = access_group(overseer_of_all(request), group_id)
-    page = Paginator(ticks_of(group), ROWS_PER_PAGE).get_page(request.GET.get("page"))
+    actor = overseer_of_all(request)
+    group = access_group(actor, group_id)
+    page = Paginator(ticks_of(group), TICKS_PER_PAGE).get_page(request.GET.get("page"))
     rows = [{"tick": tick, "took": took_words(tick), "reasons": reasons_of(tick.reasons)} for tick in page]
-    context = {"group": group, "page": page, "rows": rows, "preemptions": preemptions_in(group)[:MOST_SHOWN]}
+    context: dict[str, Any] = {
+        "group": group,
+        "page": page,
+        "rows": rows,
+        "preemptions": preemptions_in(group)[:MOST_SHOWN],
+    }
+    if not is_fragment(request):
+        context["groups"] = list(visible_resource_groups(actor).order_by("-is_default", "name"))
     return render_page_or_fragment(request, "scheduler/ticks.html", "scheduler/_ticks.html", context)
 
 

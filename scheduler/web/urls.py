@@ -6,6 +6,7 @@ GROUP = "resource-groups/<int:group_id>/"
 
 urlpatterns = [
     path("queue/", queue.queue_page, name="queue"),
+    path("scheduler/", ticks.scheduler, name="scheduler"),
     path("sessions/<uuid:session_id>/why/", why.why_it_waited, name="session-why"),
     path("resource-groups/", groups.group_list, name="resource-groups"),
     path("resource-groups/new/", groups.new_group, name="new-resource-group"),

@@ -199,6 +199,7 @@ GET    new-resource-group                  in         404        404        404 
 POST   new-resource-group                  in         404        404        404        404        404        404        302        404        404  group-form
 GET    resource-group                      in         404        404        404        404        404        404        200        404        200
 POST   resource-group                      in         404        404        404        404        404        404        302        404        404  group-form
+GET    scheduler                           in         404        404        404        404        404        404        302        404        302
 GET    resource-group-scheduler            in         404        404        404        404        404        404        200        404        200
 GET    resource-group-tick                 in         404        404        404        404        404        404        200        404        200
 POST   resource-group-state                in         404        404        404        404        404        404        302        404        404  group-state
@@ -333,6 +334,7 @@ GET    api-resource-group                  401        200        200        200 
 PATCH  api-resource-group                  401        403        403        403        403        403        403        200        403        403  description
 DELETE api-resource-group                  401        403        403        403        403        403        403        409        403        403
 GET    api-ticks                           401        403        403        403        403        403        403        200        403        200
+GET    api-preemptions                     401        403        403        403        403        403        403        200        403        200
 GET    api-resource-group-grants           401        403        403        403        403        403        403        200        403        200
 POST   api-resource-group-grants           401        403        403        403        403        403        403        201        403        403  grant
 DELETE api-resource-group-grant            401        403        403        403        403        403        403        204        403        403

@@ -138,6 +138,24 @@ def test_weights_are_listed_and_set(portal: Any, command: Command) -> None:
     assert wire.body() == {"level": "user", "id": 5, "weight": "3"}
 
 
+def test_ticks_and_who_had_to_leave_are_listed(portal: Any, command: Command) -> None:
+    tick = {"id": 9, "planned_at": "2026-05-01T08:00:00Z", "read_us": 1000, "decide_us": 500, "commit_us": 2000,
+            "placed": 3, "waiting": 2, "reasons": {"no_capacity": 2}, "is_replayable": True}  # fmt: skip
+    wire = portal(page(GROUP), page(tick, tick))
+    listed = command("group", "ticks", "gpu", "--limit", "1").out.splitlines()
+    assert [line.split("\t")[1:] for line in listed[1:]] == [["3", "2", "no_capacity 2", "3.5 ms"]]
+    assert "/resource-groups/3/ticks/" in str(wire.requests[-1].url)
+    portal(page(GROUP), page(tick))
+    assert json.loads(command("group", "ticks", "gpu", "--json").out) == [tick]
+    left = {"session": "a" * 32, "name": "low", "by": "b" * 32, "by_name": "high", "agent": "gpu-01",
+            "decided_at": "2026-05-01T08:00:00Z", "ends_at": "2026-05-01T08:01:00Z", "outcome": "spared"}  # fmt: skip
+    portal(page(GROUP), page(left))
+    listed = command("group", "preemptions", "gpu").out.splitlines()
+    assert listed[1].split("\t")[1:] == ["low", "high", "gpu-01", "spared"]
+    portal(page(GROUP), page(left))
+    assert json.loads(command("group", "preemptions", "gpu", "--json").out) == [left]
+
+
 def test_a_queue_names_own_sessions_alone(portal: Any, command: Command) -> None:
     own = {"position": 1, "name": "train", "is_own": True, "resources": {"cpu": 1000}, "message": "More."}
     theirs = {"position": 2, "resources": {"cpu": 2000}, "containers": 2, "message": "More."}

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from berth import InvalidInput, Mount, Refused
 from berth.amounts import format_age, format_amount, format_bytes, format_slots, format_span
 from berth.cli.batch import command_line
 from berth.cli.copying import Address, parse_address
-from berth.cli.launch_options import environment_of, mounts_of, resources_of, seconds_of
+from berth.cli.launch_options import environment_of, mounts_of, past_instant_of, resources_of, seconds_of
 from berth.cli.output import show_error, show_facts, show_json, show_table
 from berth.cli.safe_text import LogFilter, clean, clean_json, first_line
 from berth.sessions import made_name
@@ -161,3 +162,27 @@ def test_logs_keep_colours_and_progress_bars_and_nothing_else(log: bytes, shown:
 def test_a_log_is_shown_alike_however_it_is_cut(log: bytes, cut: int) -> None:
     whole, pieces = LogFilter(), LogFilter()
     assert whole(log) + whole.rest() == pieces(log[:cut]) + pieces(log[cut:]) + pieces.rest()
+
+
+@pytest.mark.parametrize(
+    ("typed", "instant"),
+    [
+        ("", ""),
+        ("14:05", "2026-05-12T14:05:00+09:00"),
+        ("09:30", "2026-05-13T09:30:00+09:00"),
+        ("09:30+09:00", "2026-05-13T09:30:00+09:00"),
+        ("2026-01-31T14:05+09:00", "2026-01-31T14:05:00+09:00"),
+    ],
+)
+def test_a_time_of_day_is_when_it_was_that_last(typed: str, instant: str) -> None:
+    seoul = timezone(timedelta(hours=9))
+    told = past_instant_of(typed, datetime(2026, 5, 13, 10, tzinfo=seoul))
+    if typed:
+        assert datetime.fromisoformat(told) == datetime.fromisoformat(instant)
+    else:
+        assert told == ""
+
+
+def test_what_is_no_time_is_said() -> None:
+    with pytest.raises(InvalidInput, match="“25:99” is no time"):
+        past_instant_of("25:99")

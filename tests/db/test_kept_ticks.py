@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from accounts.models import User
 from accounts.roles import Role
-from agents.models import Agent
+from agents.models import Agent, ResourceGroup
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
@@ -289,5 +289,9 @@ def test_the_scheduler_page_explains_ticks(browser_of: Browser) -> None:
     assert [(row["placed"], row["waiting"], row["reasons"], row["is_replayable"]) for row in rows] == [
         (1, 1, {"no_capacity": 1}, False)
     ]
-    foreign = reverse("resource-group-tick", args=[make_cluster().group.pk, tick.pk])
+    assert browser.get("/scheduler/")["Location"] == listed
+    other = ResourceGroup.objects.create(name="elsewhere")
+    shown = browser.get(listed).content.decode()
+    assert reverse("resource-group-scheduler", args=[other.pk]) in shown, "the way to the other groups"
+    foreign = reverse("resource-group-tick", args=[other.pk, tick.pk])
     assert browser.get(foreign).status_code == 404

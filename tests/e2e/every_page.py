@@ -21,6 +21,7 @@ PAGES = (
     "/profile/tokens/",
     "/profile/ssh-keys/",
     "/sessions/templates/",
+    "/sessions/presets/",
     "/profile/callbacks/",
     "/profile/dotfiles/",
     "/profile/preferences/",
@@ -66,6 +67,8 @@ OF_SUPERADMINS = (
     "/resource-groups/1/",  # with which a portal begins
     "/resource-groups/1/weights/",
     "/resource-groups/1/reservations/",
+    "/resource-groups/1/reservations/?view=month",
+    "/sessions/presets/",
     "/resource-groups/1/scheduler/",
     "/audit/",
     "/audit/?outcome=failed&q=nothing",

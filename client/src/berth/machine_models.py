@@ -108,3 +108,32 @@ class GroupGrant(Record):
     level: str
     of: int
     name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick(Record):
+    """What the scheduler decided in one tick; times in microseconds. `reasons`: how many went on waiting, by reason."""
+
+    id: int
+    planned_at: datetime
+    read_us: int = 0
+    decide_us: int = 0
+    commit_us: int = 0
+    placed: int = 0
+    waiting: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    is_replayable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPreemption(Record):
+    """A session that had to leave for another one, `by`. `outcome` is open, ended or spared."""
+
+    session: str
+    name: str
+    by: str
+    by_name: str
+    agent: str
+    decided_at: datetime
+    ends_at: datetime
+    outcome: str

@@ -6,7 +6,7 @@ from typing import Any
 
 from berth.decoding import Record, decode
 from berth.errors import NotFound
-from berth.machine_models import GroupGrant, GroupReservation, ResourceGroup
+from berth.machine_models import GroupGrant, GroupPreemption, GroupReservation, ResourceGroup, Tick
 from berth.paging import iterate
 from berth.policies import scope_id
 from berth.transport import Transport, json_of, new_key
@@ -84,6 +84,14 @@ class ResourceGroups:
         """Of the domain, project or user (`level`) called `name`: twice the weight, twice the share. Raises NotFound."""
         body = {"level": level, "id": scope_id(self._transport, level, name), "weight": weight}
         self._transport.request("PUT", f"resource-groups/{group_id}/weights/", json=body)
+
+    def ticks(self, group_id: int) -> Iterator[Tick]:
+        """What its scheduler decided lately, newest first."""
+        return iterate(self._transport, f"resource-groups/{group_id}/ticks/", Tick)
+
+    def preemptions(self, group_id: int) -> Iterator[GroupPreemption]:
+        """Who had to leave for whom, newest first."""
+        return iterate(self._transport, f"resource-groups/{group_id}/preemptions/", GroupPreemption)
 
     def reservations(self, group_id: int) -> Iterator[GroupReservation]:
         """What is reserved now or will be, by start."""

@@ -2,7 +2,7 @@
 
 import os
 import re
-from datetime import datetime
+from datetime import datetime, time, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -224,6 +224,17 @@ def instant_of(text: str) -> str:
         return datetime.fromisoformat(text).astimezone().isoformat() if text else ""
     except (ValueError, OverflowError) as error:
         raise InvalidInput(f"“{text[:40]}” is no time.", hint="Write it like 2027-01-31T08:00.") from error
+
+
+def past_instant_of(text: str, now: datetime | None = None) -> str:
+    """The same of an instant that is past, which may be a time of day alone: "14:05" is when it was that last. Raises InvalidInput."""
+    try:
+        clock = time.fromisoformat(text)
+    except ValueError:
+        return instant_of(text)
+    present = now or datetime.now().astimezone()
+    then = datetime.combine(present.date(), clock, clock.tzinfo or present.tzinfo)
+    return (then if then <= present else then - timedelta(days=1)).isoformat()
 
 
 def dependencies_of(texts: list[str] | None) -> dict[str, str]:

@@ -37,6 +37,7 @@ from berth.cli import (
     shares,
     ssh_keys,
     templates,
+    ticks,
     tokens,
     user_sign_in,
     waiting,
@@ -140,6 +141,7 @@ groups.project_app.add_typer(rules.rule_app, name="rule")
 app.add_typer(groups.project_app, name="project")
 reservations.add_to(resource_groups.app)
 shares.add_to(resource_groups.app)
+ticks.add_to(resource_groups.app)
 app.add_typer(resource_groups.app, name="group")
 app.add_typer(policies.app, name="policy")
 app.add_typer(budgets.budget_app, name="budget")

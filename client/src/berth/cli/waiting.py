@@ -6,7 +6,7 @@ import typer
 
 from berth.amounts import format_instant
 from berth.cli.context import AsJson, SessionName, client_of
-from berth.cli.launch_options import instant_of
+from berth.cli.launch_options import past_instant_of
 from berth.cli.output import note, say, show_facts, show_json, show_table
 from berth.cli.safe_text import first_line
 from berth.cli.sessions import ID_LENGTH, AnySession
@@ -35,13 +35,14 @@ def why(
     context: typer.Context,
     session: AnySession,
     at: Annotated[
-        str, typer.Option("--at", help="Why it waited then, like 2027-01-31T14:05.", show_default=False)
+        str,
+        typer.Option("--at", help="Why it waited then, like 14:05 or 2027-01-31T14:05.", show_default=False),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
     """Say for what a session waited, and since when; or why it did at some time."""
     client = client_of(context)
-    found = client.sessions.why(client.sessions.find(session).id, at=instant_of(at))
+    found = client.sessions.why(client.sessions.find(session).id, at=past_instant_of(at))
     if as_json:
         show_json(found)
     elif not at:

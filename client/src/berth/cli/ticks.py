@@ -1,0 +1,53 @@
+"""What the scheduler of a resource group decided lately, and who had to leave for whom. For superadmins and monitors."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from berth.amounts import format_instant
+from berth.cli.context import AsJson, client_of
+from berth.cli.output import show_json, show_table
+from berth.cli.resource_groups import GroupName
+
+Limit = Annotated[int, typer.Option("--limit", help="At most so many, newest first.", min=1)]
+US_PER_MS = 1000
+
+
+def list_ticks(context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List the last ticks of a group's scheduler: who was placed, who went on waiting for what, how long it took."""
+    groups = client_of(context).managed_groups
+    found = list(islice(groups.ticks(groups.find(group).id), limit))
+    if as_json:
+        show_json(found)
+        return
+    rows = [
+        (
+            format_instant(one.planned_at),
+            one.placed,
+            one.waiting,
+            ", ".join(f"{reason} {count}" for reason, count in one.reasons.items()),
+            f"{(one.read_us + one.decide_us + one.commit_us) / US_PER_MS:.1f} ms",
+        )
+        for one in found
+    ]
+    show_table(("when", "placed", "waiting", "for", "took"), rows, empty="No tick decided anything lately.")
+
+
+def list_preemptions(
+    context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False
+) -> None:
+    """List which sessions of a group had to leave for others with a higher priority."""
+    groups = client_of(context).managed_groups
+    found = list(islice(groups.preemptions(groups.find(group).id), limit))
+    if as_json:
+        show_json(found)
+        return
+    rows = [(format_instant(one.decided_at), one.name, one.by_name, one.agent, one.outcome) for one in found]
+    show_table(("when", "session", "for", "agent", "outcome"), rows, empty="Nobody had to leave.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """These commands, beside those of groups."""
+    app.command("ticks")(list_ticks)
+    app.command("preemptions")(list_preemptions)
