@@ -14,7 +14,7 @@ from accounts.web.limits import list_rows
 from common.actors import Actor
 from common.errors import BerthError
 from common.languages import paragraph
-from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, format_slots
+from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, format_each, format_slots
 from common.words import typed_duration
 from images.selectors import newest_image
 from sessions_app.callbacks import callback_url_of
@@ -104,13 +104,13 @@ def image_cards(form: LauncherForm) -> list[dict[str, Any]]:
 
 
 def size_cards(form: LauncherForm) -> list[dict[str, Any]]:
-    """Presets and usual sizes: [{"size", "title", "words", "fields", "objection", "is_chosen"}]; `fields` are what the card fills in."""
+    """Presets and usual sizes: [{"size", "title", "amounts", "fields", "objection", "is_chosen"}]; `fields` are what the card fills in."""
     chosen = form["size"].value() or CUSTOM
     return [
         {
             "size": size,
             "title": size.title if size.is_preset else _(size.title),
-            "words": format_slots(size.slots),
+            "amounts": format_each(size.slots),
             "fields": json.dumps(_fields_of(size)),
             "objection": form.objection_to(size.slots),
             "is_chosen": size.key == chosen,
