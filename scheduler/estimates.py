@@ -1,12 +1,13 @@
 """When a waiting session will probably start: a range, from how long sessions like those that run really ran. Pure.
 
 The ends of what runs are drawn many times from what was seen before, the queue is placed on what they free, and the range is what
-most draws say. Where limits end sessions, they end in the draws, too. Whoever comes later with a higher priority, machines that come or
-go, and reservations of others are not foreseen; the range is no promise.
+most draws say. Where limits end sessions, they end in the draws, too; where a machine is reserved for others, or will be before the session
+would have ended, it starts there afterwards. Whoever comes later with a higher priority, and machines that come or go, are not foreseen;
+the range is no promise.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil, inf
 from random import Random
@@ -38,7 +39,8 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A session that waits. Its kernels all ask for `slots`; `agent_ids` could run it; `lasts_s` is its time limit."""
+    """A session that waits. Its kernels all ask for `slots`; `agent_ids` could run it; `lasts_s` is its time limit. `closed`: by agent,
+    from when until when it may not begin there, in seconds, by start."""
 
     id: UUID
     slots: Slots
@@ -46,6 +48,7 @@ class Wanted:
     agent_ids: Sequence[int]
     kind: Kind
     lasts_s: float | None = None
+    closed: Mapping[int, Sequence[tuple[float, float]]] = field(default_factory=dict)
 
 
 class Lengths:
@@ -133,6 +136,8 @@ def _take(
     begin, chosen = inf, -1
     for agent_id in wanted.agent_ids:
         when = _when(wanted.slots, rooms[agent_id], ends.get(agent_id, ()), begin)
+        for start, end in wanted.closed.get(agent_id, ()):
+            when = end if start <= when < end else when
         if when < begin:
             begin, chosen = when, agent_id
             if not when:

@@ -14,7 +14,17 @@ from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from common.slots import ResourceSlots
 from scheduler import histories
-from scheduler.engine import Deferral, Foresight, Needs, PendingSession, Planner, ReasonCode, Snapshot
+from scheduler.engine import (
+    AgentView,
+    Deferral,
+    Foresight,
+    Needs,
+    PendingSession,
+    Planner,
+    ReasonCode,
+    Snapshot,
+)
+from scheduler.engine.model import LENGTH_OF_UNKNOWN
 from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, estimate
 from scheduler.pictures import picture_of
 from scheduler.reasons import sentence_for, who_may_raise
@@ -30,7 +40,7 @@ NEXT_TICK = StartRange(0, 10)
 NOT_FOR_ROOM = frozenset(
     {
         ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
-        ReasonCode.BUDGET_SPENT, ReasonCode.RESERVATION,
+        ReasonCode.BUDGET_SPENT,
     }
 )  # fmt: skip
 
@@ -139,9 +149,9 @@ def _range_of(
             )
             for name, amount in kernel.slots.items():
                 free[kernel.agent_id][name] -= amount
-    hosts: dict[int, list[int]] = {}
+    hosts: dict[int, list[AgentView]] = {}
     *before, wanted = (
-        _wanted(each, kinds[each.id], snapshot, hosts) for each in (*ahead, asked) if each.id in kinds
+        _wanted(each, kinds[each.id], snapshot, hosts, now) for each in (*ahead, asked) if each.id in kinds
     )
     return estimate(
         wanted,
@@ -155,17 +165,32 @@ def _range_of(
     )
 
 
-def _wanted(session: PendingSession, kind: Kind, snapshot: Snapshot, hosts: dict[int, list[int]]) -> Wanted:
+def _wanted(
+    session: PendingSession, kind: Kind, snapshot: Snapshot, hosts: dict[int, list[AgentView]], now: datetime
+) -> Wanted:
     """`hosts` remembers who could run what: sessions with equal needs share one object."""
     needs = session.needs
     if id(needs) not in hosts:
         hosts[id(needs)] = [
-            agent.id
+            agent
             for agent in snapshot.agents
-            if agent.is_schedulable and needs.may_run_on(agent) and _fits(needs.kernels, agent.largest)
+            if agent.is_schedulable and needs.suits(agent) and _fits(needs.kernels, agent.largest)
         ]
-    slots = dict(needs.kernels[0].items())
-    return Wanted(session.id, slots, len(needs.kernels), hosts[id(needs)], kind, _lasts_s(session))
+    found = hosts[id(needs)]
+    closed = {agent.id: spans for agent in found if (spans := _closed(agent, session, now))}
+    slots, agent_ids = dict(needs.kernels[0].items()), [agent.id for agent in found]
+    return Wanted(session.id, slots, len(needs.kernels), agent_ids, kind, _lasts_s(session), closed=closed)
+
+
+def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tuple[float, float]]:
+    """From when until when a reservation of others lets it not begin there: it has to have ended when that begins."""
+    spans = []
+    lasts = LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts
+    for window in (agent.window, agent.next_window):
+        if window is not None and window.reservation_id not in session.needs.reservations:
+            latest = (window.starts_at - lasts - now).total_seconds()
+            spans.append((max(0.0, latest), (window.ends_at - now).total_seconds()))
+    return spans
 
 
 def _fits(kernels: Iterable[ResourceSlots], largest: ResourceSlots) -> bool:

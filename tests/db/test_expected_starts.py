@@ -9,8 +9,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
+from agents.reservations import reserve_agents
 from agents.states import AgentState
 from common import clock
+from common.actors import SYSTEM
 from sessions_app.forecast import prospect_of
 from sessions_app.models import ComputeSession
 from sessions_app.start_ranges import StartRange
@@ -79,6 +81,26 @@ def test_what_does_not_wait_for_room_has_no_range(place: Place) -> None:
     assert expected_start(place.place()) is None
     held = place.enqueue(start_at=(clock.now() + timedelta(hours=1)).isoformat())
     assert expected_start(held) is None
+
+
+@pytest.mark.parametrize(("hours", "timeout_s", "starts_h"), [(0, 600, 2), (1, 7200, 3), (1, None, 3)])
+def test_who_waits_for_a_reservation_reads_when_its_machine_is_free(
+    place: Place, hours: int, timeout_s: int | None, starts_h: int
+) -> None:
+    begins = clock.now() + timedelta(hours=hours)
+    reserve_agents(
+        actor=SYSTEM,
+        group_id=place.group.pk,
+        name="Course",
+        agents=[place.agent.name],
+        starts_at=begins,
+        ends_at=begins + timedelta(hours=2),
+    )
+    waiting = place.place(type="batch", command="true", timeout_s=timeout_s)
+    assert waiting.status_reason == "reservation"
+    found = expected_start(waiting)
+    assert found is not None
+    assert starts_h * 3600 - 60 <= found.earliest_s <= found.latest_s <= starts_h * 3600  # type: ignore[operator]
 
 
 def test_what_the_next_tick_places_starts_now(place: Place) -> None:
