@@ -250,7 +250,9 @@ def clear() -> Cleared:
 
 @transaction.atomic
 def _remove_sessions(ids: Sequence[UUID]) -> None:
-    """What they hold is given back by the deletion itself; who waits for them goes on."""
+    """What they hold is given back by the deletion itself; who waits for them goes on. Their rows first: a worker that ends one of them
+    at the same moment takes what it holds after it, too."""
+    list(ComputeSession.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
     SessionDependency.objects.filter(Q(session__in=ids) | Q(after__in=ids)).delete()
     KernelAllocation.objects.filter(kernel__session__in=ids).delete()
     ComputeSession.objects.filter(pk__in=ids).delete()

@@ -143,6 +143,24 @@ def test_clearing_removes_all_that_was_simulated_and_nothing_else() -> None:
     assert simulation.clear() == simulation.Cleared(0, 0, 0)
 
 
+def test_clearing_holds_sessions_before_what_they_hold() -> None:
+    make_place()
+    group = simulation.make_cluster(count=1, shape=Shape())
+    submit(group, 2)
+    run_tick(group.pk)
+    with CaptureQueriesContext(connection) as asked:
+        simulation.clear()
+    held = next(
+        n for n, each in enumerate(asked) if "FOR UPDATE" in each["sql"] and "computesession" in each["sql"]
+    )
+    given_back = next(
+        n
+        for n, each in enumerate(asked)
+        if each["sql"].startswith('DELETE FROM "sessions_app_kernelallocation"')
+    )
+    assert held < given_back
+
+
 def test_sessions_that_others_wait_for_are_cleared_too() -> None:
     place = make_place()
     group = simulation.make_cluster(count=1, shape=Shape())
