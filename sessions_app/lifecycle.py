@@ -27,6 +27,8 @@ from sessions_app.states import (
     DEADLINES_S,
     LATE_END,
     REASON_SENTENCES,
+    REQUEUED,
+    RETRIED,
     Reason,
     Status,
     is_legal,
@@ -34,6 +36,7 @@ from sessions_app.states import (
 )
 
 log = structlog.get_logger(__name__)
+_TRIED_AGAIN = {"retried": [each.value for each in RETRIED], "requeued": [each.value for each in REQUEUED]}
 CLOCK_ROUND = timedelta(seconds=10)
 _MOVED_FIELDS = (
     "status", "status_reason", "status_message", "status_changed_at", "deadline_at",
@@ -132,7 +135,7 @@ def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
     """`finish` for all of these that are TERMINATING; ids of the ended ones. 3 queries, one more where there are arrays, any number of sessions. Those that
     somebody else holds, and those that may be tried again (`retries`), are left out."""
     with connection.cursor() as cursor:
-        cursor.execute(HOLD_ENDING, [list(session_ids)])
+        cursor.execute(HOLD_ENDING, {"ids": list(session_ids), **_TRIED_AGAIN})
         held = [row[0] for row in cursor.fetchall()]
         # Before the statuses: slots of agents are locked before what limits count (ADR 8).
         released = KernelAllocation.objects.filter(kernel__session__in=held)

@@ -27,7 +27,9 @@ MOVE_MANY = f"""
     SELECT id, owner_id, project_id, domain_id FROM moved
 """
 HOLD_ENDING = f"""
-    SELECT id FROM {_SESSIONS} WHERE id = ANY(%s) AND status = 'TERMINATING' AND max_retries = 0 AND NOT requeues
+    SELECT id FROM {_SESSIONS} WHERE id = ANY(%(ids)s) AND status = 'TERMINATING'
+        AND NOT (max_retries > retry_count AND outcome_reason = ANY(%(retried)s))
+        AND NOT (requeues AND outcome_reason = ANY(%(requeued)s))
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 """
 FINISH_MANY = f"""

@@ -29,7 +29,7 @@ from sessions_app.models import (
     SessionWarning,
 )
 from sessions_app.preemption_models import close_notices_of
-from sessions_app.states import RETRIED, Reason, Status
+from sessions_app.states import REQUEUED, RETRIED, Reason, Status
 
 MOST_ATTEMPTS = 100  # of one that goes from one lost machine to the next
 TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
@@ -77,7 +77,7 @@ def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
 
 
 def _reason_to_retry(session: ComputeSession) -> Reason | None:
-    if session.outcome_reason in (Reason.AGENT_LOST, Reason.PREEMPTED):
+    if session.outcome_reason in REQUEUED:
         attempts = session.kernels.filter(attempt__lt=MOST_ATTEMPTS)
         return Reason.REQUEUED if session.requeues and attempts.exists() else None
     has_left = session.retry_count < session.max_retries

@@ -206,6 +206,7 @@ RETRIED = frozenset(
         Reason.WALLS_MISSING, Reason.IMAGE_PULL_FAILED,
     }
 )  # fmt: skip
+REQUEUED = frozenset({Reason.AGENT_LOST, Reason.PREEMPTED})
 
 
 def outcome_of(reason: Reason) -> Status:

@@ -31,7 +31,7 @@ from sessions_app.models import (
     SessionMount,
     StartupScript,
 )
-from sessions_app.states import Reason, Status
+from sessions_app.states import LAUNCHING, Reason, Status
 
 AT_ONCE = 1000
 OURS = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
@@ -100,14 +100,14 @@ def launch_sessions(session_ids: Collection[UUID]) -> list[UUID]:
             pk: session for pk, session in held.items() if pk not in mounting and _is_plain(session, keepers)
         }
         if not sessions:
-            return list(session_ids)
+            return _left(session_ids, LAUNCHING)
         rest += held.keys() - sessions.keys()
         moved = lifecycle.transition_along(sessions, frm=Status.SCHEDULED, steps=_TO_START, actor=SYSTEM)
         up = set(_start([sessions[pk] for pk in moved]))
         lifecycle.transition_many(
             up, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
         )
-        return rest + [pk for pk in sessions if pk not in up]
+        return _left([*rest, *(pk for pk in sessions if pk not in up)], LAUNCHING)
 
 
 def end_sessions(session_ids: Collection[UUID]) -> list[UUID]:
@@ -116,7 +116,16 @@ def end_sessions(session_ids: Collection[UUID]) -> list[UUID]:
     with _held(session_ids, Status.TERMINATING) as rows:
         gone = _remove(Kernel.objects.filter(session__in=rows.values("pk")).prefetch_related("agent"))
         ended = set(lifecycle.finish_many(gone, actor=SYSTEM))
-        return [session_id for session_id in session_ids if session_id not in ended]
+        return _left([pk for pk in session_ids if pk not in ended], (Status.TERMINATING,))
+
+
+def _left(session_ids: Collection[UUID], statuses: Collection[Status]) -> list[UUID]:
+    """Those of these that are in one of these statuses still: a message that comes twice, or late, makes no work."""
+    if not session_ids:
+        return []
+    left = ComputeSession.objects.filter(pk__in=session_ids, status__in=statuses).order_by()
+    still = set(left.values_list("pk", flat=True))
+    return [session_id for session_id in session_ids if session_id in still]
 
 
 def end_exited(listed: Found) -> None:

@@ -1,9 +1,11 @@
 """`bin/faults chaos`: workers that do at random all that people, administrators and machines do, and are killed at random; and an
-auditor of its own beside them. Ends with 1 where anything was over-allocated, above its limit, lost, doubled or stuck.
+auditor of its own beside them. Ends with 1 where anything was over-allocated, above its limit, lost, doubled or stuck; Ctrl-C says
+how far it came.
 
 Real PostgreSQL, the real services, scheduler and bodies of Celery's tasks; engines are simulated. What a process has sent and
 not run is lost when it is killed, as messages of a broker may be. The choices of each process follow from the seed; which of
-them is faster does not.
+them is faster does not. An operation is what happens to one session (submitted, cancelled, finished), one policy or one machine; half
+of all calls do one, the others up to hundreds.
 """
 
 import argparse
@@ -11,233 +13,157 @@ import logging
 import os
 import random
 import signal
-import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 os.environ.setdefault("CHAOS_INSTALLATION", f"chaos{os.getpid()}")
 import tests.chaos.one_installation  # noqa: F401  # isort: skip
-from accounts.policies import ResourcePolicy
+from django.db import connection
+
 from agents.runtime.simulated_shelf import clear_shelves
 from common.redis import client
 from portal.ops.console import speaker
-from sessions_app.models import ComputeSession, Kernel
-from sessions_app.states import LIVE, Status
 from tests.bench.own_django import own_database
-from tests.chaos import world
-from tests.chaos.auditor import auditor
+from tests.chaos import ending, world
+from tests.chaos.processes import Heard, Watched, Workers
 from tests.chaos.worker import COUNTS
+from tests.template import ensure_template
 
 say = speaker("chaos")
-OPERATIONS = ("submit", "cancel", "finish", "limit", "lose")
-MOST_KEPT = 200
-BETWEEN_KILLS = 10  # operations: on a busy machine processes would do nothing but begin
-DRAINED_WITHIN_S = 300.0
+BETWEEN_KILLS = 10  # calls: on a busy machine processes would do nothing but begin
 SAID_EVERY_S = 30.0
+VIOLATIONS_SAID = 40
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run came to; `violations` as they were said."""
+    """What a run came to. `told` as the processes counted: `calls KIND`, `refused KIND`, `operations KIND`."""
 
-    operations: Counter[str] = field(default_factory=Counter)
-    kills: int = 0
-    looks: int = 0
+    heard: Heard = field(default_factory=lambda: Heard(say))
+    told: Counter[str] = field(default_factory=Counter)
+    kills: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
-    violations: list[str] = field(default_factory=list)
+    drained_s: float | None = None
+    is_cut_short: bool = False
 
-    @property
-    def done(self) -> int:
-        return sum(self.operations.values())
+    def sums(self, family: str) -> Counter[str]:
+        pairs = ((name.partition(" "), count) for name, count in self.told.items())
+        return Counter({kind: count for (first, _, kind), count in pairs if first == family})
 
-    def note(self, violation: str) -> None:
-        """Said at once; of very many the first are kept."""
-        if len(self.violations) < MOST_KEPT:
-            say(f"VIOLATION {violation.strip()}")
-            self.violations.append(violation.strip())
+    def total(self, family: str) -> int:
+        return self.sums(family).total()
 
 
-class Run:
-    def __init__(self, *, seed: int, workers: int, environment: dict[str, str], kill_every_s: float) -> None:
-        self._environment, self._kill_every_s = environment, kill_every_s
-        self._chance = random.Random(seed)
-        self._counts = COUNTS.format(installation=os.environ["CHAOS_INSTALLATION"])
-        self.outcome = Outcome()
-        self._lives = [0] * workers
-        self._pids: dict[int, int] = {}
-        self._nursery = _child("tests.chaos.worker", environment, str(seed))
-        self._listener = threading.Thread(target=self._listen)
-        self._listener.start()
+@dataclass(frozen=True, slots=True)
+class Asked:
+    operations: int
+    workers: int
+    seed: int
+    seconds: float
+    kill_every_s: float
 
-    def _bear(self, number: int) -> None:
-        self._lives[number] += 1
-        assert self._nursery.stdin is not None
-        self._nursery.stdin.write(f"{number} {self._lives[number]}\n")
-        self._nursery.stdin.flush()
 
-    def _listen(self) -> None:
-        assert self._nursery.stdout is not None
-        for line in self._nursery.stdout:
-            if line.startswith("born "):
-                _, number, pid = line.split()
-                self._pids[int(number)] = int(pid)
-            else:
-                self.outcome.note(line)
-
-    def go_on(self, operations: int, seconds: float) -> None:
-        """Until so many operations are done or the time is over."""
-        began_at = said_at = killed_at = time.monotonic()
-        done_at_kill = 0
-        for number in range(len(self._lives)):
-            self._bear(number)
-        with Watched(self._environment, self.outcome):
-            while self._done() < operations and time.monotonic() - began_at < seconds:
+def go_on(asked: Asked, environment: dict[str, str], outcome: Outcome) -> None:
+    """Until so many operations are done, the time is over, or somebody presses Ctrl-C."""
+    chance = random.Random(f"kills {asked.seed}")
+    workers = Workers(count=asked.workers, seed=asked.seed, environment=environment, heard=outcome.heard)
+    began_at = said_at = killed_at = time.monotonic()
+    calls_at_kill = 0
+    try:
+        with Watched(environment, outcome.heard):
+            workers.begin()
+            while (
+                outcome.total("operations") < asked.operations and time.monotonic() - began_at < asked.seconds
+            ):
                 time.sleep(0.1)
-                if self._nursery.poll() is not None:  # it never ends by itself
-                    self.outcome.note(f"error: no worker can be started: {self._nursery.returncode}")
-                    break
+                workers.tend()
+                _count(outcome)
                 now = time.monotonic()
-                is_time = now - killed_at > self._kill_every_s * (0.5 + self._chance.random())
-                if is_time and self._done() >= done_at_kill + BETWEEN_KILLS:
-                    killed_at, done_at_kill = now, self._done()
-                    self._kill_one()
+                outcome.seconds, outcome.kills = now - began_at, workers.kills
+                is_time = now - killed_at > asked.kill_every_s * (0.5 + chance.random())
+                if is_time and outcome.total("calls") >= calls_at_kill + BETWEEN_KILLS:
+                    killed_at, calls_at_kill = now, outcome.total("calls")
+                    workers.strike()
                 if now - said_at > SAID_EVERY_S:
                     said_at = now
-                    say(f"{self._done()} operations, {self.outcome.kills} kills")
-            self._end()
-        self.outcome.seconds = time.monotonic() - began_at
-        self.outcome.operations = Counter(self._told())
-
-    def _kill_one(self) -> None:
-        number = self._chance.randrange(len(self._lives))
-        if (pid := self._pids.pop(number, None)) is not None:
-            os.kill(pid, signal.SIGKILL)
-            self.outcome.kills += 1
-            self._bear(number)
-
-    def _end(self) -> None:
-        assert self._nursery.stdin is not None
-        self._nursery.stdin.close()
-        self._nursery.wait()
-        for pid in self._pids.values():
-            os.kill(pid, signal.SIGKILL)
-        self._listener.join()
-
-    def _done(self) -> int:
-        return sum(self._told().values())
-
-    def _told(self) -> dict[str, int]:
-        told = {name.decode(): int(count) for name, count in client().hgetall(self._counts).items()}
-        return {name: count for name, count in told.items() if name.removesuffix(" refused") in OPERATIONS}
+                    say(_so_far(outcome))
+            workers.end()
+    except RuntimeError as error:
+        outcome.heard.note(f"error: {error}")
+    except KeyboardInterrupt:
+        outcome.is_cut_short = True
+        workers.end()
+    outcome.seconds = time.monotonic() - began_at
+    _count(outcome)
 
 
-class Watched:
-    """The auditor runs beside the block, in a process of its own."""
-
-    def __init__(self, environment: dict[str, str], outcome: Outcome) -> None:
-        self._outcome = outcome
-        self._process = _child("tests.chaos.auditor", environment)
-        self._listener = threading.Thread(target=self._listen)
-
-    def __enter__(self) -> None:
-        self._listener.start()
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._listener.join()
-        if self._process.wait():
-            self._outcome.note(f"error: the auditor ended with {self._process.returncode}")
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("looks: "):
-                self._outcome.looks = int(line.removeprefix("looks: "))
-            else:
-                self._outcome.note(line)
+def _count(outcome: Outcome) -> None:
+    counts = COUNTS.format(installation=os.environ["CHAOS_INSTALLATION"])
+    told: Any = client().hgetall(counts)
+    outcome.told = Counter({name.decode(): int(count) for name, count in told.items()})
 
 
-def _child(module: str, environment: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
-    argv = [sys.executable, "-m", module, *arguments]
-    return subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def drain(installation: str) -> list[str]:
-    """No more requests and no more faults: everything that was asked for comes to its end, and nothing is left. What is not so
-    in time is stuck."""
-    one = world.enter(installation)
-    for policy in one.policies.values():
-        _lift_limits(policy)
-    chance, ends_at = random.Random(0), time.monotonic() + DRAINED_WITHIN_S
-    while ComputeSession.objects.filter(status__in=LIVE).exists():
-        if time.monotonic() > ends_at:
-            rows = ComputeSession.objects.filter(status__in=LIVE).values_list(
-                "pk", "status", "status_message"
-            )
-            return [f"stuck: {row}" for row in rows[:20]]
-        one.look_after()
-        while one.sent:
-            one.run_task(chance)
-        for kernel in Kernel.objects.filter(session__status=Status.RUNNING).select_related("agent"):
-            _end_by_itself(one, kernel)
-        time.sleep(0.2)
-    for _ in range(3):  # what a lost machine still has is reaped once it is back
-        one.look_after()
-    return []
-
-
-def _end_by_itself(one: world.World, kernel: Kernel) -> None:
-    runtime = one.runtimes[kernel.placed_agent.name]
-    if kernel.container_name in runtime.shelf.containers and runtime.answers:
-        state = runtime.inspect_container(kernel.container_name)
-        if state is not None and state.exit_code is None:
-            runtime.finish(kernel.container_name)
-
-
-def _lift_limits(policy_id: int) -> None:
-    ResourcePolicy.objects.filter(pk=policy_id).update(
-        max_sessions=None, max_pending_sessions=None, max_slots={}, max_pending_slots={}
-    )
-
-
-def last_look(environment: dict[str, str]) -> list[str]:
-    """The whole history once more; nothing is held, used or there any more."""
-    os.environ["DATABASE_URL"] = environment["DATABASE_URL"]
-    one = auditor()
-    wrong = [f"{kind}: {row}" for kind, row in one.look(at_all=True)]
-    with one.database.cursor() as cursor:
-        for what, question in (
-            ("held by nobody", "SELECT count(*) AS n FROM sessions_app_kernelallocation"),
-            ("occupied by nobody", "SELECT count(*) AS n FROM agents_agentslot WHERE occupied <> 0"),
-            (
-                "used by nobody",
-                "SELECT count(*) AS n FROM accounts_limituse WHERE used <> 0 AND resource ~ '(sessions|slots.*)$'",
-            ),
-        ):
-            row = cursor.execute(question).fetchone()
-            wrong += [f"stuck: {row['n']} {what}"] if row and row["n"] else []
-    one.database.close()
-    left = one._containers()
-    return wrong + ([f"stuck: {len(left)} containers are left"] if left else [])
-
-
-def run(*, operations: int, workers: int, seed: int, seconds: float, kill_every_s: float) -> Outcome:
+def run(asked: Asked, outcome: Outcome) -> None:
     logging.disable(logging.CRITICAL)
     installation = os.environ["CHAOS_INSTALLATION"]
+    # To migrate takes minutes on a busy machine.
+    connection.settings_dict["TEST"]["TEMPLATE"] = ensure_template()
     with own_database() as environment:
         try:
             world.make()
-            one = Run(seed=seed, workers=workers, environment=environment, kill_every_s=kill_every_s)
-            one.go_on(operations, seconds)
-            one.outcome.violations += drain(installation)
-            one.outcome.violations += last_look(environment)
+            go_on(asked, environment, outcome)
+            if not outcome.is_cut_short:
+                drains_at = time.monotonic()
+                for wrong in ending.drain(installation):
+                    outcome.heard.note(wrong)
+                outcome.drained_s = time.monotonic() - drains_at
+                for wrong in ending.last_look(environment):
+                    outcome.heard.note(wrong)
+        except KeyboardInterrupt:
+            outcome.is_cut_short = True
         finally:
+            outcome.ends = ending.ends()
             clear_shelves(f"{installation}:")
-    return one.outcome
+
+
+def _so_far(outcome: Outcome) -> str:
+    operations, violations = outcome.total("operations"), outcome.heard.kinds.total()
+    each_s = operations / max(1.0, outcome.seconds)
+    return (
+        f"so far {operations} operations, {outcome.total('calls')} calls, {each_s:.0f} operations a second; "
+        f"{outcome.kills.total()} kills, {outcome.total('refused')} refused, {violations} violations"
+    )
+
+
+def summary(asked: Asked, outcome: Outcome) -> list[str]:
+    """What a run came to, in lines."""
+    heard, seconds = outcome.heard, max(1.0, outcome.seconds)
+    operations, calls = outcome.total("operations"), outcome.total("calls")
+    lines = [
+        f"seed {asked.seed}, {asked.workers} workers, load {os.getloadavg()[2]:.1f} on {os.cpu_count()} cores",
+        f"{operations} operations in {outcome.seconds:.0f} s, {operations / seconds:.0f} a second ({_parts(outcome.sums('operations'))})",
+        f"{calls} calls ({_parts(outcome.sums('calls'))})",
+        f"{outcome.total('refused')} of them refused ({_parts(outcome.sums('refused'))})",
+        f"{outcome.kills.total()} processes killed ({_parts(outcome.kills)})",
+        f"{outcome.ends.total()} sessions ({_parts(outcome.ends)})",
+        f"{heard.looks} looks, {heard.kinds.total()} violations"
+        + (f" ({_parts(heard.kinds)})" if heard.kinds else ""),
+    ]
+    if outcome.is_cut_short:
+        lines.append("cut short: it was not waited for the end of what lived")
+    elif outcome.drained_s is not None and not heard.kinds:
+        lines.append(
+            f"all came to its end within {outcome.drained_s:.0f} s, and the whole history was looked at once more"
+        )
+    return lines + heard.violations[:VIOLATIONS_SAID]
+
+
+def _parts(counted: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counted.items())) or "none"
 
 
 def main() -> int:
@@ -248,19 +174,15 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=24 * 3600.0, help="stop after so long")
     parser.add_argument("--kill-every", type=float, default=3.0, metavar="SECONDS", help="on the average")
     given = parser.parse_args()
-    outcome = run(
-        operations=given.operations,
-        workers=given.workers,
-        seed=given.seed,
-        seconds=given.seconds,
-        kill_every_s=given.kill_every,
-    )
-    by_kind = ", ".join(f"{name} {count}" for name, count in sorted(outcome.operations.items()))
-    say(f"{outcome.done} operations in {outcome.seconds:.0f} s ({by_kind})")
-    say(f"{outcome.kills} processes killed, {outcome.looks} looks, {len(outcome.violations)} violations")
-    for violation in outcome.violations[:40]:
-        say(f"{violation}")
-    return int(bool(outcome.violations))
+    asked = Asked(given.operations, given.workers, given.seed, given.seconds, given.kill_every)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    outcome = Outcome()
+    run(asked, outcome)
+    for line in summary(asked, outcome):
+        say(line)
+    if outcome.heard.kinds:
+        return 1
+    return 130 if outcome.is_cut_short else 0
 
 
 if __name__ == "__main__":

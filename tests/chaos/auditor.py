@@ -2,16 +2,21 @@
 services, and takes nobody's word for a sum.
 
 `python -m tests.chaos.auditor` does so once a second until its standard input ends, and prints a line for each violation.
+
+What lives is looked at whole each time; of what has ended, what a step was taken by since the look before, and a while longer. The
+last look of a run is at all of it.
 """
 
 import json
 import os
 import select
+import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -21,11 +26,26 @@ EVERY_S = 1.0
 IN_FORCE_S = 20
 """A limit counts as in force for so long after it was changed: a statement that began before may commit after."""
 STUCK_AFTER_S = 300
-"""Longer than the deadlines of the stages: until then a portal that has too much to do is only late."""
+STUCK_AFTER_ROUNDS = 60
+"""Longer than the deadlines of the stages, and so many rounds of what a portal does by itself that came to their end: until then
+one that has too much to do, or whose processes are killed before they do anything, is only late."""
+AGAIN_FOR_S = 20
+"""What is new is looked at again for so long: a statement with a lower number may commit after one with a higher."""
+NEVER = datetime.fromtimestamp(0, UTC)
 LIVE = ("PENDING", "SCHEDULED", "PREPARING", "STARTING", "RUNNING", "TERMINATING")
 HOLDING = LIVE[1:]
 
 Row = dict[str, Any]
+
+TABLES = """
+    CREATE TABLE chaos_acknowledged (
+        session_id uuid PRIMARY KEY, number bigserial UNIQUE, at timestamptz DEFAULT clock_timestamp()
+    );
+    CREATE TABLE chaos_limits (policy_id bigint, name text, value bigint, at timestamptz DEFAULT now());
+    CREATE TABLE chaos_rounds (at timestamptz DEFAULT clock_timestamp());
+    CREATE INDEX ON chaos_rounds (at)
+"""
+"""What a run tells its auditor: sessions that were answered, limits before they hold, rounds that came to their end."""
 
 OVER_ALLOCATED = """
     SELECT agent.name, slot.slot_name, slot.capacity, slot.surplus, slot.occupied, coalesce(held.amount, 0) AS held
@@ -53,12 +73,18 @@ HELD_WRONGLY = """
     SELECT session.id::text, session.status, count(allocation.id) AS rows
     FROM sessions_app_computesession AS session JOIN sessions_app_kernel AS kernel ON kernel.session_id = session.id
     LEFT JOIN sessions_app_kernelallocation AS allocation ON allocation.kernel_id = kernel.id
-    WHERE session.ended_at IS NULL OR allocation.id IS NOT NULL
+    WHERE session.ended_at IS NULL
     GROUP BY session.id, kernel.id
     HAVING CASE WHEN session.status = ANY(%(holding)s)
         THEN coalesce(jsonb_object_agg(allocation.slot_name, allocation.amount) FILTER (WHERE allocation.id IS NOT NULL), '{}')
             <> session.requested_slots OR bool_or(allocation.agent_id IS DISTINCT FROM kernel.agent_id)
         ELSE count(allocation.id) > 0 END
+"""
+HELD_BY_ENDED = """
+    SELECT session.id::text, session.status, count(*) AS rows FROM sessions_app_kernelallocation AS allocation
+    JOIN sessions_app_kernel AS kernel ON kernel.id = allocation.kernel_id
+    JOIN sessions_app_computesession AS session ON session.id = kernel.session_id
+    WHERE session.ended_at IS NOT NULL GROUP BY session.id
 """
 USED = """
     WITH live AS (SELECT * FROM sessions_app_computesession WHERE ended_at IS NULL),
@@ -104,40 +130,66 @@ IN_FORCE = """
 """
 FIRST_LIMITS = "SELECT policy_id, name FROM chaos_limits GROUP BY 1, 2 HAVING min(at) > clock_timestamp() - make_interval(secs => %(in_force_s)s)"
 LOST = """
-    SELECT session_id::text FROM chaos_acknowledged
-    WHERE session_id NOT IN (SELECT id FROM sessions_app_computesession)
+    SELECT answered.session_id::text FROM chaos_acknowledged AS answered
+    WHERE (%(all)s OR answered.number > %(answered)s)
+        AND NOT EXISTS (SELECT FROM sessions_app_computesession AS session WHERE session.id = answered.session_id)
 """
-BROKEN_HISTORY = """
+NEWEST = """
+    SELECT (SELECT coalesce(max(id), 0) FROM sessions_app_sessiontransition) AS step,
+        (SELECT coalesce(max(number), 0) FROM chaos_acknowledged) AS answered
+"""
+_LOOKED_AT = """
+    (SELECT id FROM sessions_app_computesession WHERE %(all)s
+    UNION SELECT session_id FROM sessions_app_sessiontransition WHERE id > %(step)s)
+"""
+BROKEN_HISTORY = f"""
     SELECT session_id::text, string_agg(from_status || '>' || to_status, ' ' ORDER BY id) AS history FROM (
-        SELECT step.*, lag(to_status, 1, '') OVER (PARTITION BY session_id ORDER BY id) AS before,
-            count(*) OVER (PARTITION BY session_id, to_status) AS times,
-            (SELECT max(attempt) FROM sessions_app_kernel AS kernel WHERE kernel.session_id = step.session_id) AS attempts
-        FROM sessions_app_sessiontransition AS step WHERE session_id IN (
-            SELECT id FROM sessions_app_computesession
-            WHERE %(all)s OR status_changed_at > clock_timestamp() - make_interval(secs => 20))
+        SELECT step.*, lag(to_status, 1, '') OVER (PARTITION BY session_id ORDER BY step.id) AS before,
+            count(*) OVER (PARTITION BY session_id, to_status) AS times, kernel.attempts
+        FROM sessions_app_sessiontransition AS step JOIN {_LOOKED_AT} AS looked_at ON looked_at.id = step.session_id
+        LEFT JOIN LATERAL (
+            SELECT max(attempt) AS attempts FROM sessions_app_kernel AS kernel WHERE kernel.session_id = looked_at.id
+        ) AS kernel ON true
     ) AS step GROUP BY session_id HAVING bool_or(from_status <> before OR times > attempts)
 """
-ENDED_TWICE_OR_WRONGLY = """
-    SELECT session.id::text, session.status FROM sessions_app_computesession AS session WHERE session.status <> (
-        SELECT to_status FROM sessions_app_sessiontransition AS step WHERE step.session_id = session.id
-        ORDER BY step.id DESC LIMIT 1) AND (%(all)s OR session.status_changed_at > clock_timestamp() - make_interval(secs => 20))
+ENDED_TWICE_OR_WRONGLY = f"""
+    SELECT session.id::text, session.status FROM sessions_app_computesession AS session
+    LEFT JOIN LATERAL (
+        SELECT to_status FROM sessions_app_sessiontransition AS step WHERE step.session_id = session.id ORDER BY step.id DESC LIMIT 1
+    ) AS last ON true
+    WHERE (session.ended_at IS NULL OR session.id IN {_LOOKED_AT}) AND session.status IS DISTINCT FROM last.to_status
+"""
+STUCK_BEFORE = """
+    SELECT least(clock_timestamp() - make_interval(secs => %(stuck_after_s)s), (
+        SELECT at FROM chaos_rounds ORDER BY at DESC OFFSET %(rounds)s - 1 LIMIT 1)) AS instant,
+        (SELECT count(*) FROM chaos_rounds) >= %(rounds)s AS was_looked_after
 """
 STUCK = """
     SELECT session.id::text, session.status, session.status_changed_at::text FROM sessions_app_computesession AS session
-    WHERE session.status IN ('SCHEDULED', 'PREPARING', 'STARTING', 'TERMINATING')
-        AND session.status_changed_at < clock_timestamp() - make_interval(secs => %(stuck_after_s)s)
+    WHERE session.ended_at IS NULL AND session.status IN ('SCHEDULED', 'PREPARING', 'STARTING', 'TERMINATING')
+        AND session.status_changed_at < %(stuck_before)s
 """
 TOO_MANY_AT_ONCE = """
-    SELECT asked.id::text, asked.most_at_once, count(*) AS let_in FROM sessions_app_sessionarray AS asked
-    JOIN sessions_app_computesession AS element ON element.array_id = asked.id
+    SELECT asked.id::text, asked.most_at_once, count(*) AS let_in FROM sessions_app_computesession AS element
+    JOIN sessions_app_sessionarray AS asked ON element.array_id = asked.id
     WHERE element.ended_at IS NULL AND element.held_for IN ('', 'group_closed')
     GROUP BY asked.id HAVING count(*) > asked.most_at_once
 """
 KERNELS = """
-    SELECT 'berth-' || replace(kernel.id::text, '-', '') || '-' || kernel.attempt AS name, agent.name AS agent, session.status
+    SELECT 'berth-' || replace(kernel.id::text, '-', '') || '-' || kernel.attempt AS name, agent.name AS agent, session.status,
+        session.id::text
     FROM sessions_app_kernel AS kernel JOIN sessions_app_computesession AS session ON session.id = kernel.session_id
     JOIN agents_agent AS agent ON agent.id = kernel.agent_id WHERE session.ended_at IS NULL
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A container: how it is, and since when it has ended (seconds since 1970)."""
+
+    machine: str
+    status: str
+    until: float | None
 
 
 @dataclass(slots=True)
@@ -151,35 +203,54 @@ class Auditor:
     looks: int = 0
     found: Counter[str] = field(default_factory=Counter)
     _used_before: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    _newest: list[tuple[float, Row]] = field(
+        default_factory=lambda: [(float("-inf"), {"step": 0, "answered": 0})]
+    )
+    """The highest numbers that were seen, and when."""
 
     def look(self, *, at_all: bool = False) -> list[tuple[str, Row]]:
         """What is wrong now: (kind, what was seen). One instant of the database."""
         self.looks += 1
-        containers = self._containers()
+        containers = self.containers()
         with self.database.transaction(), self.database.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            told: Mapping[str, Any] = {
+            told: dict[str, Any] = {
                 "holding": list(HOLDING),
                 "all": at_all,
                 "in_force_s": IN_FORCE_S,
                 "stuck_after_s": self.stuck_after_s,
+                "rounds": STUCK_AFTER_ROUNDS,
             }
 
             def ask(question: str) -> list[Row]:
                 return cursor.execute(question, told).fetchall()
 
+            told |= self._since(ask(NEWEST)[0])
+            [looked_after] = ask(STUCK_BEFORE)
+            told["stuck_before"] = looked_after["instant"] if looked_after["was_looked_after"] else NEVER
+            kernels = ask(KERNELS)
             wrong = [("over-allocated", row) for row in ask(OVER_ALLOCATED)]
             wrong += [("over-allocated", row) for row in ask(DEVICES_OVER_ALLOCATED)]
             wrong += [("over-allocated", row) for row in ask(HELD_WRONGLY)]
+            wrong += [("over-allocated", row) for row in ask(HELD_BY_ENDED)]
             wrong += [("limit exceeded", row) for row in self._exceeded(ask)]
             wrong += [("limit exceeded", row) for row in ask(TOO_MANY_AT_ONCE)]
             wrong += [("lost", row) for row in ask(LOST)]
             wrong += [("doubled", row) for row in ask(BROKEN_HISTORY)]
             wrong += [("doubled", row) for row in ask(ENDED_TWICE_OR_WRONGLY)]
             wrong += [("stuck", row) for row in ask(STUCK)]
-            wrong += [("doubled", row) for row in _elsewhere(containers, ask(KERNELS))]
+            wrong += [("stuck", row) for row in _unnoticed(containers, kernels, told["stuck_before"])]
+            wrong += [("doubled", row) for row in _elsewhere(containers, kernels)]
         self.found.update(kind for kind, _ in wrong)
         return wrong
+
+    def _since(self, newest: Row) -> Row:
+        """The numbers above which all is looked at: those that were the highest AGAIN_FOR_S ago."""
+        now = time.monotonic()
+        self._newest.append((now, newest))
+        while self._newest[1][0] < now - AGAIN_FOR_S:
+            self._newest.pop(0)
+        return self._newest[0][1]
 
     def _exceeded(self, ask: Any) -> Iterator[Row]:
         """More than each limit of these seconds, and more than before; or a count that is not the sum."""
@@ -199,22 +270,32 @@ class Auditor:
             if differ:
                 yield {"ledger differs": sorted(differ)[:5]}
 
-    def _containers(self) -> dict[str, list[tuple[str, str]]]:
-        """By container: the machines that have it, and how it is there."""
-        there: dict[str, list[tuple[str, str]]] = {}
-        for key in self.engines.scan_iter(match=f"berth:simulated:{self.shelves}:*:containers"):
+    def containers(self) -> dict[str, list[_Found]]:
+        """By name, on all machines."""
+        there: dict[str, list[_Found]] = {}
+        keys: Any = self.engines.scan_iter(match=f"berth:simulated:{self.shelves}:*:containers", count=1000)
+        for key in keys:
             machine = key.decode().split(":")[-2]
-            for name, told in self.engines.hgetall(key).items():
-                there.setdefault(name.decode(), []).append((machine, json.loads(told)["status"]))
+            for name, text in self.engines.hgetall(key).items():
+                told = json.loads(text)
+                there.setdefault(name.decode(), []).append(_Found(machine, told["status"], told["until"]))
         return there
 
 
-def _elsewhere(containers: Mapping[str, list[tuple[str, str]]], kernels: list[Row]) -> Iterator[Row]:
+def _elsewhere(containers: Mapping[str, list[_Found]], kernels: list[Row]) -> Iterator[Row]:
     """Containers of live sessions on more than one machine, or on another than the rows say."""
     for kernel in kernels:
-        machines = [machine for machine, _ in containers.get(kernel["name"], [])]
+        machines = [found.machine for found in containers.get(kernel["name"], [])]
         if machines and machines != [kernel["agent"]]:
             yield {"container": kernel["name"], "machines": machines, "should be": kernel["agent"]}
+
+
+def _unnoticed(containers: Mapping[str, list[_Found]], kernels: list[Row], before: datetime) -> Iterator[Row]:
+    """Sessions that run by their rows, while their container has ended long ago."""
+    for kernel in kernels:
+        for found in containers.get(kernel["name"], []):
+            if kernel["status"] == "RUNNING" and found.until and found.until < before.timestamp():
+                yield {"session": kernel["id"], "its container has ended": found.until}
 
 
 def auditor(stuck_after_s: float = STUCK_AFTER_S) -> Auditor:
@@ -233,6 +314,7 @@ def tell(line: str) -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     one = auditor()
     while not select.select([sys.stdin], [], [], EVERY_S)[0]:
         began_at = time.monotonic()

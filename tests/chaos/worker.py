@@ -1,7 +1,7 @@
 """Processes of the chaos. Each does at random what people, administrators and machines do, and between that the background work
 that comes of it, until it is killed.
 
-`python -m tests.chaos.worker SEED` has all in memory that they need and no connection; each line `NUMBER LIFE` of its standard
+`python -m tests.chaos.worker SEED` has all in memory that they need, the world too, and no connection; each line `NUMBER LIFE` of its standard
 input is one more process, whose id it prints: `born NUMBER PID`. What nobody expects is a line `error: …`.
 """
 
@@ -10,11 +10,13 @@ import os
 import random
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
+from uuid import UUID
 
 import tests.chaos.one_installation  # noqa: F401 -- Django, before any model  # isort: skip
 from django.conf import settings
@@ -23,30 +25,39 @@ from django.db import connection
 from accounts.limiting import update_policy
 from accounts.policies import ResourcePolicy
 from agents.runtime.base import RuntimeFault
+from common import clock
 from common.actors import SYSTEM, Actor
 from common.errors import BerthError
 from common.redis import client
+from portal.garbage import leave_startup_to_rest
 from scheduler.commit import GroupBusy, StalePlan
 from sessions_app.array_rules import check_array
-from sessions_app.models import ComputeSession, Kernel
-from sessions_app.requests import parse_request
+from sessions_app.array_services import end_array
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionTransition
+from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
-from sessions_app.states import Status
-from tests.chaos.world import LIMITS, SILENT_FOR_S, World, enter, silence_key
+from sessions_app.specs import container_name
+from sessions_app.states import Reason, Status
+from tests.chaos.world import LIMITS, World, enter, silence
 
-WEIGHTS = {"submit": 40, "cancel": 18, "finish": 30, "limit": 8, "lose": 1}
+WEIGHTS = {
+    "submit": 18, "submit_alike": 9, "submit_array": 13, "cancel": 13, "cancel_array": 5, "finish": 18, "finish_many": 16,
+    "limit": 7, "lose": 1,
+}  # fmt: skip
+"""Half of all calls act on one session each; the others on up to hundreds."""
 COUNTS = "berth:simulated:{installation}:counts"
+BEAT = "berth:simulated:{installation}:beat"
+BEAT_MS, BEAT_SHARE, ROUND_MS = 1000, 4, 10_000
+"""So often the clock asks for what a portal does by itself, but for a fourth of one processor at most; whoever is free does it. A
+round that has not ended by then is asked for again."""
 TASKS_PER_OPERATION = 5
-LOOKED_AFTER_EVERY = 60
 SIZES = (
-    (1, "1g", 0),
-    (1, "1g", 0.25),
-    (1, "2g", 0.5),
-    (2, "4g", 0),
-    (4, "8g", 1),
-    (8, "16g", 2),
-    (16, "32g", 4),
-)
+    (1, "1g", 0), (1, "1g", 0.25), (1, "2g", 0.5), (2, "4g", 0), (4, "16g", 1), (8, "32g", 2), (16, "64g", 4), (64, "128g", 8),
+)  # fmt: skip
+HOW_OFTEN = (10, 3, 3, 6, 4, 2, 1, 0.2)
+MANY = ((2, 20), (50, 150), (150, 400))
+AT_ONCE = 500
+REFUSALS = (BerthError, RuntimeFault, GroupBusy, StalePlan, ComputeSession.DoesNotExist)
 
 
 Found = TypeVar("Found")
@@ -56,65 +67,89 @@ class Worker:
     def __init__(self, world: World, chance: random.Random, mark: str) -> None:
         self._world, self._chance, self._mark = world, chance, mark
         self._number = 0
+        self._counts = COUNTS.format(installation=settings.BERTH_INSTALLATION)
+        self._beat = BEAT.format(installation=settings.BERTH_INSTALLATION)
 
     def run(self) -> None:
-        """One operation after the other, as long as the run goes on."""
-        counts = COUNTS.format(installation=settings.BERTH_INSTALLATION)
+        """One call after the other, as long as the run goes on."""
         parent = os.getppid()
         while os.getppid() == parent:  # nobody is left over from a run that was itself killed
             [kind] = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
-            client().hincrby(counts, kind if self._try(getattr(self, kind)) else f"{kind} refused")
+            self._call(kind)
             for _ in range(self._chance.randrange(1, 2 * TASKS_PER_OPERATION)):
                 is_twice = self._chance.random() < 0.05
                 self._try(partial(self._world.run_task, self._chance, is_twice=is_twice))
-            if self._chance.randrange(LOOKED_AFTER_EVERY) == 0:
+            if client().set(self._beat, 1, nx=True, px=ROUND_MS):
+                began_at = time.monotonic()
                 self._try(self._world.look_after)
+                took_ms = int(1000 * (time.monotonic() - began_at))
+                client().set(self._beat, 1, px=max(BEAT_MS, (BEAT_SHARE - 1) * took_ms))
 
-    def _try(self, act: Callable[[], object]) -> bool:
-        """Whether it was done; what may be refused in a portal may be so here. Anything else is a fault of Berth."""
+    def _call(self, kind: str) -> None:
+        """Counted as a call, and as many operations as sessions it was done to."""
+        done = self._try(getattr(self, kind))
+        with client().pipeline(transaction=False) as told:
+            told.hincrby(self._counts, f"calls {kind}")
+            if done is None:
+                told.hincrby(self._counts, f"refused {kind}")
+            else:
+                told.hincrby(self._counts, f"operations {kind.partition('_')[0]}", done)
+            told.execute()
+
+    def _try(self, act: Callable[[], int | None]) -> int | None:
+        """What it comes to, nothing if it was refused: what may be so in a portal may be so here. Anything else is a fault of
+        Berth."""
         try:
-            act()
-        except (BerthError, RuntimeFault, GroupBusy, StalePlan):
-            return False
-        except ComputeSession.DoesNotExist:
-            return False
+            return act() or 0
+        except REFUSALS:
+            return None
         except Exception:  # noqa: BLE001 -- whatever it is, it is news
             lines = traceback.format_exc().strip().splitlines()
             os.write(1, f"error: {' / '.join(line.strip() for line in lines[-14:])[:3500]}\n".encode())
-            return False
-        return True
+            return None
 
-    def submit(self) -> None:
-        """One session, several alike, or an array; some start after others, some are tried again."""
+    def submit(self) -> int:
+        actor, request = self._asked()
+        return self._acknowledged([enqueue_session(actor=actor, request=request).pk])
+
+    def submit_alike(self) -> int:
+        actor, request = self._asked()
+        count = self._chance.randint(*self._chance.choice(MANY))
+        alike = [replace(request, name=f"{request.name}-{number}") for number in range(count)]
+        return self._acknowledged(enqueue_alike(actor=actor, requests=alike))
+
+    def submit_array(self) -> int:
+        actor, request = self._asked()
+        count = self._chance.randint(*self._chance.choice(MANY))
+        at_once = f"%{self._chance.randint(1, count)}" if self._chance.random() < 0.7 else ""
+        asked = replace(request, array=check_array(f"1-{count}{at_once}"))
+        first = enqueue_session(actor=actor, request=asked)
+        elements = ComputeSession.objects.filter(array_id=first.array_id)
+        return self._acknowledged(list(elements.values_list("pk", flat=True)))
+
+    def _asked(self) -> tuple[Actor, SessionRequest]:
+        """What anybody may ask for; some start after others, some are tried again."""
         world, self._number = self._world, self._number + 1
         actor = self._chance.choice(world.actors)
-        cores, mem, gpus = self._chance.choice(SIZES)
-        request = parse_request(
-            {
-                "name": f"{self._mark}-{self._number}",
-                "project": world.projects[actor.user_id or 0],
-                "image": world.image,
-                "resource_group": self._chance.choice(world.groups).name,
-                "type": "batch",
-                "command": "chaos",
-                "resources": {"cpu": cores, "mem": mem, **({"gpu": gpus} if gpus else {})},
-                "dependencies": self._dependencies(actor),
-                "max_retries": self._chance.choice((0, 0, 0, 1, 2)),
-                "requeues": self._chance.random() < 0.2,
-            }
-        )
-        count, kind = self._chance.randint(2, 6), self._chance.random()
-        if kind < 0.15:
-            alike = [replace(request, name=f"{request.name}-{number}") for number in range(count)]
-            ids = enqueue_alike(actor=actor, requests=alike)
-        elif kind < 0.3:
-            asked = check_array(f"1-{count}%{self._chance.randint(1, count)}")
-            first = enqueue_session(actor=actor, request=replace(request, array=asked))
-            ids = list(ComputeSession.objects.filter(array_id=first.array_id).values_list("pk", flat=True))
-        else:
-            ids = [enqueue_session(actor=actor, request=request).pk]
+        [(cores, mem, gpus)] = self._chance.choices(SIZES, HOW_OFTEN)
+        body = {
+            "name": f"{self._mark}-{self._number}",
+            "project": world.projects[actor.user_id or 0],
+            "image": world.image,
+            "resource_group": self._chance.choice(world.groups).name,
+            "type": "batch",
+            "command": "chaos",
+            "resources": {"cpu": cores, "mem": mem, **({"gpu": gpus} if gpus else {})},
+            "dependencies": self._dependencies(actor),
+            "max_retries": self._chance.choice((0, 0, 0, 1, 2)),
+            "requeues": self._chance.random() < 0.2,
+        }
+        return actor, parse_request(body)
+
+    def _acknowledged(self, ids: list[UUID]) -> int:
         with connection.cursor() as cursor:
             cursor.execute("INSERT INTO chaos_acknowledged SELECT unnest(%s::uuid[])", [ids])
+        return len(ids)
 
     def _dependencies(self, actor: Actor) -> list[dict[str, str]]:
         if self._chance.random() >= 0.2:
@@ -126,20 +161,50 @@ class Worker:
             {"session": str(pk), "when": self._chance.choice(("success", "any", "failure"))} for pk in chosen
         ]
 
-    def cancel(self) -> None:
-        live = ComputeSession.objects.live().order_by().values_list("pk", "owner_id")
-        if found := self._any_of(list(live[:200])):
-            actor = next(each for each in self._world.actors if each.user_id == found[1])
-            terminate_session(actor=actor, session_id=found[0])
+    def cancel(self) -> int:
+        actor = self._chance.choice(self._world.actors)
+        found = self._any_of(list(_live_of(actor).order_by().values_list("pk", flat=True)[:AT_ONCE]))
+        if found is None:
+            return 0
+        terminate_session(actor=actor, session_id=found)
+        return 1
 
-    def finish(self) -> None:
+    def cancel_array(self) -> int:
+        """All that is left of an array."""
+        actor = self._chance.choice(self._world.actors)
+        arrays = _live_of(actor).exclude(array=None).order_by().values_list("array_id", flat=True)
+        found = self._any_of(list(dict.fromkeys(arrays[:AT_ONCE])))
+        if found is None:
+            return 0
+        began_at = clock.now()
+        end_array(actor=actor, array_id=found)
+        ended = SessionTransition.objects.filter(
+            session__array=found, reason=Reason.USER_REQUESTED, happened_at__gte=began_at
+        )
+        return ended.exclude(to_status=Status.TERMINATED).count()
+
+    def finish(self) -> int:
         """The program of a container ends."""
-        running = Kernel.objects.filter(session__status=Status.RUNNING).select_related("agent").order_by()
-        if kernel := self._any_of(list(running[:200])):
-            runtime = self._world.runtimes[kernel.placed_agent.name]
-            runtime.finish(kernel.container_name, exit_code=self._chance.choice((0, 0, 1)))
+        machine = self._chance.choice(list(self._world.runtimes))
+        name = self._any_of(list(self._world.runtimes[machine].shelf.containers))
+        return self._world.finish([(machine, name)], self._exit_code()) if name else 0
 
-    def limit(self) -> None:
+    def finish_many(self) -> int:
+        """Programs of an array, or of one person, end together."""
+        actor = self._chance.choice(self._world.actors)
+        running = _live_of(actor).filter(status=Status.RUNNING).order_by()
+        if self._chance.random() < 0.6:
+            arrays = running.exclude(array=None).values_list("array_id", flat=True)
+            running = running.filter(array=self._any_of(list(dict.fromkeys(arrays[:AT_ONCE]))))
+        kernels = Kernel.objects.filter(session__in=running.values("pk")[:AT_ONCE]).order_by()
+        places = kernels.values_list("agent__name", "pk", "attempt")
+        chosen = [(machine, container_name(pk, attempt)) for machine, pk, attempt in places if machine]
+        return self._world.finish(chosen, self._exit_code())
+
+    def _exit_code(self) -> int:
+        return self._chance.choice((0, 0, 0, 1))
+
+    def limit(self) -> int:
         name = self._chance.choice(list(LIMITS))
         level = self._chance.choice(list(self._world.policies))
         value = self._chance.randint(*LIMITS[name][level])
@@ -152,19 +217,25 @@ class Worker:
                 cursor.execute("INSERT INTO chaos_limits VALUES (%s, %s, %s)", [policy_id, told, amount])
         limits: dict[str, object] = {f"max_{family}": slots or value}
         update_policy(actor=SYSTEM, policy_id=policy_id, limits=limits)
+        return 1
 
-    def lose(self) -> None:
+    def lose(self) -> int:
         """A machine falls silent for a while; one in three has died, and comes back with nothing on it."""
         name = self._chance.choice(list(self._world.runtimes))
-        client().set(silence_key(name), 1, ex=SILENT_FOR_S)
+        silence(name)
         if self._chance.randrange(3) == 0:
             shelf = self._world.runtimes[name].shelf
-            for things in (shelf.containers, shelf.volumes, shelf.networks):
-                for thing in list(things):
-                    things.pop(thing, None)
+            things: tuple[Any, ...] = (shelf.containers, shelf.volumes, shelf.networks)
+            client().delete(*(each.key for each in things))
+        return 1
 
     def _any_of(self, found: Sequence[Found]) -> Found | None:
         return self._chance.choice(found) if found else None
+
+
+def _live_of(actor: Actor) -> ComputeSessionQuerySet:
+    live: ComputeSessionQuerySet = ComputeSession.objects.live().filter(owner_id=actor.user_id)
+    return live
 
 
 def _slots_of(policy_id: int, family: str) -> dict[str, int]:
@@ -181,13 +252,18 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     logging.disable(logging.CRITICAL)
+    world = enter(settings.BERTH_INSTALLATION)
+    leave_startup_to_rest()
     for line in sys.stdin:
         number, life = map(int, line.split())
+        connection.close()
+        connection.close_pool()  # type: ignore[attr-defined]
+        client().close()
         if child := os.fork():
             tell(f"born {number} {child}")
         else:
             chance = random.Random(f"{sys.argv[1]} {number} {life}")
-            Worker(enter(settings.BERTH_INSTALLATION), chance, f"w{number}-{life}").run()
+            Worker(world, chance, f"w{number}-{life}").run()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Whoever looks for what must never be in `bin/faults chaos` does find it: one violation of each kind, made past all services."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,17 +22,13 @@ from common.redis import client
 from sessions_app.models import ComputeSession, SessionTransition
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
-from tests.chaos.auditor import Auditor
+from tests.chaos.auditor import STUCK_AFTER_ROUNDS, TABLES, Auditor
 from tests.factories import actor_for
 from tests.factories_devices import give_devices
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SHELVES = "audited"
-TABLES = """
-    CREATE TABLE chaos_acknowledged (session_id uuid PRIMARY KEY);
-    CREATE TABLE chaos_limits (policy_id bigint, name text, value bigint, at timestamptz DEFAULT now())
-"""
 
 
 @pytest.fixture
@@ -59,7 +56,7 @@ def auditor() -> Iterator[Auditor]:
     parameters = {name: told[name] for name in ("host", "port", "user", "password", "dbname") if name in told}
     with psycopg.connect(**parameters, row_factory=psycopg.rows.dict_row) as own:
         yield Auditor(own, client(), SHELVES)
-    run_sql("DROP TABLE chaos_acknowledged, chaos_limits")
+    run_sql("DROP TABLE chaos_acknowledged, chaos_limits, chaos_rounds")
     clear_shelves(f"{SHELVES}:")
 
 
@@ -124,6 +121,17 @@ def _forget_to_launch() -> None:
     )
 
 
+def _go_round(times: int) -> None:
+    run_sql(f"INSERT INTO chaos_rounds SELECT now() FROM generate_series(1, {times})")
+
+
+def _overlook_an_end() -> None:
+    [key] = client().keys(f"berth:simulated:{SHELVES}:*:containers")
+    [name] = client().hkeys(key)
+    told = json.loads(client().hget(key, name))
+    client().hset(key, name, json.dumps(told | {"status": "exited", "code": 0, "until": 1_600_000_000.0}))
+
+
 def _let_in_too_many() -> None:
     ComputeSession.objects.filter(held_for="array_limit").update(held_for="")
 
@@ -152,10 +160,34 @@ def _start_elsewhere_too() -> None:
         ("lost", _lose_a_session),
         ("doubled", _place_twice),
         ("stuck", _forget_to_launch),
+        ("stuck", _overlook_an_end),
         ("doubled", _start_elsewhere_too),
     ],
 )
 def test_a_violation_is_found(place: Place, auditor: Auditor, kind: str, harm: Callable[[], None]) -> None:
     harm()
+    _go_round(STUCK_AFTER_ROUNDS)
     assert kind in {found for found, _ in auditor.look(at_all=True)}
     assert settings.BERTH_INSTALLATION != SHELVES
+
+
+def test_what_nobody_looked_after_yet_is_late_and_not_stuck(place: Place, auditor: Auditor) -> None:
+    _forget_to_launch()
+    _go_round(STUCK_AFTER_ROUNDS - 1)
+    assert "stuck" not in {found for found, _ in auditor.look()}
+    _go_round(1)
+    assert "stuck" in {found for found, _ in auditor.look()}
+
+
+@pytest.mark.parametrize(("kind", "harm"), [("lost", _lose_a_session), ("doubled", _place_twice)])
+def test_what_is_new_is_found_by_a_look_that_leaves_the_old_alone(
+    place: Place, auditor: Auditor, kind: str, harm: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.chaos.auditor.AGAIN_FOR_S", 0)
+    place.end(ComputeSession.objects.get(status="RUNNING"))
+    assert auditor.look() == []
+    assert auditor.look() == []
+    harm()
+    assert kind in {found for found, _ in auditor.look()}
+    assert auditor.look() == []
+    assert kind in {found for found, _ in auditor.look(at_all=True)}

@@ -36,8 +36,8 @@ from sessions_app.array_rules import check_array
 from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
 from sessions_app.queueing import DependencyRequest, Hold
 from sessions_app.selectors import kept_log
-from sessions_app.services import enqueue_session
-from sessions_app.states import LAUNCHING, Reason, Status
+from sessions_app.services import begin_termination, enqueue_session
+from sessions_app.states import LAUNCHING, Reason, Status, outcome_of
 from tests.factories_sessions import make_place
 
 pytestmark = pytest.mark.django_db
@@ -247,9 +247,7 @@ def test_many_sessions_live_together(cluster: ResourceGroup) -> None:
     placed = run_tick(cluster.pk)
     assert together.launch_sessions(placed) == []
     assert statuses(cluster) == {Status.RUNNING}
-    assert (
-        together.launch_sessions(placed) == placed
-    )  # one by one, they find that there is nothing left to do
+    assert together.launch_sessions(placed) == []  # the message came twice: nothing is left to do
     assert set(ComputeSession.objects.values_list("transitions__to_status", flat=True)) == {
         *LAUNCHING, Status.PENDING, Status.RUNNING
     }  # fmt: skip
@@ -258,6 +256,7 @@ def test_many_sessions_live_together(cluster: ResourceGroup) -> None:
     reconcile.reconcile_sessions()
     assert statuses(cluster) == {Status.TERMINATING}
     assert together.end_sessions(placed) == []
+    assert together.end_sessions(placed) == []
     assert statuses(cluster) == {Status.TERMINATED}
     assert set(ComputeSession.objects.values_list("status_reason", "exit_code")) == {
         (Reason.COMMAND_FINISHED.value, 0)
@@ -265,6 +264,28 @@ def test_many_sessions_live_together(cluster: ResourceGroup) -> None:
     assert not KernelAllocation.objects.exists()
     assert not AgentSlot.objects.exclude(occupied=0).exists()
     assert not client().keys(f"berth:simulated:{settings.BERTH_INSTALLATION}:*")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("allowed", "reason", "is_together"),
+    [
+        ({"max_retries": 1}, Reason.COMMAND_FINISHED, True),
+        ({"max_retries": 1}, Reason.COMMAND_FAILED, False),
+        ({"max_retries": 1, "retry_count": 1}, Reason.COMMAND_FAILED, True),
+        ({"requeues": True}, Reason.COMMAND_FAILED, True),
+        ({"requeues": True}, Reason.AGENT_LOST, False),
+    ],
+)
+def test_what_is_not_tried_again_ends_with_the_others(
+    cluster: ResourceGroup, allowed: dict[str, Any], reason: Reason, is_together: bool
+) -> None:
+    [session] = submit(cluster, 1)
+    ComputeSession.objects.filter(pk=session.pk).update(**allowed)
+    together.launch_sessions(run_tick(cluster.pk))
+    begin_termination(session.pk, reason=reason, actor=SYSTEM)
+    assert together.end_sessions([session.pk]) == ([] if is_together else [session.pk])
+    assert statuses(cluster) == {outcome_of(reason) if is_together else Status.TERMINATING}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from django.db import connection
@@ -90,12 +89,14 @@ def test_placed_session_is_launched_and_a_stopped_one_ended(place: Place) -> Non
     assert place.runtime.list_containers({}) == []
 
 
-def test_launches_that_come_in_one_message_are_handed_out_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_launches_that_come_in_one_message_are_handed_out_one_by_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent: list[tuple[TaskName, object]] = []
     monkeypatch.setattr(
         tasks, "enqueue_on_commit", lambda name, *, session_id: sent.append((name, session_id))
     )
-    ids = [str(uuid4()), str(uuid4())]
+    ids = [str(place.place().pk), str(place.place().pk)]
     tasks.launch_sessions(ids)
     assert sent == [(TaskName.LAUNCH_SESSION, session_id) for session_id in ids]
 

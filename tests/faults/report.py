@@ -17,6 +17,9 @@ step that is not in the table of states, a ledger that is not the sum of live se
 that every live session runs in exactly one container, and that no container, network, volume or helper is left over.
 Somebody has an app open all the while. How it is done: [ADR 16](adr/0016-faults-are-tested-on-engines-of-our-own.md).
 
+What happens when everything comes at once and at random, processes killed at any instruction, `bin/faults chaos` finds out; what it did and saw
+stands with the [scheduler](subsystems/scheduler.md#chaos).
+
 | Fault | What was done | What was seen | In order again after |
 |---|---|---|---|
 """

@@ -1,0 +1,171 @@
+"""The processes of a chaos run: workers, who kills them when and how, and the auditor beside them."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+MOST_KEPT = 200
+PATTERNS = {"alone": 55, "late": 15, "in a row": 12, "hung": 12, "all": 6}
+"""How often which: one, and it begins anew; it begins anew after a while; it is killed again as soon as it has begun; it stands
+still for a while, holding what it holds, and goes on, or is killed then; all at the same moment."""
+LATE_S = (1.0, 8.0)
+HUNG_S = (0.5, 4.0)
+ROW, ROW_EVERY_S = 3, 0.4
+
+
+@dataclass(slots=True)
+class Heard:
+    """`violations` as they were said."""
+
+    say: Callable[[str], None]
+    looks: int = 0
+    violations: list[str] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+
+    def note(self, violation: str) -> None:
+        """Said at once; of very many the first are kept."""
+        told = violation.strip()
+        self.kinds[told.partition(":")[0]] += 1
+        if len(self.violations) < MOST_KEPT:
+            self.say(f"VIOLATION {told}")
+            self.violations.append(told)
+
+
+class Workers:
+    """Born by a nursery that has read all that they need; what else it and they say is heard."""
+
+    def __init__(self, *, count: int, seed: int, environment: dict[str, str], heard: Heard) -> None:
+        self._heard, self._chance = heard, random.Random(seed)
+        self._lives = [0] * count
+        self._pids: dict[int, int] = {}
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        self.kills: Counter[str] = Counter()
+        self._nursery = child("tests.chaos.worker", environment, str(seed))
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def begin(self) -> None:
+        for number in range(len(self._lives)):
+            self._bear(number)
+
+    def tend(self) -> None:
+        """What is due by now: a process that begins late, one that goes on. Raises RuntimeError if none can be born any more."""
+        if self._nursery.poll() is not None:  # it never ends by itself
+            raise RuntimeError(f"no worker can be started: {self._nursery.returncode}")
+        now = time.monotonic()
+        due = [act for at, act in self._later if at <= now]
+        self._later = [each for each in self._later if each[0] > now]
+        for act in due:
+            act()
+
+    def strike(self) -> None:
+        """One pattern, drawn."""
+        [pattern] = self._chance.choices(list(PATTERNS), list(PATTERNS.values()))
+        number = self._chance.randrange(len(self._lives))
+        if pattern == "all":
+            for each in range(len(self._lives)):
+                self._kill(each, pattern)
+        elif pattern == "hung":
+            self._hang(number)
+        else:
+            self._kill(number, pattern, bear_in_s=self._chance.uniform(*LATE_S) if pattern == "late" else 0.0)
+            for again in range(1, ROW if pattern == "in a row" else 0):
+                self._in(again * ROW_EVERY_S, partial(self._kill, number, pattern))
+
+    def end(self) -> None:
+        """All are gone, as if killed."""
+        assert self._nursery.stdin is not None
+        self._nursery.stdin.close()
+        self._nursery.wait()
+        for pid in self._pids.values():
+            _signal(pid, signal.SIGKILL)
+        self._listener.join()
+
+    def _in(self, seconds: float, act: Callable[[], None]) -> None:
+        self._later.append((time.monotonic() + seconds, act))
+
+    def _bear(self, number: int) -> None:
+        self._lives[number] += 1
+        assert self._nursery.stdin is not None
+        self._nursery.stdin.write(f"{number} {self._lives[number]}\n")
+        self._nursery.stdin.flush()
+
+    def _kill(self, number: int, pattern: str, *, bear_in_s: float = 0.0) -> None:
+        pid = self._pids.pop(number, None)
+        if pid is None:
+            return  # it is not there at the moment
+        _signal(pid, signal.SIGKILL)
+        self.kills[pattern] += 1
+        if bear_in_s:
+            self._in(bear_in_s, partial(self._bear, number))
+        else:
+            self._bear(number)
+
+    def _hang(self, number: int) -> None:
+        pid = self._pids.get(number)
+        if pid is None:
+            return
+        _signal(pid, signal.SIGSTOP)
+        goes_on = self._chance.random() < 0.5
+        act = partial(_signal, pid, signal.SIGCONT) if goes_on else partial(self._kill_hung, number, pid)
+        self._in(self._chance.uniform(*HUNG_S), act)
+
+    def _kill_hung(self, number: int, pid: int) -> None:
+        if self._pids.get(number) == pid:
+            self._kill(number, "hung")
+
+    def _listen(self) -> None:
+        assert self._nursery.stdout is not None
+        for line in self._nursery.stdout:
+            if line.startswith("born "):
+                _, number, pid = line.split()
+                self._pids[int(number)] = int(pid)
+            else:
+                self._heard.note(line)
+
+
+class Watched:
+    """The auditor runs beside the block, in a process of its own."""
+
+    def __init__(self, environment: dict[str, str], heard: Heard) -> None:
+        self._heard = heard
+        self._process = child("tests.chaos.auditor", environment)
+        self._listener = threading.Thread(target=self._listen)
+
+    def __enter__(self) -> None:
+        self._listener.start()
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._listener.join()
+        if self._process.wait():
+            self._heard.note(f"error: the auditor ended with {self._process.returncode}")
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("looks: "):
+                self._heard.looks = int(line.removeprefix("looks: "))
+            else:
+                self._heard.note(line)
+
+
+def child(module: str, environment: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-m", module, *arguments]
+    return subprocess.Popen(argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _signal(pid: int, which: signal.Signals) -> None:
+    try:
+        os.kill(pid, which)
+    except ProcessLookupError:
+        return  # it was killed while it hung
