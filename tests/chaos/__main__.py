@@ -2,10 +2,9 @@
 auditor of its own beside them. Ends with 1 where anything was over-allocated, above its limit, lost, doubled or stuck; Ctrl-C says
 how far it came.
 
-Real PostgreSQL, the real services, scheduler and bodies of Celery's tasks; engines are simulated. What a process has sent and
-not run is lost when it is killed, as messages of a broker may be. The choices of each process follow from the seed; which of
-them is faster does not. An operation is what happens to one session (submitted, cancelled, finished), one policy or one machine; half
-of all calls do one, the others up to hundreds.
+Real PostgreSQL, the real services, scheduler and bodies of Celery's tasks; engines are simulated. Messages are lost, come twice and
+late. The choices of each process follow from the seed; which of them is faster does not. An operation is what happens to one
+session (submitted, cancelled, finished), one policy or one machine; nearly half of all calls do one, the others up to hundreds.
 """
 
 import argparse
@@ -71,11 +70,11 @@ def go_on(asked: Asked, environment: dict[str, str], outcome: Outcome) -> None:
     """Until so many operations are done, the time is over, or somebody presses Ctrl-C."""
     chance = random.Random(f"kills {asked.seed}")
     workers = Workers(count=asked.workers, seed=asked.seed, environment=environment, heard=outcome.heard)
-    began_at = said_at = killed_at = time.monotonic()
-    calls_at_kill = 0
+    began_at, calls_at_kill = time.monotonic(), 0
     try:
         with Watched(environment, outcome.heard):
             workers.begin()
+            began_at = said_at = killed_at = time.monotonic()
             while (
                 outcome.total("operations") < asked.operations and time.monotonic() - began_at < asked.seconds
             ):
@@ -96,6 +95,7 @@ def go_on(asked: Asked, environment: dict[str, str], outcome: Outcome) -> None:
         outcome.heard.note(f"error: {error}")
     except KeyboardInterrupt:
         outcome.is_cut_short = True
+    finally:
         workers.end()
     outcome.seconds = time.monotonic() - began_at
     _count(outcome)

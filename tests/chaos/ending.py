@@ -33,7 +33,7 @@ def drain(installation: str) -> list[str]:
             rows = ComputeSession.objects.filter(status__in=LIVE)
             return [f"stuck: {row}" for row in rows.values_list("pk", "status", "status_message")[:20]]
         _may_be_refused(one.look_after)
-        while one.sent:
+        while one.sent():
             _may_be_refused(lambda: one.run_task(chance))
         running = Kernel.objects.filter(session__status=Status.RUNNING).order_by()
         places = running.values_list("agent__name", "pk", "attempt")

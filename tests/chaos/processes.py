@@ -12,10 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from common.redis import client
+from tests.chaos.world import sent_key
+
 MOST_KEPT = 200
 PATTERNS = {"alone": 55, "late": 15, "in a row": 12, "hung": 12, "all": 6}
 """How often which: one, and it begins anew; it begins anew after a while; it is killed again as soon as it has begun; it stands
-still for a while, holding what it holds, and goes on, or is killed then; all at the same moment."""
+still for a while, holding what it holds, and goes on, or is killed then; all at the same moment, and with them all messages."""
 LATE_S = (1.0, 8.0)
 HUNG_S = (0.5, 4.0)
 ROW, ROW_EVERY_S = 3, 0.4
@@ -53,8 +56,12 @@ class Workers:
         self._listener.start()
 
     def begin(self) -> None:
+        """Returns when all are there: on a busy machine the nursery reads for a while. Raises RuntimeError."""
         for number in range(len(self._lives)):
             self._bear(number)
+        while len(self._pids) < len(self._lives):
+            time.sleep(0.05)
+            self.tend()
 
     def tend(self) -> None:
         """What is due by now: a process that begins late, one that goes on. Raises RuntimeError if none can be born any more."""
@@ -71,6 +78,7 @@ class Workers:
         [pattern] = self._chance.choices(list(PATTERNS), list(PATTERNS.values()))
         number = self._chance.randrange(len(self._lives))
         if pattern == "all":
+            client().delete(sent_key())
             for each in range(len(self._lives)):
                 self._kill(each, pattern)
         elif pattern == "hung":
@@ -81,8 +89,10 @@ class Workers:
                 self._in(again * ROW_EVERY_S, partial(self._kill, number, pattern))
 
     def end(self) -> None:
-        """All are gone, as if killed."""
+        """All are gone, as if killed. May be called twice."""
         assert self._nursery.stdin is not None
+        if self._nursery.stdin.closed:
+            return
         self._nursery.stdin.close()
         self._nursery.wait()
         for pid in self._pids.values():

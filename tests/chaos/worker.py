@@ -41,16 +41,18 @@ from sessions_app.states import Reason, Status
 from tests.chaos.world import LIMITS, World, enter, silence
 
 WEIGHTS = {
-    "submit": 18, "submit_alike": 9, "submit_array": 13, "cancel": 13, "cancel_array": 5, "finish": 18, "finish_many": 16,
+    "submit": 14, "submit_alike": 12, "submit_array": 16, "cancel": 10, "cancel_array": 6, "finish": 14, "finish_many": 20,
     "limit": 7, "lose": 1,
 }  # fmt: skip
-"""Half of all calls act on one session each; the others on up to hundreds."""
+"""Nearly half of all calls act on one session each; the others on up to hundreds."""
 COUNTS = "berth:simulated:{installation}:counts"
 BEAT = "berth:simulated:{installation}:beat"
-BEAT_MS, BEAT_SHARE, ROUND_MS = 1000, 4, 10_000
-"""So often the clock asks for what a portal does by itself, but for a fourth of one processor at most; whoever is free does it. A
+BEAT_MS, BEAT_SHARE, ROUND_MS = 1000, 2, 10_000
+"""So often the clock asks for what a portal does by itself, but for half of one process at most; whoever is free does it. A
 round that has not ended by then is asked for again."""
-TASKS_PER_OPERATION = 5
+TASKS_PER_CALL = 5
+LOST = 0.05
+"""Of all messages."""
 SIZES = (
     (1, "1g", 0), (1, "1g", 0.25), (1, "2g", 0.5), (2, "4g", 0), (4, "16g", 1), (8, "32g", 2), (16, "64g", 4), (64, "128g", 8),
 )  # fmt: skip
@@ -76,7 +78,8 @@ class Worker:
         while os.getppid() == parent:  # nobody is left over from a run that was itself killed
             [kind] = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
             self._call(kind)
-            for _ in range(self._chance.randrange(1, 2 * TASKS_PER_OPERATION)):
+            waiting = self._world.sent()
+            for _ in range(min(waiting, self._chance.randrange(1, 2 * TASKS_PER_CALL + waiting // 8))):
                 is_twice = self._chance.random() < 0.05
                 self._try(partial(self._world.run_task, self._chance, is_twice=is_twice))
             if client().set(self._beat, 1, nx=True, px=ROUND_MS):
@@ -253,6 +256,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     logging.disable(logging.CRITICAL)
     world = enter(settings.BERTH_INSTALLATION)
+    world.are_lost = LOST
     leave_startup_to_rest()
     for line in sys.stdin:
         number, life = map(int, line.split())
@@ -263,6 +267,7 @@ def main() -> None:
             tell(f"born {number} {child}")
         else:
             chance = random.Random(f"{sys.argv[1]} {number} {life}")
+            random.seed(chance.random())
             Worker(world, chance, f"w{number}-{life}").run()
 
 

@@ -4,9 +4,8 @@ of a run makes the same picture of it from the database and Redis."""
 import json
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -38,18 +37,18 @@ DOMAINS, PROJECTS, PEOPLE = 2, 6, 24
 AGENTS_PER_GROUP = 48
 SHAPE = Shape(cores=128, mem_gib=512, gpus=16)
 LIMITS = {
-    "sessions": {"domain": (800, 4000), "project": (300, 1600), "user": (80, 600), "keypair": (40, 400)},
-    "pending_sessions": {"domain": (500, 2500), "project": (200, 900), "user": (60, 450), "keypair": (30, 250)},
+    "sessions": {"domain": (2000, 8000), "project": (700, 3500), "user": (200, 1500), "keypair": (100, 1000)},
+    "pending_sessions": {"domain": (1000, 5000), "project": (400, 2000), "user": (150, 900), "keypair": (80, 600)},
     "slots.cpu": {
-        "domain": (2_000_000, 8_000_000), "project": (600_000, 3_000_000), "user": (120_000, 1_000_000),
-        "keypair": (80_000, 800_000),
+        "domain": (3_000_000, 10_000_000), "project": (1_000_000, 5_000_000), "user": (300_000, 2_000_000),
+        "keypair": (200_000, 1_500_000),
     },
     "slots.gpu": {
-        "domain": (400_000, 1_400_000), "project": (120_000, 600_000), "user": (20_000, 240_000), "keypair": (16_000, 200_000),
+        "domain": (500_000, 1_600_000), "project": (150_000, 800_000), "user": (40_000, 400_000), "keypair": (30_000, 300_000),
     },
     "pending_slots.cpu": {
-        "domain": (1_600_000, 7_000_000), "project": (500_000, 2_400_000), "user": (120_000, 900_000),
-        "keypair": (80_000, 600_000),
+        "domain": (3_000_000, 14_000_000), "project": (1_200_000, 6_000_000), "user": (400_000, 2_500_000),
+        "keypair": (250_000, 2_000_000),
     },
 }  # fmt: skip
 """From … to, by level; a slot in base units. Lower and higher than what there is: now limits bind, now machines do."""
@@ -91,13 +90,17 @@ def silence(machine: str) -> None:
     client().zadd(_silences(), {machine: time.time() + SILENT_FOR_S})
 
 
+def sent_key() -> str:
+    return f"berth:simulated:{settings.BERTH_INSTALLATION}:sent"
+
+
 def _silences() -> str:
     return f"berth:simulated:{settings.BERTH_INSTALLATION}:silent"
 
 
 @dataclass(slots=True)
 class World:
-    """`actors` are people, then tokens of some. `sent` are tasks of this process that nobody has run yet; they are lost with it."""
+    """`actors` are people, then tokens of some. Messages of tasks that nobody has run yet lie in Redis, as those of a portal do."""
 
     actors: list[Actor]
     projects: dict[int, str]
@@ -105,17 +108,19 @@ class World:
     policies: dict[str, int]
     runtimes: dict[str, ChaosRuntime]
     image: str
-    sent: deque[tuple[TaskName, dict[str, Any]]] = field(default_factory=deque)
+    are_lost: float = 0.0
+
+    def sent(self) -> int:
+        """How many messages wait."""
+        return int(client().llen(sent_key()))  # type: ignore[arg-type]
 
     def run_task(self, chance: random.Random, *, is_twice: bool = False) -> None:
-        """One of those that were sent: the oldest, or any; now and then twice."""
-        if not self.sent:
-            return
-        if chance.random() < 0.2:
-            self.sent.rotate(chance.randrange(len(self.sent)))
-        name, arguments = self.sent.popleft()
-        for _ in range(2 if is_twice else 1):
-            body_of(name)(**arguments)
+        """One of those that were sent: the oldest, or the newest; now and then twice. It is lost with whoever took it."""
+        take = client().rpop if chance.random() < 0.2 else client().lpop
+        if message := take(sent_key()):
+            name, arguments = json.loads(message)  # type: ignore[arg-type]
+            for _ in range(2 if is_twice else 1):
+                body_of(TaskName(name))(**arguments)
 
     def look_after(self) -> None:
         """What the clock of a portal asks for. The auditor counts the rounds that came to their end."""
@@ -230,14 +235,15 @@ def _token_of(keypair: KeyPair) -> Actor:
 
 
 class _Broker:
-    """Takes what is sent, for this process to do. Raises ValueError for a task of which a run knows nothing."""
+    """Keeps what is sent, for whichever process takes it, and loses some. Raises ValueError for a task of which a run knows
+    nothing."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def send_task(self, name: str, *, kwargs: dict[str, Any], **_: object) -> None:
         task = TaskName(name)
-        if task in SERVED:
-            self._world.sent.append((task, json.loads(json.dumps(kwargs))))
-        elif task not in LEFT_OUT:
+        if task in SERVED and random.random() >= self._world.are_lost:
+            client().rpush(sent_key(), json.dumps([task.value, kwargs]))
+        elif task not in SERVED | LEFT_OUT:
             raise ValueError(f"The chaos run was sent “{task}”: add it to SERVED or to LEFT_OUT.")
