@@ -318,6 +318,7 @@ SPECTACULAR_SETTINGS = {
         "SignUpEnum": "accounts.api.invitations.WAYS",
         "InvitationStateEnum": "accounts.api.invitations.STATES",
         "MemberRuleKindEnum": "accounts.api.member_rules.KINDS",
+        "SessionOutStatusEnum": "sessions_app.api.devices.STATUSES",
         "ProjectRoleEnum": "accounts.api.people_serializers.PROJECT_ROLES",
     },
 }

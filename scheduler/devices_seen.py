@@ -33,7 +33,8 @@ def devices_in(group: ResourceGroup) -> dict[int, tuple[SlotDevices, ...]]:
             if shared is None:
                 devices = alike.setdefault(tuple(counts), SlotDevices(*counts))
             else:
-                devices = SlotDevices(*counts, tuple([OpenDevice(*each) for each in shared]))
+                shares = tuple([OpenDevice(*each) for each in shared])
+                devices = SlotDevices(*counts)._replace(open=shares)
             found.setdefault(agent_id, []).append(devices)
     kinds: dict[tuple[SlotDevices, ...], tuple[SlotDevices, ...]] = {}
     return {

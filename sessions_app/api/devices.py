@@ -8,6 +8,9 @@ from rest_framework import serializers
 from sessions_app.api.serializers import SessionOut
 from sessions_app.held_devices import held_devices
 from sessions_app.models import ComputeSession
+from sessions_app.states import Status
+
+STATUSES = [status.value for status in Status]
 
 
 class HeldDeviceOut(serializers.Serializer[Any]):
@@ -26,7 +29,7 @@ class SessionDetailOut(SessionOut):
     )
 
     class Meta(SessionOut.Meta):
-        fields = (*SessionOut.Meta.fields, "devices")
+        fields = (*SessionOut.Meta.fields, "devices")  # type: ignore[assignment]
 
     @extend_schema_field(HeldDeviceOut(many=True))
     def get_devices(self, session: ComputeSession) -> list[dict[str, Any]]:

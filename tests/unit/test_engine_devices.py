@@ -283,3 +283,13 @@ def test_newcomers_share_what_a_plan_left():
     left = Leftovers(told, plan(told, NOW))
     found = left.place([session(3, 250), session(4, 250), session(5, 1000)], (), NOW)
     assert [each.session_id.int for each in found] == [3]
+
+
+def test_who_asks_for_no_devices_is_as_before_where_they_are_shared():
+    here = (Running(ResourceSlots({"cpu": 4000}), at(10)),)
+    unknown = replace(agent(2, 2, whole=2, cpu=4, running=here), devices=())
+    only_cores = replace(session(1, 500), needs=Needs("x86_64", (ResourceSlots({"cpu": 6000}),)))
+    decided = decide([agent(1, 1, 500, cpu=4), unknown], only_cores)
+    assert decided.deferrals[0].reason is ReasonCode.FRAGMENTED
+    assert decided.deferrals[0].why.devices is None
+    assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((2,), at(10))]

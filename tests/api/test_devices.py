@@ -1,0 +1,59 @@
+"""Devices as REST and pages show them."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from agents.models import AgentDevice
+from scheduler.tick import run_tick
+from tests.factories import api_client
+from tests.factories_devices import give_devices
+from tests.factories_sessions import Place, make_place
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis")]
+
+
+@pytest.fixture
+def place() -> Place:
+    made = make_place()
+    give_devices(made.agent, 3, "Big One")
+    return made
+
+
+def test_a_session_tells_which_devices_it_has(place: Place, browser_of: Callable[[User], Client]) -> None:
+    session = place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 0.5})
+    client, page = api_client(place.owner), browser_of(place.owner)
+    assert client.get(f"/api/v1/sessions/{session.pk}/").json()["devices"] == []
+    run_tick(place.group.pk)
+
+    [device] = client.get(f"/api/v1/sessions/{session.pk}/").json()["devices"]
+    assert device == {
+        "kernel": "main1",
+        "agent": place.agent.name,
+        "slot_name": "gpu",
+        "index": 0,
+        "device_id": "gpu-0",
+        "model": "Big One",
+        "share": 500,
+    }
+    assert "gpu 0 (Big One): 0.5 gpu" in page.get(f"/sessions/{session.pk}/").content.decode()
+
+
+def test_an_agent_tells_what_is_held_of_each_device(
+    place: Place, browser_of: Callable[[User], Client]
+) -> None:
+    place.enqueue(resources={"cpu": 1, "mem": "1g", "gpu": 0.5})
+    run_tick(place.group.pk)
+    AgentDevice.objects.filter(agent=place.agent, index=2).update(is_present=False)
+    [agent] = api_client(place.owner).get("/api/v1/agents/").json()["results"]
+    assert [(each["index"], each["occupied"], each["is_present"]) for each in agent["devices"]] == [
+        (0, 500, True),
+        (1, 0, True),
+        (2, 0, False),
+    ]
+    shown = browser_of(place.owner).get("/agents/").content.decode()
+    assert "gpu 0: Big One, 80 GiB, 0.5 held" in shown
+    assert "gpu 1: Big One, 80 GiB<" in shown
+    assert "gpu 2: Big One, 80 GiB, gone" in shown
