@@ -18,7 +18,6 @@ from scheduler.engine.model import (
     PendingSession,
     ReasonCode,
     Reserved,
-    Snapshot,
     Window,
 )
 from scheduler.engine.shapes import Shape
@@ -40,7 +39,6 @@ class Diagnosis:
 
     def __init__(
         self,
-        snapshot: Snapshot,
         machines: Machines,
         layout: Layout,
         allowances: Allowances,
@@ -50,7 +48,6 @@ class Diagnosis:
         """`making_room`: the sessions that others are ended for, and when these have ended at the latest. `waiting`: all that the pass
         did not place, in their order."""
         self._making_room = making_room
-        self._snapshot = snapshot
         self._allowances = allowances
         self._machines = machines
         self._layout = layout
@@ -204,10 +201,8 @@ class Diagnosis:
         if key not in self._rooms:
             found = self._machines.free_vectors(needs)
             for_one = {self._machines.room_for_one(vector) & ~FIELD_MASK for vector in found}
-            size_of = self._machines.size_of
-            sizes = [size_of(agent) for agent in self._snapshot.agents if needs.suits(agent)]
-            largest = {of_it & ~FIELD_MASK for _, of_it in sizes}
-            self._rooms[key] = self._room(found, for_one), self._room([has for has, _ in sizes], largest)
+            sizes = self._machines.sizes(needs)
+            self._rooms[key] = self._room(found, for_one), self._room(sizes.capacities, sizes.largest)
         return self._rooms[key]
 
     def _room(self, vectors: list[int], for_one: Iterable[int]) -> Room:

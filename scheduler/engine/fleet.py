@@ -54,6 +54,13 @@ class PoolKey(NamedTuple):
         return is_open and self.architecture == needs.architecture
 
 
+class Sizes(NamedTuple):
+    """What some agents have at all: of each, and what one kernel gets at most, every amount once and without whose it is."""
+
+    capacities: list[int]
+    largest: set[int]
+
+
 class Fleet:
     """Schedulable agents, pooled by architecture, kinds of slot and what they are reserved for, with a grid for each pool as before any placement.
 
@@ -91,6 +98,7 @@ class Fleet:
         self.grids: list[Grid] = []
         self._fill_pools()
         self._begin_behind(snapshot.last_agent_id)
+        self._sizes: dict[tuple[str, str, int | None], Sizes] = {}
         self.shapes: dict[int, Shape] = {}  # by object, of those needs that were asked for
         self._shapes: dict[Needs, Shape] = {}
         self._asked: list[Needs] = []  # holds them, so that no other object gets the place of one in memory
@@ -130,6 +138,19 @@ class Fleet:
         """Whose agents take sessions with such needs now, were there room; of any size."""
         return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
 
+    def sizes(self, needs: Needs) -> Sizes:
+        """Of all agents of the snapshot that suit such needs, schedulable or not: the same in each pass."""
+        key = needs.architecture, needs.device_model, needs.required_agent_id
+        sizes = self._sizes.get(key)
+        if sizes is None:
+            pack, dealing = self.layout.pack_room, self.dealing
+            suiting = [agent for agent in self._seen if needs.suits(agent)]
+            largest = {id(each): each for each in map(dealing.largest_of, suiting)}.values()
+            sizes = self._sizes[key] = Sizes(
+                [pack(dealing.capacity_of(agent)) for agent in suiting], {pack(each) for each in largest}
+            )
+        return sizes
+
     def _begin_behind(self, agent_id: int) -> None:
         """It need not be there any more: ids grow as ordinals fall."""
         ordinal = bisect_left(self.agents, -agent_id, key=lambda agent: -agent.id)
@@ -145,14 +166,10 @@ class Fleet:
         if vector != self.free[ordinal]:
             self.grids[self.pool_of[ordinal]].set_free(ordinal, vector)
 
-    def size_of(self, agent: AgentView) -> tuple[int, int]:
-        """What any agent has at all, and what of it one kernel may get; schedulable or not."""
-        pack = self.layout.pack_room
-        return pack(self.dealing.capacity_of(agent)), pack(self.dealing.largest_of(agent))
-
     def _forget_shapes(self) -> None:
         self.shapes.clear()
         self._shapes.clear()
+        self._sizes.clear()
         self._asked.clear()
         self.parts.clear()
 

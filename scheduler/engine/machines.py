@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from scheduler.engine.devices import Share
-from scheduler.engine.fleet import Fleet
+from scheduler.engine.fleet import Fleet, Sizes
 from scheduler.engine.kept import End, Kept, Taken, Until
 from scheduler.engine.model import (
     LENGTH_OF_UNKNOWN,
@@ -253,12 +253,9 @@ class Machines:
     def capacity(self, ordinal: int) -> int:
         return self._fleet.capacities[ordinal]
 
-    def size_of(self, agent: AgentView) -> tuple[int, int]:
-        """What any agent of the snapshot, schedulable or not, has at all, and what of it one kernel may get."""
-        ordinal, fleet = self.ordinal_of(agent.id), self._fleet
-        if ordinal is None:
-            return fleet.size_of(agent)
-        return fleet.capacities[ordinal], fleet.largest[ordinal]
+    def sizes(self, needs: Needs) -> Sizes:
+        """Of the agents that could host `needs` at any time, schedulable or not."""
+        return self._fleet.sizes(needs)
 
     def is_large_enough(self, ordinal: int, request: int) -> bool:
         """Whether one kernel could get so much there, were the agent empty."""

@@ -258,6 +258,4 @@ class _Pass:
 
     def _diagnosis(self) -> Diagnosis:
         waiting = [session for session, _ in self._waiting]
-        return Diagnosis(
-            self._snapshot, self._machines, self._layout, self._allowances, self._making_room, waiting
-        )
+        return Diagnosis(self._machines, self._layout, self._allowances, self._making_room, waiting)
