@@ -72,7 +72,7 @@ def go_on(asked: Asked, environment: dict[str, str], outcome: Outcome) -> None:
     workers = Workers(count=asked.workers, seed=asked.seed, environment=environment, heard=outcome.heard)
     began_at, calls_at_kill = time.monotonic(), 0
     try:
-        with Watched(environment, outcome.heard):
+        with Watched(environment, outcome.heard) as watched:
             workers.begin()
             began_at = said_at = killed_at = time.monotonic()
             while (
@@ -80,6 +80,7 @@ def go_on(asked: Asked, environment: dict[str, str], outcome: Outcome) -> None:
             ):
                 time.sleep(0.1)
                 workers.tend()
+                watched.demand_there()
                 _count(outcome)
                 now = time.monotonic()
                 outcome.seconds, outcome.kills = now - began_at, workers.kills

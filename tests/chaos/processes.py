@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Self
 
 from common.redis import client
 from tests.chaos.world import sent_key
@@ -150,8 +151,14 @@ class Watched:
         self._process = child("tests.chaos.auditor", environment)
         self._listener = threading.Thread(target=self._listen)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._listener.start()
+        return self
+
+    def demand_there(self) -> None:
+        """Raises RuntimeError if nobody looks any more."""
+        if self._process.poll() is not None:
+            raise RuntimeError("the auditor has ended")
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
