@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from accounts.quota import HIGHEST_PRIORITY
 from common.api import InputSerializer, actor_of
 from common.scopes import FOR_SESSIONS
-from sessions_app.api.serializers import SessionOut
+from sessions_app.api.devices import SessionDetailOut
 from sessions_app.api.views import REFUSALS
 from sessions_app.priorities import change_priority
 from sessions_app.queueing import LOWEST_PRIORITY
@@ -30,7 +30,7 @@ class SessionPriorityView(APIView):
     @extend_schema(
         operation_id="change_session_priority",
         request=PriorityInput,
-        responses={200: SessionOut, **REFUSALS},
+        responses={200: SessionDetailOut, **REFUSALS},
     )
     def put(self, request: Request, session_id: UUID) -> Response:
         """Let a session that waits go before others, or behind them. Its owner raises it as far as policies allow, and no further
@@ -40,4 +40,4 @@ class SessionPriorityView(APIView):
         actor = actor_of(request)
         change_priority(actor=actor, session_id=session_id, priority=asked.validated_data["priority"])
         session = access_session(actor, session_id, Action.VIEW)
-        return Response(SessionOut(session, context={"request": request}).data)
+        return Response(SessionDetailOut(session, context={"request": request}).data)

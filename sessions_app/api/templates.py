@@ -14,7 +14,7 @@ from common.api import ErrorOut, InputSerializer, TextField, actor_of
 from common.idempotency import takes_idempotency_key
 from common.scopes import FOR_SESSIONS
 from sessions_app import template_services
-from sessions_app.api.serializers import SessionOut
+from sessions_app.api.devices import SessionDetailOut
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.queueing import MAX_SESSION_NAME
 from sessions_app.requests import MAX_REFERENCE_LENGTH
@@ -157,7 +157,7 @@ class TemplateStartView(APIView):
     @extend_schema(
         operation_id="start_session_template",
         request=TemplateStartInput,
-        responses={201: SessionOut, **REFUSALS},
+        responses={201: SessionDetailOut, **REFUSALS},
     )
     @takes_idempotency_key
     def post(self, request: Request, template_id: int) -> Response:
@@ -170,7 +170,7 @@ class TemplateStartView(APIView):
             actor=actor, template=template, **asked.validated_data
         )
         shown = ComputeSession.objects.with_parts().get(pk=session.pk)
-        return Response(SessionOut(shown, context={"request": request}).data, status=201)
+        return Response(SessionDetailOut(shown, context={"request": request}).data, status=201)
 
 
 def _saved(request: Request, template: SessionTemplate, left_out: list[str], *, status: int) -> Response:

@@ -61,7 +61,9 @@ class SessionListView(ListAPIView[ComputeSession]):
         return visible_sessions(actor_of(self.request)).with_parts().prefetch_related("dependencies__after")
 
     @extend_schema(
-        operation_id="create_session", request=SessionCreateInput, responses={201: SessionOut, **REFUSALS}
+        operation_id="create_session",
+        request=SessionCreateInput,
+        responses={201: SessionDetailOut, **REFUSALS},
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
@@ -70,7 +72,7 @@ class SessionListView(ListAPIView[ComputeSession]):
         actor = actor_of(request)
         session = enqueue_session(actor=actor, request=parse_request(request.data))
         return Response(
-            SessionOut(
+            SessionDetailOut(
                 ComputeSession.objects.with_parts().get(pk=session.pk), context={"request": request}
             ).data,
             status=201,
@@ -114,13 +116,15 @@ class SessionDetailView(APIView):
             ).data
         )
 
-    @extend_schema(operation_id="stop_session", responses={202: SessionOut, **REFUSALS})
+    @extend_schema(operation_id="stop_session", responses={202: SessionDetailOut, **REFUSALS})
     def delete(self, request: Request, session_id: UUID) -> Response:
         """Stop a session. Its folders stay; asking again changes nothing."""
         actor = actor_of(request)
         terminate_session(actor=actor, session_id=session_id)
         return Response(
-            SessionOut(access_session(actor, session_id, Action.VIEW), context={"request": request}).data,
+            SessionDetailOut(
+                access_session(actor, session_id, Action.VIEW), context={"request": request}
+            ).data,
             status=202,
         )
 
@@ -128,14 +132,14 @@ class SessionDetailView(APIView):
 class SessionExtendView(APIView):
     token_scopes = FOR_SESSIONS
 
-    @extend_schema(operation_id="extend_session", request=None, responses={201: SessionOut, **REFUSALS})
+    @extend_schema(operation_id="extend_session", request=None, responses={201: SessionDetailOut, **REFUSALS})
     @takes_idempotency_key
     def post(self, request: Request, session_id: UUID) -> Response:
         """Put off what would end a session next, as often and as far as its resource group and the policies allow."""
         actor = actor_of(request)
         extend_session(actor=actor, session_id=session_id)
         session = access_session(actor, session_id, Action.VIEW)
-        return Response(SessionOut(session, context={"request": request}).data, status=201)
+        return Response(SessionDetailOut(session, context={"request": request}).data, status=201)
 
 
 class SessionLogView(APIView):
