@@ -104,7 +104,7 @@ def warning_due(end: End, now: datetime, given: Collection[int]) -> int | None:
 
 def may_end(end: End, now: datetime, last_told_at: datetime | None) -> bool:
     """Whether its time is over. `last_told_at`: when the person was told of this end at its last mark; None: never."""
-    return now >= earliest_end(end, last_told_at or now)
+    return last_told_at is not None and now >= earliest_end(end, last_told_at)
 
 
 def earliest_end(end: End, last_told_at: datetime) -> datetime:
