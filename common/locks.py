@@ -18,7 +18,7 @@ class LockTaken(Exception):
 def try_exclusive(subject: str) -> Iterator[bool]:
     """Whether this thread now is the only one inside `try_exclusive(subject)`; never waits. Not for use inside a
     transaction that may be rolled back before the block ends: the lock belongs to the connection."""
-    key = _number_of(subject)
+    key = lock_number(subject)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
         is_held = bool(cursor.fetchone()[0])
@@ -33,7 +33,7 @@ def try_exclusive(subject: str) -> Iterator[bool]:
 @contextmanager
 def try_exclusive_each(subjects: Collection[str]) -> Iterator[frozenset[str]]:
     """Those of `subjects` in which this thread is now the only one, as by `try_exclusive`. Two queries, any number."""
-    numbers = {_number_of(subject): subject for subject in subjects}
+    numbers = {lock_number(subject): subject for subject in subjects}
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT key, pg_try_advisory_lock(key) FROM unnest(%s::bigint[]) AS key", [list(numbers)]
@@ -48,7 +48,7 @@ def try_exclusive_each(subjects: Collection[str]) -> Iterator[frozenset[str]]:
 
 def held_among(subjects: Collection[str]) -> frozenset[str]:
     """Those of `subjects` in which somebody is now, by `try_exclusive` or `try_exclusive_each`; nobody is held up. One query."""
-    numbers = {_number_of(subject): subject for subject in subjects}
+    numbers = {lock_number(subject): subject for subject in subjects}
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -67,7 +67,7 @@ def wait_exclusive(subject: str, *, wait_s: int) -> None:
     """Be the only transaction in `subject` until this one ends; waits for the others at most `wait_s`, after which the
     transaction cannot go on. Raises LockTaken. One query where nobody is there; who waits already is not overtaken."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_number_of(subject)])
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [lock_number(subject)])
         if cursor.fetchone()[0]:
             return
         cursor.execute(
@@ -75,7 +75,7 @@ def wait_exclusive(subject: str, *, wait_s: int) -> None:
         )
         before = cursor.fetchone()[0]
         try:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_number_of(subject)])
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(subject)])
         except OperationalError as error:
             if getattr(error.__cause__, "sqlstate", "") in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
                 raise LockTaken(subject) from error
@@ -83,5 +83,6 @@ def wait_exclusive(subject: str, *, wait_s: int) -> None:
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
 
 
-def _number_of(subject: str) -> int:
+def lock_number(subject: str) -> int:
+    """What PostgreSQL calls the lock on `subject`."""
     return int.from_bytes(hashlib.blake2b(subject.encode(), digest_size=8).digest(), signed=True)

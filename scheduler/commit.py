@@ -15,7 +15,8 @@ from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
-from common.locks import LockTaken, wait_exclusive
+from common.locks import LockTaken, lock_number, wait_exclusive
+from common.prepared import prepared_cursor
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
 from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
@@ -30,6 +31,33 @@ from sessions_app.states import Reason, Status
 
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
 SENT_TOGETHER = 500  # ids of launches in one message
+_WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
+# All of a commit of newcomers up to the agents: the group's lock, if it is free, that it has this epoch still, and those of the sessions
+# that `_lock_sessions` would lock; one after the other.
+_BEGIN = f"""
+    WITH mine AS MATERIALIZED (
+        SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine
+    ), present AS (
+        UPDATE {ResourceGroup._meta.db_table} AS present SET last_agent_id = %(last_agent)s
+        FROM mine WHERE mine.is_mine AND present.id = %(group)s AND present.epoch = %(epoch)s RETURNING present.id
+    ), locked AS MATERIALIZED (
+        SELECT id FROM {ComputeSession._meta.db_table}
+        WHERE id = ANY(%(sessions)s) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    )
+    SELECT is_mine, EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked) FROM mine
+"""
+# First the agents, then their slots: the second waits for what the first returns.
+_LOCK_AGENTS = f"""
+    WITH agent AS MATERIALIZED (
+        SELECT id, (data ->> 'cores')::int AS cores FROM {Agent._meta.db_table}
+        WHERE id = ANY(%(agents)s::bigint[]) AND state = '{AgentState.CONNECTED.value}' ORDER BY id FOR NO KEY UPDATE
+    ), slot AS MATERIALIZED (
+        SELECT agent_id, slot_name, capacity, capacity + surplus - occupied AS free FROM {AgentSlot._meta.db_table}
+        WHERE agent_id = ANY((SELECT array_agg(id) FROM agent)::bigint[]) ORDER BY id FOR NO KEY UPDATE
+    )
+    SELECT agent.id, cores, slot_name, capacity, free FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
+"""
 _ALLOCATE = f"""
     WITH placed AS MATERIALIZED (
         SELECT * FROM unnest(%(kernels)s::uuid[], %(agents)s::bigint[], %(cpusets)s::text[], %(numbers)s::int[])
@@ -102,17 +130,35 @@ def commit_plan(plan: Plan) -> list[UUID]:
         give_notice(
             [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
         )
-        return _place(plan.placements)
+        return _place(plan.placements, _lock_sessions([each.session_id for each in plan.placements]))
 
 
 def commit_newcomers(plan: Plan) -> list[UUID]:
     """The same for sessions that were placed on what the last plan left, which remains the last: `epoch` is what the group has
     after it. Raises GroupBusy, StalePlan."""
     with _all_or_nothing(plan):
-        _lock_group(plan)
-        if not _group_of(plan).update(last_agent_id=_last_agent(plan)):
+        is_mine, is_present, locked = _begin(plan)
+        if not is_mine:
+            _lock_group(plan)
+            _, is_present, locked = _begin(plan)
+        if not is_present:
             raise _overtaken(plan)
-        return _place(plan.placements)
+        return _place(plan.placements, locked)
+
+
+def _begin(plan: Plan) -> tuple[bool, bool, set[UUID]]:
+    """Whether the group is locked by us, whether it is as the plan found it, and which of the sessions we have. One query."""
+    values = {
+        "lock": lock_number(_subject(plan)),
+        "last_agent": plan.placements[-1].agent_ids[-1],
+        "group": plan.group_id,
+        "epoch": plan.epoch,
+        "sessions": [each.session_id for each in plan.placements],
+    }
+    with prepared_cursor() as cursor:
+        cursor.execute(_BEGIN, values)
+        is_mine, is_present, session_ids = cursor.fetchone()
+    return is_mine, is_present, set(session_ids)
 
 
 @contextmanager
@@ -128,9 +174,13 @@ def _all_or_nothing(plan: Plan) -> Iterator[None]:
 
 def _lock_group(plan: Plan) -> None:
     try:
-        wait_exclusive(f"plans of group {plan.group_id}", wait_s=GROUP_WAIT_S)
+        wait_exclusive(_subject(plan), wait_s=GROUP_WAIT_S)
     except LockTaken as taken:
         raise GroupBusy(f"Another worker commits a plan of {plan.group_name}.") from taken
+
+
+def _subject(plan: Plan) -> str:
+    return f"plans of group {plan.group_id}"
 
 
 def _group_of(plan: Plan) -> QuerySet[ResourceGroup]:
@@ -147,10 +197,10 @@ def _overtaken(plan: Plan) -> StalePlan:
     return StalePlan(f"A newer plan than epoch {plan.epoch} of {plan.group_name} was committed.")
 
 
-def _place(placements: Sequence[Placement]) -> list[UUID]:
-    if not placements:
+def _place(placements: Sequence[Placement], locked: set[UUID]) -> list[UUID]:
+    """Of these the `locked` ones."""
+    if not locked:
         return []
-    locked = _lock_sessions([placement.session_id for placement in placements])
     kernels = [
         each for placement in placements if placement.session_id in locked for each in placement.kernels
     ]
@@ -169,11 +219,13 @@ def _place(placements: Sequence[Placement]) -> list[UUID]:
 
 def _lock_sessions(session_ids: list[UUID]) -> set[UUID]:
     """Those that still wait in the queue and that nobody else has locked: since the plan was made one may be held, or asked to end."""
+    if not session_ids:
+        return set()
     with connection.cursor() as cursor:
         cursor.execute(
             f"""
             SELECT id FROM {ComputeSession._meta.db_table}
-            WHERE id = ANY(%s) AND status = 'PENDING' AND held_for = '' AND stops_at IS NULL
+            WHERE id = ANY(%s) AND {_WAITS_STILL}
             ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
             """,
             [session_ids],
@@ -189,27 +241,13 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
         asked = needed[kernel.agent_id]
         for name, amount in kernel.slots.items():
             asked[name] += amount
-    agent_ids = list(needed)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT id, (data ->> 'cores')::int FROM {Agent._meta.db_table} WHERE id = ANY(%s) AND state = %s
-            ORDER BY id FOR NO KEY UPDATE
-            """,
-            [agent_ids, AgentState.CONNECTED.value],
-        )
-        cores = {agent_id: count or 0 for agent_id, count in cursor.fetchall()}
-        cursor.execute(
-            f"""
-            SELECT agent_id, slot_name, capacity, capacity + surplus - occupied
-            FROM {AgentSlot._meta.db_table} WHERE agent_id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
-            """,
-            [agent_ids],
-        )
+    with prepared_cursor() as cursor:
+        cursor.execute(_LOCK_AGENTS, {"agents": list(needed)})
         rooms = cursor.fetchall()
-    free = {(agent_id, name): amount for agent_id, name, _has, amount in rooms}
+    cores = {agent_id: count or 0 for agent_id, count, *_ in rooms}
+    free = {(agent_id, name): amount for agent_id, _, name, _has, amount in rooms if name is not None}
     # Only where more is free than a machine has could one kernel be too large for it.
-    has = {(agent_id, name): capacity for agent_id, name, capacity, amount in rooms if amount > capacity}
+    has = {(room[0], room[2]): room[3] for room in rooms if room[2] is not None and room[4] > room[3]}
     if any(
         amount > has.get((each.agent_id, name), amount)
         for each in (kernels if has else ())
@@ -227,13 +265,13 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
 def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> list[str]:
     """The cores of each kernel, next to what the locked agents run already. One query."""
     loads = {agent_id: CoreLoads(count) for agent_id, count in cores.items()}
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(
             f"""
             SELECT held.agent_id, held.amount, kernel.cpuset
             FROM {KernelAllocation._meta.db_table} AS held
             JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
-            WHERE held.agent_id = ANY(%s) AND held.slot_name = %s
+            WHERE held.agent_id = ANY(%s::bigint[]) AND held.slot_name = %s
             """,
             [list(cores), CPU],
         )
@@ -261,7 +299,7 @@ def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt:
         "numbers": numbers,
         "sizes": Jsonb([slots[each] for each in sizes]),
     }
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         if any(dealt):
             cursor.execute(_ALLOCATE_DEVICES, values | columns_of(kernels, dealt))
         else:

@@ -14,13 +14,13 @@ from uuid import UUID
 
 import structlog
 
-from agents.models import ResourceGroup
 from common import clock
 from scheduler.commit import LONG_QUEUE, GroupBusy, StalePlan, commit_newcomers
 from scheduler.engine import Placement, Plan, Policy, Snapshot
 from scheduler.engine.leftovers import Leftovers
 from scheduler.kept import KeptByGroup
-from scheduler.snapshot import read_newcomers, rules_of
+from scheduler.newcomer_reads import read_newcomers
+from scheduler.snapshot import rules_of
 
 log = structlog.get_logger(__name__)
 MOST = 8  # more at once are shared out by a whole plan
@@ -72,10 +72,9 @@ def place_newcomers(group_id: int, session_ids: Collection[UUID]) -> bool:
 
 
 def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, memory: _Memory) -> bool:
-    group = ResourceGroup.objects.get(pk=group_id)
+    group, newcomers, allowances = read_newcomers(group_id, session_ids, leftovers.reservations)
     if not group.is_active or (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
-    newcomers, allowances = read_newcomers(group_id, session_ids, leftovers.reservations)
     placements = leftovers.place(newcomers, allowances, clock.now())
     if 0 < len(placements) < len(newcomers) and leftovers.rules.policy is not Policy.FIFO:
         raise StalePlan(f"Not all who come to {group.name} have room, and it is not for the oldest.")

@@ -65,7 +65,7 @@ _WAITING = f"""
       AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL {{only}}
     ORDER BY session.id, kernel.role, kernel.index
 """
-_ONLY = "AND session.id = ANY(%(sessions)s)"
+WAITING_OF_THESE = _WAITING.format(only="AND session.id = ANY(%(sessions)s)")
 NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 
@@ -86,7 +86,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
     scopes: set[ScopeKey] = set(also)
     leaving = leaving_of(group)
-    pending = tuple(_pending(group_id, scopes, reserved.by_scope, leaving.promises))
+    pending = tuple(pending_of(_waiting(group_id), scopes, reserved.by_scope, leaving.promises))
     running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
     highest = max([highest, *(session.priority for session in pending)])
     preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
@@ -105,16 +105,6 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
         tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
         reservations=reserved.by_scope,
     )
-
-
-def read_newcomers(
-    group_id: int, session_ids: Collection[UUID], reservations: Mapping[str, frozenset[int]]
-) -> tuple[list[PendingSession], tuple[Allowance, ...]]:
-    """Those of these that wait in the group, and what their scopes may hold. `reservations` by scope as of a snapshot. 2 queries,
-    and 4 at most where there are budgets."""
-    scopes: set[ScopeKey] = set()
-    newcomers = list(_pending(group_id, scopes, reservations, session_ids=session_ids))
-    return newcomers, tuple(_allowances(scopes)) if scopes else ()
 
 
 def groups_with_pending_sessions() -> list[int]:
@@ -215,18 +205,20 @@ def allowances_of(scopes: Iterable[Scope], budgets: Iterable[BudgetState]) -> li
     return list(found.values())
 
 
-def _pending(
-    group_id: int,
+def _waiting(group_id: int) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITING.format(only=""), {"group": group_id})
+        kernels: list[Any] = cursor.fetchall()
+        return kernels
+
+
+def pending_of(
+    kernels: Iterable[Any],
     scopes: set[ScopeKey],
     reservations: Mapping[str, frozenset[int]],
     promises: Mapping[UUID, Promise] = NOTHING,
-    session_ids: Collection[UUID] | None = None,
 ) -> Iterator[PendingSession]:
-    """Adds to `scopes` those of the sessions: of these, or of all that wait."""
-    asked_for: dict[str, Any] = {"group": group_id, "sessions": session_ids and list(session_ids)}
-    with connection.cursor() as cursor:
-        cursor.execute(_WAITING.format(only="" if session_ids is None else _ONLY), asked_for)
-        kernels = cursor.fetchall()
+    """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions."""
     needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
     owners: dict[tuple[int | None, ...], tuple[str, ...]] = {}
     may_use = NO_RESERVATIONS

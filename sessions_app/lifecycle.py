@@ -18,6 +18,7 @@ from common.errors import Conflict
 from common.events import announce
 from common.kept_sentences import KeptSentence
 from common.pauses import pause
+from common.prepared import prepared_cursor
 from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
 from sessions_app.events import CapacityReleased, SessionsEnded
@@ -119,7 +120,7 @@ def transition_along(
         "outcome": outcome_of(reason).value if to is Status.TERMINATING else None,
         "outcome_reason": reason.value if to is Status.TERMINATING else None,
     }  # fmt: skip
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(MOVE_MANY, values)
         moved = cursor.fetchall()
     for was, (status, why) in zip(path, steps, strict=False):

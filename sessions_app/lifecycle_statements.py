@@ -9,10 +9,10 @@ MOVE_MANY = f"""
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), moved AS (
         UPDATE {_SESSIONS} AS session
-        SET status = %(to)s, status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
-            deadline_at = %(now)s + make_interval(secs => CASE WHEN %(to)s = 'RUNNING'
+        SET status = %(to)s::varchar, status_reason = %(reason)s, status_message = %(message)s, status_changed_at = %(now)s,
+            deadline_at = %(now)s + make_interval(secs => CASE WHEN %(to)s::varchar = 'RUNNING'
                 THEN coalesce(nullif(timeout_s, 0), nullif(lifetime_s, 0), %(lasts_s)s) ELSE %(lasts_s)s END),
-            started_at = CASE WHEN %(to)s = 'RUNNING' THEN %(now)s ELSE started_at END,
+            started_at = CASE WHEN %(to)s::varchar = 'RUNNING' THEN %(now)s ELSE started_at END,
             outcome = coalesce(%(outcome)s, outcome), outcome_reason = coalesce(%(outcome_reason)s, outcome_reason),
             exit_code = coalesce(%(exit_code)s, exit_code), queue_position = NULL
         FROM held WHERE session.id = held.id
