@@ -1,7 +1,6 @@
 """The tick as background work. News ask for one of their group, a timer for all; either alone is right."""
 
 from threading import Lock
-from typing import Any
 from uuid import UUID
 
 import redis
@@ -42,11 +41,12 @@ def request_placement(resource_group_id: int, session_id: UUID) -> None:
         pipeline = client().pipeline(transaction=False)
         pipeline.rpush(newcomers_key, str(session_id))
         pipeline.expire(newcomers_key, KEPT_FOR_S)
-        pipeline.execute()
+        pipeline.set(_placement_key(resource_group_id), 1, ex=ASKED_FOR_S, nx=True)
+        *_, is_first = pipeline.execute()
     except (redis.RedisError, Outage) as error:
         log.warning("tick.newcomer_lost", session_id=str(session_id), error=str(error))  # the timer finds it
         return
-    if cache.add(_placement_key(resource_group_id), 1, timeout=ASKED_FOR_S):
+    if is_first:
         enqueue_on_commit(TaskName.PLACE_NEWCOMERS, resource_group_id=resource_group_id)
 
 
@@ -75,9 +75,7 @@ def tick(resource_group_id: int | None = None) -> None:
 @shared_task(name=TaskName.PLACE_NEWCOMERS.value, soft_time_limit=60, time_limit=90)
 def place_newcomers(resource_group_id: int) -> None:
     """Place sessions that came lately; where that is in doubt, ask for a tick of the group."""
-    cache.delete(_placement_key(resource_group_id))
-    taken: Any = client().lpop(_newcomers_key(resource_group_id), MOST_TAKEN) or []
-    session_ids = [UUID(each.decode()) for each in taken]
+    session_ids = _take_newcomers(resource_group_id)
     with during("tick"):
         is_done = newcomers.place_newcomers(resource_group_id, session_ids)
         if not is_done and _one_at_a_time(resource_group_id).locked():
@@ -97,6 +95,15 @@ def forget_old_ticks() -> None:
             forget_ticks()
 
 
+def _take_newcomers(resource_group_id: int) -> list[UUID]:
+    """Whoever comes from now on asks for a placement of its own."""
+    pipeline = client().pipeline(transaction=False)
+    pipeline.delete(_placement_key(resource_group_id))
+    pipeline.lpop(_newcomers_key(resource_group_id), MOST_TAKEN)
+    _, taken = pipeline.execute()
+    return [UUID(each.decode()) for each in taken or ()]
+
+
 def _one_at_a_time(resource_group_id: int) -> Lock:
     return _ticking.setdefault(resource_group_id, Lock())
 
@@ -106,7 +113,7 @@ def _asked_key(resource_group_id: int) -> str:
 
 
 def _placement_key(resource_group_id: int) -> str:
-    return f"placement-asked:{resource_group_id}"
+    return f"berth:{settings.BERTH_INSTALLATION}:placement-asked:{resource_group_id}"
 
 
 def _newcomers_key(resource_group_id: int) -> str:
