@@ -184,8 +184,7 @@ class SimulatedRuntime(ContainerRuntime):
             subnet = next(free_subnets(spec.pool, spec.prefix, taken, seed=spec.name), None)
             if subnet is None:
                 raise OutOfCapacity(f"No free /{spec.prefix} subnet left in {spec.pool}.")
-            hosts = [str(address) for address in list(subnet.hosts())[1:]]
-            self._networks[spec.name] = Network(dict(spec.labels), str(subnet), hosts)
+            self._networks[spec.name] = Network(dict(spec.labels), str(subnet))
 
     def remove_network(self, name: str) -> None:
         self._answer()

@@ -95,7 +95,8 @@ def _answering(asked: Sequence[Asked]) -> Iterator[Asked]:
 def _started(start: Start) -> tuple[Container, Network]:
     spec, now = start.spec, datetime.now(UTC)
     subnet = next(free_subnets(start.network.pool, start.network.prefix, (), seed=start.network.name))
-    _, address, *hosts = map(str, subnet.hosts())
+    network = Network(dict(start.network.labels), str(subnet))
+    network.used.append(address := str(subnet.network_address + 2))  # as `free_address` would say
     state = ContainerState(
         name=spec.name,
         container_id=f"{spec.name}-id",
@@ -105,10 +106,9 @@ def _started(start: Start) -> tuple[Container, Network]:
         started_at=now,
     )
     ends_at, ends_with = start.runtime.conduct.end_of(spec.name, now.timestamp())
-    container = Container(
-        replace(spec, network=start.network.name), state, ends_at=ends_at, ends_with=ends_with
-    )
-    return container, Network(dict(start.network.labels), str(subnet), hosts)
+    if spec.network != start.network.name:
+        spec = replace(spec, network=start.network.name)
+    return Container(spec, state, ends_at=ends_at, ends_with=ends_with), network
 
 
 def _put(pipeline: Pipeline, mapping: MutableMapping[str, Thing], name: str, thing: Thing) -> None:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from ipaddress import IPv4Network
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import redis
@@ -28,15 +30,23 @@ from common.redis import client
 
 Thing = TypeVar("Thing")
 
+_compact = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make another one each time
 SILENT_FOR_S = 600
 """A machine that is lost stays silent for so long: beyond the grace after which its sessions end."""
 
 
 @dataclass(slots=True)
 class Network:
+    """With the addresses that containers have in it."""
+
     labels: Mapping[str, str]
     subnet: str
-    hosts: list[str]
+    used: list[str] = field(default_factory=list)
+
+    def free_address(self) -> str:
+        """The first is the engine's."""
+        hosts = map(str, islice(IPv4Network(self.subnet).hosts(), 1, None))
+        return next(host for host in hosts if host not in self.used)
 
 
 @dataclass(slots=True)
@@ -125,7 +135,7 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
         return self._decode(json.loads(text))
 
     def encoded(self, thing: Thing) -> str:
-        return json.dumps(self._encode(thing), separators=(",", ":"))
+        return _compact(self._encode(thing))
 
 
 @dataclass(slots=True)
@@ -143,7 +153,8 @@ class Shelf:
         network = self.networks.get(name)
         if network is None:
             raise NetworkMissing(f"network {name} not found")
-        address = network.hosts.pop(0)
+        address = network.free_address()
+        network.used.append(address)
         self.networks[name] = network
         return {name: address}
 
@@ -151,8 +162,8 @@ class Shelf:
         """Others may have its addresses now."""
         for name, address in container.state.addresses.items():
             network = self.networks.get(name)
-            if network is not None:
-                network.hosts.append(address)
+            if network is not None and address in network.used:
+                network.used.remove(address)
                 self.networks[name] = network
 
 
@@ -160,7 +171,7 @@ def shared_shelf(engine: str) -> Shelf:
     """The one of this name in Redis. `engine` names installation and machine."""
     key = f"berth:simulated:{engine}"
     return Shelf(
-        InRedis(f"{key}:networks", _network_told, lambda told: Network(**told)),
+        InRedis(f"{key}:networks", _network_told, _network),
         InRedis(f"{key}:volumes", dict, dict),
         InRedis(f"{key}:containers", _told_of, _container),
     )
@@ -224,7 +235,11 @@ def ask(question: Callable[[], Any]) -> Any:
 
 
 def _network_told(network: Network) -> dict[str, Any]:
-    return {"labels": dict(network.labels), "subnet": network.subnet, "hosts": network.hosts}
+    return {"labels": dict(network.labels), "subnet": network.subnet, "used": network.used}
+
+
+def _network(told: dict[str, Any]) -> Network:
+    return Network(told["labels"], told["subnet"], told.get("used", []))
 
 
 def _told_of(container: Container) -> dict[str, Any]:
