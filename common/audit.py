@@ -99,9 +99,9 @@ def demand_writer(actor: Actor) -> None:
         raise only_looking()
 
 
-def copy_entries(action: str, target: models.Model, others: Mapping[Any, str]) -> None:
-    """For each of these, by key and label, the line that tells of `action` on `target`, which is new. One query."""
-    like = {"target_type": target._meta.label_lower, "target_id": str(target.pk), "action": action}
+def copy_entries(target: models.Model, others: Mapping[Any, str]) -> None:
+    """For each of these, by key and label, the only line that there is of `target`, which is new. One query."""
+    like = {"target_type": target._meta.label_lower, "target_id": str(target.pk)}
     copy_rows(AuditEntry, like=like, values=_as_told(others))
 
 

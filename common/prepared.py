@@ -2,25 +2,42 @@
 querysets that they are made of once in a process (`said`), and rows in one statement (`insert_together`)."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from django.db import connection, models
-from django.db.backends.postgresql.base import ServerBindingCursor
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.db.models.expressions import RawSQL
+from psycopg import RawCursor
 
 Row = TypeVar("Row", bound=models.Model)
 
 
-class _Prepared(ServerBindingCursor):  # type: ignore[misc]
-    def execute(self, query: Any, params: Any = None, **_: Any) -> Any:
-        return super().execute(query, params, prepare=True)  # type: ignore[misc]
+class _Prepared(RawCursor[Any]):
+    """What psycopg would do to the text of a statement each time is done once: ours are longer than what it remembers."""
+
+    def execute(self, query: Any, params: Any = None, **_: Any) -> Self:
+        text, names = _numbered(query)
+        values = [params[name] for name in names] if isinstance(params, Mapping) else params
+        return super().execute(text, values, prepare=True)
 
     def _send_query_prepared(self, name: bytes, pgq: Any, **options: Any) -> None:
-        super()._send_query_prepared(name, pgq, **options)  # type: ignore[misc]
+        super()._send_query_prepared(name, pgq, **options)
         self._query = pgq  # what Django logs
+
+
+@cache
+def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
+    """With PostgreSQL's own placeholders, and the names that they stand for; those without a name in their order."""
+    numbers: dict[str, int] = {}
+
+    def place(found: re.Match[str]) -> str:
+        name = found[1] or str(len(numbers))
+        return f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+    text = re.sub(r"%(?:\((\w+)\))?s", place, statement)
+    return text.replace("%%", "%"), tuple(numbers)
 
 
 @contextmanager
@@ -31,7 +48,7 @@ def prepared_cursor() -> Iterator[Any]:
     connection.close_if_health_check_failed()
     connection.ensure_connection()
     backend: Any = connection
-    with backend._prepare_cursor(_Prepared(backend.connection)) as cursor:  # type: ignore[call-arg]
+    with backend._prepare_cursor(_Prepared(backend.connection)) as cursor:
         yield cursor
 
 
@@ -81,9 +98,10 @@ def insert_together(*rows: models.Model) -> None:
     """Write these new rows by one statement, each of another model; keys that the database counts up are not read back. Their
     foreign keys are looked at afterwards, so that they may refer to each other."""
     values: dict[str, Any] = {}
+    backend = connections[DEFAULT_DB_ALIAS]
     for number, row in enumerate(rows):
         for field in _written_of(type(row)):
-            value = field.get_db_prep_save(getattr(row, field.attname), connection)
+            value = field.get_db_prep_save(getattr(row, field.attname), backend)
             values[f"{field.column}_{number}"] = value
     with prepared_cursor() as cursor:
         cursor.execute(_insert_of(tuple(type(row) for row in rows)), values)

@@ -51,7 +51,6 @@ from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
 
 APP_START_S = 10
-ENQUEUE = "sessions.enqueue_session"
 
 
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
@@ -89,7 +88,7 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
 
     def write(scopes: list[Scope]) -> tuple[ComputeSession, list[UUID]]:
         lifetime_s = longest_lifetime_s(scopes, resolved.group)
-        session = insert_session(actor, resolved, lifetime_s=lifetime_s, action=ENQUEUE)
+        session = insert_session(actor, resolved, lifetime_s=lifetime_s, action="sessions.enqueue_session")
         copies = copy_session(session, requests[1:], others_of(session, request.array))
         demand_still_taken(
             actor, resolved, read_asked(actor, replace(request, resource_group=resolved.group.name))
@@ -110,7 +109,7 @@ def _tell_enqueued(actor: Actor, session: ComputeSession, copies: Mapping[UUID, 
     if not copies:
         lifecycle.push_session_change(session)
     else:
-        audit.copy_entries(ENQUEUE, session, copies)
+        audit.copy_entries(session, copies)
         whose = (session.owner_id, session.project_id, session.domain_id)
         lifecycle.push_sessions_changed([(pk, *whose) for pk in (session.pk, *copies)], Status.PENDING)
     if session.held_for:

@@ -107,6 +107,8 @@ def hold_folders(folder_ids: Iterable[UUID]) -> None:
     Called in the transaction that writes the use of a folder; its guard then sees that use.
     """
     wanted = set(folder_ids)
+    if not wanted:
+        return
     rows = VFolder.objects.filter(pk__in=wanted, state=FolderState.READY.value).order_by("pk")
     held = set(rows.select_for_update(no_key=True).values_list("pk", flat=True))
     if wanted - held:

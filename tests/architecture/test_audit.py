@@ -59,7 +59,9 @@ def recording() -> set[str]:
     for _path, tree in modules():
         for function in functions(tree):
             used.setdefault(function.name, set()).update(names_in(function))
-    known = {"audit.record", "audit.record_alike", "audit.record_viewing", "audit.record_refusal"}
+    known = {
+        f"audit.{name}" for name in ("record", "record_alike", "record_viewing", "record_refusal", "entry_of")
+    }
     while found := {name for name, names in used.items() if names & known} - known:
         known |= found
     return known
