@@ -4,11 +4,13 @@ import argparse
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,10 @@ WIDTHS = (360, 768, 1440)
 THEMES = ("light", "dark")
 DRAWN_S = 1.0
 SAMPLES = 9  # so that charts have something to show
+GROUP = "gpu"  # of simulated machines, full, so that there is somebody who waits
+MACHINES = 4
+FILLS_IT_S = 180
+ONE_MACHINE = {"cpu": 64, "mem": "400g"}
 WORK = """
 for epoch in $(seq 1 400); do
   python -c 'sum(n * n for n in range(2_000_000)); open("/tmp/weights", "wb").write(bytes(2**24))'
@@ -44,6 +50,14 @@ class Stage:
     superadmin: Person
     notebook: dict[str, Any]
     training: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """A full resource group, machines of which are reserved, and the id of a session that waits in it."""
+
+    group_id: int
+    waiting: str
 
 
 def main() -> int:
@@ -86,6 +100,63 @@ def set_stage(portal: RunningPortal) -> Stage:
     return Stage(user, portal.person("superadmin"), notebook, training)
 
 
+def gather(portal: RunningPortal, stage: Stage) -> Crowd:
+    return Crowd(fill_group(portal, stage.superadmin), queue_up(portal))
+
+
+def fill_group(portal: RunningPortal, superadmin: Person) -> int:
+    """A resource group of simulated machines, some of which are reserved; its id."""
+    shape = (
+        "--agents",
+        str(MACHINES),
+        "--group",
+        GROUP,
+        "--run-seconds",
+        "0",
+        "--load-seconds",
+        "1",
+        "--keep",
+    )
+    command = [str(CHECKOUT / "bin" / "cluster"), "--data", str(portal.data), "simulate", *shape]
+    subprocess.run(command, check=True, timeout=FILLS_IT_S, stdout=subprocess.DEVNULL)
+    superadmin.change_resource_group(GROUP, description="Four machines with eight GPUs each")
+    group_id: int = superadmin.resource_group(GROUP)["id"]
+    day = datetime.now(UTC).replace(hour=8, minute=0, second=0, microsecond=0)
+    demo = next(each for each in superadmin.projects() if each["name"] == "demo")
+    project = {"level": "project", "id": demo["id"]}
+    for name, machines, begins, days, whose in (
+        ("Deep learning course", (1, 2), 1, 2, project),
+        ("Kernel upgrade", (3,), 2, 1, {}),
+        ("Camera-ready deadline", (4,), 1, 4, project),
+    ):
+        superadmin.reserve(
+            group_id,
+            name=name,
+            agents=[f"{GROUP}-{number:05}" for number in machines],
+            starts_at=(day + timedelta(days=begins)).isoformat(),
+            ends_at=(day + timedelta(days=begins + days)).isoformat(),
+            **whose,
+        )
+    return group_id
+
+
+def queue_up(portal: RunningPortal) -> str:
+    """Sessions of several people fill the group, and more wait; the id of one that does."""
+    user, others = portal.person("user"), (portal.person("domain_admin"), portal.person("superadmin"))
+    there = {"resource_group": GROUP, "type": "batch", "command": "python train.py", "timeout_s": 7200}
+    for number in range(MACHINES):
+        who = (user, *others)[number % 3]
+        who.wait_for_status(
+            who.start_session(name=f"pretrain-{number}", resources=ONE_MACHINE, **there), "RUNNING"
+        )
+    for name, person in zip(("segment", "distill"), others, strict=True):
+        person.start_session(name=name, resources={"cpu": 48, "mem": "64g"}, **there)
+    waiting = user.start_session(name="finetune", resources={"cpu": 16, "mem": "128g", "gpu": 2}, **there)
+    user.start_session(name="evaluate", resources={"cpu": 8, "mem": "32g"}, **there)
+    wait_until(lambda: user.session(waiting)["status_reason"] != "enqueued", deadline_s=60, interval_s=0.5)
+    return waiting
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     program = shutil.which("chromium")
@@ -124,21 +195,49 @@ def take_for_documents(browser: Browser, portal: RunningPortal, stage: Stage, di
         ("charts", f"{training}?tab=charts", "dark"),
         ("sessions", "/sessions/", "dark"),
     )
+    take_named(browser, portal, stage.user, pictures, directory)
+    crowd = gather(portal, stage)
+    of_those_who_wait = (
+        ("waiting", f"/sessions/{crowd.waiting}/", "light"),
+        ("queue", f"/queue/?group={GROUP}", "light"),
+    )
+    take_named(browser, portal, stage.user, of_those_who_wait, directory)
+    of_group = f"/resource-groups/{crowd.group_id}"
+    of_superadmin = (
+        ("scheduler", f"{of_group}/scheduler/", "light"),
+        ("reservations", f"{of_group}/reservations/", "light"),
+    )
+    take_named(browser, portal, stage.superadmin, of_superadmin, directory)
+
+
+def take_named(
+    browser: Browser,
+    portal: RunningPortal,
+    person: Person,
+    pictures: Sequence[tuple[str, str, str]],
+    directory: Path,
+) -> None:
+    """`pictures`: name, address, theme."""
     for name, address, theme in pictures:
-        with page_of(browser, portal, stage.user, theme, WINDOW) as page:
+        with page_of(browser, portal, person, theme, WINDOW) as page:
             take(page, address, directory / f"{name}.png")
 
 
 def take_all(browser: Browser, portal: RunningPortal, stage: Stage, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    of_user = (*PAGES, *pages_of_session(stage.notebook), *pages_of_session(stage.training))
+    crowd = gather(portal, stage)
+    waiting = tuple(f"/sessions/{crowd.waiting}/{rest}" for rest in ("", "why/"))
+    queue = f"/queue/?group={GROUP}"
+    of_user = (*PAGES, queue, *waiting, *pages_of_session(stage.notebook), *pages_of_session(stage.training))
+    pages = ("", "weights/", "scheduler/", "reservations/", "reservations/?view=month")
+    of_group = tuple(f"/resource-groups/{crowd.group_id}/{rest}" for rest in pages)
     for theme in THEMES:
         for width in WIDTHS:
             window: ViewportSize = {"width": width, "height": 800}
             with page_of(browser, portal, stage.user, theme, window) as page:
                 take_each(page, of_user, directory, f"{theme}-{width}")
             with page_of(browser, portal, stage.superadmin, theme, window) as page:
-                take_each(page, OF_SUPERADMINS, directory, f"{theme}-{width}-superadmin")
+                take_each(page, (*OF_SUPERADMINS, *of_group), directory, f"{theme}-{width}-superadmin")
 
 
 def take_each(page: Page, addresses: Sequence[str], directory: Path, suffix: str) -> None:

@@ -97,9 +97,19 @@ class Person:
 
     def change_resource_group(self, name: str, **columns: Any) -> None:
         """As a superadmin."""
-        group = next(each for each in self._get("resource-groups/")["results"] if each["name"] == name)
-        answer = self._http.patch(f"resource-groups/{group['id']}/", json=columns)
+        answer = self._http.patch(f"resource-groups/{self.resource_group(name)['id']}/", json=columns)
         assert answer.status_code == httpx.codes.OK, answer.text
+
+    def resource_group(self, name: str) -> dict[str, Any]:
+        groups: list[dict[str, Any]] = self._get("resource-groups/")["results"]
+        return next(each for each in groups if each["name"] == name)
+
+    def reserve(self, group_id: int, **reservation: Any) -> dict[str, Any]:
+        """As a superadmin."""
+        answer = self._http.post(f"resource-groups/{group_id}/reservations/", json=reservation)
+        assert answer.status_code == httpx.codes.CREATED, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
 
     def make_tick(self) -> dict[str, Any]:
         """A tick of the first resource group that left somebody waiting: one of two who each ask for all of the machine. What
@@ -120,11 +130,9 @@ class Person:
         (machine,) = self._get("agents/")["results"]
         begins = datetime.now(UTC) + timedelta(days=300)
         hours = {"starts_at": begins.isoformat(), "ends_at": (begins + timedelta(hours=1)).isoformat()}
-        address = "resource-groups/1/reservations/"
-        answer = self._http.post(address, json={"name": "Course", "agents": [machine["name"]], **hours})
-        assert answer.status_code == httpx.codes.CREATED, answer.text
-        yield answer.json()
-        self._http.delete(f"{address}{answer.json()['id']}/").raise_for_status()
+        made = self.reserve(1, name="Course", agents=[machine["name"]], **hours)
+        yield made
+        self._http.delete(f"resource-groups/1/reservations/{made['id']}/").raise_for_status()
 
     def stop_session(self, session_id: str) -> None:
         self._http.delete(f"sessions/{session_id}/").raise_for_status()
