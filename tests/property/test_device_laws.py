@@ -278,6 +278,7 @@ def test_whoever_leaves_makes_room_for_whom_they_leave(world, queue):
     after = world.after(decided, 0)
     by_id = {session.id: session for session in queue}
     for eviction in decided.evictions:
+        then = after.at((eviction.ends_at - NOW) // timedelta(minutes=1))  # what ends in time may pass it
         here = [each for each in world.held if each.agent_id == eviction.agent_id]
         leaving = {
             number
@@ -285,10 +286,10 @@ def test_whoever_leaves_makes_room_for_whom_they_leave(world, queue):
             if UUID(int=1000 + eviction.agent_id * 50 + number) in eviction.victims
         }
 
-        def has_room(gone: set[int], eviction=eviction, here=here) -> bool:
+        def has_room(gone: set[int], eviction=eviction, here=here, then=then) -> bool:
             going = [here[number] for number in gone]
             left = replace(
-                after, held=tuple(each for each in after.held if not any(each is one for one in going))
+                then, held=tuple(each for each in then.held if not any(each is one for one in going))
             )
             alone = replace(by_id[eviction.session_id], promised=None)
             agent = next(each for each in left.agents() if each.id == eviction.agent_id)
