@@ -124,10 +124,13 @@ def run(asked: Asked, outcome: Outcome) -> None:
                 outcome.drained_s = time.monotonic() - drains_at
                 for wrong in ending.last_look(environment):
                     outcome.heard.note(wrong)
+            outcome.ends = ending.ends()
         except KeyboardInterrupt:
             outcome.is_cut_short = True
-        finally:
             outcome.ends = ending.ends()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is news, and what was seen until then is told
+            outcome.heard.note(f"error: the run ended with {error!r}")
+        finally:
             clear_shelves(f"{installation}:")
 
 
