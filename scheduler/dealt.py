@@ -4,9 +4,15 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from agents.device_models import AgentDevice
+from common.prepared import prepared_cursor
 from common.slots import CPU, MEM
 from scheduler.engine import KernelPlacement
 from scheduler.engine.devices import Dealt, Device, DeviceTable, deal
+
+_LOCK_DEVICES = f"""
+    SELECT agent_id, slot_name, is_present, occupied, id, link_group, numa_node FROM {AgentDevice._meta.db_table}
+    WHERE agent_id = ANY(%(agents)s::bigint[]) ORDER BY id FOR NO KEY UPDATE
+"""
 
 
 def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
@@ -15,10 +21,11 @@ def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
     asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
     if not asked:
         return [{}] * len(kernels)
-    rows = AgentDevice.objects.filter(agent__in=asked).select_for_update(no_key=True)
-    columns = ("agent_id", "slot_name", "is_present", "occupied", "pk", "link_group", "numa_node")
+    with prepared_cursor() as cursor:
+        cursor.execute(_LOCK_DEVICES, {"agents": asked})
+        rows = cursor.fetchall()
     tables: dict[tuple[int, str], DeviceTable] = {}
-    for agent_id, slot_name, is_present, occupied, *device in rows.order_by("pk").values_list(*columns):
+    for agent_id, slot_name, is_present, occupied, *device in rows:
         table = tables.setdefault((agent_id, slot_name), DeviceTable())
         if is_present:
             table.add(Device(*device), occupied)
