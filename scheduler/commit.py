@@ -19,9 +19,10 @@ from common.locks import LockTaken, lock_number, wait_exclusive
 from common.prepared import prepared_cursor
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
-from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
+from scheduler.engine import Deferral, KernelPlacement, Plan
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.kept import KeptByGroup
+from scheduler.placement_groups import broken_rule
 from scheduler.reasons import sentence_for
 from sessions_app import lifecycle
 from sessions_app.cpusets import CoreLoads, CoreUse
@@ -130,7 +131,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
         give_notice(
             [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
         )
-        return _place(plan.placements, _lock_sessions([each.session_id for each in plan.placements]))
+        return _place(plan, _lock_sessions([each.session_id for each in plan.placements]))
 
 
 def commit_newcomers(plan: Plan) -> list[UUID]:
@@ -143,7 +144,7 @@ def commit_newcomers(plan: Plan) -> list[UUID]:
             _, is_present, locked = _begin(plan)
         if not is_present:
             raise _overtaken(plan)
-        return _place(plan.placements, locked)
+        return _place(plan, locked)
 
 
 def _begin(plan: Plan) -> tuple[bool, bool, set[UUID]]:
@@ -197,13 +198,14 @@ def _overtaken(plan: Plan) -> StalePlan:
     return StalePlan(f"A newer plan than epoch {plan.epoch} of {plan.group_name} was committed.")
 
 
-def _place(placements: Sequence[Placement], locked: set[UUID]) -> list[UUID]:
-    """Of these the `locked` ones."""
+def _place(plan: Plan, locked: set[UUID]) -> list[UUID]:
+    """Of its placements the `locked` ones."""
     if not locked:
         return []
-    kernels = [
-        each for placement in placements if placement.session_id in locked for each in placement.kernels
-    ]
+    placements = [placement for placement in plan.placements if placement.session_id in locked]
+    if key := broken_rule(plan.group_id, placements):
+        raise StalePlan(f"Others of the placement group {key} were placed since.")
+    kernels = [each for placement in placements for each in placement.kernels]
     cores = _lock_agents(kernels)
     _allocate(kernels, _cpusets(kernels, cores), _deal(kernels))
     moved = lifecycle.transition_many(

@@ -6,7 +6,7 @@ would have ended, it starts there afterwards. Whoever comes later with a higher 
 the range is no promise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil, inf
@@ -40,7 +40,7 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A session that waits. Its kernels all ask for `slots`; `agent_ids` could run it; `lasts_s` is its time limit. `closed`: by agent,
-    from when until when it may not begin there, in seconds, by start."""
+    from when until when it may not begin there, in seconds, by start. `is_spread`: no two of its kernels run on one agent."""
 
     id: UUID
     slots: Slots
@@ -49,6 +49,7 @@ class Wanted:
     kind: Kind
     lasts_s: float | None = None
     closed: Mapping[int, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    is_spread: bool = False
 
 
 class Lengths:
@@ -111,7 +112,10 @@ def _draw(
     rooms = {agent_id: dict(slots) for agent_id, slots in free.items()}
     at, number = 0.0, len(holding)
     for wanted, left in queue:
-        placed = [_take(wanted, rooms, ends) for _ in range(wanted.kernels)]
+        placed: list[tuple[float, int]] = []
+        for _ in range(wanted.kernels):
+            used = [agent_id for _begin, agent_id in placed] if wanted.is_spread else []
+            placed.append(_take(wanted, used, rooms, ends))
         at = max(begin for begin, _agent in placed)
         if at == inf:
             continue
@@ -130,11 +134,16 @@ def _drawn(chance: Random, left: list[float], most_s: float | None) -> float:
 
 
 def _take(
-    wanted: Wanted, rooms: dict[int, dict[str, int]], ends: dict[int, list[tuple[float, int, Slots]]]
+    wanted: Wanted,
+    used: Collection[int],
+    rooms: dict[int, dict[str, int]],
+    ends: dict[int, list[tuple[float, int, Slots]]],
 ) -> tuple[float, int]:
     """The machine that has room first, and when. The room is taken: what it waits for has ended by then."""
     begin, chosen = inf, -1
     for agent_id in wanted.agent_ids:
+        if agent_id in used:
+            continue
         when = _when(wanted.slots, rooms[agent_id], ends.get(agent_id, ()), begin)
         for start, end in wanted.closed.get(agent_id, ()):
             when = end if start <= when < end else when

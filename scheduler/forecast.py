@@ -18,6 +18,7 @@ from scheduler.engine import (
     AgentView,
     Deferral,
     Foresight,
+    Gang,
     Needs,
     PendingSession,
     Planner,
@@ -27,6 +28,7 @@ from scheduler.engine import (
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
 from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, estimate
 from scheduler.pictures import picture_of
+from scheduler.placement_groups import companions_in
 from scheduler.reasons import sentence_for, who_may_raise
 from scheduler.snapshot import OWNERS, allowances_of, read_snapshot, scope_key
 from sessions_app.forecast import STARTS_NOW, Outlook, Prospect, Question
@@ -40,7 +42,7 @@ NEXT_TICK = StartRange(0, 10)
 NOT_FOR_ROOM = frozenset(
     {
         ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
-        ReasonCode.BUDGET_SPENT,
+        ReasonCode.BUDGET_SPENT, ReasonCode.PLACEMENT_RULE,
     }
 )  # fmt: skip
 
@@ -67,6 +69,7 @@ def foresee(question: Question) -> Outlook:
             picture.snapshot.reservations_of(named),
             question.may_run_elsewhere,
             question.device_model,
+            companions=companions_in(question.placement_key, question.placement_rule),
         ),
         kernel_ids=(uuid4(),),
         priority=question.priority,
@@ -123,12 +126,14 @@ def _range_of(
 ) -> StartRange | None:
     if deferral.reason in NOT_FOR_ROOM:
         return None
+    companions = asked.needs.companions
+    is_ruled = companions is not None and companions.rule.is_strict  # where it may run depends on others
     sessions = {each.id: each for each in snapshot.pending}
     for_room = (sessions[each.session_id] for each in foreseen.ahead if each.reason not in NOT_FOR_ROOM)
     ahead = list(islice(for_room, MOST_AHEAD + 1))
     kept = next((each.starts_at for each in foreseen.reservations if each.session_id == asked.id), None)
     no_later_s = None if kept is None else max(0.0, (kept - now).total_seconds())
-    if len(ahead) > MOST_AHEAD:
+    if len(ahead) > MOST_AHEAD or is_ruled:
         return None if no_later_s is None else StartRange(0, ceil(no_later_s))
     placed = [each.session for each in foreseen.placements]
     kinds = histories.kinds_of(each.id for each in (*ahead, *placed, asked))
@@ -178,8 +183,12 @@ def _wanted(
         ]
     found = hosts[id(needs)]
     closed = {agent.id: spans for agent in found if (spans := _closed(agent, session, now))}
-    slots, agent_ids = dict(needs.kernels[0].items()), [agent.id for agent in found]
-    return Wanted(session.id, slots, len(needs.kernels), agent_ids, kind, _lasts_s(session), closed=closed)
+    is_one = needs.gang is Gang.ONE_MACHINE
+    slots, count = (needs.total, 1) if is_one else (needs.kernels[0], len(needs.kernels))
+    agent_ids, is_spread = [agent.id for agent in found], needs.gang is Gang.SPREAD
+    return Wanted(
+        session.id, dict(slots.items()), count, agent_ids, kind, _lasts_s(session), closed, is_spread
+    )
 
 
 def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tuple[float, float]]:

@@ -41,6 +41,6 @@ def read_newcomers(
     said_scopes, have_budgets = rows[0][len(_GROUP) : len(_GROUP) + 2]
     keys: set[ScopeKey] = set()
     kernels = [row[len(_GROUP) + 2 :] for row in rows]
-    newcomers = list(pending_of([row for row in kernels if row[0] is not None], keys, reservations))
+    newcomers = list(pending_of([row for row in kernels if row[0] is not None], keys, set(), reservations))
     budgets = budget_states(owners_of(keys)) if have_budgets else ()
     return group, newcomers, tuple(allowances_of(read_scopes(json.loads(said_scopes)), budgets))

@@ -20,6 +20,7 @@ from scheduler.engine import Placement, Plan, Policy, Snapshot
 from scheduler.engine.leftovers import Leftovers
 from scheduler.kept import KeptByGroup
 from scheduler.newcomer_reads import read_newcomers
+from scheduler.placement_groups import hosts_of, keys_of
 from scheduler.snapshot import rules_of
 
 log = structlog.get_logger(__name__)
@@ -75,7 +76,8 @@ def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, m
     group, newcomers, allowances = read_newcomers(group_id, session_ids, leftovers.reservations)
     if not group.is_active or (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
-    placements = leftovers.place(newcomers, allowances, clock.now())
+    companions = hosts_of(group_id, keys_of(newcomers))
+    placements = leftovers.place(newcomers, allowances, clock.now(), companions)
     if 0 < len(placements) < len(newcomers) and leftovers.rules.policy is not Policy.FIFO:
         raise StalePlan(f"Not all who come to {group.name} have room, and it is not for the oldest.")
     moved: set[UUID] = set()

@@ -19,6 +19,7 @@ from common.slots import ResourceSlots
 from scheduler.engine import Allowance, Foresight, PendingSession, Planner, Snapshot
 from scheduler.engine.devices import most_of
 from scheduler.kept import KeptByGroup
+from scheduler.placement_groups import hosts_of, keys_of
 from scheduler.snapshot import read_snapshot, rules_of
 from sessions_app.models import ComputeSession
 from sessions_app.start_ranges import StartRange
@@ -69,7 +70,12 @@ class Picture:
         names = {*asked.scopes}
         others = (each for each in self.snapshot.allowances if each.key not in names)
         pending = (*self.snapshot.pending, asked)
-        asked_too = replace(self.snapshot, pending=pending, allowances=(*others, *fresh))
+        asked_too = replace(
+            self.snapshot,
+            pending=pending,
+            allowances=(*others, *fresh),
+            companions={**self.snapshot.companions, **hosts_of(self.snapshot.group_id, keys_of([asked]))},
+        )
         return self._planner.foresee(asked_too, asked, now)
 
     def has_machine_for(self, slots: ResourceSlots) -> bool:

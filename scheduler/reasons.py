@@ -1,32 +1,30 @@
 """The sentence for people behind each reason to wait, derived from the code and its numbers alone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 
 from common.kept_sentences import Argument, KeptSentence
 from common.languages import gettext_noop
-from common.slots import MILLI, ResourceSlots
+from common.slots import MILLI
 from scheduler.engine import DeviceRoom, Excess, Explanation, ReasonCode
+from scheduler.reasons_of_groups import Said, of_gang, placement_rule, same_slots, short_of
 
 
 def sentence_for(why: Explanation, group_name: str) -> KeptSentence:
     """Why the session waits and what would let it start: «Waits for 2 cuda: the agent of resource group “lab”
     with the most room has 1 cuda free.»"""
-    text, arguments = SENTENCES[why.reason](why)
+    text, arguments = of_gang(why) or SENTENCES[why.reason](why)
     return KeptSentence(text, {"group": group_name, **arguments})
 
 
-_Said = tuple[str, dict[str, Argument]]
-
-
-def _group_paused(why: Explanation) -> _Said:
+def _group_paused(why: Explanation) -> Said:
     text = gettext_noop(
         "Resource group “{group}” is paused: nothing starts there until an administrator resumes it."
     )
     return text, {}
 
 
-def _no_agents(why: Explanation) -> _Said:
+def _no_agents(why: Explanation) -> Said:
     if why.device_model:
         text = gettext_noop(
             "No agent of resource group “{group}” with {model} takes sessions now. It starts when one does."
@@ -38,69 +36,69 @@ def _no_agents(why: Explanation) -> _Said:
     return text, {"architecture": why.architecture}
 
 
-def _agent_unavailable(why: Explanation) -> _Said:
+def _agent_unavailable(why: Explanation) -> Said:
     text = gettext_noop(
         "The agent that this session must run on takes no sessions now. It starts when that agent does."
     )
     return text, {}
 
 
-def _never_fits(why: Explanation) -> _Said:
-    if short := _short(why.asked_by_kernel, why.best_agent):
+def _never_fits(why: Explanation) -> Said:
+    if short := short_of(why.asked_by_kernel, why.best_agent):
         text = gettext_noop(
             "Asks for {short} on one agent, but the largest of resource group “{group}” has only {room}."
             " It can never start: cancel it and ask for less."
         )
-        return text, {"short": short, "room": _same_slots(why.best_agent, short)}
-    short = _short(why.asked, why.group)
+        return text, {"short": short, "room": same_slots(why.best_agent, short)}
+    short = short_of(why.asked, why.group)
     text = gettext_noop(
         "Asks for {short} in {count} containers, but all agents of resource group “{group}” have only {room}"
         " together. It can never start: cancel it and ask for less."
     )
-    room = _same_slots(why.group, short)
+    room = same_slots(why.group, short)
     return text, {"short": short, "room": room, "count": why.kernel_count}
 
 
-def _no_capacity(why: Explanation) -> _Said:
+def _no_capacity(why: Explanation) -> Said:
     if why.kernel_count == 1:
-        short = _short(why.asked, why.best_agent)
+        short = short_of(why.asked, why.best_agent)
         text = gettext_noop(
             "Waits for {short}: the agent of resource group “{group}” with the most room has {room} free."
         )
-        return text, {"short": short, "room": _same_slots(why.best_agent, short)}
-    short = _short(why.asked, why.group)
+        return text, {"short": short, "room": same_slots(why.best_agent, short)}
+    short = short_of(why.asked, why.group)
     text = gettext_noop(
         "Waits for {short} for its {count} containers together: resource group “{group}” has {room} free."
     )
-    room = _same_slots(why.group, short)
+    room = same_slots(why.group, short)
     return text, {"short": short, "room": room, "count": why.kernel_count}
 
 
-def _fragmented(why: Explanation) -> _Said:
-    if why.kernel_count == 1 and why.devices is not None and not _short(why.asked, why.best_agent):
+def _fragmented(why: Explanation) -> Said:
+    if why.kernel_count == 1 and why.devices is not None and not short_of(why.asked, why.best_agent):
         return _devices_fragmented(why, why.devices)
     if why.kernel_count == 1:
-        short = _short(why.asked, why.best_agent)
+        short = short_of(why.asked, why.best_agent)
         text = gettext_noop(
             "Waits for {short} on one agent: resource group “{group}” has {in_all} free in all, but the agent with"
             " the most room only {room}."
         )
-        in_all, room = _same_slots(why.group, short), _same_slots(why.best_agent, short)
+        in_all, room = same_slots(why.group, short), same_slots(why.best_agent, short)
         return text, {"short": short, "in_all": in_all, "room": room}
     each = why.asked_by_kernel
     text = gettext_noop(
         "Waits for room for all {count} containers at once, up to {each} on one agent: resource group “{group}”"
         " has {in_all} free, but on too many agents."
     )
-    in_all = _same_slots(why.group, each)
+    in_all = same_slots(why.group, each)
     return text, {"count": why.kernel_count, "each": each.to_json(), "in_all": in_all}
 
 
-def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> _Said:
+def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> Said:
     name = devices.slot_name
     arguments: dict[str, Argument] = {
         "asked": {name: why.asked[name]},
-        "in_all": _same_slots(why.group, [name]),
+        "in_all": same_slots(why.group, [name]),
     }
     if why.asked[name] % MILLI:
         text = gettext_noop(
@@ -115,7 +113,7 @@ def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> _Said:
     return text, {**arguments, "room": {name: devices.whole}}
 
 
-def _kept_free(why: Explanation) -> _Said:
+def _kept_free(why: Explanation) -> Said:
     if why.is_end_known:
         text = gettext_noop(
             "There would be room now, but it is kept for a session that is ahead and needs more of it. It starts"
@@ -129,7 +127,7 @@ def _kept_free(why: Explanation) -> _Said:
     return text, {}
 
 
-def _priority(why: Explanation) -> _Said:
+def _priority(why: Explanation) -> Said:
     text = gettext_noop(
         "There would be room now, but sessions with a higher priority ({count}) are ahead and it is kept for them. It"
         " starts after them, or now with a priority above theirs."
@@ -137,14 +135,14 @@ def _priority(why: Explanation) -> _Said:
     return text, {"count": why.ahead}
 
 
-def _making_room(why: Explanation) -> _Said:
+def _making_room(why: Explanation) -> Said:
     text = gettext_noop(
         "Sessions with a lower priority are being ended to make room for it. It starts when they are gone."
     )
     return text, {}
 
 
-def _reservation(why: Explanation) -> _Said:
+def _reservation(why: Explanation) -> Said:
     reserved = why.reserved
     if reserved is None:
         raise ValueError(f"{why} names no reservation.")
@@ -209,12 +207,12 @@ _SPENT = {
 }
 
 
-def _budget_spent(why: Explanation) -> _Said:
+def _budget_spent(why: Explanation) -> Said:
     allowance = _excess_of(why).allowance
     return _SPENT[allowance.level], {"name": allowance.name}
 
 
-def _limit_reached(why: Explanation) -> _Said:
+def _limit_reached(why: Explanation) -> Said:
     excess = _excess_of(why)
     can_start = all(amount <= excess.limit[name] for name, amount in excess.asked.items())
     text = (_HELD if can_start else _NEVER)[excess.allowance.level]
@@ -249,16 +247,7 @@ def _excess_of(why: Explanation) -> Excess:
     return why.excess
 
 
-def _short(asked: ResourceSlots, room: ResourceSlots) -> dict[str, int]:
-    return {name: amount for name, amount in asked.items() if amount > room[name]}
-
-
-def _same_slots(room: ResourceSlots, asked: Iterable[str]) -> dict[str, int]:
-    """What `room` has of the slots asked for, zeros included."""
-    return {name: room[name] for name in asked}
-
-
-SENTENCES: dict[ReasonCode, Callable[[Explanation], _Said]] = {
+SENTENCES: dict[ReasonCode, Callable[[Explanation], Said]] = {
     ReasonCode.GROUP_PAUSED: _group_paused,
     ReasonCode.NO_AGENTS: _no_agents,
     ReasonCode.AGENT_UNAVAILABLE: _agent_unavailable,
@@ -271,4 +260,5 @@ SENTENCES: dict[ReasonCode, Callable[[Explanation], _Said]] = {
     ReasonCode.PRIORITY: _priority,
     ReasonCode.MAKING_ROOM: _making_room,
     ReasonCode.RESERVATION: _reservation,
+    ReasonCode.PLACEMENT_RULE: placement_rule,
 }

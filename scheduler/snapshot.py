@@ -26,6 +26,7 @@ from scheduler.devices_seen import HAS_DEVICES, devices_in
 from scheduler.engine import (
     AgentView,
     Allowance,
+    Gang,
     Needs,
     PendingSession,
     Policy,
@@ -41,6 +42,7 @@ from scheduler.engine import (
 )
 from scheduler.engine.model import NO_RESERVATIONS
 from scheduler.occupants import leaving_of, preemptible_of, running_of
+from scheduler.placement_groups import KEY, companions_in, hosts_of
 from scheduler.reserved import Reserved, reserved_in
 from scheduler.usage import WEIGHTED, read_tenants
 from sessions_app.limits import owners_of
@@ -57,7 +59,7 @@ _WAITING = f"""
            session.priority, session.requested_slots::text, image.architecture,
            session.domain_id, session.project_id, session.owner_id, session.keypair_id,
            coalesce(session.timeout_s, session.lifetime_s), session.designated_agent_id, session.may_run_elsewhere,
-           session.device_model
+           session.device_model, session.gang, session.placement_rule, {KEY}
     FROM {Kernel._meta.db_table} AS kernel
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
     JOIN {ContainerImage._meta.db_table} AS image ON image.id = session.image_id
@@ -73,7 +75,8 @@ OWNERS = 3  # domain, project and owner are the first of a session's scopes; a t
 def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int = LOWEST_PRIORITY) -> Snapshot:
     """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold, with whatever may be ended
     for these sessions, or for one that is to be added, of a priority up to `highest`. 6 queries, any
-    number of rows, one more where devices are known one by one, two for DRF and fair share, 5 where there are budgets and 2 where
+    number of rows, one more where devices are known one by one and one where placement groups are named, two for DRF and fair share, 5
+    where there are budgets and 2 where
     sessions are ended for others; 3 where nothing waits.
 
     The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
@@ -85,8 +88,9 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     has_devices: bool = group.has_devices  # type: ignore[attr-defined]
     reserved = reserved_in(group.reserved, now)  # type: ignore[attr-defined]
     scopes: set[ScopeKey] = set(also)
+    named: set[str] = set()  # keys of placement groups
     leaving = leaving_of(group)
-    pending = tuple(pending_of(_waiting(group_id), scopes, reserved.by_scope, leaving.promises))
+    pending = tuple(pending_of(_waiting(group_id), scopes, named, reserved.by_scope, leaving.promises))
     running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
     highest = max([highest, *(session.priority for session in pending)])
     preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
@@ -104,6 +108,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
         allowances=tuple(_allowances(scopes)) if scopes else (),
         tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
         reservations=reserved.by_scope,
+        companions=hosts_of(group_id, named),
     )
 
 
@@ -215,29 +220,31 @@ def _waiting(group_id: int) -> list[Any]:
 def pending_of(
     kernels: Iterable[Any],
     scopes: set[ScopeKey],
+    groups: set[str],
     reservations: Mapping[str, frozenset[int]],
     promises: Mapping[UUID, Promise] = NOTHING,
 ) -> Iterator[PendingSession]:
-    """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions."""
+    """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups."""
     needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
     owners: dict[tuple[int | None, ...], tuple[str, ...]] = {}
     may_use = NO_RESERVATIONS
     for session_id, rows in groupby(kernels, key=itemgetter(0)):
         same_session = list(rows)  # each row repeats the columns of its session
-        _, _, since_us, priority, asked, architecture, *ids, lasts_s, agent_id, elsewhere, model = (
-            same_session[0]
-        )
+        _, _, since_us, priority, asked, architecture, *ids, lasts_s = same_session[0][:11]
+        wanted = same_session[0][11:]
         named = owners.get(tuple(ids))
         if named is None:
             keys = ScopeIds(*ids).keys()
             scopes.update(keys)
             named = owners[tuple(ids)] = tuple(scope_key(*key) for key in keys)
+        if wanted[-1] is not None:
+            groups.add(wanted[-1])
         if reservations:
             may_use = NO_RESERVATIONS.union(*(reservations.get(key, ()) for key in named))
         yield PendingSession(
             id=session_id,
             enqueued_at=EPOCH + timedelta(microseconds=since_us),
-            needs=needs_of(architecture, asked, len(same_session), agent_id, may_use, elsewhere, model),
+            needs=needs_of(architecture, asked, len(same_session), may_use, *wanted),
             kernel_ids=tuple([row[1] for row in same_session]),
             priority=priority,
             scopes=named,
@@ -251,10 +258,22 @@ def _needs(
     architecture: str,
     asked: str,
     kernel_count: int,
-    agent_id: int | None,
     reservations: frozenset[int],
+    agent_id: int | None,
     may_run_elsewhere: bool,
     device_model: str,
+    gang: str,
+    rule: str,
+    group: str | None,
 ) -> Needs:
     kernels = (ResourceSlots(json.loads(asked)),) * kernel_count
-    return Needs(architecture, kernels, agent_id, reservations, may_run_elsewhere, device_model)
+    return Needs(
+        architecture,
+        kernels,
+        agent_id,
+        reservations,
+        may_run_elsewhere,
+        device_model,
+        Gang(gang) if kernel_count > 1 else Gang.ANYWHERE,
+        companions_in(group, rule),
+    )

@@ -70,6 +70,9 @@ def as_command(request: SessionRequest) -> str:
         lines.append("--no-personal-files")
     if request.requeues:
         lines.append("--requeue")
+    if request.placement_rule:
+        strict, rule = "strict_", request.placement_rule
+        lines.append(f"--{rule.removeprefix(strict)}{' --strict' if rule.startswith(strict) else ''}")
     if request.command:
         lines.append(f"-- {shlex.quote(request.command)}")
     return " \\\n  ".join(lines)
@@ -152,11 +155,17 @@ def as_body(request: SessionRequest, value_of_variables: str | None) -> dict[str
         body["may_run_elsewhere"] = True
     if request.device_model:
         body["device_model"] = request.device_model
+    body |= _placed_beside(request)
     if request.dependencies:
         body["dependencies"] = [
             {"session": each.session, "when": each.when.value} for each in request.dependencies
         ]
     return body
+
+
+def _placed_beside(request: SessionRequest) -> dict[str, str]:
+    asked = {"placement_group": request.placement_group, "placement_rule": request.placement_rule}
+    return {name: value for name, value in asked.items() if value}
 
 
 def _amounts(request: SessionRequest) -> dict[str, str]:
@@ -213,6 +222,8 @@ def _options(request: SessionRequest) -> Iterator[tuple[str, str]]:
         yield "--prefer-agent" if request.may_run_elsewhere else "--agent", request.designated_agent
     if request.device_model:
         yield "--gpu-model", request.device_model
+    if request.placement_group:
+        yield "--placement-group", request.placement_group
     for each in request.dependencies:
         yield "--after", f"{each.session}:{each.when}"
 
@@ -253,6 +264,7 @@ def _keywords(request: SessionRequest) -> Iterator[tuple[str, object]]:
         yield "may_run_elsewhere", True
     if request.device_model:
         yield "device_model", request.device_model
+    yield from _placed_beside(request).items()
     if request.dependencies:
         yield "after", {each.session: each.when.value for each in request.dependencies}
 

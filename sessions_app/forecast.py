@@ -24,6 +24,7 @@ from sessions_app.dependencies import hold_for
 from sessions_app.group_rules import takes
 from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
 from sessions_app.models import ComputeSession
+from sessions_app.placement_rules import key_of_group
 from sessions_app.requests import SessionRequest
 from sessions_app.selectors import own_sessions
 from sessions_app.services import (
@@ -82,6 +83,8 @@ class Question:
     designated_agent_id: int | None = None
     may_run_elsewhere: bool = False
     device_model: str = ""
+    placement_key: str = ""  # of its placement group; "": none, or a new array
+    placement_rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,10 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
             designated_agent_id=resolved.agent.pk if resolved.agent else None,
             may_run_elsewhere=request.may_run_elsewhere,
             device_model=request.device_model,
+            placement_key=key_of_group(resolved.project.pk, actor.user_id or 0, request.placement_group)
+            if request.placement_group
+            else "",
+            placement_rule=request.placement_rule,
         ),
     )
     known = outlook.rooms

@@ -62,6 +62,8 @@ def insert_session(
         designated_agent=resolved.agent,
         may_run_elsewhere=request.may_run_elsewhere,
         device_model=request.device_model,
+        placement_group=request.placement_group,
+        placement_rule=request.placement_rule,
         lifetime_s=lifetime_s,
         host_label=new_host_label(),
         app_token=new_app_token(),

@@ -32,9 +32,11 @@ from sessions_app.kernel_models import KernelAllocation as KernelAllocation
 from sessions_app.kernel_models import KernelLog as KernelLog
 from sessions_app.kernel_models import KernelMetric as KernelMetric
 from sessions_app.kernel_models import KernelUsage as KernelUsage
+from sessions_app.mooring_models import Mooring as Mooring
 from sessions_app.personal_models import Dotfile as Dotfile
 from sessions_app.personal_models import PersonalSetup as PersonalSetup
 from sessions_app.personal_models import StartupScript as StartupScript
+from sessions_app.placement_rules import Gang, PlacementRule
 from sessions_app.preemption_models import Preemption as Preemption
 from sessions_app.preemption_models import PreemptionOutcome
 from sessions_app.preset_models import ResourcePreset as ResourcePreset
@@ -199,6 +201,22 @@ class ComputeSession(models.Model):
     device_model = models.CharField(
         max_length=120, default="", db_default="", help_text="Of its accelerators; empty: any."
     )
+    gang = models.CharField(
+        max_length=12,
+        default=Gang.ANYWHERE.value,
+        db_default=Gang.ANYWHERE.value,
+        help_text="Where its containers may be.",
+    )
+    placement_group = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Sessions of its owner in its project that it is placed beside; empty: those of its array.",
+    )
+    placement_rule = models.CharField(
+        max_length=16, blank=True, default="", db_default="", help_text="How it is placed beside them."
+    )
     exit_code = models.IntegerField(null=True, editable=False)
 
     host_label = models.CharField(max_length=20, editable=False)
@@ -242,6 +260,17 @@ class ComputeSession(models.Model):
                 condition=Q(array=None, array_index=None)
                 | Q(array__isnull=False, array_index__isnull=False, type=SessionType.BATCH),
                 name="element_has_its_index",
+            ),
+            models.CheckConstraint(
+                condition=Q(gang__in=[gang.value for gang in Gang]), name="session_gang_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(placement_group="", placement_rule="")
+                | (
+                    Q(placement_rule__in=[rule.value for rule in PlacementRule])
+                    & (~Q(placement_group="") | Q(array__isnull=False))
+                ),
+                name="session_placement_rule_of_a_group",
             ),
             models.UniqueConstraint(
                 fields=("array", "array_index"), condition=Q(array__isnull=False), name="element_once"
@@ -288,6 +317,11 @@ class ComputeSession(models.Model):
                 fields=("created_at",),
                 condition=Q(held_for="image_missing", ended_at=None),
                 name="session_held_for_image",
+            ),
+            models.Index(
+                fields=("created_at",),
+                condition=Q(ended_at=None) & ~Q(placement_rule=""),
+                name="session_placed_beside",
             ),
             models.Index(fields=("keypair",), condition=~Q(keypair=None), name="session_keypair"),
             models.Index(fields=("stops_by",), condition=~Q(stops_by=None), name="session_stops_by"),
@@ -355,23 +389,3 @@ class SessionMount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.folder_name} at {self.path}"
-
-
-class Mooring(models.Model):
-    """A network on one machine that was made before a session needed it (`moorings`). The session that takes it keeps it
-    to its end; nobody has it afterwards."""
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="moorings")
-    session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, null=True, related_name="moorings")
-    is_ready = models.BooleanField(default=False)
-    made_at = models.DateTimeField(default=clock.now)
-
-    class Meta:
-        constraints = (
-            models.UniqueConstraint(fields=("session", "agent"), name="one_mooring_of_session_and_agent"),
-        )
-        indexes = (models.Index(fields=("agent", "made_at"), condition=Q(session=None), name="mooring_free"),)
-
-    def __str__(self) -> str:
-        return f"{self.pk} on {self.agent_id}"

@@ -63,6 +63,7 @@ PUBLIC_REASONS = {
     "kept_free": gettext_noop("Room is kept for one that is ahead."),
     "priority": gettext_noop("Sessions with a higher priority are ahead."),
     "reservation": gettext_noop("Machines are reserved for others."),
+    "placement_rule": gettext_noop("No room where others of its group let it be."),
     "making_room": gettext_noop("Room is being made for it."),
 }
 OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")

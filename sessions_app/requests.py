@@ -13,6 +13,7 @@ from common.slots import CPU, MEM, MILLI, ResourceSlots, format_amount, parse_by
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
 from sessions_app.array_rules import ArraySpec, check_array
 from sessions_app.callback_rules import check_callback_url
+from sessions_app.placement_rules import check_placement_rule, check_placement_together
 from sessions_app.queueing import (
     MAX_SESSION_NAME,
     DependencyRequest,
@@ -44,6 +45,7 @@ FIELDS = (
     "name", "project", "image", "resource_group", "type", "resources", "environment", "mounts", "command", "timeout_s",
     "personal_files", "priority", "start_at", "pending_timeout_s", "dependencies",
     "max_retries", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "array",
+    "placement_group", "placement_rule",
 )  # fmt: skip
 MOUNT_FIELDS = ("folder", "path", "readonly")
 
@@ -84,6 +86,8 @@ class SessionRequest:
     may_run_elsewhere: bool = False
     device_model: str = ""
     array: ArraySpec | None = None
+    placement_group: str = ""
+    placement_rule: str = ""
 
 
 def parse_request(raw: object) -> SessionRequest:
@@ -128,6 +132,9 @@ def parse_request(raw: object) -> SessionRequest:
     request["may_run_elsewhere"] = checked("may_run_elsewhere", check_switch, elsewhere)
     request["device_model"] = checked("device_model", check_reference, raw.get("device_model"))
     request["array"] = checked("array", check_array, raw.get("array"))
+    group, rule = raw.get("placement_group"), raw.get("placement_rule")
+    request["placement_group"] = checked("placement_group", check_group_name, group)
+    request["placement_rule"] = checked("placement_rule", check_placement_rule, rule)
     request["dependencies"] = check_dependencies(raw.get("dependencies"), problems)
     check_together(request, problems)
     if problems:
@@ -154,6 +161,7 @@ def check_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -
     if request["device_model"] and request["slots"] and not {*request["slots"]} - {CPU, MEM}:
         problems.setdefault("device_model", [_("It asks for no accelerator, so none can be of this model.")])
     check_array_together(request, problems)
+    check_placement_together(request, problems)
     slots, shm_bytes = request["slots"], request["shm_bytes"]
     parts = [name for name, amount in (slots or {}).items() if name not in (CPU, MEM) and amount % MILLI]
     if len(parts) > 1:
@@ -188,6 +196,11 @@ def check_name(value: object) -> str:
         refusal = _("{name} cannot be a name. {rule}").format(name=quoted(value), rule=rule)
         raise ValueError(refusal if value else rule)
     return value
+
+
+def check_group_name(value: object) -> str:
+    """Of a placement group, as of a session; "" for none."""
+    return "" if value is None or value == "" else check_name(value)
 
 
 def check_type(value: object) -> str:

@@ -129,6 +129,9 @@ def request_like(session: ComputeSession, *, name: str) -> dict[str, object]:
         "designated_agent": session.designated_agent.name if session.designated_agent else "",
         "may_run_elsewhere": session.may_run_elsewhere,
         "device_model": session.device_model,
+        "placement_group": session.placement_group,
+        # One more is of no array, so there is nothing that it could be placed beside.
+        "placement_rule": session.placement_rule if session.placement_group else "",
     }
 
 

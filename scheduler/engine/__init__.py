@@ -1,7 +1,9 @@
 """The pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no input or output, no clock."""
 
+from scheduler.engine.companions import Companions, Host, PlacementRule
 from scheduler.engine.devices import OpenDevice, Share, SlotDevices
 from scheduler.engine.foresight import Foresight
+from scheduler.engine.gangs import Gang
 from scheduler.engine.model import (
     AgentView,
     Allowance,
@@ -36,17 +38,21 @@ simulate = plan  # what a kept snapshot led to, decided once more
 __all__ = [
     "AgentView",
     "Allowance",
+    "Companions",
     "Deferral",
     "DeviceRoom",
     "Eviction",
     "Excess",
     "Explanation",
     "Foresight",
+    "Gang",
+    "Host",
     "KernelPlacement",
     "Needs",
     "OpenDevice",
     "PendingSession",
     "Placement",
+    "PlacementRule",
     "Plan",
     "Planner",
     "Policy",

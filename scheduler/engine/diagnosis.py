@@ -8,13 +8,13 @@ from uuid import UUID
 
 from common.slots import ResourceSlots
 from scheduler.engine.allowances import Allowances
+from scheduler.engine.gangs import most_apart
 from scheduler.engine.kept import Until
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import (
     Deferral,
     Excess,
     Explanation,
-    Needs,
     PendingSession,
     ReasonCode,
     Reserved,
@@ -51,11 +51,12 @@ class Diagnosis:
         self._allowances = allowances
         self._machines = machines
         self._layout = layout
-        self._rooms: dict[tuple[str, str, int | None, frozenset[int]], tuple[Room, Room]] = {}
+        self._rooms: dict[tuple[str, str, int | None, frozenset[int], int | None], tuple[Room, Room]] = {}
         self._known: dict[Shape, Explanation] = {}
         self._known_until: dict[datetime, dict[Shape, Explanation]] = {}  # of those for whom that matters
         self._closings: dict[
-            tuple[str, str, int | None, frozenset[int], Until], tuple[dict[int, Window], dict[int, int]]
+            tuple[str, str, int | None, frozenset[int], Until, int | None],
+            tuple[dict[int, Window], dict[int, int]],
         ] = {}
         self._waiting = waiting
         self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
@@ -110,8 +111,11 @@ class Diagnosis:
 
     def _judge(self, shape: Shape, until: Until) -> Explanation:
         needs = shape.needs
-        requests = {self._layout.pack_request(slots): slots for slots in needs.kernels}
-        free, capacity = self._free_and_capacity(needs)
+        if shape.largest_kernel is None and not shape.is_together:
+            requests = {self._layout.pack_request(slots): slots for slots in needs.kernels}
+        else:
+            requests = {shape.total: needs.total}
+        free, capacity = self._free_and_capacity(shape)
         reserved = self._reserved(shape, until)
         reason, room = self._reason(shape, until, requests, free, capacity, reserved)
 
@@ -130,6 +134,10 @@ class Diagnosis:
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             device_model=needs.device_model,
             devices=self._machines.device_room(needs) if reason is ReasonCode.FRAGMENTED else None,
+            gang=needs.gang,
+            agents_with_room=self._apart_in(shape, reason),
+            companions=needs.companions,
+            hosts=self._count_hosts(shape) if reason is ReasonCode.PLACEMENT_RULE else 0,
         )
 
     def _reason(
@@ -150,8 +158,12 @@ class Diagnosis:
             return ReasonCode.NEVER_FITS, capacity
         if not all(self._fits_any(request, capacity) for request in requests):
             return ReasonCode.NEVER_FITS, capacity
+        if shape.is_spread and self._most_apart(shape, is_empty=True) < len(shape.order):
+            return ReasonCode.NEVER_FITS, capacity
         if self._machines.has_room(shape, until):
             return ReasonCode.KEPT_FREE, free
+        if self._is_ruled_out(shape, until):
+            return ReasonCode.PLACEMENT_RULE, free
         if reserved is not None:
             return ReasonCode.RESERVATION, free
         return (ReasonCode.FRAGMENTED if asked.fits_in(free.total) else ReasonCode.NO_CAPACITY), free
@@ -161,7 +173,7 @@ class Diagnosis:
         other agents."""
         if not self._machines.has_windows:
             return None
-        closed, rooms = self._closed(shape.needs, until)
+        closed, rooms = self._closed(shape, until)
         if not closed:
             return None
         largest = shape.requests[0]
@@ -173,14 +185,18 @@ class Diagnosis:
         is_to_come = self._machines.is_to_come(first)
         return Reserved(len(told), first.ends_at, first.starts_at if is_to_come else None)
 
-    def _closed(self, needs: Needs, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
+    def _closed(self, shape: Shape, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
         """Of the agents that suit: the reservations that are in the way, and what all of them have free."""
-        key = (needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations, until)
+        needs, largest = shape.needs, shape.largest_kernel
+        key = (
+            needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations, until, largest,
+        )  # fmt: skip
         if key not in self._closings:
             suiting = [agent for agent in self._machines.schedulable if needs.suits(agent)]
             windows = {agent.id: self._machines.closed_by(agent, needs, until) for agent in suiting}
             closed = {agent_id: window for agent_id, window in windows.items() if window is not None}
-            self._closings[key] = closed, {agent_id: self._machines.room_of(agent_id) for agent_id in windows}
+            rooms = {agent_id: self._machines.room_of(agent_id, largest) for agent_id in windows}
+            self._closings[key] = closed, rooms
         return self._closings[key]
 
     def _holds(self, shape: Shape, rooms: list[int]) -> bool:
@@ -190,20 +206,62 @@ class Diagnosis:
             if place is None:
                 return False
             rooms[place] -= request
+            if shape.is_spread:
+                del rooms[place]
         return True
 
     def _fits_any(self, request: int, room: Room) -> bool:
         return any(self._layout.fits(request, vector) for vector in room.vectors)
 
-    def _free_and_capacity(self, needs: Needs) -> tuple[Room, Room]:
-        """Of the agents that could host `needs`: what the schedulable have free, what all have at all."""
-        key = (needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations)
+    def _free_and_capacity(self, shape: Shape) -> tuple[Room, Room]:
+        """Of the agents that could host it: what the schedulable have free, what all have at all."""
+        needs, largest = shape.needs, shape.largest_kernel
+        key = (
+            needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations, largest,
+        )  # fmt: skip
         if key not in self._rooms:
             found = self._machines.free_vectors(needs)
-            for_one = {self._machines.room_for_one(vector) & ~FIELD_MASK for vector in found}
-            sizes = self._machines.sizes(needs)
+            for_one = {self._machines.room_for_one(vector, largest) & ~FIELD_MASK for vector in found}
+            sizes = self._machines.sizes(needs, largest)
             self._rooms[key] = self._room(found, for_one), self._room(sizes.capacities, sizes.largest)
         return self._rooms[key]
+
+    def _most_apart(self, shape: Shape, *, is_empty: bool) -> int:
+        """For how many of its kernels there is an agent each, of those that could host it."""
+        machines, needs = self._machines, shape.needs
+        if is_empty:
+            return most_apart(shape.requests, machines.sizes_of_each(needs), self._layout.fits)
+        rooms = [machines.room_for_one(vector, None) for vector in machines.free_vectors(needs)]
+        return most_apart(shape.requests, rooms, self._fits_on)
+
+    def _fits_on(self, request: int, room: int) -> bool:
+        """Whether that is room enough on the agent whose it is, where it may share a device."""
+        return self._machines.holds(room & FIELD_MASK, request, room)
+
+    def _apart_in(self, shape: Shape, reason: ReasonCode) -> int:
+        """The same with what is free now, or at all where that is the reason; one is short in any case."""
+        if not shape.is_spread:
+            return 0
+        found = self._most_apart(shape, is_empty=reason is ReasonCode.NEVER_FITS)
+        return min(found, len(shape.order) - 1)
+
+    def _is_ruled_out(self, shape: Shape, until: Until) -> bool:
+        """Whether there would be room, were it not for the rule of its placement group."""
+        hosting = self._machines.hosting
+        if not hosting.is_in_the_way(shape.needs):
+            return False
+        with hosting.ignored():
+            return self._machines.has_room(shape, until)
+
+    def _count_hosts(self, shape: Shape) -> int:
+        """Of those that are in the way of one that is ruled out."""
+        assert shape.needs.companions is not None
+        key, rule = shape.needs.companions
+        machines, smallest = self._machines, shape.requests[-1]
+        hosts = machines.hosting.hosts_of(key)
+        if rule.is_apart:
+            return sum(self._fits_on(smallest, machines.room(each)) for each in hosts)
+        return len(hosts)
 
     def _room(self, vectors: list[int], for_one: Iterable[int]) -> Room:
         total: dict[str, int] = {}

@@ -3,11 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import reduce
 from typing import NamedTuple
 
 from common.slots import CPU, MEM, ResourceSlots
 from scheduler.engine.dealing import Dealing, can_deal, kinds_of, missing_fields, shared_slots
 from scheduler.engine.devices import Part
+from scheduler.engine.gangs import Gang
 from scheduler.engine.grid import EmptiestFirst, Grid
 from scheduler.engine.model import AgentView, Needs, Snapshot, Strategy
 from scheduler.engine.rounds import Rounds
@@ -98,7 +100,7 @@ class Fleet:
         self.grids: list[Grid] = []
         self._fill_pools()
         self._begin_behind(snapshot.last_agent_id)
-        self._sizes: dict[tuple[str, str, int | None], Sizes] = {}
+        self._sizes: dict[tuple[str, str, int | None, int | None], Sizes] = {}
         self.shapes: dict[int, Shape] = {}  # by object, of those needs that were asked for
         self._shapes: dict[Needs, Shape] = {}
         self._asked: list[Needs] = []  # holds them, so that no other object gets the place of one in memory
@@ -138,18 +140,28 @@ class Fleet:
         """Whose agents take sessions with such needs now, were there room; of any size."""
         return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
 
-    def sizes(self, needs: Needs) -> Sizes:
-        """Of all agents of the snapshot that suit such needs, schedulable or not: the same in each pass."""
-        key = needs.architecture, needs.device_model, needs.required_agent_id
+    def sizes(self, needs: Needs, largest_kernel: int | None = None) -> Sizes:
+        """Of all agents of the snapshot that suit such needs, schedulable or not: the same in each pass. `largest_kernel`: of one
+        request for several; then `largest` is what all of them get."""
+        key = needs.architecture, needs.device_model, needs.required_agent_id, largest_kernel
         sizes = self._sizes.get(key)
         if sizes is None:
             pack, dealing = self.layout.pack_room, self.dealing
             suiting = [agent for agent in self._seen if needs.suits(agent)]
-            largest = {id(each): each for each in map(dealing.largest_of, suiting)}.values()
-            sizes = self._sizes[key] = Sizes(
-                [pack(dealing.capacity_of(agent)) for agent in suiting], {pack(each) for each in largest}
-            )
+            capacities = [pack(dealing.capacity_of(agent)) for agent in suiting]
+            if largest_kernel is None:
+                alike = {id(each): each for each in map(dealing.largest_of, suiting)}.values()
+                largest = {pack(each) for each in alike}
+            else:
+                pairs = zip(capacities, self.sizes_of_each(needs), strict=True)
+                largest = {has if self.layout.fits(largest_kernel, of_one) else 0 for has, of_one in pairs}
+            sizes = self._sizes[key] = Sizes(capacities, largest)
         return sizes
+
+    def sizes_of_each(self, needs: Needs) -> list[int]:
+        """What one kernel gets at most of each of these agents."""
+        pack, largest_of = self.layout.pack_room, self.dealing.largest_of
+        return [pack(largest_of(agent)) for agent in self._seen if needs.suits(agent)]
 
     def _begin_behind(self, agent_id: int) -> None:
         """It need not be there any more: ids grow as ordinals fall."""
@@ -200,31 +212,56 @@ class Fleet:
         if not self.layout.has_all(needs.total) or self.dealing.lacks_field(needs):
             raise UnknownSlot
         requests = {id(slots): self.layout.pack_request(slots) for slots in needs.kernels}
-        packed = [requests[id(slots)] for slots in needs.kernels]
-        order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
-        searches = {id(slots): self._search(needs, slots, requests[id(slots)]) for slots in needs.kernels}
+        parts = self.dealing.parts_in(needs, requests)
+        self.parts.update(parts)
+        is_one = needs.gang is Gang.ONE_MACHINE and len(needs.kernels) > 1
+        order, searches, largest = self._searches(needs, requests, is_one_request=is_one and not parts)
         designated = self._named(needs, needs.required_agent_id)
-        pools = {pool for search in searches.values() for pool, _ in search}
+        pools = {pool for _, search in searches for pool, _ in search}
         preferred = self._preferred(needs, pools)
         if designated is not None and designated >= 0:
             pools.add(self.pool_of[designated])
         is_bounded = any(self.closes_at[pool] is not None for pool in pools)
-        only_search = searches[id(needs.kernels[0])]
-        parts = self.dealing.parts_in(needs, requests)
-        self.parts.update(parts)
-        is_alone = len(packed) == len(only_search) == 1 and not parts
+        is_together = is_one and bool(parts)
+        is_plain = (
+            needs.companions is None
+            and not is_together
+            and (needs.gang is not Gang.SPREAD or len(order) == 1)
+        )
+        only_search = searches[0][1]
+        is_alone = len(order) == len(only_search) == 1 and is_plain and not parts
         return Shape(
             needs=needs,
             order=order,
-            searches=tuple((packed[index], searches[id(needs.kernels[index])]) for index in order),
+            searches=searches,
             is_bounded=is_bounded,
             designated=designated,
             preferred=preferred,
             lone_search=only_search[0] if is_alone and not is_bounded and preferred is None else None,
             total=self.layout.pack_request(needs.total),
             fractions=fractions_of(needs.total, self.total),
+            is_plain=is_plain,
+            is_together=is_together,
+            largest_kernel=largest,
             parts=parts,
         )
+
+    def _searches(
+        self, needs: Needs, requests: Mapping[int, int], *, is_one_request: bool
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, Search], ...], int | None]:
+        """The order of its kernels, the largest first, and the request and search of each; where all are one request those of all, and
+        the largest kernel. `requests` by object of their slots."""
+        packed = [requests[id(slots)] for slots in needs.kernels]
+        if is_one_request:
+            whole, largest = self.layout.pack_request(needs.total), reduce(self.layout.greater, packed)
+            search = self._search(needs, needs.total, whole, largest)
+            return tuple(range(len(packed))), ((whole, search),), largest
+        order = tuple(sorted(range(len(packed)), key=packed.__getitem__, reverse=True))
+        searches = {
+            id(slots): self._search(needs, slots, requests[id(slots)], requests[id(slots)])
+            for slots in needs.kernels
+        }
+        return order, tuple((packed[index], searches[id(needs.kernels[index])]) for index in order), None
 
     def _named(self, needs: Needs, agent_id: int | None) -> int | None:
         """The ordinal of that agent; −1 if it could not host `needs`; None if none is named."""
@@ -243,7 +280,8 @@ class Fleet:
         ordinal = self._named(needs, needs.designated_agent_id) if needs.may_run_elsewhere else None
         return ordinal if ordinal is not None and ordinal >= 0 and self.pool_of[ordinal] in pools else None
 
-    def _search(self, needs: Needs, slots: ResourceSlots, request: int) -> Search:
+    def _search(self, needs: Needs, slots: ResourceSlots, request: int, one: int) -> Search:
+        """`one`: the most that one of the kernels asks, where `slots` are of several."""
         if needs.required_agent_id is not None:
             return ()
         found = [
@@ -259,7 +297,7 @@ class Fleet:
         queries = ((number, self.grids[number].query(request)) for number in found)
         if not (self.is_overcommitted or needs.device_model):
             return tuple(queries)
-        large = ((number, query, self._hosts_in(number, needs, request)) for number, query in queries)
+        large = ((number, query, self._hosts_in(number, needs, one)) for number, query in queries)
         return tuple(
             (number, query._replace(hosts=hosts)) for number, query, hosts in large if hosts != NOBODY
         )

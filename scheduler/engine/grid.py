@@ -6,7 +6,7 @@ however many agents there are; of those behind it a look at the agent with the m
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from copy import copy
 from functools import lru_cache, partial
 from typing import NamedTuple, Self
@@ -33,7 +33,7 @@ class Query(NamedTuple):
     bucket: int  # of cores; in none with fewer
     low: int  # memory, as cells hold it; nor in a cell before or behind this
     grows_by: int  # what a cell holds of an agent, once the request is taken there
-    hosts: frozenset[int] | None = None  # no others are large enough; None: all are
+    hosts: Container[int] | None = None  # no others will do; None: all will
 
 
 class Grid:

@@ -1,11 +1,13 @@
 """What a plan left open to all: one more session is decided on it alone, without those that were decided already."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from common.slots import ResourceSlots
 from scheduler.engine.allowances import Allowances
+from scheduler.engine.companions import Host
 from scheduler.engine.devices import less
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.machines import Machines
@@ -13,13 +15,15 @@ from scheduler.engine.model import AgentView, Allowance, PendingSession, Placeme
 from scheduler.engine.shapes import Shape
 from scheduler.engine.sharing import machines_of
 
+NOT_HOSTED: Mapping[str, tuple[Host, ...]] = MappingProxyType({})
+
 
 class Leftovers:
     """The agents of a snapshot as its plan left them.
 
     Whoever waits by that plan found no room, and goes on to find none until something becomes free, which nothing here
     counts on. So a newcomer may have what is left, as it might have in the plan, behind all others: but not on an agent of
-    which anything is kept, and not while somebody waits for the same limit. Sessions that find nothing here may find
+    which anything is kept, and not while somebody of its placement group waits, or for the same limit. Sessions that find nothing here may find
     something by a whole plan.
     """
 
@@ -32,25 +36,33 @@ class Leftovers:
         deferrals = decided.deferrals if decided else ()
         reservations = decided.reservations if decided else ()
         self.waiting = len(deferrals)
-        self._snapshot = replace(snapshot, pending=(), allowances=(), tenants={})
+        self._snapshot = replace(snapshot, pending=(), allowances=(), tenants={}, companions={})
         self._placements = [*(decided.placements if decided else ()), *meanwhile]
         self._kept = {agent_id for each in reservations for agent_id in each.agent_ids}
         reasons = {id(each.why): each.why for each in deferrals}
         self._awaited = {why.excess.allowance.key for why in reasons.values() if why.excess}
+        self._groups = {why.companions.key for why in reasons.values() if why.companions}
         self._room: tuple[Fleet, Machines] | None = None  # made when the first comes
 
     def place(
-        self, newcomers: Iterable[PendingSession], allowances: tuple[Allowance, ...], now: datetime
+        self,
+        newcomers: Iterable[PendingSession],
+        allowances: tuple[Allowance, ...],
+        now: datetime,
+        companions: Mapping[str, tuple[Host, ...]] = NOT_HOSTED,
     ) -> list[Placement]:
         """Room for those of `newcomers` that find some, which nobody else gets from here any more. `allowances`: of their
-        scopes, as they are now. The higher priority goes first, then the oldest."""
+        scopes, as they are now, as `companions` are, by whom the placement groups that they name are hosted. The higher priority goes first, then the oldest."""
         fleet, machines = self._room = self._room or self._left(now)
+        machines.hosting.learn(companions)
         guards = fleet.layout.guards
         accounts_of = Allowances(allowances, fleet.layout).of
         placements = []
         for session in sorted(newcomers, key=lambda each: (-each.priority, each.enqueued_at, each.id)):
             shape, accounts = _shape_of(fleet, session), accounts_of(session.scopes)
+            group = session.needs.companions
             is_awaited = not self._awaited.isdisjoint(session.scopes)
+            is_awaited = is_awaited or (group is not None and group.key in self._groups)
             if (
                 shape is None
                 or is_awaited
@@ -73,7 +85,7 @@ class Leftovers:
         left = tuple(_without(agent, taken.get(agent.id)) for agent in agents)
         last = self._placements[-1].agent_ids[-1] if self._placements else self._snapshot.last_agent_id
         fleet = Fleet(replace(self._snapshot, agents=left, last_agent_id=last))
-        return fleet, machines_of(fleet, now)
+        return fleet, machines_of(fleet, now, self._snapshot.companions)
 
 
 def _shape_of(fleet: Fleet, session: PendingSession) -> Shape | None:

@@ -1,35 +1,26 @@
 """The agents of one pass and what they still have free while the pass places kernels on them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 
+from scheduler.engine.companions import Allowed, Host, Hosting
 from scheduler.engine.devices import Share
-from scheduler.engine.fleet import Fleet, Sizes
+from scheduler.engine.fleet import Fleet
 from scheduler.engine.kept import End, Kept, Taken, Until
-from scheduler.engine.model import (
-    LENGTH_OF_UNKNOWN,
-    AgentView,
-    DeviceRoom,
-    Needs,
-    Preemptible,
-    Running,
-    Window,
-)
+from scheduler.engine.model import DeviceRoom, Needs, Preemptible, Running
 from scheduler.engine.shapes import Search, Shape
-from scheduler.engine.vectors import FIELD_MASK
+from scheduler.engine.surroundings import Surroundings
 
 
-class Machines:
+class Machines(Surroundings):
     """Counts down what the agents of a fleet have free, while a pass takes from it.
 
     Room can be kept: then only part of what an agent has free is open to all, and the rest to what ends in time.
     """
 
-    def __init__(self, fleet: Fleet, now: datetime) -> None:
-        self._fleet = fleet
-        self._layout = fleet.layout
-        self._now = now
-        self._unknown_until = now + LENGTH_OF_UNKNOWN
+    def __init__(self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]]) -> None:
+        super().__init__(fleet, now)
         self._open = fleet.free[:]
         self._grids = [grid.copy(self._open) for grid in fleet.grids]
         self._kept: dict[int, Kept] = {}  # by ordinal
@@ -43,6 +34,7 @@ class Machines:
         self._indexed = 0
         self._running_ends: dict[int, list[End]] = {}  # by ordinal, filled as they are asked for
         self._has_running_ends: bool | None = None  # None: nobody asked
+        self.hosting = Hosting(companions, fleet.ordinals)
 
     def place(self, shape: Shape, until: Until) -> tuple[int, ...] | None:
         """Take room for every kernel of `shape`, and say on which agents (their ids); or take none."""
@@ -65,7 +57,11 @@ class Machines:
         if ordinals is None:
             self._note_failure(shape, until)
             return None
+        if not shape.is_plain:
+            self.hosting.note(shape, ordinals)
         ids = self._fleet.ids
+        if shape.largest_kernel is not None:
+            return (ids[ordinals[0]],) * len(shape.order)
         return tuple([ids[ordinal] for _, ordinal in sorted(zip(shape.order, ordinals, strict=True))])
 
     def has_room(self, shape: Shape, until: Until) -> bool:
@@ -113,6 +109,7 @@ class Machines:
             self._open_up(ordinal)
         if until is not None:
             self._kept_until = max(until, self._kept_until or until)
+        self.hosting.keep(shape, ordinals)
         if is_first and shape.designated is None:
             self._keeping |= {self._fleet.pool_of[ordinal] for ordinal in ordinals}
         return tuple(self._fleet.ids[ordinal] for ordinal in ordinals)
@@ -121,39 +118,12 @@ class Machines:
         """Whether room is kept for longer than something takes that ends then."""
         return until is not None and self._kept_until is not None and until <= self._kept_until
 
-    @property
-    def has_windows(self) -> bool:
-        """Whether any of them is reserved, now or later."""
-        return self._fleet.has_windows
-
-    @property
-    def schedulable(self) -> Sequence[AgentView]:
-        return self._fleet.agents
-
-    def ends_at(self, lasts: timedelta | None) -> Until:
-        """When something ends that begins now."""
-        return None if lasts is None else self._now + lasts
-
-    def closed_by(self, agent: AgentView, needs: Needs, until: Until) -> Window | None:
-        """The reservation of others that keeps off that agent what would run until then."""
-        if not needs.may_run_on(agent):
-            return agent.window
-        window = agent.next_window
-        return window if window and self._end(until) > window.starts_at else None
-
-    def is_to_come(self, window: Window) -> bool:
-        return window.starts_at > self._now
-
     def may_begin(self, ordinal: int, shape: Shape, at: datetime, lasts: timedelta | None) -> bool:
         """Whether no reservation of others is in the way of what begins there then."""
         latest = self.latest_start(ordinal, lasts)
         is_in_time = latest is None or at <= latest
-        return is_in_time and shape.needs.may_run_on(self._fleet.agents[ordinal])
-
-    def latest_start(self, ordinal: int, lasts: timedelta | None) -> datetime | None:
-        """When what lasts so long must begin there at the latest, to have ended before the agent is reserved; None: any time."""
-        window = self._fleet.agents[ordinal].next_window
-        return window and window.starts_at - (LENGTH_OF_UNKNOWN if lasts is None else lasts)
+        may_run = shape.needs.may_run_on(self._fleet.agents[ordinal])
+        return is_in_time and may_run and bool(self.hosting.usable(shape, [ordinal]))
 
     def knows_until(self) -> bool:
         """Whether of anything that is kept it is known until when."""
@@ -165,13 +135,15 @@ class Machines:
             self._closed[ordinal] = self._open[ordinal], kept.priority
             self._set_open(ordinal, kept.free)
         self._kept.clear()
+        self.hosting.open_all()
 
     def hosts(self, shape: Shape) -> list[int]:
         """The ordinals of the agents on which room could be kept for `shape`: an agent keeps room for one session, and a
         pool for one that may run anywhere in it."""
-        if shape.designated is not None:
-            return [shape.designated] if shape.designated >= 0 and shape.designated not in self._kept else []
-        return self._not_kept(shape, shape.pools - self._keeping)
+        if shape.designated is None:
+            return self._not_kept(shape, shape.pools - self._keeping)
+        named = [shape.designated] if shape.designated >= 0 and shape.designated not in self._kept else []
+        return self.hosting.usable(shape, named)
 
     def clearable(self, shape: Shape) -> list[int]:
         """Those that others could leave for `shape`: of which nothing is kept yet."""
@@ -179,13 +151,8 @@ class Machines:
 
     def _not_kept(self, shape: Shape, pools: set[int]) -> list[int]:
         found = [ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools]
-        return [each for each in self._suiting(shape.needs, found) if each not in self._kept]
-
-    def _suiting(self, needs: Needs, ordinals: list[int]) -> list[int]:
-        """Those of these agents of its pools whose model it may use."""
-        if not needs.device_model:
-            return ordinals
-        return [ordinal for ordinal in ordinals if needs.suits(self._fleet.agents[ordinal])]
+        found = [each for each in self._suiting(shape.needs, found) if each not in self._kept]
+        return self.hosting.usable(shape, found)
 
     def has_ends(self) -> bool:
         """Whether it is known of anything when it will end."""
@@ -239,38 +206,13 @@ class Machines:
         """Whether part of it is kept."""
         return ordinal in self._kept
 
-    def ordinal_of(self, agent_id: int) -> int | None:
-        return self._fleet.ordinals.get(agent_id)
-
     def room(self, ordinal: int) -> int:
         """What is free there, kept or not."""
         return self._kept[ordinal].free if ordinal in self._kept else self._open[ordinal]
 
-    def room_of(self, agent_id: int) -> int:
-        """Of that, what one kernel may get, of a schedulable agent by its id."""
-        return self.room_for_one(self.room(self._fleet.ordinals[agent_id]))
-
-    def capacity(self, ordinal: int) -> int:
-        return self._fleet.capacities[ordinal]
-
-    def sizes(self, needs: Needs) -> Sizes:
-        """Of the agents that could host `needs` at any time, schedulable or not."""
-        return self._fleet.sizes(needs)
-
-    def is_large_enough(self, ordinal: int, request: int) -> bool:
-        """Whether one kernel could get so much there, were the agent empty."""
-        return self._layout.fits(request, self._fleet.largest[ordinal])
-
-    def room_for_one(self, vector: int) -> int:
-        """Of what an agent has free, what one kernel may get."""
-        if not self._fleet.is_overcommitted:
-            return vector
-        return self._layout.lesser(vector, self._fleet.largest[vector & FIELD_MASK])
-
-    def grown(self, ordinal: int, room: int, released: int) -> int:
-        """`room` after a release, never beyond the capacity of the agent."""
-        missing = self._layout.less(self.capacity(ordinal), room - ordinal) - ordinal
-        return room + self._layout.lesser(released, missing)
+    def room_of(self, agent_id: int, largest: int | None) -> int:
+        """Of that, what one kernel may get, of a schedulable agent by its id; `largest` as below."""
+        return self.room_for_one(self.room(self._fleet.ordinals[agent_id]), largest)
 
     def free_vectors(self, needs: Needs) -> list[int]:
         """What each schedulable agent that could host `needs` now has free, kept or not, in any order."""
@@ -291,33 +233,44 @@ class Machines:
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
         """The ordinals of agents that had room for each request; or None, and then nothing is taken."""
         start = len(self._taken)
-        ordinals = []
+        ordinals: list[int] = []
         for request, search in shape.searches:
-            ordinal = self._take(shape, request, search, until)
+            if shape.is_plain:
+                ordinal = self._take(shape, request, search, until)
+            else:
+                take = partial(self._take, shape, request, search, until)
+                ordinal = self.hosting.first(take, shape, ordinals if shape.is_spread else ())
             if ordinal is None:
                 self._give_back(start)
                 return None
             ordinals.append(ordinal)
         return ordinals
 
-    def _take(self, shape: Shape, request: int, search: Search, until: Until) -> int | None:
-        """Take room for one kernel on an agent: its ordinal."""
+    def _take(
+        self, shape: Shape, request: int, search: Search, until: Until, allowed: Allowed | None = None
+    ) -> int | None:
+        """Take room for one kernel on an agent, one of those that are allowed: its ordinal."""
         if until is not None and self.keeps_beyond(until):
             # What ends in time leaves to others what is open to all, if it can.
-            ordinal = self._take_kept(shape, request, until)
+            ordinal = self._take_kept(shape, request, until, allowed)
             if ordinal is not None:
                 return ordinal
             if shape.has_no_room and len(shape.searches) == 1 and not shape.is_bounded:
                 return None
         ordinal = shape.preferred
-        if ordinal is None or not self._take_on(ordinal, request, until):
-            for pool, query in self._in_time(search, until) if shape.is_bounded else search:
+        if ordinal is None or not self._take_on(ordinal, request, until, allowed):
+            where = self._in_time(search, until) if shape.is_bounded else search
+            ordinal = None
+            for pool, query in where if allowed is None else ():
                 ordinal = self._grids[pool].take(query)
                 if ordinal is not None:
                     break
-            else:
+            if allowed is not None:
+                take_on = partial(self._take_on, request=request, until=until, allowed=allowed)
+                ordinal = allowed.take(where, self._grids, self._fleet.pool_of, take_on)
+            if ordinal is None:
                 ordinal = shape.designated
-                if ordinal is None or not self._take_on(ordinal, request, until):
+                if ordinal is None or not self._take_on(ordinal, request, until, allowed):
                     return None
         self._taken.append((ordinal, request, until, True))
         if ordinal in self._kept:
@@ -329,9 +282,6 @@ class Machines:
             if until is not None:
                 self._taken_ends.setdefault(ordinal, []).append((until, request))
         self._indexed = len(self._taken)
-
-    def _end(self, until: Until) -> datetime:
-        return self._unknown_until if until is None else until
 
     def _in_time(self, search: Search, until: Until) -> Search:
         """Where it would end before the agents are reserved."""
@@ -347,9 +297,11 @@ class Machines:
             end, before = self._end(until), shape.no_room_from if shape.has_no_room else None
             shape.no_room_from = end if before is None else min(end, before)
 
-    def _take_on(self, ordinal: int, request: int, until: Until) -> bool:
-        """Take room on that agent, if it has some; −1: there is no such agent."""
+    def _take_on(self, ordinal: int, request: int, until: Until, allowed: Allowed | None) -> bool:
+        """Take room on that agent, if it has some and is allowed; −1: there is no such agent."""
         if ordinal < 0 or not self._layout.fits(request, self._open[ordinal]):
+            return False
+        if not (allowed is None or ordinal in allowed):
             return False
         closes_at = self._fleet.closes_at[self._fleet.pool_of[ordinal]]
         if closes_at is not None and self._end(until) > closes_at:
@@ -357,14 +309,19 @@ class Machines:
         self._set_open(ordinal, self._open[ordinal] - request)
         return True
 
-    def _take_kept(self, shape: Shape, request: int, until: Until) -> int | None:
+    def _take_kept(self, shape: Shape, request: int, until: Until, allowed: Allowed | None) -> int | None:
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
         for ordinal, kept in self._kept.items():
             in_time = until is not None and kept.until is not None and until <= kept.until
             may_run = shape.needs.may_run_on(self._fleet.agents[ordinal]) and self.is_large_enough(
-                ordinal, request
+                ordinal, shape.of_one_kernel(request)
             )
-            if in_time and may_run and self._layout.fits(request, kept.free):
+            if (
+                in_time
+                and may_run
+                and (allowed is None or ordinal in allowed)
+                and self._layout.fits(request, kept.free)
+            ):
                 kept.free -= request
                 self._taken.append((ordinal, request, until, False))
                 self._open_up(ordinal)

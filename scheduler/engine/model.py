@@ -8,7 +8,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.slots import ResourceSlots
+from scheduler.engine.companions import Companions, Host
 from scheduler.engine.devices import Share, SlotDevices
+from scheduler.engine.gangs import Gang
 
 NO_SLOTS = ResourceSlots()
 NO_RESERVATIONS: frozenset[int] = frozenset()
@@ -48,6 +50,9 @@ class ReasonCode(StrEnum):
     KEPT_FREE = "kept_free"  # there is room, but it is kept for a session ahead that needs more of it
     PRIORITY = "priority"  # the same, and all of it is kept for sessions with a higher priority
     MAKING_ROOM = "making_room"  # sessions of a lower priority are being ended for it
+    PLACEMENT_RULE = (
+        "placement_rule"  # there is room, but not where the rule of its placement group lets it be
+    )
     RESERVATION = "reservation"  # there is room, but on machines that are reserved for others
 
 
@@ -115,6 +120,8 @@ class Needs:
     reservations: frozenset[int] = NO_RESERVATIONS  # those that it may use, now or later
     may_run_elsewhere: bool = False  # the designated agent is where it is looked for room first
     device_model: str = ""  # of the agents that may host it; "": any
+    gang: Gang = Gang.ANYWHERE  # where its kernels may be, if there are several
+    companions: Companions | None = None  # in the placement group that it names
 
     def __post_init__(self) -> None:
         if not self.kernels:
@@ -251,6 +258,9 @@ class Snapshot:
         default_factory=dict
     )  # by key of a scope, what it may use
 
+    # By key of a placement group that somebody who waits names: who hosts some of it.
+    companions: Mapping[str, tuple[Host, ...]] = field(default_factory=dict)
+
     def reservations_of(self, scopes: Iterable[str]) -> frozenset[int]:
         """Those that sessions of these scopes may use, now or later."""
         if not self.reservations:
@@ -321,6 +331,12 @@ class Explanation:
     reserved: Reserved | None = None  # reservation: where the room is
     device_model: str = ""  # that it waits for
     devices: DeviceRoom | None = None  # fragmented: where amounts suffice and devices do not
+    gang: Gang = Gang.ANYWHERE
+    # Of a gang on one machine `asked_by_kernel` is what all ask together; of one that is spread, for how many there is a machine each.
+    agents_with_room: int = 0
+    companions: Companions | None = None
+    # placement_rule: machines that have room and some of its group, or, where it is to be with them, that have some of them.
+    hosts: int = 0
 
 
 class Deferral(NamedTuple):

@@ -39,4 +39,6 @@ def _why(needs: Needs) -> Explanation:
         asked_by_kernel=largest,
         best_agent=ResourceSlots(),
         group=ResourceSlots(),
+        gang=needs.gang,
+        companions=needs.companions,
     )

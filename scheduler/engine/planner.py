@@ -82,7 +82,7 @@ class _Pass:
         self._fleet = fleet
         self._layout = fleet.layout
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
-        self._machines = machines_of(fleet, now)
+        self._machines = machines_of(fleet, now, snapshot.companions)
         self._allowances = allowances
         self._placements: list[Placement] = []
         self._waiting: list[tuple[PendingSession, Shape]] = []
@@ -151,7 +151,7 @@ class _Pass:
 
     def _keep_promise(self, session: PendingSession, shape: Shape) -> bool:
         """Keep the room that others are being ended for, if it still will be."""
-        if session.promised is None or len(shape.searches) > 1:
+        if session.promised is None or len(shape.order) > 1:
             return False
         agent_id, until = session.promised
         ordinal = self._machines.ordinal_of(agent_id)

@@ -57,7 +57,7 @@ class Preemptor:
     def may_evict_for(self, session: PendingSession, shape: Shape) -> bool:
         """Whether it is worth a look."""
         is_above = self._lowest is not None and session.priority > self._lowest
-        return is_above and self._left > 0 and len(shape.searches) == 1
+        return is_above and self._left > 0 and len(shape.order) == 1
 
     def evict_for(self, session: PendingSession, shape: Shape) -> Eviction | None:
         """Keeps the room that the victims will leave for `session`. Call it where `may_evict_for`."""

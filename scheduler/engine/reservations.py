@@ -35,24 +35,28 @@ def soonest(
     """None if there will never be room beside what is kept for others; or if `known_only`, if nobody knows when. Agents that
     will be reserved before what `lasts` so long would have ended are left out.
 
-    Kernels of a session that differ are counted as large as the largest in each field.
+    Kernels of a session that differ are counted as large as the largest in each field; those that are spread get an agent each,
+    and one agent holds all that must be together.
     """
     if known_only and not machines.has_ends():
         return None
     largest = reduce(layout.greater, (request for request, _ in shape.searches))
-    count = len(shape.searches)
+    kernels = len(shape.searches)
+    count = 1 if shape.is_together else kernels
     openings: list[Opening] = []
     for ordinal in machines.hosts(shape):
-        if machines.is_large_enough(ordinal, largest):
+        if machines.is_large_enough(ordinal, shape.of_one_kernel(largest)):
             latest = machines.latest_start(ordinal, lasts)
-            found = _openings_on(machines, layout, ordinal, largest, count, now)
+            found = _openings_on(machines, layout, ordinal, largest, 1 if shape.is_spread else kernels, now)
+            if shape.is_together:
+                found = found[kernels - 1 :]  # room for the last is room for all
             openings += [each for each in found if latest is None or each[1] <= latest]
     chosen = nsmallest(count, (opening for opening in openings if not (known_only and opening[0])))
     if len(chosen) < count:
         return None
     is_unknown = any(unknown for unknown, _, _, _ in chosen)
     until = None if is_unknown else max(at for _, at, _, _ in chosen)
-    ordinals = [-negated for _, _, _, negated in chosen]
+    ordinals = [-negated for _, _, _, negated in chosen] * (kernels // count)
     if shape.is_bounded and until is not None:  # all kernels begin together
         bounds = [machines.latest_start(ordinal, lasts) for ordinal in ordinals]
         if any(latest is not None and until > latest for latest in bounds):

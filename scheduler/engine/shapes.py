@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from scheduler.engine.devices import Part
+from scheduler.engine.gangs import Gang
 from scheduler.engine.grid import Query
 from scheduler.engine.model import Needs
 from scheduler.engine.shares import Fractions
@@ -22,12 +23,17 @@ class Shape:
     order: tuple[int, ...]  # the kernels of `needs`, the largest first
     searches: tuple[
         tuple[int, Search], ...
-    ]  # of each, in that order, its request as a vector and where to look
+    ]  # of each, in that order, its request as a vector and where to look; one for all where they are one request
     designated: int | None  # the ordinal of the only agent it may run on, if one is named; −1: there is none
     preferred: int | None  # the ordinal of the agent where it is looked for room first, if there is one
     lone_search: tuple[int, Query] | None  # that of its only kernel, if one pool is all there is to ask
     total: int  # of all kernels together, as a vector
     fractions: Fractions
+    is_plain: bool = True  # whether any agent with room will do for each kernel, wherever the others are
+    is_together: bool = (
+        False  # whether all must be on one agent, and yet each has a search: parts of devices do not add up
+    )
+    largest_kernel: int | None = None  # if all must be on one agent, and are one request
     is_bounded: bool = (
         False  # whether some of these pools will be reserved: only what ends before may run there
     )
@@ -42,6 +48,15 @@ class Shape:
     def requests(self) -> list[int]:
         """Of its kernels, the largest first."""
         return [request for request, _ in self.searches]
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether no two of its kernels may be on one agent."""
+        return self.needs.gang is Gang.SPREAD
+
+    def of_one_kernel(self, request: int) -> int:
+        """The most that a container of what is asked so gets: no more than a machine has, whatever that promises."""
+        return request if self.largest_kernel is None else self.largest_kernel
 
     @property
     def pools(self) -> set[int]:

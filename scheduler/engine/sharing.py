@@ -1,12 +1,13 @@
 """The agents of one pass where devices are shared: who joins whom on a device, and when a device is whole again."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 from common.slots import MILLI
+from scheduler.engine.companions import Allowed, Host
 from scheduler.engine.devices import Finder, OpenDevices, Part, Share, Shelf, whole_of
 from scheduler.engine.fleet import Fleet
 from scheduler.engine.kept import End, Until
@@ -27,8 +28,9 @@ class _Given(NamedTuple):
     joins: int  # without
 
 
-def machines_of(fleet: Fleet, now: datetime) -> Machines:
-    return SharingMachines(fleet, now) if fleet.layout.shared else Machines(fleet, now)
+def machines_of(fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]]) -> Machines:
+    kind = SharingMachines if fleet.layout.shared else Machines
+    return kind(fleet, now, companions)
 
 
 class SharingMachines(Machines):
@@ -40,11 +42,11 @@ class SharingMachines(Machines):
     kept for a part, no other part that does not end in time goes there: the one may need what the other would take.
     """
 
-    def __init__(self, fleet: Fleet, now: datetime) -> None:
-        super().__init__(fleet, now)
+    def __init__(self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]]) -> None:
+        super().__init__(fleet, now, companions)
         self._devices: dict[tuple[int, str], OpenDevices | None] = {}  # by ordinal and slot; None: not known
         self._shelves: dict[tuple[int, str], Shelf] = {}  # by pool and slot
-        self._finders: dict[tuple[int, int, frozenset[int] | None], Finder] = {}  # by pool, request and hosts
+        self._finders: dict[tuple[int, int, Container[int] | None], Finder] = {}  # by pool, request and hosts
         self._given: dict[int, _Given] = {}  # by its place in `_taken`
         self._given_on: dict[int, list[_Given]] = {}  # by ordinal
         self._for_parts: set[int] = set()  # agents that keep room for one
@@ -140,32 +142,60 @@ class SharingMachines(Machines):
                 most = max(most, *devices.free.values(), MILLI if has >= MILLI else 0)
         return DeviceRoom(names[0], whole, most)
 
-    def _take(self, shape: Shape, request: int, search: Search, until: Until) -> int | None:
+    def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
+        """Those that must be together are tried on one agent after the other: which one has devices for the parts of all, only placing
+        each tells."""
+        if not shape.is_together:
+            return super()._take_all(shape, until)
+        start, tried = len(self._taken), set[int]()
+        while True:
+            (request, search), *others = shape.searches
+            first = self.hosting.first(partial(self._take, shape, request, search, until), shape, tried)
+            if first is None:
+                return None
+            here = Allowed(only=(first,))
+            if all(self._take(shape, *other, until, here) is not None for other in others):
+                return [first] * len(shape.searches)
+            self._give_back(start)
+            tried.add(first)
+
+    def _take(
+        self, shape: Shape, request: int, search: Search, until: Until, allowed: Allowed | None = None
+    ) -> int | None:
         part = shape.parts.get(request)
         if part is None:
-            return super()._take(shape, request, search, until)
+            return super()._take(shape, request, search, until, allowed)
         if until is not None and self.keeps_beyond(until):
-            ordinal = self._share_kept(shape, request, part, until)
+            ordinal = self._share_kept(shape, request, part, until, allowed)
             if ordinal is not None:
                 return ordinal
-        if self._share_named(shape.preferred, request, part, until):
+        share = partial(self._share_named, request=request, part=part, until=until, allowed=allowed)
+        if shape.preferred is not None and share(shape.preferred):
             return shape.preferred
         search = self._in_time(search, until) if shape.is_bounded else search
-        ordinal = self._join(request, part, search, until)
+        if allowed is not None:
+            search, few = allowed.within(search, self._fleet.pool_of)
+            ordinal = next((each for each in few if share(each)), None)
+            if ordinal is not None:
+                return ordinal
+        ordinal = self._join(request, part, search, until, is_usual=allowed is None)
         if ordinal is not None:
             return ordinal
         ordinal = self._open_one(request, part, search, until)
-        if ordinal is None and self._share_named(shape.designated, request, part, until):
+        if ordinal is None and shape.designated is not None and share(shape.designated):
             return shape.designated
         return ordinal
 
-    def _join(self, request: int, part: Part, search: Search, until: Until) -> int | None:
-        """On an agent with a shared device that has room."""
+    def _join(self, request: int, part: Part, search: Search, until: Until, *, is_usual: bool) -> int | None:
+        """On an agent with a shared device that has room. `is_usual`: where others of that shape will look, too, so that it is
+        remembered which have none."""
         for pool, query in search:
             key = pool, request, query.hosts
-            finder = self._finders.get(key)
+            finder = self._finders.get(key) if is_usual else None
             if finder is None:
-                finder = self._finders[key] = Finder(self._shelf(pool, part.slot_name), part.amount)
+                finder = Finder(self._shelf(pool, part.slot_name), part.amount)
+            if is_usual:
+                self._finders[key] = finder
             left_of = partial(self._left_of, part.slot_name)
             while (ordinal := finder.best(left_of)) is not None:
                 is_host = query.hosts is None or ordinal in query.hosts
@@ -174,8 +204,10 @@ class SharingMachines(Machines):
                 finder.drop()
         return None
 
-    def _share_named(self, ordinal: int | None, request: int, part: Part, until: Until) -> bool:
-        if ordinal is None or ordinal < 0:
+    def _share_named(
+        self, ordinal: int, request: int, part: Part, until: Until, allowed: Allowed | None
+    ) -> bool:
+        if ordinal < 0 or not (allowed is None or ordinal in allowed):
             return False
         closes_at = self._fleet.closes_at[self._fleet.pool_of[ordinal]]
         if closes_at is not None and self._end(until) > closes_at:
@@ -199,11 +231,14 @@ class SharingMachines(Machines):
         self._note(ordinal, vector, request, part, device_id, until, was_open=True)
         return True
 
-    def _share_kept(self, shape: Shape, request: int, part: Part, until: datetime) -> int | None:
+    def _share_kept(
+        self, shape: Shape, request: int, part: Part, until: datetime, allowed: Allowed | None
+    ) -> int | None:
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
         for ordinal, kept in self._kept.items():
             in_time = kept.until is not None and until <= kept.until
             may_run = shape.needs.may_run_on(self._fleet.agents[ordinal])
+            may_run = may_run and (allowed is None or ordinal in allowed)
             device_id, vector = self._way_on(ordinal, request, part)
             is_large = self.is_large_enough(ordinal, request)
             if in_time and may_run and is_large and self._layout.fits(vector, kept.free):

@@ -10,6 +10,7 @@ from common.api import InputSerializer, TextField, actor_of
 from common.slots import MEM
 from sessions_app import memory_kills, setups
 from sessions_app.api.endings import EndingOut
+from sessions_app.api.placement import PlacementInput
 from sessions_app.array_rules import LONGEST_SPEC
 from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.callbacks import callback_url_of
@@ -66,7 +67,7 @@ class DependencyInput(InputSerializer):
     when = serializers.ChoiceField(choices=[when.value for when in When], default=When.SUCCESS.value)
 
 
-class SessionCreateInput(InputSerializer):
+class SessionCreateInput(PlacementInput):
     """What a program sends. sessions_app.requests reads it, so that REST, pages and the command line refuse alike."""
 
     name = serializers.RegexField(NAME, max_length=64, help_text="No other live session of yours has it.")
@@ -236,7 +237,7 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
         model = ComputeSession
         fields = (
             "id", "name", "type", "status", "status_reason", "status_message", "exit_code", "owner", "project",
-            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "array", "array_index", "queue_position",
+            "domain", "resource_group", "image", "resources", "mounts", "command", "timeout_s", "priority", "start_at", "pending_timeout_s", "dependencies", "max_retries", "retry_count", "requeues", "callback_url", "designated_agent", "may_run_elsewhere", "device_model", "placement_group", "placement_rule", "array", "array_index", "queue_position",
             "agents", "apps", "memory_kill", "ending", "personal_files", "setup", "created_at", "status_changed_at", "started_at", "ended_at", "deadline_at", "stops_at",
         )  # fmt: skip
 

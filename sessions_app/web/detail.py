@@ -26,6 +26,7 @@ from sessions_app.held_devices import held_devices
 from sessions_app.links import apps_of
 from sessions_app.logs import read_log
 from sessions_app.models import ComputeSession, SessionType
+from sessions_app.placement_rules import placement_words_of
 from sessions_app.pulls import pull_progress
 from sessions_app.selectors import Action, access_session, kernel_named, may
 from sessions_app.stops import keep_session, stop_soon
@@ -73,6 +74,9 @@ def _of_tab(request: HttpRequest, actor: Actor, session: ComputeSession, tab: st
             "priority": presenters_detail.priority(actor, session),
             "devices": held_devices(session),
             "element_words": "".join(element_words(session)),
+            "placement_words": placement_words_of(
+                session.placement_rule, session.placement_group, session.array.name if session.array else ""
+            ),
             "array_url": address_of(session.array_id) if session.array_id else "",
             **_of_log(request, session),
         }

@@ -214,6 +214,8 @@ class LauncherForm(LauncherFields):
             "callback_url": typed["callback_url"],
             "designated_agent": typed["designated_agent"].strip(),
             "device_model": typed["device_model"],
+            "placement_group": typed["placement_group"].strip(),
+            "placement_rule": typed["placement_rule"],
             "may_run_elsewhere": bool(typed["designated_agent"].strip()) and typed["elsewhere"] == ELSEWHERE,
             "array": typed["array"].strip() if is_batch else "",
             "dependencies": [

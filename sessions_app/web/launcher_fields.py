@@ -8,7 +8,8 @@ from common.forms import OpenChoices, TypedChoice, TypedChoices, TypedField
 from sessions_app.array_rules import LONGEST_SPEC
 from sessions_app.callback_rules import MAX_URL_LENGTH
 from sessions_app.models import SessionType
-from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, When
+from sessions_app.placement_rules import PlacementRule
+from sessions_app.queueing import LOWEST_PRIORITY, MAX_RETRIES, MAX_SESSION_NAME, When
 from sessions_app.requests import MAX_REFERENCE_LENGTH
 
 ELSEWHERE = "yes"
@@ -169,6 +170,27 @@ class LauncherFields(forms.Form):
         initial="",
         label=gettext_lazy("If that has no room"),
         choices=[("", gettext_lazy("Wait for it")), (ELSEWHERE, gettext_lazy("Run on another one"))],
+    )
+    placement_rule = TypedChoice(
+        required=False,
+        initial="",
+        label=gettext_lazy("Beside others"),
+        choices=[
+            ("", gettext_lazy("Anywhere")),
+            (PlacementRule.SPREAD.value, gettext_lazy("Apart from them, if there is room")),
+            (PlacementRule.STRICT_SPREAD.value, gettext_lazy("Never on a machine with one of them")),
+            (PlacementRule.PACK.value, gettext_lazy("On their machines, if there is room")),
+            (PlacementRule.STRICT_PACK.value, gettext_lazy("Only on their machines")),
+        ],
+    )
+    placement_group = TypedField(
+        required=False,
+        max_length=MAX_SESSION_NAME,
+        label=gettext_lazy("Placement group"),
+        widget=forms.TextInput(attrs={"spellcheck": "false", "autocomplete": "off"}),
+        help_text=gettext_lazy(
+            "The others: your sessions in this project that name the same; empty: those of the array."
+        ),
     )
 
     like = TypedField(required=False, widget=forms.HiddenInput)

@@ -69,6 +69,8 @@ def parts(form: LauncherForm) -> dict[str, Any]:
                 "callback_url",
                 "designated_agent",
                 "device_model",
+                "placement_group",
+                "placement_rule",
                 "array",
             )
         ),
@@ -227,6 +229,8 @@ def initial_like(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "designated_agent": session.designated_agent.name if session.designated_agent else "",
         "elsewhere": ELSEWHERE if session.may_run_elsewhere else "",
         "device_model": session.device_model,
+        "placement_group": session.placement_group,
+        "placement_rule": session.placement_rule if session.placement_group else "",
         "environment": "" if actor.behind_id else format_variables(session.environment),
         "like": str(session.pk),
     }
@@ -267,6 +271,8 @@ def initial_of(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
         "designated_agent": request.designated_agent,
         "elsewhere": ELSEWHERE if request.may_run_elsewhere else "",
         "device_model": request.device_model,
+        "placement_group": request.placement_group,
+        "placement_rule": request.placement_rule,
         "environment": "" if actor.behind_id else format_variables(request.environment),
         "template": str(template.pk),
     }

@@ -22,6 +22,7 @@ OPTIONS = {
     "callback_url": "callback",
     "designated_agent": "agent",
     "device_model": "gpu-model",
+    "placement_group": "placement-group",
 }
 EXIT_CODES = {400: 2, 404: 3, 413: 4, 422: 4}
 # An empty option is one that is not given; whatever begins a path is told by the colon in front of it.

@@ -78,6 +78,16 @@ def priority(place: Place) -> ComputeSession:
     return place.enqueue(resources=HALF)
 
 
+def placement_rule(place: Place) -> ComputeSession:
+    asked = {
+        "placement_group": "web",
+        "placement_rule": "strict_spread",
+        "resources": {"cpu": 1, "mem": "64m"},
+    }
+    place.place(**asked)
+    return place.enqueue(**asked)
+
+
 def making_room(place: Place) -> ComputeSession:
     ResourceGroup.objects.update(preemptible_priority=0, preemption_after_s=0)
     place.run(resources=HALF)
@@ -134,7 +144,7 @@ def image_missing(place: Place) -> ComputeSession:
 WAYS: tuple[Callable[[Place], ComputeSession], ...] = (
     no_agents, never_fits, no_capacity, budget_spent, limit_reached, fragmented, kept_free, priority, making_room,
     group_paused,
-    reservation, start_time, dependency, group_closed, array_limit, image_missing,
+    placement_rule, reservation, start_time, dependency, group_closed, array_limit, image_missing,
 )  # fmt: skip
 SAID = {
     "no_agents": "takes x86_64 sessions now",
@@ -145,6 +155,7 @@ SAID = {
     "fragmented": "6 cores free in all, but the agent with the most room only 3 cores",
     "kept_free": "kept for a session that is ahead",
     "priority": "a higher priority (1) are ahead",
+    "placement_rule": "room for it now (1) run others of its placement group",
     "making_room": "lower priority are being ended",
     "group_paused": "paused",
     "reservation": "(1) are reserved for others",

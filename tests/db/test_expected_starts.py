@@ -132,6 +132,22 @@ def test_a_check_tells_the_range_the_room_and_other_groups(place: Place) -> None
     assert (body["reason"], body["expected_start"]) == ("no_agents", None)
 
 
+def test_one_that_finds_its_machine_reserved_is_told_when_it_may_be_used(place: Place) -> None:
+    reserve_agents(
+        actor=SYSTEM,
+        group_id=place.group.pk,
+        name="Course",
+        agents=[place.agent.name],
+        starts_at=None,
+        ends_at=clock.now() + timedelta(hours=1),
+    )
+    waiting = place.place()
+    assert waiting.status_reason == "reservation"
+    found = expected_start(waiting)
+    assert found is not None
+    assert 3500 <= found.earliest_s <= (found.latest_s or 0) <= 3600
+
+
 def test_an_estimate_takes_a_fixed_number_of_queries(place: Place) -> None:
     ran(place, 10, 20, 30, 40, 50)
     place.run(resources=ALL)

@@ -13,9 +13,13 @@ from hypothesis import strategies as st
 from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
+    Companions,
+    Gang,
+    Host,
     Needs,
     OpenDevice,
     PendingSession,
+    PlacementRule,
     Plan,
     Planner,
     Preemptible,
@@ -28,7 +32,7 @@ from scheduler.engine import (
     Strategy,
     plan,
 )
-from scheduler.engine.devices import Device, DeviceTable
+from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices
 from scheduler.engine.leftovers import Leftovers
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -100,14 +104,27 @@ class World:
             devices=(devices,) if size else (),
         )
 
+    def table(self, agent_id: int) -> DeviceTable:
+        table = DeviceTable()
+        for number, occupied in self.occupied(agent_id).items():
+            table.add(Device(number, number // 2), occupied)
+        return table
+
+    def can_give(self, agent: AgentView, needs: Needs) -> bool:
+        """Whether it has room for all kernels."""
+        if not needs.total.fits_in(agent.free):
+            return False
+        table = self.table(agent.id)
+        try:
+            for slots in needs.kernels if agent.devices else ():
+                table.give(slots["gpu"])
+        except NoSuchDevices:
+            return False
+        return True
+
     def after(self, decided: Plan, minute: int) -> "World":
         """With what was placed: dealt as a commit does it, and nobody has more than there is."""
-        tables: dict[int, DeviceTable] = {}
-        for agent_id, size in enumerate(self.sizes, 1):
-            if size:
-                tables[agent_id] = DeviceTable()
-                for number, occupied in self.occupied(agent_id).items():
-                    tables[agent_id].add(Device(number, number // 2), occupied)
+        tables = {agent_id: self.table(agent_id) for agent_id, size in enumerate(self.sizes, 1) if size}
         held = list(self.held)
         for placement in decided.placements:
             lasts = placement.session.lasts
@@ -141,12 +158,13 @@ def worlds(draw: st.DrawFn, ends: st.SearchStrategy[int | None] = MINUTES) -> Wo
 @st.composite
 def sessions(draw: st.DrawFn, number: int, lasts: st.SearchStrategy[int | None] = MINUTES) -> PendingSession:
     amount, cores = draw(AMOUNTS), draw(st.sampled_from([1, 1, 2, 6]))
-    count = draw(st.sampled_from([1, 1, 1, 2]))
+    count = draw(st.sampled_from([1, 1, 1, 2, 3]))
     needs = Needs(
         "x86_64",
         (ResourceSlots({"cpu": cores * 1000, "gpu": amount}),) * count,
         draw(st.none() | st.none() | st.none() | st.integers(1, 3)),
         may_run_elsewhere=draw(st.booleans()),
+        gang=draw(st.sampled_from(Gang)) if count > 1 else Gang.ANYWHERE,
     )
     minutes = draw(lasts)
     return PendingSession(
@@ -218,6 +236,51 @@ def test_a_part_waits_only_where_no_device_has_it(world, queue):
             left = [1000 - part for part in after.occupied(agent.id).values()]
             whole = left.count(1000) * 1000
             assert slots["gpu"] > (whole if slots["gpu"] >= 1000 else max(left))
+
+
+@given(worlds(), QUEUES, RULES)
+def test_the_kernels_of_a_gang_lie_as_it_says(world, queue, rules):
+    for session, agent_ids in plan(snapshot_of(world, queue, rules), NOW).placements:
+        if session.needs.gang is Gang.ONE_MACHINE:
+            assert len(set(agent_ids)) == 1
+        if session.needs.gang is Gang.SPREAD:
+            assert len(set(agent_ids)) == len(agent_ids)
+
+
+@given(worlds(), sessions(1), st.sampled_from([2, 3, 4]))
+def test_a_gang_on_one_machine_waits_only_where_no_machine_has_devices_for_all_its_parts(world, one, count):
+    needs = replace(one.needs, kernels=one.needs.kernels[:1] * count, gang=Gang.ONE_MACHINE)
+    gang = replace(one, needs=needs, kernel_ids=tuple(UUID(int=number) for number in range(count)))
+    told = snapshot_of(world, [gang])
+    decided = plan(told, NOW)
+    hosts = [each for each in told.agents if needs.may_run_on(each) and world.can_give(each, needs)]
+    assert bool(decided.placements) == bool(hosts)
+    world.after(decided, 0)
+
+
+@given(
+    worlds(),
+    QUEUES,
+    st.lists(st.sampled_from(PlacementRule), min_size=8, max_size=8),
+    st.sets(st.integers(1, 3)),
+    RULES,
+)
+def test_rules_of_placement_groups_hold_for_parts_too(world, queue, drawn, hosts, rules):
+    grouped = tuple(
+        replace(each, needs=replace(each.needs, companions=Companions("web", rule)))
+        for each, rule in zip(queue, drawn, strict=False)
+    )
+    told = snapshot_of(world, grouped, rules)
+    told = replace(told, companions={"web": tuple(Host(each, 1) for each in sorted(hosts))})
+    decided = plan(told, NOW)
+    world.after(decided, 0)
+    for session, agent_ids in decided.placements:
+        assert session.needs.companions is not None
+        if session.needs.companions.rule is PlacementRule.STRICT_SPREAD:
+            assert hosts.isdisjoint(agent_ids)
+        if session.needs.companions.rule is PlacementRule.STRICT_PACK:
+            assert not hosts or hosts.issuperset(agent_ids)
+        hosts = hosts.union(agent_ids)
 
 
 @given(worlds(), QUEUES)

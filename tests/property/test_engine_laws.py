@@ -12,9 +12,13 @@ from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
     Allowance,
+    Companions,
     Explanation,
+    Gang,
+    Host,
     Needs,
     PendingSession,
+    PlacementRule,
     Planner,
     Policy,
     Preemptible,
@@ -41,6 +45,15 @@ def amounts(largest: int) -> st.SearchStrategy[ResourceSlots]:
     return st.dictionaries(names, st.integers(0, largest)).map(ResourceSlots)
 
 
+COMPANIONS = st.builds(Companions, st.sampled_from(["web", "db"]), st.sampled_from(PlacementRule))
+HOSTS = st.dictionaries(
+    st.sampled_from(["web", "db"]),
+    st.lists(
+        st.builds(Host, st.integers(1, 8), st.integers(1, 2)),
+        max_size=3,
+        unique_by=lambda host: host.agent_id,
+    ).map(tuple),
+)
 PROMISES = st.builds(
     Promise, st.integers(1, 8), st.integers(-1, 3).map(lambda seconds: NOW + timedelta(seconds=seconds))
 )
@@ -108,6 +121,8 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
             frozenset(draw(st.lists(st.sampled_from([1, 3]), max_size=2))),
             may_run_elsewhere=draw(st.booleans()),
             device_model=draw(st.sampled_from(["", "", "", "A", "B"])),
+            gang=draw(st.sampled_from(Gang)),
+            companions=draw(st.none() | st.none() | COMPANIONS),
         ),
         kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(len(kernels))),
         priority=draw(st.integers(0, 1)),
@@ -144,6 +159,7 @@ def snapshots(draw: st.DrawFn, rules: st.SearchStrategy[Rules] = RULES) -> Snaps
         pending=tuple(draw(sessions(number)) for number in range(1, draw(st.integers(0, 8)) + 1)),
         rules=draw(rules),
         last_agent_id=draw(st.integers(0, 8)),
+        companions=draw(st.just({}) | HOSTS),
     )
 
 
@@ -199,6 +215,7 @@ def test_the_plan_depends_on_the_snapshot_alone_not_on_the_order_of_its_rows(sna
         tuple(random.sample(snapshot.pending, len(snapshot.pending))),
         snapshot.rules,
         last_agent_id=snapshot.last_agent_id,
+        companions=snapshot.companions,
     )
     assert plan(snapshot, NOW) == plan(shuffled, NOW)
 
@@ -216,6 +233,7 @@ def ticks(draw: st.DrawFn) -> list[Snapshot]:
         rules = draw(st.just(last.rules) | st.just(last.rules) | RULES)
         allowances = draw(st.just(last.allowances) | ALLOWANCES)
         last_agent_id = draw(st.integers(0, 8))
+        companions = draw(st.just(last.companions) | HOSTS)
         told.append(
             replace(
                 last,
@@ -224,6 +242,7 @@ def ticks(draw: st.DrawFn) -> list[Snapshot]:
                 rules=rules,
                 allowances=allowances,
                 last_agent_id=last_agent_id,
+                companions=companions,
             )
         )
     return told
@@ -298,6 +317,8 @@ def test_of_equal_needs_the_older_never_waits_while_the_younger_runs(snapshot):
             needs.device_model,
             needs.designated_agent_id,
             needs.reservations,
+            needs.gang,
+            needs.companions,
             session.lasts,
         )
         shape = (*kind, frozenset(Counter(session.needs.kernels).items()))
@@ -323,7 +344,8 @@ def test_a_single_container_waits_only_if_no_agent_has_room_for_it_or_the_room_i
             room = {each.id for each in large if slots.fits_in(each.free - held[each.id])}
             has_room = any(is_open[agent_id] for agent_id in room)
             assert has_room or reasons[session.id] not in FOR_KEPT_ROOM
-            assert not has_room or reasons[session.id] in (*FOR_KEPT_ROOM, ReasonCode.MAKING_ROOM)
+            ruled = [ReasonCode.PLACEMENT_RULE] if session.needs.companions else []
+            assert not has_room or reasons[session.id] in (*FOR_KEPT_ROOM, *ruled, ReasonCode.MAKING_ROOM)
             if room and not has_room:
                 assert reasons[session.id] in (ReasonCode.RESERVATION, ReasonCode.MAKING_ROOM)
 
@@ -403,8 +425,44 @@ def test_the_numbers_of_a_deferral_prove_its_reason(snapshot):
         assert check(deferral.why), deferral
 
 
+@given(snapshots())
+def test_the_kernels_of_a_gang_lie_as_it_says(snapshot):
+    for session, agent_ids in plan(snapshot, NOW).placements:
+        if session.needs.gang is Gang.ONE_MACHINE:
+            assert len(set(agent_ids)) == 1
+        if session.needs.gang is Gang.SPREAD:
+            assert len(set(agent_ids)) == len(agent_ids)
+
+
+@given(snapshots())
+def test_strict_rules_of_placement_groups_hold_whatever_else_is_placed(snapshot):
+    hosts = {key: {each.agent_id for each in found} for key, found in snapshot.companions.items()}
+    for session, agent_ids in plan(snapshot, NOW).placements:
+        if session.needs.companions is None:
+            continue
+        key, rule = session.needs.companions
+        of_group = hosts.setdefault(key, set())
+        if rule is PlacementRule.STRICT_SPREAD:
+            assert of_group.isdisjoint(agent_ids)
+        if rule is PlacementRule.STRICT_PACK:
+            assert not of_group or of_group.issuperset(agent_ids)
+        of_group.update(agent_ids)
+
+
+@given(snapshots())
+def test_a_rule_that_is_not_strict_changes_where_one_runs_and_not_whether(snapshot):
+    for session in snapshot.pending:
+        companions = session.needs.companions
+        one = replace(session, promised=None)
+        plain = replace(one, needs=replace(one.needs, companions=None))
+        decided, without = (plan(replace(snapshot, pending=(each,)), NOW) for each in (one, plain))
+        if companions and not companions.rule.is_strict and len(session.kernel_ids) == 1:
+            assert bool(decided.placements) == bool(without.placements)
+
+
 def cannot_ever(why: Explanation) -> bool:
-    return not why.asked.fits_in(why.group) or not why.asked_by_kernel.fits_in(why.best_agent)
+    too_few = why.gang is Gang.SPREAD and why.agents_with_room < why.kernel_count
+    return too_few or not why.asked.fits_in(why.group) or not why.asked_by_kernel.fits_in(why.best_agent)
 
 
 PROOF_BY_REASON = {
@@ -418,5 +476,6 @@ PROOF_BY_REASON = {
     ReasonCode.KEPT_FREE: lambda each: each.asked.fits_in(each.group),
     ReasonCode.PRIORITY: lambda each: each.asked.fits_in(each.group) and each.ahead > 0,
     ReasonCode.MAKING_ROOM: lambda each: each.until is not None,
+    ReasonCode.PLACEMENT_RULE: lambda each: each.companions.rule.is_strict,
     ReasonCode.RESERVATION: lambda each: each.reserved.agents > 0 and each.reserved.until > NOW,
 }

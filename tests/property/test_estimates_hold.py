@@ -130,6 +130,15 @@ def test_those_ahead_that_nobody_can_place_hold_up_nobody_and_gangs_wait_for_the
     assert estimate(gang, [blocked], held, hosts, Lengths({})) == StartRange(0, 40)
 
 
+def test_containers_that_are_spread_wait_for_a_machine_each() -> None:
+    gang = Wanted(UUID(int=1), {"cpu": 4}, 2, (7, 8), KIND, is_spread=True)
+    held = [Held(8, {"cpu": 4}, KIND, 0, 40.0)]
+    hosts = {7: {"cpu": 8}, 8: {"cpu": 0}}
+    assert estimate(gang, (), held, hosts, Lengths({})) == StartRange(0, 40)
+    assert estimate(replace(gang, is_spread=False), (), held, hosts, Lengths({})) == StartRange(0, 0)
+    assert estimate(replace(gang, kernels=3), (), held, hosts, Lengths({})) is None
+
+
 def test_ranges_are_said_in_words() -> None:
     said = [
         StartRange(0, 40),

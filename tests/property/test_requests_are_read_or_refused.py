@@ -51,6 +51,8 @@ plausible = {
     "designated_agent": st.just("gpu-07") | anything,
     "may_run_elsewhere": st.booleans() | anything,
     "device_model": st.just("NVIDIA H100") | anything,
+    "placement_group": st.just("web") | anything,
+    "placement_rule": st.just("strict_pack") | anything,
     "dependencies": st.lists(
         st.just("a") | st.fixed_dictionaries({"session": anything}, optional={"when": anything})
     )

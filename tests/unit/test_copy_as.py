@@ -61,6 +61,8 @@ FULL = request(
     designated_agent="gpu-07",
     may_run_elsewhere=True,
     device_model="NVIDIA H100 80GB",
+    placement_group="sweep",
+    placement_rule="strict_spread",
     dependencies=(DependencyRequest("load"), DependencyRequest("test", When.ANY)),
     slots=ResourceSlots({CPU: 1500, MEM: 3 * 2**29 + 1, "cuda": 500}),
     shm_bytes=2**27,
@@ -111,8 +113,9 @@ def test_all_of_a_request_is_told() -> None:
         "--mount", "out:/home/work/x:ro", "--mount", "in:ro", "--group", "big", "--time-limit", "60", "--priority=-5",
         "--start-at", "2027-01-31T08:00:00+00:00", "--pending-timeout", "5400", "--retries", "3",
         "--callback", "https://ci.example/run?a=1&b='2'", "--prefer-agent", "gpu-07", "--gpu-model", "NVIDIA H100 80GB",
+        "--placement-group", "sweep",
         "--after", "load:success", "--after", "test:any",
-        "--requeue", "--", "make all\nmake more",
+        "--requeue", "--spread", "--strict", "--", "make all\nmake more",
     ]  # fmt: skip
     assert yaml.safe_load(as_yaml(FULL)) == as_body(FULL, None)
     assert "command: |-\n  make all\n  make more\n" in as_yaml(FULL)
@@ -230,3 +233,13 @@ def test_lines_of_variables_are_plain_text() -> None:
     }  # fmt: skip
     with pytest.raises(ValueError, match="has no “=”"):
         parse_variables("A=1\nB")
+
+
+def test_where_it_is_to_run_beside_others_is_told() -> None:
+    asked = request(placement_group="web", placement_rule="pack")
+    assert "--placement-group web" in as_command(asked)
+    assert as_command(asked).endswith("--pack")
+    assert call_in(as_python(asked))["placement_rule"] == as_body(asked, None)["placement_rule"] == "pack"
+    strict = request(type="batch", command="true", array=check_array("1-9"), placement_rule="strict_spread")
+    assert "--spread --strict" in as_command(strict)
+    assert "placement_group" not in as_body(strict, None)

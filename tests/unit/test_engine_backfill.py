@@ -11,8 +11,11 @@ from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
     Allowance,
+    Companions,
+    Gang,
     Needs,
     PendingSession,
+    PlacementRule,
     Plan,
     ReasonCode,
     Reservation,
@@ -43,12 +46,20 @@ def agent(agent_id: int, *running: tuple[int, float], unknown: int = 0) -> Agent
 
 
 def session(
-    number: int, *kernels: int, minutes: float | None = None, waited: float = 0, designated: int | None = None
+    number: int,
+    *kernels: int,
+    minutes: float | None = None,
+    waited: float = 0,
+    designated: int | None = None,
+    gang: Gang = Gang.ANYWHERE,
+    companions: Companions | None = None,
 ) -> PendingSession:
     return PendingSession(
         id=UUID(int=number),
         enqueued_at=at(-waited) + timedelta(seconds=number),
-        needs=Needs("x86_64", tuple(cores(count) for count in kernels), designated),
+        needs=Needs(
+            "x86_64", tuple(cores(count) for count in kernels), designated, gang=gang, companions=companions
+        ),
         kernel_ids=tuple(UUID(int=number * 10 + index) for index in range(len(kernels))),
         lasts=None if minutes is None else timedelta(minutes=minutes),
     )
@@ -145,6 +156,44 @@ def test_a_gang_keeps_room_on_all_its_agents():
 def test_a_gang_whose_kernels_differ_keeps_as_much_as_its_largest_for_each():
     decided = decide([agent(1, (8, 10)), agent(2, (8, 20))], session(1, 2, 6))
     assert decided.reservations == (Reservation(UUID(int=1), (1, 2), at(20)),)
+
+
+def test_a_gang_on_one_machine_keeps_room_for_all_of_it_there():
+    agents = [agent(1, (6, 30)), agent(2, (4, 60))]
+    decided = decide(
+        agents, session(1, 4, 4, gang=Gang.ONE_MACHINE), session(2, 2), session(3, 2, minutes=20)
+    )
+    assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((1,), at(30))]
+    assert placed(decided) == {2: (2,), 3: (1,)}
+    assert reasons(decided) == {1: ReasonCode.NO_CAPACITY}
+
+
+def test_a_gang_that_is_spread_keeps_room_on_as_many_agents():
+    agents = [agent(1), agent(2, (8, 30)), agent(3, (8, 60))]
+    decided = decide(agents, session(1, 4, 4, gang=Gang.SPREAD), session(2, 8, minutes=40), session(3, 4))
+    assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((1, 2), at(30))]
+    assert placed(decided) == {3: (1,)}
+    assert next((each.why.agents_with_room, each.reason) for each in decided.deferrals) == (
+        1,
+        ReasonCode.NO_CAPACITY,
+    )
+
+
+def test_others_of_a_group_that_run_apart_do_not_take_the_agent_where_room_is_kept_for_the_first():
+    apart = Companions("web", PlacementRule.STRICT_SPREAD)
+    agents = [agent(1, (4, 30))]
+    first, second = session(1, 8, companions=apart), session(2, 2, minutes=20, companions=apart)
+    assert placed(decide(agents, first, second)) == {}
+    assert placed(decide(agents, first, session(2, 2, minutes=20))) == {2: (1,)}
+
+
+def test_others_of_a_group_that_run_together_begin_where_room_is_kept_for_the_first():
+    together = Companions("web", PlacementRule.STRICT_PACK)
+    agents = [agent(1, (4, 30)), agent(2, (4, 60))]
+    others = [session(number, 2, minutes=20, companions=together) for number in (2, 3, 4)]
+    decided = decide(agents, session(1, 8, companions=together), *others)
+    assert placed(decided) == {2: (1,), 3: (1,)}
+    assert reasons(decided)[4] is ReasonCode.PLACEMENT_RULE
 
 
 def test_one_agent_may_hold_several_of_a_gang():
@@ -307,7 +356,13 @@ def test_many_full_agents_cost_no_look_each():
 @given(
     st.lists(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), max_size=2), min_size=1, max_size=3),
     st.lists(
-        st.tuples(st.integers(1, 8), st.integers(1, 3), st.integers(1, 5), st.none() | st.integers(1, 3)),
+        st.tuples(
+            st.integers(1, 8),
+            st.integers(1, 3),
+            st.integers(1, 5),
+            st.none() | st.integers(1, 3),
+            st.sampled_from(Gang),
+        ),
         min_size=1,
         max_size=7,
     ),
@@ -316,8 +371,8 @@ def test_the_first_starts_no_later_than_if_nobody_else_were_waiting(running, wai
     """Minute by minute until it starts, with ends that are kept to the minute."""
     live = [(number, count, end) for number, each in enumerate(running, 1) for count, end in each]
     queue = [
-        session(number, *[count] * kernels, minutes=lasts, designated=designated)
-        for number, (count, kernels, lasts, designated) in enumerate(waiting, 1)
+        session(number, *[count] * kernels, minutes=lasts, designated=designated, gang=gang)
+        for number, (count, kernels, lasts, designated, gang) in enumerate(waiting, 1)
     ]
     alone = _starts_at(queue[:1], list(live), len(running))
     assert alone is None or _starts_at(queue, list(live), len(running)) <= alone

@@ -6,20 +6,25 @@ from uuid import UUID
 import pytest
 
 from common.slots import ResourceSlots
-from scheduler.engine import AgentView, Needs, PendingSession, Snapshot, plan
+from scheduler.engine import AgentView, Explanation, Gang, Needs, PendingSession, ReasonCode, Snapshot, plan
 from scheduler.reasons import sentence_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 GIB = 2**30
 
 
-def sentence(agents: list[tuple[dict, dict]], *kernels: dict, designated_agent_id: int | None = None) -> str:
+def sentence(
+    agents: list[tuple[dict, dict]],
+    *kernels: dict,
+    designated_agent_id: int | None = None,
+    gang: Gang = Gang.ANYWHERE,
+) -> str:
     """Why one session with these kernels waits, given (capacity, free) of each agent."""
     views = tuple(
         AgentView(number, "x86_64", ResourceSlots(capacity), ResourceSlots(free))
         for number, (capacity, free) in enumerate(agents, start=1)
     )
-    needs = Needs("x86_64", tuple(ResourceSlots(each) for each in kernels), designated_agent_id)
+    needs = Needs("x86_64", tuple(ResourceSlots(each) for each in kernels), designated_agent_id, gang=gang)
     pending = PendingSession(UUID(int=9), NOW, needs, tuple(UUID(int=i) for i in range(len(kernels))))
     [deferral] = plan(Snapshot(1, "lab", 0, views, (pending,)), NOW).deferrals
     return str(sentence_for(deferral.why, "lab"))
@@ -97,3 +102,54 @@ def test_the_sentence_for_an_absent_designated_agent_says_what_it_waits_for():
     assert sentence([(MACHINE, MACHINE)], {"cpu": 1000}, designated_agent_id=5) == (
         "The agent that this session must run on takes no sessions now. It starts when that agent does."
     )
+
+
+HALF = {"cpu": 2000, "mem": 8 * GIB}
+
+
+@pytest.mark.parametrize(
+    ("gang", "agents", "kernels", "expected"),
+    [
+        (
+            Gang.ONE_MACHINE,
+            [(MACHINE, MACHINE)] * 2,
+            [{"cpu": 2000}] * 3,
+            "Asks for 6 cores on one agent for its 3 containers together, but the largest of resource group “lab” has only 4 cores.",
+        ),
+        (
+            Gang.ONE_MACHINE,
+            [(MACHINE, HALF)] * 2,
+            [{"cpu": 1000}] * 4,
+            (
+                "Waits for 4 cores on one agent: no agent of resource group “lab” has room for all 4 containers together."
+                " The one with the most room has 2 cores free."
+            ),
+        ),
+        (
+            Gang.SPREAD,
+            [(MACHINE, MACHINE)] * 3,
+            [{"cpu": 1000}] * 4,
+            "Needs 4 agents, each for another of its containers (up to 1 core), but resource group “lab” has only 3 that are",
+        ),
+        (
+            Gang.SPREAD,
+            [(MACHINE, MACHINE), (MACHINE, HALF)],
+            [{"cpu": 3000}] * 2,
+            "(up to 3 cores): resource group “lab” has 1 of them now.",
+        ),
+        (
+            Gang.SPREAD,
+            [(MACHINE, MACHINE), (MACHINE, HALF)],
+            [{"cpu": 5000}] * 2,
+            "Asks for 5 cores on one agent, but the largest",
+        ),
+    ],
+)
+def test_a_gang_waits_for_how_its_containers_are_to_lie(gang, agents, kernels, expected):
+    assert expected in sentence(agents, *kernels, gang=gang)
+
+
+def test_the_rule_of_a_placement_group_has_one():
+    why = Explanation(ReasonCode.PLACEMENT_RULE, "x86_64", 1, *[ResourceSlots()] * 4)
+    with pytest.raises(ValueError, match="names no placement group"):
+        sentence_for(why, "lab")

@@ -55,6 +55,8 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
         callback_url="https://ci.example/t?token=geheim",
         designated_agent=place.agent.name,
         may_run_elsewhere=True,
+        placement_group="sweep",
+        placement_rule="strict_pack",
         resources={"cpu": 1.5, "mem": "1536m", "shm": "128m", "cuda": 1},
         environment={"TOKEN": "geheim", "TEXT": "a\nb", "ODD": "$'x'"},
         mounts=[{"folder": "data", "path": "/home/work/in", "readonly": True}, {"folder": "other"}],
@@ -66,6 +68,7 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
 
     assert f"like={earlier.pk}" in browser.get(f"/sessions/{earlier.pk}/").content.decode() or earlier.is_live
     again = ComputeSession.objects.get(name="train-2")
+    assert "all on the machines of the first: sweep" in browser.get(f"/sessions/{again.pk}/").content.decode()
     for field in (
         "type",
         "command",
@@ -80,6 +83,8 @@ def test_a_session_like_an_earlier_one_begins_with_all_it_had(
         "image_reference",
         "designated_agent",
         "may_run_elsewhere",
+        "placement_group",
+        "placement_rule",
     ):
         assert getattr(again, field) == getattr(earlier, field), field
     assert again.callback.url == "https://ci.example/t?token=geheim"

@@ -366,3 +366,16 @@ def test_the_form_and_its_summary_take_a_constant_number_of_queries(
         browser.get(LAUNCHER)
     with django_assert_max_num_queries(30):
         browser.post(SUMMARY, typed(place, folders=folders))
+
+
+def test_the_launcher_asks_for_an_array_apart_from_each_other(place: Place, browser: Client) -> None:
+    asked = typed(place, type="batch", command="true", array="1-3", placement_rule="strict_spread")
+    browser.post(LAUNCHER, asked)
+    elements = ComputeSession.objects.filter(name__startswith="train-")
+    assert set(elements.values_list("placement_group", "placement_rule")) == {("", "strict_spread")}
+
+
+def test_a_rule_without_others_is_marked(place: Place, browser: Client) -> None:
+    page = browser.post(LAUNCHER, typed(place, placement_rule="spread")).content.decode()
+    assert "Name the placement group" in page
+    assert "invalid" in control(page, "placement_rule")

@@ -82,6 +82,8 @@ class Session(Record):
     designated_agent: str = ""
     may_run_elsewhere: bool = False
     device_model: str = ""
+    placement_group: str = ""
+    placement_rule: str = ""
     array: str | None = None
     array_index: int | None = None
     queue_position: int | None = None
@@ -223,6 +225,8 @@ class Sessions:
         designated_agent: str = "",
         may_run_elsewhere: bool = False,
         device_model: str = "",
+        placement_group: str = "",
+        placement_rule: str = "",
         array: str = "",
         idempotency_key: str = "",
     ) -> Session:
@@ -237,6 +241,8 @@ class Sessions:
 
         `designated_agent`: the name of the machine of its group that it waits for, or, if it `may_run_elsewhere`, that is tried first.
         `device_model`: of its accelerators, as `client.agents()` tells it.
+        `placement_rule`: "spread" or "pack", with "strict_" before it where nothing else will do, beside your others that name the same
+        `placement_group`, or the others of its array.
         With an `array` like "1-100%10" it asks for all of these batch sessions, and returns the first; `client.arrays` knows them all.
 
         `callback_url` is told by a signed POST when it starts, is tried again, and ends.
@@ -263,6 +269,8 @@ class Sessions:
         body |= {"callback_url": callback_url} if callback_url else {}
         body |= {"may_run_elsewhere": True} if may_run_elsewhere else {}
         body |= {"array": array} if array else {}
+        placed = {"placement_group": placement_group, "placement_rule": placement_rule}
+        body |= {name: value for name, value in placed.items() if value}
         if after:
             body["dependencies"] = [{"session": one, "when": when} for one, when in after.items()]
         chosen |= {"start_at": _instant(start_at), "pending_timeout_s": pending_timeout_s}

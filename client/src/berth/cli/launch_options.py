@@ -122,6 +122,26 @@ GpuModel = Annotated[
         "--gpu-model", metavar="MODEL", help="Of its accelerators, as berth agent ls --json tells it."
     ),
 ]
+PlacementGroup = Annotated[
+    str,
+    typer.Option(
+        "--placement-group",
+        metavar="NAME",
+        help="With --spread or --pack: beside your sessions in the project that name the same; else beside the others of its array.",
+        show_default=False,
+    ),
+]
+Spread = Annotated[
+    bool, typer.Option("--spread", help="On a machine with the fewest others of its group that has room.")
+]
+Pack = Annotated[bool, typer.Option("--pack", help="On a machine with others of its group, if one has room.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Nowhere else: wait rather than share a machine (--spread), or leave theirs (--pack).",
+    ),
+]
 After = Annotated[
     list[str] | None,
     typer.Option(
@@ -248,6 +268,17 @@ def designated_of(agent: str, prefer_agent: str) -> str:
     if agent and prefer_agent:
         raise InvalidInput("Name one machine: with --agent or with --prefer-agent.")
     return agent or prefer_agent
+
+
+def placement_rule_of(*, spread: bool, pack: bool, strict: bool) -> str:
+    """The rule that these options mean; "" for none."""
+    if spread and pack:
+        raise InvalidInput("Say --spread or --pack, not both.")
+    if not (spread or pack):
+        if strict:
+            raise InvalidInput("Say with --strict whether to --spread or to --pack.")
+        return ""
+    return f"{'strict_' if strict else ''}{'spread' if spread else 'pack'}"
 
 
 def project_of(client: Client, project: str) -> str:

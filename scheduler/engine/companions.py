@@ -1,0 +1,208 @@
+"""Placement groups: sessions that are to run apart from each other, or beside each other."""
+
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from scheduler.engine.grid import Grid
+    from scheduler.engine.model import Needs
+    from scheduler.engine.shapes import Search, Shape
+
+NOWHERE: Mapping[int, int] = {}
+
+
+class PlacementRule(StrEnum):
+    """How a session is placed beside the others of its group."""
+
+    SPREAD = "spread"  # on a machine with the fewest of them that has room
+    PACK = "pack"  # on a machine with some of them, if one has room
+    STRICT_SPREAD = "strict_spread"  # on a machine with none of them, or it waits
+    STRICT_PACK = "strict_pack"  # on a machine with some of them, or it waits; the first of them anywhere
+
+    @property
+    def is_apart(self) -> bool:
+        return self in (PlacementRule.SPREAD, PlacementRule.STRICT_SPREAD)
+
+    @property
+    def is_strict(self) -> bool:
+        return self in (PlacementRule.STRICT_SPREAD, PlacementRule.STRICT_PACK)
+
+
+class Companions(NamedTuple):
+    """Those of one placement group, by its key, and the rule of the session that names it."""
+
+    key: str
+    rule: PlacementRule
+
+
+class Host(NamedTuple):
+    """An agent, and how many sessions of a placement group it has."""
+
+    agent_id: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Agents (ordinals) among which it is looked for room: all but some, or a few. `hosts`: and of these; None: of all."""
+
+    without: Collection[int] = ()
+    only: tuple[int, ...] | None = None
+    hosts: Container[int] | None = None
+
+    def __contains__(self, ordinal: object) -> bool:
+        if ordinal in self.without or (self.only is not None and ordinal not in self.only):
+            return False
+        return self.hosts is None or ordinal in self.hosts
+
+    def take(
+        self,
+        search: "Search",
+        grids: Sequence["Grid"],
+        pool_of: Sequence[int],
+        take_on: Callable[[int], bool],
+    ) -> int | None:
+        """The ordinal of the first that has room: of a few in their order by `take_on`, else as the grids of these pools say."""
+        queries, few = self.within(search, pool_of)
+        tries = (grids[pool].take(query) for pool, query in queries)
+        found = next((ordinal for ordinal in tries if ordinal is not None), None)
+        return next((each for each in few if take_on(each)), None) if found is None else found
+
+    def within(self, search: "Search", pool_of: Sequence[int]) -> tuple["Search", list[int]]:
+        """Where these allow to look: at all that a search finds, or at a few in their order."""
+        if self.only is None:
+            return tuple(
+                (pool, query._replace(hosts=replace(self, hosts=query.hosts))) for pool, query in search
+            ), []
+        hosts = {pool: query.hosts for pool, query in search}
+        return (), [each for each in self.only if self._is_in(each, pool_of, hosts)]
+
+    def _is_in(
+        self, ordinal: int, pool_of: Sequence[int], hosts: Mapping[int, Container[int] | None]
+    ) -> bool:
+        if pool_of[ordinal] not in hosts:
+            return False
+        of_pool = hosts[pool_of[ordinal]]
+        return ordinal in self and (of_pool is None or ordinal in of_pool)
+
+
+class Hosting:
+    """Which agents host which placement groups, while a pass places more of them."""
+
+    def __init__(self, hosts: Mapping[str, Iterable[Host]], ordinals: Mapping[int, int]) -> None:
+        self._ordinals = ordinals
+        self._counts: dict[str, dict[int, int]] = {}  # by key, then by ordinal
+        self._is_placed: set[str] = set()  # keys of which any runs anywhere
+        self._kept: dict[str, set[int]] = {}  # where room is kept for one that is to run apart
+        self._begins: dict[str, tuple[int, ...]] = {}  # where it is kept for the first of a group
+        self._waiting: dict[str, list[Shape]] = {}  # that look only where some of the group are
+        self._is_ignored = False
+        self.learn(hosts)
+
+    def learn(self, hosts: Mapping[str, Iterable[Host]]) -> None:
+        """What is so now, instead of what was known of these keys. Agents that take no sessions count as any."""
+        for key, places in hosts.items():
+            found = {each.agent_id: each.sessions for each in places}
+            known = {self._ordinals[each]: count for each, count in found.items() if each in self._ordinals}
+            self._counts[key] = known
+            if found:
+                self._is_placed.add(key)
+            else:
+                self._is_placed.discard(key)
+
+    def note(self, shape: "Shape", ordinals: Iterable[int]) -> None:
+        """A session of that shape was placed there."""
+        companions = shape.needs.companions
+        if companions is None:
+            return
+        counts = self._counts.setdefault(companions.key, {})
+        self._is_placed.add(companions.key)
+        for ordinal in set(ordinals):
+            if ordinal not in counts:
+                for each in self._waiting.pop(companions.key, ()):
+                    each.has_no_room = False
+            counts[ordinal] = counts.get(ordinal, 0) + 1
+
+    def keep(self, shape: "Shape", ordinals: Iterable[int]) -> None:
+        """Room is kept there for one of that shape: others of its group do not come between, and do not begin elsewhere."""
+        companions = shape.needs.companions
+        if companions is None:
+            return
+        if companions.rule.is_apart:
+            self._kept.setdefault(companions.key, set()).update(ordinals)
+        elif companions.key not in self._is_placed:
+            self._begins.setdefault(companions.key, tuple(ordinals))
+
+    def open_all(self) -> None:
+        self._kept.clear()
+        self._begins.clear()
+
+    @contextmanager
+    def ignored(self) -> Iterator[None]:
+        """Meanwhile no rule of a placement group counts."""
+        self._is_ignored = True
+        yield
+        self._is_ignored = False
+
+    def _ways(self, shape: "Shape", used: Collection[int]) -> Iterator[Allowed]:
+        """Where it is looked for room for one more of its kernels, one after the other. `used`: agents on which it
+        may not be."""
+        companions = shape.needs.companions
+        if companions is None or self._is_ignored:
+            yield Allowed(used)
+            return
+        key, rule = companions
+        if rule.is_apart:
+            counts = self._apart_from(key)
+            for most in (0,) if rule.is_strict else sorted({0, *counts.values()}):
+                yield Allowed({*used, *(each for each, count in counts.items() if count > most)})
+            return
+        begins = self._begins.get(key, ())
+        yield Allowed(used, self._fullest(key) or begins)
+        if not (rule.is_strict and (begins or key in self._is_placed)):
+            yield Allowed(used)
+        if rule.is_strict:
+            self._waiting.setdefault(key, []).append(shape)
+
+    def first(
+        self, take: Callable[[Allowed], int | None], shape: "Shape", used: Collection[int]
+    ) -> int | None:
+        """The ordinal that `take` finds among the agents to look at first, or among the next, but for those that are `used`."""
+        for allowed in self._ways(shape, used):
+            ordinal = take(allowed)
+            if ordinal is not None:
+                return ordinal
+        return None
+
+    def usable(self, shape: "Shape", ordinals: list[int]) -> list[int]:
+        """Those of these agents that its rule lets it use."""
+        companions = shape.needs.companions
+        if companions is None or not companions.rule.is_strict:
+            return ordinals
+        key, rule = companions
+        if rule.is_apart:
+            counts = self._apart_from(key)
+            return [each for each in ordinals if each not in counts]
+        hosts = self.hosts_of(key)
+        return [each for each in ordinals if each in hosts] if key in self._is_placed else ordinals
+
+    def is_in_the_way(self, needs: "Needs") -> bool:
+        """Whether a rule keeps sessions with such needs off agents."""
+        return needs.companions is not None and needs.companions.rule.is_strict
+
+    def hosts_of(self, key: str) -> Collection[int]:
+        """The ordinals of those that take sessions."""
+        return self._counts.get(key, NOWHERE).keys()
+
+    def _apart_from(self, key: str) -> Mapping[int, int]:
+        counts = self._counts.get(key, NOWHERE)
+        kept = self._kept.get(key)
+        return {**dict.fromkeys(kept, 1), **counts} if kept else counts
+
+    def _fullest(self, key: str) -> tuple[int, ...]:
+        """The most of the group first, then the smallest id."""
+        counts = self._counts.get(key, NOWHERE)
+        return tuple(sorted(counts, key=lambda ordinal: (-counts[ordinal], -ordinal)))

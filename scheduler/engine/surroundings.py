@@ -1,0 +1,87 @@
+"""The agents of one pass, as far as nothing that it takes changes them."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from scheduler.engine.fleet import Fleet, Sizes
+from scheduler.engine.kept import Until
+from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Window
+from scheduler.engine.vectors import FIELD_MASK
+
+
+class Surroundings:
+    """What they are, how large, and from when until when others have reserved them."""
+
+    def __init__(self, fleet: Fleet, now: datetime) -> None:
+        self._fleet = fleet
+        self._layout = fleet.layout
+        self._now = now
+        self._unknown_until = now + LENGTH_OF_UNKNOWN
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether any of them is reserved, now or later."""
+        return self._fleet.has_windows
+
+    @property
+    def schedulable(self) -> Sequence[AgentView]:
+        return self._fleet.agents
+
+    def ends_at(self, lasts: timedelta | None) -> Until:
+        """When something ends that begins now."""
+        return None if lasts is None else self._now + lasts
+
+    def closed_by(self, agent: AgentView, needs: Needs, until: Until) -> Window | None:
+        """The reservation of others that keeps off that agent what would run until then."""
+        if not needs.may_run_on(agent):
+            return agent.window
+        window = agent.next_window
+        return window if window and self._end(until) > window.starts_at else None
+
+    def is_to_come(self, window: Window) -> bool:
+        return window.starts_at > self._now
+
+    def latest_start(self, ordinal: int, lasts: timedelta | None) -> datetime | None:
+        """When what lasts so long must begin there at the latest, to have ended before the agent is reserved; None: any time."""
+        window = self._fleet.agents[ordinal].next_window
+        return window and window.starts_at - (LENGTH_OF_UNKNOWN if lasts is None else lasts)
+
+    def ordinal_of(self, agent_id: int) -> int | None:
+        return self._fleet.ordinals.get(agent_id)
+
+    def capacity(self, ordinal: int) -> int:
+        return self._fleet.capacities[ordinal]
+
+    def sizes(self, needs: Needs, largest: int | None = None) -> Sizes:
+        """Of the agents that could host `needs` at any time, schedulable or not; `largest` as below."""
+        return self._fleet.sizes(needs, largest)
+
+    def sizes_of_each(self, needs: Needs) -> list[int]:
+        """What one kernel gets at most of each of these."""
+        return self._fleet.sizes_of_each(needs)
+
+    def is_large_enough(self, ordinal: int, request: int) -> bool:
+        """Whether one kernel could get so much there, were the agent empty."""
+        return self._layout.fits(request, self._fleet.largest[ordinal])
+
+    def room_for_one(self, vector: int, largest: int | None) -> int:
+        """Of what an agent has free, what one kernel may get; or, `largest` being one of them, all kernels of a session together."""
+        if not self._fleet.is_overcommitted:
+            return vector
+        if largest is not None:
+            return vector if self.is_large_enough(vector & FIELD_MASK, largest) else vector & FIELD_MASK
+        return self._layout.lesser(vector, self._fleet.largest[vector & FIELD_MASK])
+
+    def grown(self, ordinal: int, room: int, released: int) -> int:
+        """`room` after a release, never beyond the capacity of the agent."""
+        missing = self._layout.less(self.capacity(ordinal), room - ordinal) - ordinal
+        return room + self._layout.lesser(released, missing)
+
+    def _suiting(self, needs: Needs, ordinals: list[int]) -> list[int]:
+        """Those of these agents of its pools whose model it may use."""
+        if not needs.device_model:
+            return ordinals
+        return [ordinal for ordinal in ordinals if needs.suits(self._fleet.agents[ordinal])]
+
+    def _end(self, until: Until) -> datetime:
+        return self._unknown_until if until is None else until

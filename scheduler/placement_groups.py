@@ -1,0 +1,69 @@
+"""Who hosts which placement group, and that a commit keeps to the strict rules of those it places."""
+
+from collections.abc import Collection, Iterable
+
+from django.db import connection
+
+from agents.models import Agent
+from scheduler.engine import Companions, Host, PendingSession, Placement, PlacementRule
+from sessions_app.models import ComputeSession, Kernel
+
+# The key of the group of a session, as `key_of_group` says it; that of its array where it names none.
+KEY = """
+    CASE WHEN session.placement_rule = '' THEN NULL
+         WHEN session.placement_group = '' THEN session.array_id::text
+         ELSE session.project_id || ':' || session.owner_id || ':' || session.placement_group END
+"""
+_HOSTS = f"""
+    SELECT key, agent_id, count(DISTINCT id)
+    FROM (SELECT session.id, kernel.agent_id, {KEY} AS key
+          FROM {ComputeSession._meta.db_table} AS session
+          JOIN {Kernel._meta.db_table} AS kernel ON kernel.session_id = session.id
+          JOIN {Agent._meta.db_table} AS agent ON agent.id = kernel.agent_id
+          WHERE session.placement_rule <> '' AND session.ended_at IS NULL AND session.status <> 'PENDING'
+            AND agent.resource_group_id = %s) AS placed
+    WHERE key = ANY(%s) GROUP BY key, agent_id ORDER BY key, agent_id
+"""
+Hosts = dict[str, tuple[Host, ...]]
+
+
+def hosts_of(group_id: int, keys: Collection[str]) -> Hosts:
+    """By key, the agents of a resource group that have some of the placement group now; () where none has. One query, none without keys."""
+    if not keys:
+        return {}
+    found: dict[str, list[Host]] = {key: [] for key in keys}
+    with connection.cursor() as cursor:
+        cursor.execute(_HOSTS, [group_id, list(keys)])
+        for key, agent_id, sessions in cursor.fetchall():
+            found[key].append(Host(agent_id, sessions))
+    return {key: tuple(hosts) for key, hosts in found.items()}
+
+
+def keys_of(sessions: Iterable[PendingSession]) -> set[str]:
+    """Of the groups that they name."""
+    return {each.needs.companions.key for each in sessions if each.needs.companions is not None}
+
+
+def companions_in(key: str | None, rule: str) -> Companions | None:
+    """As columns of a session, or of a question, tell it."""
+    return Companions(key, PlacementRule(rule)) if key and rule else None
+
+
+def broken_rule(group_id: int, placements: Iterable[Placement]) -> str:
+    """The key of a group whose strict rule these placements would break, were they committed now in this order; "" if there is none.
+    Ask with the plans of this resource group locked. One query, none where no strict rule is named."""
+    named = [
+        (companions, {*each.agent_ids})
+        for each in placements
+        if (companions := each.session.needs.companions) is not None
+    ]
+    keys = {companions.key for companions, _ in named if companions.rule.is_strict}
+    hosting = {key: {each.agent_id for each in hosts} for key, hosts in hosts_of(group_id, keys).items()}
+    for (key, rule), agents in named:
+        hosts = hosting.setdefault(key, set())
+        is_shared, is_first = not agents.isdisjoint(hosts), not hosts
+        is_kept_to = not is_shared if rule.is_apart else is_first or agents <= hosts
+        if rule.is_strict and not is_kept_to:
+            return key
+        hosts |= agents
+    return ""

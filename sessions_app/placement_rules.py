@@ -1,0 +1,69 @@
+"""Placement groups as people ask for them: a name, and how each of them is placed beside the others. Pure."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from common.languages import gettext as _
+from common.languages import gettext_noop
+from common.texts import quoted
+
+
+class PlacementRule(StrEnum):
+    """Beside the others of its group, or of its array, a session runs…"""
+
+    SPREAD = "spread"  # on a machine with the fewest of them that has room
+    PACK = "pack"  # on a machine with some of them, if one has room
+    STRICT_SPREAD = "strict_spread"  # on a machine with none of them, or it waits
+    STRICT_PACK = "strict_pack"  # on a machine with some of them, or it waits; the first of them anywhere
+
+    @property
+    def words(self) -> str:
+        return _(_WORDS[self])
+
+
+class Gang(StrEnum):
+    """Where the containers of a session may be."""
+
+    ANYWHERE = "anywhere"
+    ONE_MACHINE = "one_machine"
+    SPREAD = "spread"  # each on another machine
+
+
+_WORDS = {
+    PlacementRule.SPREAD: gettext_noop("apart, if there is room"),
+    PlacementRule.PACK: gettext_noop("together, if there is room"),
+    PlacementRule.STRICT_SPREAD: gettext_noop("never two on one machine"),
+    PlacementRule.STRICT_PACK: gettext_noop("all on the machines of the first"),
+}
+
+
+def check_placement_rule(value: object) -> str:
+    """One of them, or "" for none. Raises ValueError."""
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str) or value not in list(PlacementRule):
+        sentence = _("{rule} is no rule of a placement group. Use {rules}.")
+        raise ValueError(sentence.format(rule=quoted(value), rules=", ".join(PlacementRule)))
+    return value
+
+
+def check_placement_together(request: Mapping[str, Any], problems: dict[str, list[str]]) -> None:
+    """Add to `problems` a rule for which there is no group, and a group without a rule."""
+    group, rule = request["placement_group"], request["placement_rule"]
+    if rule and group == "" and request["array"] is None and "array" not in problems:
+        sentence = _("Name the placement group: the sessions that it is to be placed beside.")
+        problems.setdefault("placement_rule", [sentence])
+    if group and rule == "":
+        sentence = _("Say by a rule how it is placed beside the others of its placement group: {rules}.")
+        problems.setdefault("placement_group", [sentence.format(rules=", ".join(PlacementRule))])
+
+
+def key_of_group(project_id: int, owner_id: int, name: str) -> str:
+    """What the scheduler calls a placement group, which is one owner's in one project; statements say the same."""
+    return f"{project_id}:{owner_id}:{name}"
+
+
+def placement_words_of(rule: str, group: str, array: str) -> str:
+    """«never two on one machine: sweep». `array`: the name of the one whose elements are meant, where no group is named."""
+    return f"{PlacementRule(rule).words}: {group or array}" if rule else ""

@@ -1,0 +1,211 @@
+"""Gangs that lie in a certain way, and sessions that are placed beside others."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from common.slots import ResourceSlots
+from scheduler.engine import (
+    AgentView,
+    Companions,
+    Gang,
+    Host,
+    Needs,
+    PendingSession,
+    PlacementRule,
+    Plan,
+    Preemptible,
+    Preemption,
+    Promise,
+    ReasonCode,
+    Rules,
+    Snapshot,
+    Strategy,
+    Window,
+    plan,
+)
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+SPREAD, PACK = PlacementRule.SPREAD, PlacementRule.PACK
+STRICT_SPREAD, STRICT_PACK = PlacementRule.STRICT_SPREAD, PlacementRule.STRICT_PACK
+
+
+def cores(count: int) -> ResourceSlots:
+    return ResourceSlots({"cpu": count * 1000})
+
+
+def agent(agent_id: int, free: int = 8, **fields: object) -> AgentView:
+    return replace(AgentView(agent_id, "x86_64", cores(8), cores(free)), **fields)
+
+
+def session(
+    number: int, *kernels: int, rule: PlacementRule | None = None, lasts: int | None = None, **needs: object
+) -> PendingSession:
+    companions = None if rule is None else Companions("web", rule)
+    return PendingSession(
+        id=UUID(int=number),
+        enqueued_at=NOW + timedelta(microseconds=number),
+        needs=Needs("x86_64", tuple(map(cores, kernels)), companions=companions, **needs),
+        kernel_ids=tuple(UUID(int=number * 10 + index) for index in range(len(kernels))),
+        lasts=None if lasts is None else timedelta(minutes=lasts),
+    )
+
+
+def decide(
+    agents: list[AgentView],
+    *pending: PendingSession,
+    hosts: dict[int, int] | None = None,
+    rules: Rules | None = None,
+) -> Plan:
+    companions = {} if hosts is None else {"web": tuple(Host(*each) for each in hosts.items())}
+    return plan(Snapshot(1, "lab", 0, tuple(agents), pending, rules or Rules(), companions=companions), NOW)
+
+
+def placed(decided: Plan) -> dict[int, tuple[int, ...]]:
+    return {placement.session.id.int: placement.agent_ids for placement in decided.placements}
+
+
+def reasons(decided: Plan) -> dict[int, ReasonCode]:
+    return {deferral.session_id.int: deferral.reason for deferral in decided.deferrals}
+
+
+def test_a_gang_on_one_machine_takes_the_one_that_holds_all():
+    agents = [agent(1, 4), agent(2, 7)]
+    assert placed(decide(agents, session(1, 3, 2, 2, gang=Gang.ONE_MACHINE))) == {1: (2, 2, 2)}
+
+
+def test_a_gang_that_is_spread_has_each_container_on_another_machine():
+    agents = [agent(1), agent(2), agent(3)]
+    decided = decide(agents, session(1, 1, 4, 1, gang=Gang.SPREAD), session(2, 1, 1, 1, 1, gang=Gang.SPREAD))
+    assert sorted(placed(decided)[1]) == [1, 2, 3]
+    assert reasons(decided) == {2: ReasonCode.NEVER_FITS}
+    assert decided.deferrals[0].why.agents_with_room == 3
+
+
+def test_on_one_machine_that_promises_more_than_it_has_no_container_gets_more_than_it_has():
+    agents = [agent(1, real=cores(3))]
+    together = {"gang": Gang.ONE_MACHINE}
+    assert placed(decide(agents, session(1, 3, 3, **together))) == {1: (1, 1)}
+    assert reasons(decide(agents, session(1, 4, 2, **together))) == {1: ReasonCode.NEVER_FITS}
+    busy = [agent(1, 4, real=cores(3))]
+    assert reasons(decide(busy, session(1, 3, 3, **together))) == {1: ReasonCode.NO_CAPACITY}
+    lost = [agent(1, real=cores(3), is_schedulable=False), agent(2, 1)]
+    assert reasons(decide(lost, session(1, 3, 3, **together))) == {1: ReasonCode.NO_CAPACITY}
+
+
+def test_a_gang_makes_nobody_leave_and_has_no_room_made_for_it():
+    victim = Preemptible(UUID(int=99), -1, NOW - timedelta(hours=1), cores(8))
+    rules = Rules(preemption=Preemption(0, timedelta(), timedelta(seconds=30)))
+    gang = session(1, 4, 4, gang=Gang.ONE_MACHINE)
+    decided = decide([agent(1, 0, preemptible=(victim,))], gang, rules=rules)
+    assert (decided.evictions, reasons(decided)) == ((), {1: ReasonCode.NO_CAPACITY})
+    promised = replace(gang, promised=Promise(1, NOW + timedelta(minutes=1)))
+    assert reasons(decide([agent(1, 0)], promised)) == {1: ReasonCode.NO_CAPACITY}
+
+
+def test_no_two_of_a_group_share_a_machine_and_the_last_waits():
+    agents = [agent(1), agent(2), agent(3)]
+    decided = decide(agents, *(session(number, 1, rule=STRICT_SPREAD) for number in (1, 2, 3)), hosts={2: 1})
+    assert placed(decided) == {1: (1,), 2: (3,)}
+    assert reasons(decided) == {3: ReasonCode.PLACEMENT_RULE}
+    assert decided.deferrals[0].why.hosts == 3
+
+
+def test_machines_without_room_are_not_counted_among_those_in_the_way():
+    decided = decide([agent(1), agent(2, 0)], session(1, 1, rule=STRICT_SPREAD), hosts={1: 1, 2: 1})
+    assert decided.deferrals[0].why.hosts == 1
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_apart_if_there_is_room_means_where_the_fewest_are(strategy):
+    agents = [agent(1), agent(2), agent(3, 1)]
+    waiting = [session(number, 1, rule=SPREAD) for number in range(1, 8)]
+    decided = decide(agents, *waiting, hosts={1: 2}, rules=Rules(strategy=strategy))
+    counts = [[each[0] for each in placed(decided).values()].count(number) for number in (1, 2, 3)]
+    assert counts == [2, 4, 1]
+
+
+def test_together_takes_the_machine_with_the_most_of_them_then_any():
+    agents = [agent(1), agent(2, 2), agent(3, 1)]
+    decided = decide(agents, *(session(number, 1, rule=PACK) for number in range(1, 6)), hosts={2: 1, 3: 4})
+    assert placed(decided) == {1: (3,), 2: (2,), 3: (2,), 4: (1,), 5: (1,)}
+
+
+def test_only_together_waits_for_room_there_though_those_take_no_sessions_now():
+    waits = session(1, 1, rule=STRICT_PACK)
+    full = decide([agent(1), agent(2, 0)], waits, hosts={2: 1})
+    assert (reasons(full), full.deferrals[0].why.hosts) == ({1: ReasonCode.PLACEMENT_RULE}, 1)
+    gone = decide([agent(1), agent(2, is_schedulable=False)], waits, hosts={2: 1})
+    assert (reasons(gone), gone.deferrals[0].why.hosts) == ({1: ReasonCode.PLACEMENT_RULE}, 0)
+
+
+def test_one_that_may_be_nowhere_else_is_tried_again_once_another_of_its_group_is_there():
+    """The first two want the machine of their group, which is full; the third makes another one of it."""
+    decided = decide(
+        [agent(1), agent(2, 0)],
+        session(1, 1, rule=STRICT_PACK),
+        session(2, 1, rule=SPREAD),
+        session(3, 1, rule=STRICT_PACK),
+        hosts={2: 1},
+    )
+    assert placed(decided) == {2: (1,), 3: (1,)}
+
+
+def test_a_named_machine_counts_no_more_than_the_rule():
+    must, may = {"designated_agent_id": 1}, {"designated_agent_id": 1, "may_run_elsewhere": True}
+    agents = [agent(1), agent(2)]
+    asked = session(1, 1, rule=STRICT_SPREAD, **must), session(2, 1, rule=STRICT_SPREAD, **may)
+    decided = decide(agents, *asked, hosts={1: 1})
+    assert (placed(decided), reasons(decided)) == ({2: (2,)}, {1: ReasonCode.PLACEMENT_RULE})
+    assert placed(decide(agents, session(1, 1, rule=SPREAD, **may), hosts={1: 1})) == {1: (2,)}
+
+
+def test_together_uses_no_machine_that_it_may_not_use():
+    closes = Window(3, NOW + timedelta(minutes=5), NOW + timedelta(hours=1))
+    other = AgentView(2, "aarch64", cores(8), cores(8))
+    agents = [agent(1, next_window=closes), other, agent(3)]
+    decided = decide(agents, session(1, 1, rule=PACK, lasts=60), hosts={1: 1, 2: 1})
+    assert placed(decided) == {1: (3,)}
+    models = [agent(1, device_model="A"), agent(2, device_model="B")]
+    assert placed(decide(models, session(1, 1, rule=PACK, device_model="B"), hosts={1: 1})) == {1: (2,)}
+
+
+def test_room_is_kept_and_made_only_where_the_rule_lets_it_be():
+    victim = Preemptible(UUID(int=99), -1, NOW - timedelta(hours=1), cores(8))
+    busy = {"free": 0, "preemptible": (victim,)}
+    rules = Rules(preemption=Preemption(0, timedelta(), timedelta(seconds=30)), patience=timedelta())
+    for rule, expected in ((STRICT_SPREAD, 2), (STRICT_PACK, 1), (SPREAD, 1)):
+        agents = [agent(1, **busy), agent(2, **busy)]
+        decided = decide(agents, session(1, 1, rule=rule), hosts={1: 1}, rules=rules)
+        assert [each.agent_id for each in decided.evictions] == [expected]
+    plain = decide(
+        [agent(1, 0), agent(2, 0)],
+        replace(session(1, 1, rule=STRICT_SPREAD), enqueued_at=NOW),
+        hosts={1: 1},
+        rules=Rules(patience=timedelta()),
+    )
+    assert [each.agent_ids for each in plain.reservations] == [(2,)]
+
+
+def test_who_ends_in_time_uses_kept_room_where_its_rule_lets_it_be():
+    running = agent(1, 4, running=())
+    agents = [replace(running, id=number) for number in (1, 2)]
+    rules = Rules(patience=timedelta())
+    first = session(1, 8, 8)
+    short = session(2, 1, rule=STRICT_SPREAD, lasts=5)
+    decided = decide(agents, replace(first, lasts=None), short, hosts={1: 1}, rules=rules)
+    assert placed(decided) in ({}, {2: (2,)})
+
+
+def test_reserved_machines_are_counted_one_for_each_container_of_a_gang_that_is_spread():
+    window = Window(9, NOW, NOW + timedelta(hours=1))
+    agents = [agent(1, window=window), agent(2, window=window)]
+    assert reasons(decide(agents, session(1, 2, 2, gang=Gang.SPREAD))) == {1: ReasonCode.RESERVATION}
+    mixed = [agent(1, window=window), agent(2, 0)]
+    assert reasons(decide(mixed, session(1, 2, 2, gang=Gang.SPREAD))) == {1: ReasonCode.NO_CAPACITY}
+
+
+def test_together_where_nobody_is_yet_and_nothing_is_free_waits_for_room():
+    assert reasons(decide([agent(1, 0)], session(1, 1, rule=PACK), hosts={})) == {1: ReasonCode.NO_CAPACITY}
