@@ -5,16 +5,19 @@ only where the end is near. What they say may keep a session and never ends one.
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
 import structlog
 from django.core.cache import cache as shared
+from django.db.models import DurationField, ExpressionWrapper, F, Q, Value
 
 from common import clock
 from common.proxy import Target, Timeouts, Transport, UpstreamError
@@ -37,6 +40,9 @@ AHEAD = timedelta(seconds=2 * ASK_S)
 PATIENCE_S = 5.0
 AT_ONCE = 16
 MOST_BYTES = 256 * 1024
+MOST_SERVERS = 2
+"""Of one session: an image may name many, and let each of them hang."""
+
 _ASKED_KEY = "notebooks-asked"
 _PROGRAM = "jupyter"
 
@@ -76,7 +82,15 @@ class NotebookWatch:
                 if await is_computing(self._transport, server):
                     self._noted.note(server.session_id, Interaction.NOTEBOOK)
 
-        await asyncio.gather(*map(ask_one, servers))
+        random.shuffle(servers)  # whoever comes last when the minute is over is not always the same
+        try:
+            async with asyncio.timeout(ASK_S):  # later the address may be another container's
+                outcomes = await asyncio.gather(*map(ask_one, servers), return_exceptions=True)
+        except TimeoutError:
+            log.warning("notebooks.minute_over", servers=len(servers))
+            return
+        for fault in filter(None, outcomes):  # of one server: the others are asked all the same, and again
+            log.error("notebooks.not_asked", error=repr(fault))
 
     async def _ask_for_ever(self) -> None:
         while True:
@@ -93,11 +107,17 @@ def servers_to_ask() -> list[NotebookServer]:
     Two queries."""
     if not shared.add(_ASKED_KEY, 1, timeout=ASK_S - 5):
         return []
+    now = clock.now()
+    limit = F("idle__max_idle_s") * Value(timedelta(seconds=1), output_field=DurationField())
+    ends_in_time = Q(idle__interacted_at__lte=now + NEAR + AHEAD - ExpressionWrapper(limit, DurationField()))
     sessions = ComputeSession.objects.filter(
-        status=Status.RUNNING, type=SessionType.INTERACTIVE, idle__max_idle_s__isnull=False
+        Q(idle__interacted_at=None) | ends_in_time,
+        status=Status.RUNNING,
+        type=SessionType.INTERACTIVE,
+        idle__max_idle_s__isnull=False,
     )
     found = sessions.select_related("resource_group", "idle", "image").prefetch_related("kernels")
-    return list(_servers_of(found, clock.now()))
+    return list(_servers_of(found, now))
 
 
 def _servers_of(sessions: Iterable[ComputeSession], now: datetime) -> Iterable[NotebookServer]:
@@ -106,10 +126,11 @@ def _servers_of(sessions: Iterable[ComputeSession], now: datetime) -> Iterable[N
         if not any(end.cause is Cause.INTERACTION and end.at - now <= NEAR + AHEAD for end in ends):
             continue
         kernel = next(kernel for kernel in session.kernels.all() if kernel.name == "main1")
-        for app in session.image.apps:
-            if kernel.address and _is_notebook_server(app):
-                target = Target(host=kernel.address, port=app["port"], owner=kernel.container_name)
-                yield NotebookServer(session.pk, target, session.app_token)
+        if not kernel.address:
+            continue
+        for app in islice(filter(_is_notebook_server, session.image.apps), MOST_SERVERS):
+            target = Target(host=kernel.address, port=app["port"], owner=kernel.container_name)
+            yield NotebookServer(session.pk, target, session.app_token)
 
 
 def _is_notebook_server(app: dict[str, Any]) -> bool:
@@ -150,7 +171,7 @@ def has_busy_kernel(told: bytes) -> bool:
     """Of Jupyter's list of kernels; what is no such list names none."""
     try:
         kernels = json.loads(told)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second where it is nested deeply
         return False
     if not isinstance(kernels, list):
         return False

@@ -144,6 +144,32 @@ async def test_a_server_that_hangs_refuses_or_is_gone_keeps_nothing(
     await watch.stop()
 
 
+async def test_a_server_that_is_a_fault_of_ours_costs_itself_alone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(_transport: object, _server: object) -> bool:
+        raise RecursionError
+
+    await sync_to_async(unused)(stage)
+    await sync_to_async(declare)(stage, 8888)
+    watch = NotebookWatch(Interactions())
+    monkeypatch.setattr(notebooks, "is_computing", fails)
+    cache.clear()
+    await watch.ask()
+    await watch.stop()
+
+
+async def test_of_an_image_with_many_servers_only_the_first_are_asked(stage: Stage) -> None:
+    await sync_to_async(unused)(stage)
+    apps = [
+        {"name": f"lab{port}", "title": "Lab", "port": port, "command": COMMAND} for port in range(8888, 8893)
+    ]
+    await sync_to_async(stage.declare)(*apps)
+    cache.clear()
+    asked = await sync_to_async(servers_to_ask)()
+    assert [server.target.port for server in asked] == [8888, 8889]
+
+
 async def test_only_one_of_all_processes_asks_in_a_minute(stage: Stage) -> None:
     await sync_to_async(unused)(stage)
     await sync_to_async(declare)(stage, 8888)
@@ -175,6 +201,7 @@ async def test_nobody_else_is_asked(stage: Stage, command: list[str], for_so_lon
         (b'[{"execution_state": "idle"}, 3, {}]', False),
         (b'{"execution_state": "busy"}', False),
         (b"[", False),
+        (b"[" * 200_000, False),
         (b"\xff", False),
         (b"", False),
     ],
