@@ -19,7 +19,10 @@ COVERED = 0.8
 """The part of the minutes that must have been measured."""
 
 BUSY_PERCENT = 5
-"""Devices that are used for more of the last minutes than this compute."""
+"""A device that is used for so much of the last minutes computes."""
+
+DRIVES_MILLI = 10
+"""Whoever has a device compute uses so much of a core at least: of a device that others share, it tells who it may be."""
 
 _MEASURED = ("cpu_milli", "mem_bytes", "device_percent", "device_mem_bytes")
 _ASKED = f"""
@@ -35,8 +38,10 @@ MEANS = f"""
     GROUP BY kernel.session_id, kernel.id, share.kernel_id
 """
 AT_WORK = f"""
-    SELECT kernel.session_id {_ASKED}
-    GROUP BY kernel.session_id, kernel.id HAVING avg(metric.device_percent) >= %(least)s
+    SELECT kernel.session_id {_ASKED} JOIN {KernelUsage._meta.db_table} AS share ON share.kernel_id = kernel.id
+    GROUP BY kernel.session_id, kernel.id, share.kernel_id
+    HAVING avg(metric.device_percent) * share.device_count >= %(least)s
+       AND (share.devices_are_own OR avg(metric.cpu_milli) >= %(drives)s)
 """
 
 
@@ -64,11 +69,12 @@ def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int 
 
 
 def at_work_on_devices(wanted: Sequence[Wanted], now: datetime) -> set[UUID]:
-    """Those with a kernel whose devices do something, whoever has them do it: who shares a device may be the one. One query."""
+    """Those with a kernel one of whose devices computes; of shared ones those who use the processor too, who may be the ones that have
+    it compute. One query."""
     if not wanted:
         return set()
     with connection.cursor() as cursor:
-        cursor.execute(AT_WORK, _asked(wanted, now) | {"least": BUSY_PERCENT})
+        cursor.execute(AT_WORK, _asked(wanted, now) | {"least": BUSY_PERCENT, "drives": DRIVES_MILLI})
         return {session_id for (session_id,) in cursor.fetchall()}
 
 

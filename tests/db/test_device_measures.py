@@ -17,6 +17,7 @@ from sessions_app.gateway.interactions import write_report
 from sessions_app.idle_facts import outlook_of
 from sessions_app.idle_models import SessionIdle, SessionWarning
 from sessions_app.idle_rules import Judged
+from sessions_app.idle_use import Wanted, at_work_on_devices
 from sessions_app.idle_words import ending
 from sessions_app.metrics import MINUTE_S, SAMPLE_S
 from sessions_app.metrics_history import Window, metrics_of, present_use
@@ -305,6 +306,26 @@ def test_a_device_that_computes_is_work_though_nobody_is_there(place: Place, beg
     watch(began, began + 14 * MINUTE)
     assert SessionIdle.objects.get(session=session).interaction == "program"
     assert place.fresh(session).is_running
+
+
+@pytest.mark.parametrize(
+    ("is_own", "cpu_milli", "is_at_work"), [(True, 0, True), (False, 0, False), (False, 10, True)]
+)
+def test_a_neighbour_on_a_shared_device_keeps_nobody_at_work(
+    place: Place, began: datetime, is_own: bool, cpu_milli: int, is_at_work: bool
+) -> None:
+    session = run_on(place, 0, gpu=0.5)
+    kernel = session.kernels.get()
+    KernelUsage.objects.update_or_create(
+        kernel=kernel,
+        defaults={"at": began, "device_count": 1, "device_milli": 500, "devices_are_own": is_own},
+    )
+    KernelMetric.objects.filter(kernel=kernel).delete()
+    KernelMetric.objects.create(
+        kernel=kernel, span_s=MINUTE_S, at=began, cpu_milli=cpu_milli, device_percent=60
+    )
+    looked_at = [Wanted(session, 5 * MINUTE)]
+    assert at_work_on_devices(looked_at, began + 2 * MINUTE) == ({session.pk} if is_at_work else set())
 
 
 def test_batch_sessions_leave_devices_unused_unless_the_group_chose_otherwise(
