@@ -12,13 +12,8 @@ from accounts.models import Domain, Membership, PeopleImport, Project, User
 from accounts.roles import OVERSEERS_OF_ALL, OVERSEERS_OF_DOMAIN, ProjectRole, Role
 from common.actors import Actor
 from common.errors import NotFound, PermissionDenied
-from common.prepared import columns_of, instance_of, prepared_cursor
 from common.push import Listener
 from common.texts import quoted
-
-_HOLD_USER = f"""
-    SELECT {", ".join(columns_of(User))} FROM {User._meta.db_table} WHERE id = %(user)s AND is_active FOR NO KEY UPDATE
-"""
 
 
 def _key(number: int | None) -> int:
@@ -49,17 +44,6 @@ def user_of(actor: Actor, *, is_locked: bool = False) -> User:
     if is_locked:
         people = people.select_for_update(of=("self",), no_key=True)
     user = people.filter(pk=_key(actor.user_id), is_active=True).first()
-    if user is None:
-        raise NotFound(_("This account does not exist any more."))
-    return user
-
-
-def hold_user(actor: Actor) -> User:
-    """The same, and nobody else gets them so until the transaction ends. One query. Raises NotFound."""
-    with prepared_cursor() as cursor:
-        cursor.execute(_HOLD_USER, {"user": _key(actor.user_id)})
-        row = cursor.fetchone()
-    user = instance_of(User, row) if row else None
     if user is None:
         raise NotFound(_("This account does not exist any more."))
     return user

@@ -1,9 +1,14 @@
 """The rows of a new session, in the transaction that lets it in: one statement for all that each session has."""
 
-from accounts.selectors import demand_usable_project, hold_user
+from django.utils.translation import gettext as _
+
+from accounts.models import Domain, Project, User
+from accounts.selectors import demand_usable_project
+from agents.models import ResourceGroup
 from common import audit, clock
 from common.actors import Actor
-from common.prepared import insert_together
+from common.errors import NotFound
+from common.prepared import columns_of, insert_together, instance_of, prepared_cursor
 from sessions_app import holds
 from sessions_app.arrays import insert_array
 from sessions_app.asked import Asked, ResolvedRequest
@@ -16,6 +21,20 @@ from sessions_app.models import ComputeSession, Kernel, SessionDependency, Sessi
 from sessions_app.states import Status
 from vfolders.services import hold_folders
 
+# Whoever closes the account waits for the first. The others have foreign keys from the session, which are looked at only when the
+# transaction ends: so whoever closes the domain, archives the project or deletes the group waits for these, or is waited for.
+_HOLD = f"""
+    WITH owner AS MATERIALIZED (
+        SELECT {", ".join(columns_of(User))} FROM {User._meta.db_table} WHERE id = %(user)s AND is_active FOR NO KEY UPDATE
+    ), ground AS MATERIALIZED (
+        SELECT (SELECT id FROM {Domain._meta.db_table} WHERE id = %(domain)s FOR KEY SHARE),
+               (SELECT id FROM {Project._meta.db_table} WHERE id = %(project)s FOR KEY SHARE),
+               (SELECT id FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s FOR KEY SHARE)
+        FROM owner
+    )
+    SELECT owner.*, ground.* FROM owner, ground
+"""
+
 
 def insert_session(
     actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None, action: str
@@ -23,7 +42,7 @@ def insert_session(
     """A PENDING session, with its first container, the first line of its history, and the line of the access log that tells of `action`.
     2 statements; more with folders, dependencies, an array, a callback. Raises NotFound, Conflict, InvalidInput."""
     request = resolved.request
-    owner = hold_user(actor)  # whoever closes the account waits, or is waited for
+    owner = _hold_owner(actor, resolved)
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     after = hold_awaited(resolved.dependencies)
     standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
@@ -95,9 +114,25 @@ def insert_session(
     return session
 
 
+def _hold_owner(actor: Actor, resolved: ResolvedRequest) -> User:
+    """Who asks, held until the transaction ends with all that the session will belong to. One query. Raises NotFound."""
+    grounds = {
+        "domain": resolved.project.domain_id,
+        "project": resolved.project.pk,
+        "group": resolved.group.pk,
+    }
+    with prepared_cursor() as cursor:
+        cursor.execute(_HOLD, {"user": actor.user_id or 0, **grounds})
+        row = cursor.fetchone()
+    owner = instance_of(User, row[: len(columns_of(User))]) if row else None
+    if owner is None:
+        raise NotFound(_("This account does not exist any more."))
+    return owner
+
+
 def demand_still_taken(actor: Actor, resolved: ResolvedRequest, asked: Asked) -> None:
-    """The row of the session waited for whoever archives the project or changes the group or its limits, and whoever comes now waits for
-    us. `asked`: what was read since. No query for a session that writes into no folder. Raises what `enqueue_session` raises."""
+    """`insert_session` waited for whoever archives the project or deletes the group, its rows for whoever changes limits, and whoever
+    comes now waits for us. `asked`: what was read since. No query for a session that writes into no folder. Raises what `enqueue_session` raises."""
     project, request = resolved.project, resolved.request
     is_same = asked.project == project
     if not is_same:

@@ -1,0 +1,74 @@
+"""Who closes what a session belongs to, while it is let in, waits for it, and then finds it."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import connection, connections
+
+from accounts import closing
+from agents.groups import delete_resource_group
+from common.actors import SYSTEM, Actor
+from common.errors import BerthError, Conflict
+from sessions_app import services
+from sessions_app.asked import Asked
+from sessions_app.models import ComputeSession
+from sessions_app.requests import SessionRequest
+from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Close = Callable[[Place], object]
+
+
+def archive_project(place: Place) -> object:
+    return closing.update_project(actor=SYSTEM, project_id=place.project.pk, is_active=False)
+
+
+def close_domain(place: Place) -> object:
+    return closing.update_domain(actor=SYSTEM, domain_id=place.project.domain_id, is_active=False)
+
+
+def delete_group(place: Place) -> object:
+    return delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
+
+
+def somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock')"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+@pytest.mark.parametrize("close", [archive_project, close_domain, delete_group])
+def test_who_closes_what_a_session_is_let_into_waits_and_finds_it(
+    close: Close, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make_place()
+    refused: list[BerthError] = []
+
+    def try_to_close() -> None:
+        try:
+            close(place)
+        except BerthError as error:
+            refused.append(error)
+        finally:
+            connections.close_all()
+
+    closer = threading.Thread(target=try_to_close)
+    read_asked = services.read_asked
+
+    def read_and_be_closed(actor: Actor, request: SessionRequest) -> Asked:
+        asked = read_asked(actor, request)
+        if connection.in_atomic_block:  # the rows of the session are written, and nobody else sees them yet
+            closer.start()
+            wait_until(somebody_waits_for_a_lock)
+        return asked
+
+    monkeypatch.setattr(services, "read_asked", read_and_be_closed)
+    session = place.enqueue()
+    closer.join()
+    assert [type(error) for error in refused] == [Conflict]
+    assert ComputeSession.objects.live().filter(pk=session.pk).exists()
