@@ -1,9 +1,11 @@
 """Machines and the groups that they are partitioned into."""
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db import models
-from django.db.models import Q
+from django.db.models import OuterRef, Q
+from django.db.models.functions import JSONObject
 from django.utils.translation import gettext_lazy
 
 from accounts.models import name_validator
@@ -23,6 +25,10 @@ from agents.states import STATE_TITLES, AgentState
 from common import clock
 from common.slots import ResourceSlots
 
+DEVICE_TOLD = (  # of accelerators, to pages and programs
+    "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "occupied"
+)  # fmt: skip
+
 
 class AgentQuerySet(models.QuerySet["Agent"]):
     def in_state(self, *states: AgentState) -> Self:
@@ -33,8 +39,11 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         return self.exclude(state=AgentState.RETIRED.value)
 
     def with_parts(self) -> Self:
-        """Group, slots, images and devices along, in 4 queries."""
-        return self.select_related("resource_group").prefetch_related("slots", "images", "devices")
+        """Group, slots, images and, as `device_list` of dicts, accelerators along, in 3 queries."""
+        rows = AgentDevice.objects.filter(agent=OuterRef("pk")).order_by("slot_name", "index")
+        told = JSONObject(**dict(zip(DEVICE_TOLD, DEVICE_TOLD, strict=True)))
+        joined = self.select_related("resource_group").prefetch_related("slots", "images")
+        return joined.annotate(device_list=ArraySubquery(rows.values(told=told)))
 
 
 class Agent(models.Model):
@@ -65,6 +74,7 @@ class Agent(models.Model):
     last_error = models.CharField(max_length=500, blank=True, editable=False)
     data = models.JSONField(default=dict, blank=True, editable=False)
     created_at = models.DateTimeField(default=clock.now, editable=False)
+    device_list: list[dict[str, Any]]  # of those that came `with_parts`
 
     objects: ClassVar = AgentQuerySet.as_manager()
 

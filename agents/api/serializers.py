@@ -12,7 +12,16 @@ from agents.api.group_ends import GroupEndsInput
 from agents.group_ends import ENDS
 from agents.group_models import LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S, MOST_NOTICE_S, MOST_OVERCOMMIT
 from agents.groups import FACTORS, level_of, name_of
-from agents.models import Agent, AgentDevice, GroupGrant, ResourceGroup, Scheduler, SessionType, Strategy
+from agents.models import (
+    DEVICE_TOLD,
+    Agent,
+    AgentDevice,
+    GroupGrant,
+    ResourceGroup,
+    Scheduler,
+    SessionType,
+    Strategy,
+)
 from common.api import InputSerializer, TextField
 from common.slots import MAX_AMOUNT
 
@@ -26,9 +35,7 @@ class AgentDeviceOut(serializers.ModelSerializer[AgentDevice]):
 
     class Meta:
         model = AgentDevice
-        fields = (
-            "slot_name", "device_id", "index", "model", "mem_bytes", "numa_node", "link_group", "is_present", "occupied"
-        )  # fmt: skip
+        fields = DEVICE_TOLD
 
 
 class AgentOut(serializers.ModelSerializer[Agent]):
@@ -41,7 +48,7 @@ class AgentOut(serializers.ModelSerializer[Agent]):
     )
     occupied = serializers.SerializerMethodField()
     images = serializers.SerializerMethodField()
-    devices = AgentDeviceOut(many=True, read_only=True)
+    devices = AgentDeviceOut(many=True, read_only=True, source="device_list")
 
     class Meta:
         model = Agent

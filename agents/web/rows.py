@@ -1,12 +1,13 @@
 """Rows of the page Agents: all that their template depends on, so that it draws a row again only where something changed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.utils.translation import gettext as _
 
 from accounts.selectors import may_do_everything, sees_everything
-from agents.models import Agent, AgentDevice
+from agents.models import Agent
 from agents.states import AgentState
 from common.actors import Actor
 from common.slots import CPU, MEM, MILLI, format_bytes
@@ -75,7 +76,7 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
         more_images=len(images[1:]),
         engine_version=agent.engine_version,
         architecture=agent.architecture,
-        devices=tuple(map(_device_line, agent.devices.all()))
+        devices=tuple(map(_device_line, agent.device_list))
         or tuple(
             f"{device['model']}, {format_bytes(device['mem_bytes'])}"
             for device in agent.data.get("devices", [])
@@ -87,10 +88,11 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
     )
 
 
-def _device_line(device: AgentDevice) -> str:
-    told = f"{device.slot_name} {device.index}: {device.model or _('unknown model')}, {format_bytes(device.mem_bytes)}"
-    if not device.is_present:
+def _device_line(device: Mapping[str, Any]) -> str:
+    model = device["model"] or _("unknown model")
+    told = f"{device['slot_name']} {device['index']}: {model}, {format_bytes(device['mem_bytes'])}"
+    if not device["is_present"]:
         return _("{device}, gone").format(device=told)
-    if not device.occupied:
+    if not device["occupied"]:
         return told
-    return _("{device}, {held} held").format(device=told, held=f"{device.occupied / MILLI:g}")
+    return _("{device}, {held} held").format(device=told, held=f"{device['occupied'] / MILLI:g}")
