@@ -234,7 +234,7 @@ def _images_seen(seen: Observation) -> dict[str, ImageInfo]:
 def _write_capacity(agent: Agent, capacity: ResourceSlots) -> bool:
     """Whether anything changed. Where live sessions hold more than a machine still has, nothing starts until enough of them
     have ended."""
-    slots = {slot.slot_name: slot for slot in agent.slots.select_for_update(no_key=True)}
+    slots = {slot.slot_name: slot for slot in agent.slots.order_by("pk").select_for_update(no_key=True)}
     has_changed = False
     for name in {*slots, *capacity}:
         slot = slots.get(name) or AgentSlot(agent=agent, slot_name=name, capacity=0)
