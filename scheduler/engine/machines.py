@@ -252,7 +252,7 @@ class Machines(Surroundings):
         """Take room for one kernel on an agent, one of those that are allowed: its ordinal."""
         if until is not None and self.keeps_beyond(until):
             # What ends in time leaves to others what is open to all, if it can.
-            ordinal = self._take_kept(shape, request, until, allowed)
+            ordinal = self._take_kept(shape, request, search, until, allowed)
             if ordinal is not None:
                 return ordinal
             if shape.has_no_room and len(shape.searches) == 1 and not shape.is_bounded:
@@ -309,11 +309,13 @@ class Machines(Surroundings):
         self._set_open(ordinal, self._open[ordinal] - request)
         return True
 
-    def _take_kept(self, shape: Shape, request: int, until: Until, allowed: Allowed | None) -> int | None:
+    def _take_kept(
+        self, shape: Shape, request: int, search: Search, until: Until, allowed: Allowed | None
+    ) -> int | None:
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
         for ordinal, kept in self._kept.items():
             in_time = until is not None and kept.until is not None and until <= kept.until
-            may_run = shape.needs.may_run_on(self._fleet.agents[ordinal]) and self.is_large_enough(
+            may_run = self._is_host(shape, search, ordinal) and self.is_large_enough(
                 ordinal, shape.of_one_kernel(request)
             )
             if (

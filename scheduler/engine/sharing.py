@@ -166,7 +166,7 @@ class SharingMachines(Machines):
         if part is None:
             return super()._take(shape, request, search, until, allowed)
         if until is not None and self.keeps_beyond(until):
-            ordinal = self._share_kept(shape, request, part, until, allowed)
+            ordinal = self._share_kept(shape, request, search, part, until, allowed)
             if ordinal is not None:
                 return ordinal
         share = partial(self._share_named, request=request, part=part, until=until, allowed=allowed)
@@ -232,13 +232,12 @@ class SharingMachines(Machines):
         return True
 
     def _share_kept(
-        self, shape: Shape, request: int, part: Part, until: datetime, allowed: Allowed | None
+        self, shape: Shape, request: int, search: Search, part: Part, until: datetime, allowed: Allowed | None
     ) -> int | None:
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
         for ordinal, kept in self._kept.items():
             in_time = kept.until is not None and until <= kept.until
-            may_run = shape.needs.may_run_on(self._fleet.agents[ordinal])
-            may_run = may_run and (allowed is None or ordinal in allowed)
+            may_run = self._is_host(shape, search, ordinal) and (allowed is None or ordinal in allowed)
             device_id, vector = self._way_on(ordinal, request, part)
             is_large = self.is_large_enough(ordinal, request)
             if in_time and may_run and is_large and self._layout.fits(vector, kept.free):

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from scheduler.engine.fleet import Fleet, Sizes
 from scheduler.engine.kept import Until
 from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Window
+from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.vectors import FIELD_MASK
 
 
@@ -82,6 +83,14 @@ class Surroundings:
         if not needs.device_model:
             return ordinals
         return [ordinal for ordinal in ordinals if needs.suits(self._fleet.agents[ordinal])]
+
+    def _is_host(self, shape: Shape, search: Search, ordinal: int) -> bool:
+        """Whether a kernel for which it is looked there could run on that agent, were there room."""
+        if shape.designated is not None:
+            return ordinal == shape.designated
+        pool = self._fleet.pool_of[ordinal]
+        is_searched = any(number == pool for number, _query in search)
+        return is_searched and shape.needs.suits(self._fleet.agents[ordinal])
 
     def _end(self, until: Until) -> datetime:
         return self._unknown_until if until is None else until
