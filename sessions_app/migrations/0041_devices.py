@@ -27,8 +27,8 @@ DEVICES = """
             UPDATE agents_agentdevice AS device
             SET occupied = device.occupied + CASE TG_OP WHEN 'INSERT' THEN share.amount ELSE -share.amount END
             FROM share
-            WHERE device.id = share.id AND device.agent_id = share.agent_id AND device.slot_name = share.slot_name
-              AND (device.is_present OR TG_OP = 'DELETE')
+            WHERE device.id = share.id AND (TG_OP = 'DELETE' OR (
+                device.agent_id = share.agent_id AND device.slot_name = share.slot_name AND device.is_present))
             RETURNING device.id
         )
         SELECT (SELECT count(*) FROM share) - (SELECT count(*) FROM written) INTO unknown;
