@@ -91,7 +91,7 @@ def read_asked(actor: Actor, request: SessionRequest) -> Asked:
         "domain": actor.domain_id or 0,
         "keypair": actor.keypair_id or 0,
         "project": request.project,
-        "image": full_reference(request.image),
+        "image": "" if request.image.isdecimal() else full_reference(request.image),  # by its id: not here
         "group": request.resource_group,
         "slots": list(request.slots),
         "amounts": list(request.slots.values()),

@@ -82,7 +82,7 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
             request,
             folders,
             count=len(requests),
-            budgets=None if asked.have_budgets else (),
+            budgets=() if asked.project and not asked.have_budgets else None,
             read=asked.scopes if asked.project else None,
         )
 
