@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import F
 
 from common import clock
 from common.slots import CPU, MEM
@@ -105,11 +106,12 @@ def _told_of_devices(usage: KernelUsage | None) -> dict[str, Any]:
 
 
 def present_use(session: ComputeSession) -> dict[str, Any]:
-    """The last sample of the main kernel, if it is not old: {"at", "<series>"}; empty if there is none. One query."""
+    """The last sample of the main kernel, if it is not old: {"at", "<series>", "devices_are_own"}; empty if there is none. One query."""
     since = clock.now() - timedelta(seconds=PRESENT_S)
     kernel = next(iter(session.kernels.all()))
     samples = KernelMetric.objects.filter(kernel_id=kernel.pk, span_s=SAMPLE_S, at__gte=since)
-    return samples.order_by("-at").values("at", *SERIES).first() or {}
+    own = F("kernel__usage__devices_are_own")
+    return samples.order_by("-at").values("at", *SERIES, devices_are_own=own).first() or {}
 
 
 @dataclass(frozen=True, slots=True)

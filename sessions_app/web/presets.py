@@ -26,6 +26,7 @@ from sessions_app.sizes import size_of_preset, typed_amount
 from sessions_app.template_rules import MAX_NAME_LENGTH
 from sessions_app.web.places import chosen_place, place_choices, whose
 
+OWN_FIELDS = {CPU, MEM, "shm"}
 TYPED = {"autocomplete": "off", "spellcheck": "false"}
 
 
@@ -64,6 +65,14 @@ class PresetForm(forms.Form):
             self.fields["place"].choices = place_choices(actor)  # type: ignore[attr-defined]
         else:
             del self.fields["place"]
+
+    def clean_devices(self) -> dict[str, int]:
+        """Raises ValidationError for what has a field of its own, which would be lost."""
+        devices: dict[str, int] = self.cleaned_data["devices"]
+        if others := sorted(OWN_FIELDS & devices.keys()):
+            sentence = _("{names} has a field of its own.").format(names=", ".join(others))
+            raise forms.ValidationError(sentence)
+        return devices
 
     def resources(self) -> dict[str, Any]:
         """As a request for a session has them. Only where the form is valid."""

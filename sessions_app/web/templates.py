@@ -34,6 +34,7 @@ from sessions_app.web.forms import LauncherForm
 from sessions_app.web.places import SHARING_WORDS, chosen_place, place_choices, whose
 
 LONGEST_BODY = 256 * 1024
+MOST_DIGITS = 18  # of an id
 
 
 class TemplateForm(forms.Form):
@@ -58,7 +59,10 @@ def template_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     templates = list(template_services.visible_templates(actor))
     writable = may_write(actor, templates)
-    references = {str(image.pk): image.reference for image in visible_images(actor)}
+    named = {str(each.body.get("image", "")) for each in templates}
+    ids = [image for image in named if image.isdecimal() and len(image) <= MOST_DIGITS]
+    images = visible_images(actor).filter(pk__in=ids).values_list("pk", "reference")
+    references = {str(pk): reference for pk, reference in images}
     rows = [row_of(each, references) | {"can_write": each.pk in writable} for each in templates]
     return render(request, "sessions_app/templates.html", {"rows": rows})
 
