@@ -28,7 +28,7 @@ from tests.factories_devices import give_devices
 from tests.factories_sessions import Place, make_place
 
 pytestmark = pytest.mark.django_db(transaction=True)
-SHELVES = "audited"
+SHELVES = f"audited-{settings.BERTH_INSTALLATION}"  # several processes test this at once
 
 
 @pytest.fixture
