@@ -293,3 +293,23 @@ def test_who_asks_for_no_devices_is_as_before_where_they_are_shared():
     assert decided.deferrals[0].reason is ReasonCode.FRAGMENTED
     assert decided.deferrals[0].why.devices is None
     assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((2,), at(10))]
+
+
+def test_devices_that_nobody_knows_one_by_one_are_no_part_of_the_reason():
+    unknown = replace(agent(2, 2, cpu=8), devices=(), free=slots(0, 8))
+    [deferral] = decide([agent(1, 2, 500, 500), unknown], session(1, 1000)).deferrals
+    assert deferral.reason is ReasonCode.FRAGMENTED
+    assert deferral.why.devices is not None
+
+
+@pytest.mark.parametrize("named", [None, 1])
+def test_what_single_devices_could_not_give_gets_no_room_that_is_kept(named):
+    here = tuple(Running(slots(1000, 1), at(30), ()) for _ in range(2))
+    told = [
+        session(1, 2000, waited=20),
+        session(2, 1500, minutes=5, waited=10, designated_agent_id=named),
+        session(3, 500, minutes=5, waited=5, designated_agent_id=named),
+    ]
+    busy = agent(1, 4, whole=1, running=here)
+    decided = decide([replace(busy, free=slots(1000, 6))], *told)
+    assert [each.session_id.int for each in decided.placements] == [3]
