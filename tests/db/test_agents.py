@@ -250,11 +250,12 @@ def test_who_is_signed_in_sees_machines_in_use(agent: Agent, people: People) -> 
         access_agent(member, agent.pk)
 
 
-def test_agents_with_their_parts_take_four_queries(
+def test_agents_with_their_parts_take_three_queries(
     agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(3):
         for found in Agent.objects.with_parts():
             assert found.capacity
             assert found.images.all()
+            assert found.device_list == []
             assert found.resource_group.name
