@@ -17,7 +17,7 @@ LOCAL = "unix://"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """`devices` is None where this process cannot look: on other machines."""
+    """`devices` is None where nobody knows: of other machines, and where the vendor's tools fail."""
 
     info: EngineInfo
     images: tuple[ImageInfo, ...]

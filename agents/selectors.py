@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from django.db import connection
 from django.db.models import Count, F, Max, Q, QuerySet, Sum
@@ -237,33 +236,35 @@ def rooms_by_group(actor: Actor, *, architecture: str = "") -> dict[int, dict[st
     devices = most_of_devices(groups_with_devices, architecture) if groups_with_devices else {}
     found: dict[int, dict[str, SlotRoom]] = {}
     for group_id, slot_name, largest, most_free, promised, occupied in found_rows:
-        of_one = most_free or 0
-        if slot_name not in (CPU, MEM):
-            of_one = min(of_one, devices.get((group_id, slot_name), of_one))
+        of_one = most_free or 0 if slot_name in (CPU, MEM) else devices.get((group_id, slot_name), 0)
         room = SlotRoom(largest, max(of_one, 0), int(promised), int(occupied))
         found.setdefault(group_id, {})[slot_name] = room
     return found
 
 
 _MOST_OF_DEVICES = f"""
-    SELECT group_id, slot_name, CASE WHEN max(whole) > 0 THEN max(whole) * 1000 ELSE max(part) END
-    FROM (
-        SELECT agent.resource_group_id AS group_id, device.slot_name,
-               count(*) FILTER (WHERE device.is_present AND device.occupied = 0) AS whole,
-               coalesce(max(1000 - device.occupied) FILTER (WHERE device.is_present), 0) AS part
-        FROM {AgentDevice._meta.db_table} AS device JOIN {Agent._meta.db_table} AS agent ON agent.id = device.agent_id
-        WHERE agent.resource_group_id = ANY(%s) AND agent.state = %s AND (agent.architecture = %s OR %s = '')
-        GROUP BY agent.id, device.slot_name
-    ) AS each GROUP BY group_id, slot_name
+    SELECT agent.resource_group_id, slot.slot_name,
+           max(least(slot.capacity, slot.capacity + slot.surplus - slot.occupied, dealt.most))
+    FROM {AgentSlot._meta.db_table} AS slot
+    JOIN {Agent._meta.db_table} AS agent ON agent.id = slot.agent_id
+    LEFT JOIN (
+        SELECT agent_id, slot_name,
+               coalesce(nullif(1000 * count(*) FILTER (WHERE is_present AND occupied = 0), 0),
+                        max(1000 - occupied) FILTER (WHERE is_present), 0) AS most
+        FROM {AgentDevice._meta.db_table} GROUP BY agent_id, slot_name
+    ) AS dealt USING (agent_id, slot_name)
+    WHERE agent.resource_group_id = ANY(%s) AND agent.state = %s AND (agent.architecture = %s OR %s = '')
+        AND NOT slot.slot_name = ANY(%s)
+    GROUP BY agent.resource_group_id, slot.slot_name
 """
 
 
 def most_of_devices(group_ids: Collection[int], architecture: str = "") -> dict[tuple[int, str], int]:
-    """The most of a slot that one session gets at once of the devices of one machine, by group and slot: whole ones, else what is
-    left of one. Where nobody knows devices one by one there is no entry. 1 query."""
+    """The most of an accelerator that one session gets at once of one machine, by group and slot. Of machines whose devices are known
+    one by one that is whole ones, else what is left of one. 1 query."""
     with connection.cursor() as cursor:
-        asked: list[Any] = [[*group_ids], AgentState.CONNECTED.value, architecture, architecture]
-        cursor.execute(_MOST_OF_DEVICES, asked)
+        state = AgentState.CONNECTED.value
+        cursor.execute(_MOST_OF_DEVICES, [[*group_ids], state, architecture, architecture, [CPU, MEM]])
         return {(group_id, slot_name): most for group_id, slot_name, most in cursor.fetchall()}
 
 

@@ -8,9 +8,18 @@ from agents.discovery.nvidia import NvidiaDiscovery
 VENDORS: tuple[AcceleratorDiscovery, ...] = (NvidiaDiscovery(),)
 
 
-def discover_devices(vendors: Sequence[AcceleratorDiscovery] = VENDORS) -> tuple[AcceleratorDevice, ...]:
-    """Devices of the machine that this process runs on, by vendor, then by index."""
-    return tuple(device for vendor in vendors for device in vendor.discover())
+def discover_devices(
+    vendors: Sequence[AcceleratorDiscovery] = VENDORS,
+) -> tuple[AcceleratorDevice, ...] | None:
+    """Devices of the machine that this process runs on, by vendor, then by index; None where the tools of a vendor fail: what they
+    do not tell now may be there all the same."""
+    found: list[AcceleratorDevice] = []
+    for vendor in vendors:
+        told = vendor.discover()
+        if told is None:
+            return None
+        found += told
+    return tuple(found)
 
 
 def measure_devices(vendors: Sequence[AcceleratorDiscovery] = VENDORS) -> tuple[DeviceUse, ...]:

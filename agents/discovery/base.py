@@ -42,9 +42,9 @@ class AcceleratorDiscovery(ABC):
     vendor: str
 
     @abstractmethod
-    def discover(self) -> tuple[AcceleratorDevice, ...]:
-        """All devices of this vendor, by index; () where there are none, or none of its tools. Never
-        raises."""
+    def discover(self) -> tuple[AcceleratorDevice, ...] | None:
+        """All devices of this vendor that answer, by index; () where there are none, or none of its tools; None where these fail:
+        nobody knows then. Never raises."""
 
     @abstractmethod
     def measure(self) -> tuple[DeviceUse, ...]:

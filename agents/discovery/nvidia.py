@@ -1,6 +1,7 @@
 """NVIDIA, by NVML."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -18,38 +19,55 @@ MILLI = 1000
 class NvidiaDiscovery(AcceleratorDiscovery):
     vendor = "nvidia"
 
-    def discover(self) -> tuple[AcceleratorDevice, ...]:
+    def discover(self) -> tuple[AcceleratorDevice, ...] | None:
         return _opened(_devices, "discovery.failed")
 
     def measure(self) -> tuple[DeviceUse, ...]:
-        return _opened(_uses, "discovery.not_measured")
+        return _opened(_uses, "discovery.not_measured") or ()
 
 
-def _opened(look: Callable[[int], tuple[Thing, ...]], failure: str) -> tuple[Thing, ...]:
-    """What a look at so many devices gives, in one use of the library; () without a driver, or if it fails."""
+def _opened(look: Callable[[int], tuple[Thing, ...]], failure: str) -> tuple[Thing, ...] | None:
+    """What a look at so many devices gives, in one use of the library; () without a driver, None if it fails."""
     try:
         pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return ()  # no driver on this machine
+    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
+        return ()
+    except pynvml.NVMLError as error:
+        log.warning(failure, vendor=NvidiaDiscovery.vendor, error=str(error))
+        return None
     try:
         return look(pynvml.nvmlDeviceGetCount())
     except pynvml.NVMLError as error:
         log.warning(failure, vendor=NvidiaDiscovery.vendor, error=str(error))
-        return ()
+        return None
     finally:
         _told(pynvml.nvmlShutdown)
 
 
 def _devices(count: int) -> tuple[AcceleratorDevice, ...]:
-    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
-    return tuple(_device(*each) for each in zip(range(count), handles, _link_groups(handles), strict=True))
+    told = [(index, _asked(_device, index)) for index in range(count)]
+    there = [(index, device) for index, device in told if device is not None]
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index, _ in there]
+    # The first of those that it reaches says which group it is, by its index.
+    groups = [None if first is None else there[first][0] for first in _link_groups(handles)]
+    return tuple(replace(device, link_group=group) for (_, device), group in zip(there, groups, strict=True))
 
 
 def _uses(count: int) -> tuple[DeviceUse, ...]:
-    return tuple(use for index in range(count) if (use := _use(index)) is not None)
+    return tuple(use for index in range(count) if (use := _asked(_use, index)) is not None)
 
 
-def _device(index: int, handle: Any, link_group: int | None) -> AcceleratorDevice:
+def _asked(question: Callable[[int], Thing], index: int) -> Thing | None:
+    """None for a device that does not answer: one that fell off its bus."""
+    try:
+        return question(index)
+    except pynvml.NVMLError as error:
+        log.warning("discovery.device_silent", vendor=NvidiaDiscovery.vendor, index=index, error=str(error))
+        return None
+
+
+def _device(index: int) -> AcceleratorDevice:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     return AcceleratorDevice(
         vendor=NvidiaDiscovery.vendor,
         slot_name="cuda",
@@ -58,19 +76,14 @@ def _device(index: int, handle: Any, link_group: int | None) -> AcceleratorDevic
         model=_text(pynvml.nvmlDeviceGetName(handle)),
         mem_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
         numa_node=_numa_node(handle),
-        link_group=link_group,
         pci_address=_text(pynvml.nvmlDeviceGetPciInfo(handle).busId),
     )
 
 
 def _use(index: int) -> DeviceUse | None:
-    """None for a device that tells neither its use nor its memory: one that fell off its bus."""
-    try:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        device_id = _text(pynvml.nvmlDeviceGetUUID(handle))
-    except pynvml.NVMLError as error:
-        log.warning("discovery.device_silent", vendor=NvidiaDiscovery.vendor, index=index, error=str(error))
-        return None
+    """None for a device that tells neither its use nor its memory."""
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    device_id = _text(pynvml.nvmlDeviceGetUUID(handle))
     # Devices that are split into instances do not tell their rates, and passive ones may know no power.
     rates = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
     memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)

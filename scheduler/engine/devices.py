@@ -4,8 +4,8 @@ A request for a slot of devices asks for whole ones, or for a part of a single o
 the same rules: here by amounts alone, and when it is committed by name (`OpenDevices`, `pick`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -125,14 +125,22 @@ def less(devices: SlotDevices, amounts: Iterable[int]) -> SlotDevices:
 
 
 class Shelf:
-    """What is left of shared devices in a pool, and whatever became of it: tuples of that, of the ordinal, negated, and of the device."""
+    """The shared devices of a pool by what is left of them: in which order they came to have so much, whatever became of it since."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, int, int]] = []
+        self.lefts: list[int] = []  # in order
+        self.devices: dict[int, list[tuple[int, int]]] = {}  # by what was left, the ordinal and the device
+        self.left: dict[tuple[int, int], int] = {}  # of each now
 
     def tell(self, left: int, ordinal: int, device_id: int) -> None:
+        """It has so much left now; all, where nobody shares it any more."""
+        device = ordinal, device_id
+        self.left[device] = left
         if 0 < left < MILLI:
-            self.told.append((left, -ordinal, device_id))
+            if left not in self.devices:
+                insort(self.lefts, left)
+                self.devices[left] = []
+            self.devices[left].append(device)
 
 
 class Finder:
@@ -141,27 +149,21 @@ class Finder:
 
     def __init__(self, shelf: Shelf, amount: int) -> None:
         self._shelf, self._amount = shelf, amount
-        self._heap: list[tuple[int, int, int]] = []
-        self._read = 0  # so many of those that were told
+        self._looked_at: dict[int, int] = {}  # by what was left, so many of those that were told
 
-    def best(self, left_of: Callable[[int, int], int]) -> int | None:
-        """The ordinal of the agent with the device that has least left and yet enough: of equal ones the smallest id. `left_of`: what is
-        left of a device of an agent."""
-        told = self._shelf.told
-        for each in told[self._read :]:
-            if each[0] >= self._amount:
-                heappush(self._heap, each)
-        self._read = len(told)
-        while self._heap:
-            left, negated, device_id = self._heap[0]
-            if left_of(-negated, device_id) == left:
-                return -negated
-            heappop(self._heap)
-        return None
-
-    def drop(self) -> None:
-        """The best one has no room for the rest of the request."""
-        heappop(self._heap)
+    def candidates(self) -> Iterator[int]:
+        """The ordinals of the agents with a device that has enough, the least left first: of equal ones the first that had so much.
+        Who asks for the next says that this one has no room for the rest of the request."""
+        lefts, looked_at = self._shelf.lefts, self._looked_at
+        for place in range(bisect_left(lefts, self._amount), len(lefts)):
+            left = lefts[place]
+            devices = self._shelf.devices[left]
+            for index in range(looked_at.get(left, 0), len(devices)):
+                device = devices[index]
+                if self._shelf.left[device] == left:
+                    looked_at[left] = index
+                    yield device[0]
+            looked_at[left] = len(devices)
 
 
 class Device(NamedTuple):

@@ -13,8 +13,11 @@ from scheduler.engine.kept import Until
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import (
     Deferral,
+    DeviceRoom,
     Excess,
     Explanation,
+    HostTerms,
+    Needs,
     PendingSession,
     ReasonCode,
     Reserved,
@@ -51,12 +54,12 @@ class Diagnosis:
         self._allowances = allowances
         self._machines = machines
         self._layout = layout
-        self._rooms: dict[tuple[str, str, int | None, frozenset[int], int | None], tuple[Room, Room]] = {}
+        self._rooms: dict[tuple[HostTerms, int | None], tuple[Room, Room]] = {}
+        self._device_rooms: dict[tuple[HostTerms, frozenset[str]], DeviceRoom | None] = {}
         self._known: dict[Shape, Explanation] = {}
         self._known_until: dict[datetime, dict[Shape, Explanation]] = {}  # of those for whom that matters
         self._closings: dict[
-            tuple[str, str, int | None, frozenset[int], Until, int | None],
-            tuple[dict[int, Window], dict[int, int]],
+            tuple[HostTerms, Until, int | None], tuple[dict[int, Window], dict[int, int]]
         ] = {}
         self._waiting = waiting
         self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
@@ -133,7 +136,7 @@ class Diagnosis:
             is_end_known=self._is_end_known,
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             device_model=needs.device_model,
-            devices=self._machines.device_room(needs) if reason is ReasonCode.FRAGMENTED else None,
+            devices=self._device_room(needs) if reason is ReasonCode.FRAGMENTED else None,
             gang=needs.gang,
             agents_with_room=self._apart_in(shape, reason),
             companions=needs.companions,
@@ -188,9 +191,7 @@ class Diagnosis:
     def _closed(self, shape: Shape, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
         """Of the agents that suit: the reservations that are in the way, and what all of them have free."""
         needs, largest = shape.needs, shape.largest_kernel
-        key = (
-            needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations, until, largest,
-        )  # fmt: skip
+        key = needs.host_terms, until, largest
         if key not in self._closings:
             suiting = [agent for agent in self._machines.schedulable if needs.suits(agent)]
             windows = {agent.id: self._machines.closed_by(agent, needs, until) for agent in suiting}
@@ -216,15 +217,19 @@ class Diagnosis:
     def _free_and_capacity(self, shape: Shape) -> tuple[Room, Room]:
         """Of the agents that could host it: what the schedulable have free, what all have at all."""
         needs, largest = shape.needs, shape.largest_kernel
-        key = (
-            needs.architecture, needs.device_model, needs.required_agent_id, needs.reservations, largest,
-        )  # fmt: skip
+        key = needs.host_terms, largest
         if key not in self._rooms:
             found = self._machines.free_vectors(needs)
             for_one = {self._machines.room_for_one(vector, largest) & ~FIELD_MASK for vector in found}
             sizes = self._machines.sizes(needs, largest)
             self._rooms[key] = self._room(found, for_one), self._room(sizes.capacities, sizes.largest)
         return self._rooms[key]
+
+    def _device_room(self, needs: Needs) -> DeviceRoom | None:
+        key = needs.host_terms, frozenset(needs.total)
+        if key not in self._device_rooms:
+            self._device_rooms[key] = self._machines.device_room(needs)
+        return self._device_rooms[key]
 
     def _most_apart(self, shape: Shape, *, is_empty: bool) -> int:
         """For how many of its kernels there is an agent each, of those that could host it."""

@@ -109,6 +109,9 @@ class AgentView:
         return self.capacity if self.real is None else self.real
 
 
+HostTerms = tuple[str, str, int | None, frozenset[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What a session asks for, whoever asks. Sessions with equal needs should share one object: what the engine finds out
@@ -140,6 +143,11 @@ class Needs:
     def required_agent_id(self) -> int | None:
         """The only agent that it may run on; None: any that suits."""
         return None if self.may_run_elsewhere else self.designated_agent_id
+
+    @property
+    def host_terms(self) -> HostTerms:
+        """All that the next two look at: who is alike in this has the same hosts."""
+        return self.architecture, self.device_model, self.required_agent_id, self.reservations
 
     def may_run_on(self, agent: AgentView) -> bool:
         """Whether `agent` is one that could host a kernel now, were there room."""

@@ -92,19 +92,17 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
     """The sessions of equal band, the oldest first; the highest band first. A band is a priority, raised by one for each
     `rules.ageing` that the session has waited; never below the priority."""
     bands: dict[int, list[PendingSession]] = {}
-    raised, since = (
-        0,
-        datetime.min.replace(tzinfo=now.tzinfo),
-    )  # by how much, if it waits since then or longer
+    band, members = None, list[PendingSession]()  # of the session before
+    # By how much it is raised, if it waits since then or longer.
+    raised, since = 0, datetime.min.replace(tzinfo=now.tzinfo)
     for session in sorted(pending, key=attrgetter("enqueued_at", "id")):
         if rules.ageing is not None and session.enqueued_at > since:
             raised = max(0, (now - session.enqueued_at) // rules.ageing)
             since = now - raised * rules.ageing
-        band = session.priority + raised
-        if band in bands:
-            bands[band].append(session)
-        else:
-            bands[band] = [session]
+        if session.priority + raised != band:
+            band = session.priority + raised
+            members = bands.setdefault(band, [])
+        members.append(session)
     return [bands[band] for band in sorted(bands, reverse=True)]
 
 

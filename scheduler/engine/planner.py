@@ -2,6 +2,7 @@
 
 from collections import Counter
 from datetime import datetime
+from itertools import count
 from uuid import UUID
 
 from scheduler.engine.allowances import Account, Allowances
@@ -78,14 +79,15 @@ class _Pass:
     def __init__(self, snapshot: Snapshot, now: datetime, fleet: Fleet, allowances: Allowances) -> None:
         self._snapshot = snapshot
         self._now = now
-        self._patience = snapshot.rules.patience
+        self._patient_since = now - snapshot.rules.patience
         self._fleet = fleet
         self._layout = fleet.layout
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
         self._machines = machines_of(fleet, now, snapshot.companions)
         self._allowances = allowances
         self._placements: list[Placement] = []
-        self._waiting: list[tuple[PendingSession, Shape]] = []
+        self._waiting: list[PendingSession] = []
+        self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
         self._evictions: list[Eviction] = []
         self._making_room: dict[UUID, datetime] = {}  # by session, until when at the latest
@@ -103,13 +105,13 @@ class _Pass:
         line, machines, guards = self._line, self._machines, self._layout.guards
         shapes, shape_of = self._fleet.shapes, self._fleet.shape_of
         known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
-        placements, waiting = self._placements, self._waiting
+        placements = self._placements
         new = tuple.__new__  # makes a named tuple in a third of the time
         for session in line:
             needs, scopes, lasts = session.needs, session.scopes, session.lasts
             shape = shapes.get(id(needs)) or shape_of(needs)
             if shape.has_no_room and self._is_in_vain(session, shape):
-                waiting.append((session, shape))
+                self._wait(session, shape)
                 continue
             accounts = known_accounts.get(scopes) or accounts_of(scopes)
             total = shape.total
@@ -133,7 +135,7 @@ class _Pass:
         """Whether nothing can come of trying a session of a shape that found no room: it could use nothing that is kept or
         reserved, and it is too early to keep or make anything for it. Nearly all sessions of a long queue."""
         return (
-            self._now - session.enqueued_at < self._patience
+            session.enqueued_at > self._patient_since
             and not (shape.is_bounded or self._preemptor or session.promised)
             and (session.lasts is None or not self._machines.knows_until())
         )
@@ -142,12 +144,16 @@ class _Pass:
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
             self._keep_room(session, shape)
         shape.has_no_room = True
-        self._waiting.append((session, shape))
+        self._wait(session, shape)
 
     def _wait_for_limit(self, session: PendingSession, shape: Shape, account: Account) -> None:
         if self._has_waited(session):
             self._allowances.keep(account, shape, session.priority)
-        self._waiting.append((session, shape))
+        self._wait(session, shape)
+
+    def _wait(self, session: PendingSession, shape: Shape) -> None:
+        self._waiting.append(session)
+        self._waiting_shapes.append(shape)
 
     def _keep_promise(self, session: PendingSession, shape: Shape) -> bool:
         """Keep the room that others are being ended for, if it still will be."""
@@ -221,7 +227,7 @@ class _Pass:
 
     def _has_waited(self, session: PendingSession) -> bool:
         """As long as the group is patient."""
-        return self._now - session.enqueued_at >= self._patience
+        return session.enqueued_at <= self._patient_since
 
     def answer(self) -> Plan:
         """To be asked once, after `run`, as the next."""
@@ -232,30 +238,21 @@ class _Pass:
             epoch=snapshot.epoch,
             planned_at=self._now,
             placements=tuple(self._placements),
-            deferrals=tuple(
-                [
-                    diagnosis.of(session, shape, position)
-                    for position, (session, shape) in enumerate(self._waiting, start=1)
-                ]
-            ),
+            deferrals=tuple(map(diagnosis.of, self._waiting, self._waiting_shapes, count(1))),
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
         )
 
     def answer_for(self, session: PendingSession) -> Foresight:
-        diagnosis, waiting = self._diagnosis(), self._waiting
-        index = next((index for index, (each, _) in enumerate(waiting) if each is session), None)
+        diagnosis, waiting, shapes = self._diagnosis(), self._waiting, self._waiting_shapes
+        index = next((index for index, each in enumerate(waiting) if each is session), None)
         return Foresight(
             placement=next((each for each in self._placements if each.session is session), None),
-            deferral=None if index is None else diagnosis.of(*waiting[index], index + 1),
-            ahead=(
-                diagnosis.of(each, shape, position)
-                for position, (each, shape) in enumerate(waiting[:index], start=1)
-            ),
+            deferral=None if index is None else diagnosis.of(session, shapes[index], index + 1),
+            ahead=map(diagnosis.of, waiting[:index], shapes, count(1)),
             placements=tuple(self._placements),
             reservations=tuple(self._reservations),
         )
 
     def _diagnosis(self) -> Diagnosis:
-        waiting = [session for session, _ in self._waiting]
-        return Diagnosis(self._machines, self._layout, self._allowances, self._making_room, waiting)
+        return Diagnosis(self._machines, self._layout, self._allowances, self._making_room, self._waiting)

@@ -49,6 +49,7 @@ class SharingMachines(Machines):
         self._finders: dict[tuple[int, int, Container[int] | None], Finder] = {}  # by pool, request and hosts
         self._given: dict[int, _Given] = {}  # by its place in `_taken`
         self._given_on: dict[int, list[_Given]] = {}  # by ordinal
+        self._ending = 0  # so many of them end at a known time
         self._for_parts: set[int] = set()  # agents that keep room for one
 
     def keep(
@@ -75,7 +76,7 @@ class SharingMachines(Machines):
         return has_room
 
     def has_ends(self) -> bool:
-        return super().has_ends() or any(each.until is not None for each in self._given.values())
+        return super().has_ends() or self._ending > 0
 
     def ends(self, ordinal: int) -> list[End]:
         """With the devices that are whole again when the last of those that share them ends."""
@@ -189,6 +190,7 @@ class SharingMachines(Machines):
     def _join(self, request: int, part: Part, search: Search, until: Until, *, is_usual: bool) -> int | None:
         """On an agent with a shared device that has room. `is_usual`: where others of that shape will look, too, so that it is
         remembered which have none."""
+        free, guards, joins = self._open, self._layout.guards, part.joins
         for pool, query in search:
             key = pool, request, query.hosts
             finder = self._finders.get(key) if is_usual else None
@@ -196,12 +198,12 @@ class SharingMachines(Machines):
                 finder = Finder(self._shelf(pool, part.slot_name), part.amount)
             if is_usual:
                 self._finders[key] = finder
-            left_of = partial(self._left_of, part.slot_name)
-            while (ordinal := finder.best(left_of)) is not None:
+            for ordinal in finder.candidates():
+                if (free[ordinal] | guards) - joins & guards != guards:  # most of them, so it is told first
+                    continue
                 is_host = query.hosts is None or ordinal in query.hosts
                 if is_host and self._share_on(ordinal, request, part, until):
                     return ordinal
-                finder.drop()
         return None
 
     def _share_named(
@@ -291,6 +293,7 @@ class SharingMachines(Machines):
         )  # fmt: skip
         self._change(ordinal, given, -given.amount)
         self._given[len(self._taken)] = given
+        self._ending += until is not None
         self._given_on.setdefault(ordinal, []).append(given)
         self._taken.append((ordinal, vector, None, was_open))  # `ends` knows when it ends
 
@@ -308,6 +311,7 @@ class SharingMachines(Machines):
         """What was taken last; the ordinal."""
         ordinal, vector, _, was_open = self._taken.pop()
         self._given_on[ordinal].pop()
+        self._ending -= given.until is not None
         self._change(ordinal, given, given.amount)
         kept = self._kept.get(ordinal)
         if kept is None:
@@ -346,7 +350,8 @@ class SharingMachines(Machines):
         key = pool, slot_name
         if key not in self._shelves:
             shelf = self._shelves[key] = Shelf()
-            for ordinal, number in enumerate(self._fleet.pool_of):
+            # Of equal ones the highest ordinal first, which is the smallest id.
+            for ordinal, number in reversed(list(enumerate(self._fleet.pool_of))):
                 for devices in self._fleet.agents[ordinal].devices if number == pool else ():
                     for device in devices.open if devices.slot_name == slot_name else ():
                         shelf.tell(device.free, ordinal, device.id)

@@ -75,7 +75,13 @@ def slots_of(size: Size) -> ResourceSlots:
 
 
 def _scopes(session: Session) -> tuple[str, ...]:
-    return f"domain:{session.domain}", f"project:{session.project}", f"user:{session.user}"
+    return _scopes_of(session.domain, session.project, session.user)
+
+
+@cache
+def _scopes_of(domain: int, project: int, user: int) -> tuple[str, ...]:
+    """One object for all sessions of an owner, as the snapshot of a group has them."""
+    return f"domain:{domain}", f"project:{project}", f"user:{user}"
 
 
 @lru_cache(maxsize=2)

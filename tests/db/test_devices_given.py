@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from agents.group_rooms import with_room
-from agents.models import AgentDevice
+from agents.models import Agent, AgentDevice, AgentSlot
 from agents.selectors import rooms
 from common import clock
 from common.errors import InvalidInput
@@ -144,6 +144,17 @@ def test_room_at_once_is_what_devices_have(place: Place) -> None:
     run_tick(place.group.pk)
     assert most() == 400
     assert [has_room_for(gpu) for gpu in (300, 400, 500, 1000)] == [True, True, False, False]
+
+
+def test_room_at_once_is_of_one_machine_whether_its_devices_are_known_or_not(place: Place) -> None:
+    """What is free in parts on one machine is no room of another one, of whose devices nobody knows."""
+    ask(place, 0.5), ask(place, 1)
+    run_tick(place.group.pk)
+    plain = Agent.objects.create(
+        name="plain", address="simulated://plain", resource_group=place.group, architecture="x86_64"
+    )
+    AgentSlot.objects.create(agent=plain, slot_name="gpu", capacity=4000, occupied=1000)
+    assert rooms(actor_for(place.owner), group_id=place.group.pk)["gpu"].most_free == 3000
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from agents.discovery import nvidia
+from agents.discovery import discover_devices, nvidia
 from agents.discovery.base import DeviceUse
+from agents.discovery.mock import MockDiscovery
 
 
 class Nvml:
@@ -20,6 +21,12 @@ class Nvml:
     class NVMLError(Exception):
         pass
 
+    class NVMLError_LibraryNotFound(NVMLError):  # noqa: N801
+        pass
+
+    class NVMLError_DriverNotLoaded(NVMLError):  # noqa: N801
+        pass
+
     def __init__(
         self,
         *,
@@ -28,8 +35,10 @@ class Nvml:
         count: int = 1,
         links: tuple[tuple[int, int], ...] | None = None,
         untold: Collection[str] = (),
+        silent: Collection[int] = (),
+        refusal: type[Exception] | None = None,
     ) -> None:
-        self.count, self.links, self.untold = count, links, untold
+        self.count, self.links, self.untold, self.silent, self.refusal = count, links, untold, silent, refusal
         self.is_broken, self.knows_nodes = is_broken, knows_nodes
         self.is_open = False
 
@@ -39,6 +48,8 @@ class Nvml:
         return answer
 
     def nvmlInit(self) -> None:  # noqa: N802
+        if self.refusal:
+            raise self.refusal("no")
         self.is_open = True
 
     def nvmlShutdown(self) -> None:  # noqa: N802
@@ -55,6 +66,8 @@ class Nvml:
         return self.NVML_P2P_STATUS_OK if (one, other) in self.links else 5
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        if index in self.silent:
+            raise self.NVMLError("GPU is lost")
         return index
 
     def nvmlDeviceGetUUID(self, handle: int) -> bytes:  # noqa: N802
@@ -90,21 +103,49 @@ def test_accelerator_is_what_its_driver_says(
 ) -> None:
     nvml = Nvml(knows_nodes=knows_nodes)
     monkeypatch.setattr(nvidia, "pynvml", nvml)
-    [device] = nvidia.NvidiaDiscovery().discover()
+    [device] = nvidia.NvidiaDiscovery().discover() or ()
     assert (device.slot_name, device.device_id, device.index) == ("cuda", "GPU-0", 0)
     assert (device.model, device.mem_bytes, device.pci_address) == ("Big One", 2**36, "00:1E.0")
     assert device.numa_node == node
     assert not nvml.is_open
 
 
-def test_driver_that_goes_away_leaves_no_accelerators_and_nothing_open(
+def test_of_a_driver_that_goes_away_nobody_knows_the_accelerators_and_nothing_stays_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nvml = Nvml(is_broken=True)
     monkeypatch.setattr(nvidia, "pynvml", nvml)
-    assert nvidia.NvidiaDiscovery().discover() == ()
+    assert nvidia.NvidiaDiscovery().discover() is None
+    assert discover_devices([MockDiscovery(2), nvidia.NvidiaDiscovery()]) is None
     assert not nvml.is_open
     assert nvidia.NvidiaDiscovery().measure() == ()
+    assert not nvml.is_open
+
+
+@pytest.mark.parametrize(
+    ("refusal", "devices"),
+    [
+        (Nvml.NVMLError_LibraryNotFound, ()),
+        (Nvml.NVMLError_DriverNotLoaded, ()),
+        (Nvml.NVMLError, None),
+    ],
+)
+def test_a_machine_without_a_driver_has_no_accelerators_and_one_whose_driver_fails_may_have_some(
+    monkeypatch: pytest.MonkeyPatch, refusal: type[Exception], devices: tuple[()] | None
+) -> None:
+    monkeypatch.setattr(nvidia, "pynvml", Nvml(refusal=refusal))
+    assert nvidia.NvidiaDiscovery().discover() == devices
+    assert nvidia.NvidiaDiscovery().measure() == ()
+
+
+def test_an_accelerator_that_fell_off_its_bus_hides_no_other_and_links_go_by_index(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nvml = Nvml(count=4, silent=[0], links=((1, 2),))
+    monkeypatch.setattr(nvidia, "pynvml", nvml)
+    devices = nvidia.NvidiaDiscovery().discover()
+    assert devices is not None
+    assert [(device.index, device.link_group) for device in devices] == [(1, 1), (2, 1), (3, None)]
     assert not nvml.is_open
 
 
@@ -149,4 +190,4 @@ def test_accelerators_are_joined_by_their_links(
     monkeypatch: pytest.MonkeyPatch, links: tuple[tuple[int, int], ...] | None, groups: list[int | None]
 ) -> None:
     monkeypatch.setattr(nvidia, "pynvml", Nvml(count=4, links=links))
-    assert [device.link_group for device in nvidia.NvidiaDiscovery().discover()] == groups
+    assert [device.link_group for device in nvidia.NvidiaDiscovery().discover() or ()] == groups
