@@ -40,6 +40,13 @@ class Layout:
         return self.checkout / "var" / "static"
 
     @property
+    def beside_data(self) -> frozenset[Path]:
+        """What may stand in the data directory, if that is in the checkout, and is none of a portal's data: what is built, and what
+        tests and benches make."""
+        made = (self.checkout / "var" / name for name in ("test", "bench"))
+        return frozenset({self.assets, self.languages, self.static, *made})
+
+    @property
     def env_file(self) -> Path:
         return self.data / "env"
 

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 from portal.ops.errors import PreflightFailed
+from portal.ops.layout import Layout
 
 OLDEST_PYTHON = (3, 11)
 LEAST_FREE_BYTES = 5 * 10**9
 # A web process that was killed a moment ago may still be closing its socket.
 PORT_PATIENCE_S = 3
-# What bin/up and bin/test put into a data directory before there is an env file.
-NAMES_BEFORE_ENV = frozenset({"assets", "static", "test", "up.lock", "env.new"})
+NAMES_BEFORE_ENV = frozenset({"up.lock", "env.new"})  # of what bin/up writes first
 
 
 def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
@@ -29,9 +29,11 @@ def check_python(version: tuple[int, ...] = sys.version_info[:3]) -> None:
         )
 
 
-def check_data_directory(data: Path) -> None:
+def check_data_directory(layout: Layout) -> None:
     """The directory is ours, or empty, or can be made: purge will remove it, so it may hold nothing else."""
-    names = {entry.name for entry in data.iterdir()} if data.is_dir() else set()
+    data = layout.data
+    entries = set(data.iterdir()) if data.is_dir() else set()
+    names = {entry.name for entry in entries - layout.beside_data}
     is_foreign = "env" not in names and not names <= NAMES_BEFORE_ENV
     if is_foreign or (data.exists() and not data.is_dir()):
         raise PreflightFailed(

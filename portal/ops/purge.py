@@ -52,8 +52,7 @@ def purge_data(layout: Layout, log: Say) -> None:
     was_only_tried = layout.data.is_dir() and {entry.name for entry in layout.data.iterdir()} == {"up.lock"}
     if not (layout.env_file.exists() or was_only_tried):
         return
-    not_data = {layout.assets, layout.languages, layout.static, layout.checkout / "var" / "test"}
-    for entry in set(layout.data.iterdir()) - not_data:
+    for entry in set(layout.data.iterdir()) - layout.beside_data:
         remove_tree(entry, log)
     if not any(layout.data.iterdir()):
         layout.data.rmdir()

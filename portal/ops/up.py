@@ -43,7 +43,7 @@ def main() -> int:
     os.umask(0o022)
     try:
         preflight.check_python()
-        preflight.check_data_directory(layout.data)
+        preflight.check_data_directory(layout)
         layout.data.mkdir(parents=True, exist_ok=True)
         # Root's servers run as nobody and must pass through; what is secret in here has modes of its own.
         layout.data.chmod(0o711 if is_root() else 0o700)

@@ -10,7 +10,7 @@ import pytest
 
 from portal.ops import preflight
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import CHECKOUT
+from portal.ops.layout import CHECKOUT, layout_of
 
 
 def test_an_old_python_is_named() -> None:
@@ -55,17 +55,27 @@ def test_too_little_disk_is_named_with_what_is_free(tmp_path: Path) -> None:
 
 
 def test_a_directory_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").touch()
-    with pytest.raises(PreflightFailed, match="something else than data of Berth"):
-        preflight.check_data_directory(tmp_path)
+    for name in ("thesis.tex", "languages"):
+        data = tmp_path / name
+        (data / name).mkdir(parents=True)
+        with pytest.raises(PreflightFailed, match="something else than data of Berth"):
+            preflight.check_data_directory(layout_of(str(data)))
 
 
 def test_new_empty_and_own_data_directories_are_accepted(tmp_path: Path) -> None:
-    preflight.check_data_directory(tmp_path / "new")
-    preflight.check_data_directory(tmp_path)
-    (tmp_path / "env").touch()
+    preflight.check_data_directory(layout_of(str(tmp_path / "new")))
+    layout = layout_of(str(tmp_path))
+    preflight.check_data_directory(layout)
+    layout.env_file.touch()
     (tmp_path / "postgres").mkdir()
-    preflight.check_data_directory(tmp_path)
+    preflight.check_data_directory(layout)
+
+
+def test_what_tests_and_benches_leave_in_a_checkout_is_in_nobodys_way(tmp_path: Path) -> None:
+    layout = layout_of(None, tmp_path)
+    for made in layout.beside_data:
+        made.mkdir(parents=True)
+    preflight.check_data_directory(layout)
 
 
 def test_set_up_needs_nothing_but_the_standard_library() -> None:
