@@ -47,6 +47,7 @@ def configure_logging(level: str) -> None:
         "asyncio",
         "celery.beat",
         "kombu",
+        "celery.worker.request",  # what was asked for too long ago is dropped by design, many at a slow start
         "celery.worker.strategy",
         "celery.app.trace",
     ):

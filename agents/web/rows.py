@@ -1,5 +1,6 @@
 """Rows of the page Agents: all that their template depends on, so that it draws a row again only where something changed."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from common.actors import Actor
 from common.slots import CPU, MEM, MILLI, format_bytes
 from common.templatetags.berth import ago
 
+FULL_PERCENT = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
@@ -22,6 +25,15 @@ class Occupied:
     used: int
     limit: int
     has: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMark:
+    """One accelerator in a strip of all of a machine. `held` in percent."""
+
+    held: int
+    is_present: bool
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,9 @@ class AgentRow:
     more_images: int
     engine_version: str
     architecture: str
-    devices: tuple[str, ...]
+    device_kinds: tuple[str, ...]
+    device_marks: tuple[DeviceMark, ...]
+    device_words: str
     is_simulated: bool
     seen: str
     can_drain: bool
@@ -59,6 +73,7 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
     capacity, promised, occupied = agent.capacity, agent.promised, agent.occupied
     held = {name: Occupied(name, occupied[name], limit, capacity[name]) for name, limit in promised.items()}
     cpu, mem = (held.pop(name, Occupied(name, 0, 0, 0)) for name in (CPU, MEM))
+    marks = tuple(map(_mark, agent.device_list))
     return AgentRow(
         id=agent.pk,
         name=agent.name,
@@ -76,11 +91,9 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
         more_images=len(images[1:]),
         engine_version=agent.engine_version,
         architecture=agent.architecture,
-        devices=tuple(map(_device_line, agent.device_list))
-        or tuple(
-            f"{device['model']}, {format_bytes(device['mem_bytes'])}"
-            for device in agent.data.get("devices", [])
-        ),
+        device_kinds=_kinds(agent.device_list or agent.data.get("devices", [])),
+        device_marks=marks,
+        device_words="; ".join(mark.words for mark in marks),
         is_simulated=agent.is_simulated,
         seen=ago(agent.heartbeat_at),
         can_drain=may_drain and agent.state == AgentState.CONNECTED,
@@ -88,11 +101,24 @@ def agent_row(agent: Agent, actor: Actor, shown: Collection[str]) -> AgentRow:
     )
 
 
-def _device_line(device: Mapping[str, Any]) -> str:
-    model = device["model"] or _("unknown model")
-    told = f"{device['slot_name']} {device['index']}: {model}, {format_bytes(device['mem_bytes'])}"
+def _kinds(devices: Collection[Mapping[str, Any]]) -> tuple[str, ...]:
+    """One line for all that are alike."""
+    kinds = Counter((device["model"], device["mem_bytes"]) for device in devices)
+    unknown = _("unknown model")
+    return tuple(
+        f"{count} × {model or unknown}, {format_bytes(mem_bytes)}"
+        for (model, mem_bytes), count in kinds.items()
+    )
+
+
+def _mark(device: Mapping[str, Any]) -> DeviceMark:
+    return DeviceMark(FULL_PERCENT * device["occupied"] // MILLI, device["is_present"], _words(device))
+
+
+def _words(device: Mapping[str, Any]) -> str:
+    name = f"{device['slot_name']} {device['index']}"
     if not device["is_present"]:
-        return _("{device}, gone").format(device=told)
+        return _("{device}, gone").format(device=name)
     if not device["occupied"]:
-        return told
-    return _("{device}, {held} held").format(device=told, held=f"{device['occupied'] / MILLI:g}")
+        return _("{device}, free").format(device=name)
+    return _("{device}, {held} held").format(device=name, held=f"{device['occupied'] / MILLI:g}")
