@@ -175,6 +175,15 @@ TOO_MANY_AT_ONCE = """
     WHERE element.ended_at IS NULL AND element.held_for IN ('', 'group_closed')
     GROUP BY asked.id HAVING count(*) > asked.most_at_once
 """
+TOO_CLOSE = """
+    SELECT agent.name, session.placement_group, array_agg(session.id::text) AS sessions
+    FROM sessions_app_computesession AS session JOIN sessions_app_kernel AS kernel ON kernel.session_id = session.id
+    JOIN agents_agent AS agent ON agent.id = kernel.agent_id
+    WHERE session.ended_at IS NULL AND session.status = ANY(%(holding)s) AND session.placement_rule = 'strict_spread'
+    GROUP BY agent.name, session.project_id, session.owner_id, session.placement_group,
+        CASE session.placement_group WHEN '' THEN session.array_id END
+    HAVING count(*) > 1
+"""
 KERNELS = """
     SELECT 'berth-' || replace(kernel.id::text, '-', '') || '-' || kernel.attempt AS name, agent.name AS agent, session.status,
         session.id::text
@@ -233,6 +242,7 @@ class Auditor:
             wrong += [("over-allocated", row) for row in ask(DEVICES_OVER_ALLOCATED)]
             wrong += [("over-allocated", row) for row in ask(HELD_WRONGLY)]
             wrong += [("over-allocated", row) for row in ask(HELD_BY_ENDED)]
+            wrong += [("too close", row) for row in ask(TOO_CLOSE)]
             wrong += [("limit exceeded", row) for row in self._exceeded(ask)]
             wrong += [("limit exceeded", row) for row in ask(TOO_MANY_AT_ONCE)]
             wrong += [("lost", row) for row in ask(LOST)]

@@ -34,6 +34,7 @@ from scheduler.commit import GroupBusy, StalePlan
 from sessions_app.array_rules import check_array
 from sessions_app.array_services import end_array
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, SessionTransition
+from sessions_app.placement_rules import PlacementRule
 from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
 from sessions_app.specs import container_name
@@ -59,6 +60,7 @@ SIZES = (
 HOW_OFTEN = (10, 3, 3, 6, 4, 2, 1, 0.2)
 MANY = ((2, 20), (50, 150), (150, 400))
 AT_ONCE = 500
+BESIDE_OTHERS, GROUPS_OF_A_PERSON = 0.15, 20
 REFUSALS = (BerthError, RuntimeFault, GroupBusy, StalePlan, ComputeSession.DoesNotExist)
 
 
@@ -144,10 +146,17 @@ class Worker:
             "command": "chaos",
             "resources": {"cpu": cores, "mem": mem, **({"gpu": gpus} if gpus else {})},
             "dependencies": self._dependencies(actor),
+            **self._beside_others(),
             "max_retries": self._chance.choice((0, 0, 0, 1, 2)),
             "requeues": self._chance.random() < 0.2,
         }
         return actor, parse_request(body)
+
+    def _beside_others(self) -> dict[str, str]:
+        if self._chance.random() >= BESIDE_OTHERS:
+            return {}
+        rule, group = self._chance.choice(list(PlacementRule)), self._chance.randrange(GROUPS_OF_A_PERSON)
+        return {"placement_rule": rule, "placement_group": f"group-{group}"}
 
     def _acknowledged(self, ids: list[UUID]) -> int:
         with connection.cursor() as cursor:

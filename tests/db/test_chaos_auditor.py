@@ -19,7 +19,7 @@ from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_shelf import clear_shelves, shared_shelf
 from common.actors import ActorKind
 from common.redis import client
-from sessions_app.models import ComputeSession, SessionTransition
+from sessions_app.models import ComputeSession, Kernel, SessionTransition
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
 from tests.chaos.auditor import STUCK_AFTER_ROUNDS, TABLES, Auditor
@@ -94,6 +94,15 @@ def _forget_who_holds_a_device() -> None:
     run_sql("UPDATE agents_agentdevice SET occupied = 0")
 
 
+def _share_a_machine() -> None:
+    """Two of one placement group that never share one."""
+    running = ComputeSession.objects.get(status="RUNNING")
+    [other] = ComputeSession.objects.filter(status="PENDING", array=None)
+    pair = ComputeSession.objects.filter(pk__in=[running.pk, other.pk])
+    pair.update(status="RUNNING", placement_group="pair", placement_rule="strict_spread")
+    Kernel.objects.filter(session=other).update(agent=running.kernels.get().agent)
+
+
 def _lower_a_limit_long_ago(name: str, level: type[models.Model] = Domain, **limits: Any) -> None:
     """Past all checks: what is used stays above it."""
     policy = ResourcePolicy.objects.create(name="low", **limits)
@@ -147,6 +156,7 @@ def _start_elsewhere_too() -> None:
         ("over-allocated", _book_twice),
         ("over-allocated", _give_a_device_twice),
         ("over-allocated", _forget_who_holds_a_device),
+        ("too close", _share_a_machine),
         ("limit exceeded", lambda: _lower_a_limit_long_ago("sessions", max_sessions=1)),
         ("limit exceeded", lambda: _lower_a_limit_long_ago("pending_sessions", max_pending_sessions=0)),
         ("limit exceeded", lambda: _lower_a_limit_long_ago("slots.cpu", max_slots={"cpu": 1})),
