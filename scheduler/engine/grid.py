@@ -138,8 +138,10 @@ class EmptiestFirst(Grid):
             cell = cells[place]
             if cell[-1] < low or filled[place] % LEVEL < least:
                 continue
-            for index in range(len(cell) - 1, bisect_left(cell, low) - 1, -1):
+            for index in range(len(cell) - 1, -1, -1):
                 entry = cell[index]
+                if entry < low:
+                    break
                 ordinal = entry & FIELD_MASK
                 left = (free[ordinal] | guards) - request
                 if left & guards == guards and (hosts is None or ordinal in hosts):
