@@ -1,7 +1,7 @@
 """One pass over the sessions that wait: who runs where, and why the others wait on."""
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from scheduler.engine.model import (
 from scheduler.engine.ordering import Line
 from scheduler.engine.paused import plan_of_pause
 from scheduler.engine.preemption import Preemptor
-from scheduler.engine.reservations import soonest
+from scheduler.engine.reservations import Prospect, soonest
 from scheduler.engine.shapes import Shape
 from scheduler.engine.shares import Shares
 from scheduler.engine.sharing import machines_of
@@ -91,6 +91,7 @@ class _Pass:
         self._reservations: list[Reservation] = []
         self._evictions: list[Eviction] = []
         self._making_room: dict[UUID, datetime] = {}  # by session, until when at the latest
+        self._nothing_is_left_for: set[tuple[Shape, timedelta | None]] = set()
         rule = snapshot.rules.preemption
         self._preemptor = None if rule is None else Preemptor(fleet, self._machines, rule, now)
         # Of each limit, what those ask for whom others are being ended: it is theirs as soon as these are gone.
@@ -170,15 +171,19 @@ class _Pass:
         return True
 
     def _evict_for(self, session: PendingSession, shape: Shape) -> bool:
-        """Have others end for it, unless there will be room as soon without that."""
+        """Have others end for it, unless there will be room as soon without that. Whether room is kept for it now."""
         preemptor, rule = self._preemptor, self._snapshot.rules.preemption
         if preemptor is None or rule is None or not preemptor.may_evict_for(session, shape):
             return False
         if session.promised or not self._may_have_on_the_way(session, shape):
             return False
-        prospect = soonest(self._machines, self._layout, shape, self._now, session.lasts, known_only=True)
-        if prospect is not None and prospect.until is not None and prospect.until <= self._now + rule.grace:
+        by = self._now + rule.grace
+        prospect = self._soonest(session, shape, self._machines.hosts(shape), known_only=True)
+        if prospect is not None and prospect.is_in_time(by):
             return False
+        if self._keep_beside(session, shape, by):
+            preemptor.note_look()
+            return True
         eviction = preemptor.evict_for(session, shape)
         if eviction is None:
             return False
@@ -187,6 +192,31 @@ class _Pass:
         self._making_room[session.id] = eviction.ends_at
         self._note_on_the_way(session, shape)
         return True
+
+    def _keep_beside(self, session: PendingSession, shape: Shape, by: datetime) -> bool:
+        """Keep what is known to be left by then, though room is kept for somebody else of its pools already: nobody has to end for it."""
+        key = shape, session.lasts if shape.is_bounded else None
+        if shape.designated is not None or key in self._nothing_is_left_for:
+            return False
+        prospect = self._soonest(session, shape, self._machines.clearable(shape), known_only=True)
+        if prospect is None or not prospect.is_in_time(by):
+            self._nothing_is_left_for.add(key)
+            return False
+        self._keep_on(session, shape, prospect.ordinals, prospect.until, is_first=False)
+        return True
+
+    def _soonest(
+        self, session: PendingSession, shape: Shape, hosts: list[int], *, known_only: bool
+    ) -> Prospect | None:
+        return soonest(
+            self._machines,
+            self._layout,
+            shape,
+            self._now,
+            session.lasts,
+            hosts=hosts,
+            known_only=known_only,
+        )
 
     def _note_on_the_way(self, session: PendingSession, shape: Shape) -> None:
         for account in self._allowances.of(session.scopes):
@@ -206,9 +236,8 @@ class _Pass:
         has_waited = self._has_waited(session)
         if not shape.may_keep or (shape.has_no_room and not has_waited):
             return
-        prospect = soonest(
-            self._machines, self._layout, shape, self._now, session.lasts, known_only=not has_waited
-        )
+        hosts = self._machines.hosts(shape)
+        prospect = self._soonest(session, shape, hosts, known_only=not has_waited)
         if prospect is not None:
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
         shape.may_keep = prospect is None and not has_waited

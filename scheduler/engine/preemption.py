@@ -75,6 +75,10 @@ class Preemptor:
                 return self._evict(session, shape, -negated, way.victims)
         return None
 
+    def note_look(self) -> None:
+        """All agents were looked at, and nobody had to end."""
+        self._left -= 1
+
     def _find_candidates(self, rule: Preemption, now: datetime) -> dict[int, list[_Candidate]]:
         """By ordinal, of those agents that have some."""
         released = self._machines.released

@@ -1,5 +1,6 @@
 """When and where a session that finds no room now will find it, by the ends that are known."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
@@ -22,6 +23,9 @@ class Prospect:
     ordinals: list[int]
     until: Until
 
+    def is_in_time(self, by: datetime) -> bool:
+        return self.until is not None and self.until <= by
+
 
 def soonest(
     machines: Machines,
@@ -30,10 +34,11 @@ def soonest(
     now: datetime,
     lasts: timedelta | None,
     *,
+    hosts: Iterable[int],
     known_only: bool,
 ) -> Prospect | None:
-    """None if there will never be room beside what is kept for others; or if `known_only`, if nobody knows when. Agents that
-    will be reserved before what `lasts` so long would have ended are left out.
+    """On these agents (ordinals). None if there will never be room beside what is kept for others; or if `known_only`, if nobody knows when.
+    Agents that will be reserved before what `lasts` so long would have ended are left out.
 
     Kernels of a session that differ are counted as large as the largest in each field; those that are spread get an agent each,
     and one agent holds all that must be together.
@@ -44,7 +49,7 @@ def soonest(
     kernels = len(shape.searches)
     count = 1 if shape.is_together else kernels
     openings: list[Opening] = []
-    for ordinal in machines.hosts(shape):
+    for ordinal in hosts:
         if machines.is_large_enough(ordinal, shape.of_one_kernel(largest)):
             latest = machines.latest_start(ordinal, lasts)
             found = _openings_on(machines, layout, ordinal, largest, 1 if shape.is_spread else kernels, now)

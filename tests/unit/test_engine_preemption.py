@@ -162,6 +162,22 @@ def test_nobody_ends_for_what_becomes_free_as_soon():
     assert victims(decide([ending, agent(2, runs(101, 8))], waits(1, 4))) == {1: {101}}
 
 
+def test_nobody_ends_for_what_becomes_free_as_soon_beside_a_gang_that_waits():
+    """The gang is first, and keeps the two machines that are large enough for it."""
+    ending = (Running(cores(2), SOON), Running(cores(2), SOON))
+    third = AgentView(3, "x86_64", cores(4), cores(0), running=ending, preemptible=(runs(103, 4),))
+    agents = [agent(1, runs(101, 8)), agent(2, runs(102, 8)), third]
+    gang = replace(waits(1, 8, 8), enqueued_at=NOW - timedelta(hours=1))
+    decided = decide(agents, gang, waits(2, 4))
+    assert victims(decided) == {}
+    assert decided.reservations == (
+        Reservation(UUID(int=1), (1, 2), None),
+        Reservation(UUID(int=2), (3,), SOON),
+    )
+    later = replace(third, running=(Running(cores(4), SOON + RULE.grace),))
+    assert victims(decide([*agents[:2], later], gang, waits(2, 4), waits(3, 4))) == {2: {103}}
+
+
 def test_what_was_promised_is_kept_and_asks_for_no_more():
     leaving = replace(agent(1, others=8), running=(Running(cores(8), SOON),))
     session = replace(waits(1, 4), promised=Promise(1, SOON))
