@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from typing import Any
 
 import django
 from django.conf import settings
@@ -20,14 +21,18 @@ django.setup()
 
 @contextlib.contextmanager
 def own_database() -> Iterator[dict[str, str]]:
-    """The environment for processes of a portal on a fresh database, which goes with the block."""
+    """The environment for processes of a portal on a fresh database, which goes with the block. One after the other, as often as wanted."""
     say("making a database")
+    outer = connection.settings_dict["NAME"]
     name = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     leave_startup_to_rest()  # as every process of a portal does
     try:
         yield {**os.environ, "DATABASE_URL": f"{os.environ['DATABASE_URL'].rpartition('/')[0]}/{name}"}
     finally:
         connections.close_all()
+        backend: Any = connection
+        backend.close_pool()  # it knows this database alone
+        settings.DATABASES[connection.alias]["NAME"] = connection.settings_dict["NAME"] = outer
         with connection._nodb_cursor() as cursor:
             cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
         redis = redis_client()
