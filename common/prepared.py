@@ -2,7 +2,7 @@
 querysets that they are made of once in a process (`said`), and rows in one statement (`insert_together`)."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Self, TypeVar
@@ -50,6 +50,11 @@ def prepared_cursor() -> Iterator[Any]:
     backend: Any = connection
     with backend._prepare_cursor(_Prepared(backend.connection)) as cursor:
         yield cursor
+
+
+def array_of(values: Iterable[object]) -> str:
+    """Numbers, ids or other words without quotes, blanks and commas, as PostgreSQL writes an array: psycopg looks at each for what would have to be quoted."""
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def parameter(name: str, kind: str) -> Any:

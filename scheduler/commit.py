@@ -16,7 +16,7 @@ from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import LockTaken, lock_number, wait_exclusive
-from common.prepared import prepared_cursor
+from common.prepared import array_of, prepared_cursor
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
 from scheduler.engine import Deferral, KernelPlacement, Plan
@@ -43,7 +43,7 @@ _BEGIN = f"""
         FROM mine WHERE mine.is_mine AND present.id = %(group)s AND present.epoch = %(epoch)s RETURNING present.id
     ), locked AS MATERIALIZED (
         SELECT id FROM {ComputeSession._meta.db_table}
-        WHERE id = ANY(%(sessions)s) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
+        WHERE id = ANY(%(sessions)s::uuid[]) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     )
     SELECT is_mine, EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked) FROM mine
@@ -154,7 +154,7 @@ def _begin(plan: Plan) -> tuple[bool, bool, set[UUID]]:
         "last_agent": plan.placements[-1].agent_ids[-1],
         "group": plan.group_id,
         "epoch": plan.epoch,
-        "sessions": [each.session_id for each in plan.placements],
+        "sessions": array_of(each.session_id for each in plan.placements),
     }
     with prepared_cursor() as cursor:
         cursor.execute(_BEGIN, values)
@@ -227,10 +227,10 @@ def _lock_sessions(session_ids: list[UUID]) -> set[UUID]:
         cursor.execute(
             f"""
             SELECT id FROM {ComputeSession._meta.db_table}
-            WHERE id = ANY(%s) AND {_WAITS_STILL}
+            WHERE id = ANY(%s::uuid[]) AND {_WAITS_STILL}
             ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
             """,
-            [session_ids],
+            [array_of(session_ids)],
         )
         return {session_id for (session_id,) in cursor.fetchall()}
 
@@ -244,7 +244,7 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
         for name, amount in kernel.slots.items():
             asked[name] += amount
     with prepared_cursor() as cursor:
-        cursor.execute(_LOCK_AGENTS, {"agents": list(needed)})
+        cursor.execute(_LOCK_AGENTS, {"agents": array_of(needed)})
         rooms = cursor.fetchall()
     cores = {agent_id: count or 0 for agent_id, count, *_ in rooms}
     free = {(agent_id, name): amount for agent_id, _, name, _has, amount in rooms if name is not None}
@@ -271,11 +271,12 @@ def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> li
         cursor.execute(
             f"""
             SELECT held.agent_id, held.amount, kernel.cpuset
-            FROM {KernelAllocation._meta.db_table} AS held
-            JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
-            WHERE held.agent_id = ANY(%s::bigint[]) AND held.slot_name = %s
+            FROM unnest(%s::bigint[]) AS agent (id), LATERAL (
+                SELECT agent_id, amount, kernel_id FROM {KernelAllocation._meta.db_table}
+                WHERE agent_id = agent.id AND slot_name = %s OFFSET 0  -- each by index, however little the others hold
+            ) AS held JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
             """,
-            [list(cores), CPU],
+            [array_of(cores), CPU],
         )
         for agent_id, amount, cpuset in cursor.fetchall():
             loads[agent_id].add(CoreUse(amount, cpuset))
@@ -295,10 +296,10 @@ def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt:
     numbers = [sizes.setdefault(id(kernel.slots), len(sizes)) for kernel in kernels]
     slots = {id(kernel.slots): kernel.slots.to_json() for kernel in kernels}
     values: dict[str, Any] = {
-        "kernels": [kernel.kernel_id for kernel in kernels],
-        "agents": [kernel.agent_id for kernel in kernels],
+        "kernels": array_of(kernel.kernel_id for kernel in kernels),
+        "agents": array_of(kernel.agent_id for kernel in kernels),
         "cpusets": list(cpusets),
-        "numbers": numbers,
+        "numbers": array_of(numbers),
         "sizes": Jsonb([slots[each] for each in sizes]),
     }
     with prepared_cursor() as cursor:
@@ -333,9 +334,9 @@ def _update_waiting(
             sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": said}
         numbers.append(sentences[id(why)]["number"])
     values: dict[str, Any] = {
-        "ids": [deferral.session_id for deferral in deferrals],
-        "positions": [deferral.position for deferral in deferrals],
-        "numbers": numbers,
+        "ids": array_of(deferral.session_id for deferral in deferrals),
+        "positions": array_of(deferral.position for deferral in deferrals),
+        "numbers": array_of(numbers),
         "sentences": Jsonb(list(sentences.values())),
         "are_figures_due": are_figures_due,
     }

@@ -1,28 +1,28 @@
 """Which devices the kernels of a plan get: by the rules of the engine, on what locked rows say."""
 
 from collections.abc import Sequence
-from operator import itemgetter
 
 from agents.device_models import AgentDevice
-from common.prepared import prepared_cursor
+from common.prepared import array_of, prepared_cursor
 from common.slots import CPU, MEM
 from scheduler.engine import KernelPlacement
 from scheduler.engine.devices import Dealt, Device, DeviceTable, deal
 
-_LOCK_DEVICES = f"""
+_DEVICES = f"""
     SELECT agent_id, slot_name, is_present, occupied, id, link_group, numa_node FROM {AgentDevice._meta.db_table}
-    WHERE agent_id = ANY(%(agents)s::bigint[]) ORDER BY id FOR NO KEY UPDATE
+    WHERE agent_id = ANY(%(agents)s::bigint[]) ORDER BY id
 """
 
 
 def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
-    """For each kernel, the devices that it gets, of those slots whose devices are known. Holds the devices of these agents until commit,
-    whose rows are locked before; 1 query, none where no kernel asks for devices. Raises NoSuchDevices."""
+    """For each kernel, the devices that it gets, of those slots whose devices are known. The rows of these agents and of their slots are
+    locked: without the first nobody says which devices there are, without the second nobody takes or gives back a part of one. 1 query,
+    none where no kernel asks for devices. Raises NoSuchDevices."""
     asked = sorted({each.agent_id for each in kernels if not each.slots.keys() <= {CPU, MEM}})
     if not asked:
         return [{}] * len(kernels)
     with prepared_cursor() as cursor:
-        cursor.execute(_LOCK_DEVICES, {"agents": asked})
+        cursor.execute(_DEVICES, {"agents": array_of(asked)})
         rows = cursor.fetchall()
     tables: dict[tuple[int, str], DeviceTable] = {}
     for agent_id, slot_name, is_present, occupied, *device in rows:
@@ -35,12 +35,15 @@ def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
     ]
 
 
-def columns_of(kernels: Sequence[KernelPlacement], dealt: Sequence[Dealt]) -> dict[str, list[object]]:
+def columns_of(kernels: Sequence[KernelPlacement], dealt: Sequence[Dealt]) -> dict[str, object]:
     """As arrays of one row for each slot of a kernel that devices give."""
     rows = [
-        (kernel.kernel_id, name, "{" + ",".join(map(str, ids)) + "}")
+        (kernel.kernel_id, name, array_of(ids))
         for kernel, of_kernel in zip(kernels, dealt, strict=True)
         for name, ids in of_kernel.items()
     ]
-    names = ("dealt_kernels", "dealt_slots", "dealt_devices")
-    return {name: list(map(itemgetter(number), rows)) for number, name in enumerate(names)}
+    return {
+        "dealt_kernels": array_of(row[0] for row in rows),
+        "dealt_slots": [row[1] for row in rows],
+        "dealt_devices": [row[2] for row in rows],
+    }

@@ -18,7 +18,7 @@ from common.errors import Conflict
 from common.events import announce
 from common.kept_sentences import KeptSentence
 from common.pauses import pause
-from common.prepared import prepared_cursor
+from common.prepared import array_of, prepared_cursor
 from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
 from sessions_app.events import CapacityReleased, SessionsEnded
@@ -114,7 +114,7 @@ def transition_along(
         for number, (was, (to, why)) in enumerate(zip(path, steps, strict=False))
     ]
     values: dict[str, Any] = {
-        "ids": list(session_ids), "frm": frm.value, "to": to.value, "reason": reason.value, "now": now,
+        "ids": array_of(session_ids), "frm": frm.value, "to": to.value, "reason": reason.value, "now": now,
         "message": Jsonb(REASON_SENTENCES[reason].to_json()), "actor": actor.label, "steps": Jsonb(lines),
         "lasts_s": DEADLINES_S[to], "exit_code": exit_code,
         "outcome": outcome_of(reason).value if to is Status.TERMINATING else None,

@@ -5,7 +5,7 @@ from sessions_app.models import ComputeSession, SessionTransition
 _SESSIONS = ComputeSession._meta.db_table
 MOVE_MANY = f"""
     WITH held AS (
-        SELECT id FROM {_SESSIONS} WHERE id = ANY(%(ids)s) AND status = %(frm)s
+        SELECT id FROM {_SESSIONS} WHERE id = ANY(%(ids)s::uuid[]) AND status = %(frm)s
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), moved AS (
         UPDATE {_SESSIONS} AS session

@@ -177,7 +177,10 @@ class Device(NamedTuple):
 def pick(devices: Sequence[Device], count: int) -> tuple[int, ...]:
     """Which `count` of these free devices go together, in the order of their ids: all of one link group if one has so many,
     and of such the smallest, so that large ones stay whole; else all of one NUMA node; else of as few groups as possible."""
-    for groups in (_groups(devices, "link_group"), _groups(devices, "numa_node")):
+    if count == len(devices):
+        return tuple(sorted([device.id for device in devices]))
+    for by in ("link_group", "numa_node"):
+        groups = _groups(devices, by)
         large = [group for group in groups if len(group) >= count]
         if large:
             return min(large, key=len)[:count]

@@ -1,5 +1,5 @@
 """The least that a plan can cost: the same rows as `commit_plan` leaves, by one statement of arrays for each table, without a
-lock, a check, or a word to anybody."""
+lock, a check, or a word to anybody. Which devices a kernel gets it is told before."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,12 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
 from accounts.policies import LimitUse
-from agents.models import AgentSlot
+from agents.models import AgentDevice, AgentSlot
+from common.prepared import array_of
+from common.slots import MILLI
+from scheduler.dealt import deal_devices
 from scheduler.engine import KernelPlacement, Plan
+from scheduler.engine.devices import Dealt
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 
 PLACED = '{"text": "A machine with room was found."}'
@@ -39,15 +43,34 @@ class Bare:
             session_id: tuple(zip(("domain", "project", "user"), ids, strict=True))
             for session_id, *ids in owners
         }
+        self._dealt: Sequence[Dealt] = ()
+
+    def deal(self, decided: Plan) -> None:
+        """Choose devices for the commit that follows."""
+        self._dealt = deal_devices(_kernels_of(decided))
 
     def commit(self, decided: Plan) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
-            _write(cursor, decided)
+            _write(cursor, decided, self._dealt)
 
     def commit_and_count(self, decided: Plan) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
-            _write(cursor, decided)
+            _write(cursor, decided, self._dealt)
             self._count(cursor, decided)
+            self._count_devices(cursor, decided)
+
+    def _count_devices(self, cursor: CursorWrapper, decided: Plan) -> None:
+        shares = Counter[int]()
+        for kernel, of_kernel in zip(_kernels_of(decided), self._dealt, strict=True):
+            for name, device_ids in of_kernel.items():
+                shares.update(dict.fromkeys(device_ids, min(kernel.slots[name], MILLI)))
+        cursor.execute(
+            f"""
+            UPDATE {AgentDevice._meta.db_table} AS device SET occupied = device.occupied + share.amount
+            FROM unnest(%s::bigint[], %s::int[]) AS share (id, amount) WHERE device.id = share.id
+            """,
+            [list(shares), list(shares.values())],
+        )
 
     def _count(self, cursor: CursorWrapper, decided: Plan) -> None:
         occupied = Counter[tuple[int, str]]()
@@ -79,11 +102,13 @@ class Bare:
         )
 
 
-def _write(cursor: CursorWrapper, decided: Plan) -> None:
-    sessions = [placement.session_id for placement in decided.placements]
-    kernels = [kernel for placement in decided.placements for kernel in placement.kernels]
-    _move(cursor, sessions)
-    _allocate(cursor, kernels)
+def _kernels_of(decided: Plan) -> list[KernelPlacement]:
+    return [kernel for placement in decided.placements for kernel in placement.kernels]
+
+
+def _write(cursor: CursorWrapper, decided: Plan, dealt: Sequence[Dealt]) -> None:
+    _move(cursor, [placement.session_id for placement in decided.placements])
+    _allocate(cursor, _kernels_of(decided), dealt)
 
 
 def _move(cursor: CursorWrapper, sessions: Sequence[UUID]) -> None:
@@ -106,7 +131,7 @@ def _move(cursor: CursorWrapper, sessions: Sequence[UUID]) -> None:
     )
 
 
-def _allocate(cursor: CursorWrapper, kernels: Sequence[KernelPlacement]) -> None:
+def _allocate(cursor: CursorWrapper, kernels: Sequence[KernelPlacement], dealt: Sequence[Dealt]) -> None:
     cursor.execute(
         f"""
         UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id
@@ -115,14 +140,16 @@ def _allocate(cursor: CursorWrapper, kernels: Sequence[KernelPlacement]) -> None
         [[kernel.kernel_id for kernel in kernels], [kernel.agent_id for kernel in kernels]],
     )
     held = [
-        (kernel.kernel_id, kernel.agent_id, name, amount)
-        for kernel in kernels
+        (kernel.kernel_id, kernel.agent_id, name, amount, array_of(of_kernel.get(name, ())))
+        for kernel, of_kernel in zip(kernels, dealt, strict=True)
         for name, amount in kernel.slots.items()
     ]
     cursor.execute(
         f"""
-        INSERT INTO {ALLOCATIONS} (kernel_id, agent_id, slot_name, amount)
-        SELECT * FROM unnest(%s::uuid[], %s::bigint[], %s::text[], %s::bigint[])
+        INSERT INTO {ALLOCATIONS} (kernel_id, agent_id, slot_name, amount, devices)
+        SELECT kernel_id, agent_id, slot_name, amount, devices::bigint[]
+        FROM unnest(%s::uuid[], %s::bigint[], %s::text[], %s::bigint[], %s::text[])
+            AS held (kernel_id, agent_id, slot_name, amount, devices)
         """,
         [list(column) for column in zip(*held, strict=True)],
     )
