@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, NotSupportedError, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -18,7 +18,7 @@ from common.actors import Actor
 from common.database import constraint_of
 from common.errors import LimitExceeded
 from common.languages import paragraph
-from common.prepared import prepared_cursor
+from common.prepared import is_outdated, prepared_cursor
 
 Checked = TypeVar("Checked")
 Written = TypeVar("Written")
@@ -161,6 +161,9 @@ def write_within_limits(check: Callable[[], Checked], write: Callable[[Checked],
                 return write(seen)
         except IntegrityError as error:
             if constraint_of(error) != WITHIN_LIMITS:
+                raise
+        except NotSupportedError as error:
+            if not is_outdated(error):
                 raise
     raise LimitExceeded(_("Others took what was left at the same moment."), hint=_("Try again."))
 

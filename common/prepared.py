@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Self, TypeVar
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db import DEFAULT_DB_ALIAS, NotSupportedError, connection, connections, models
 from django.db.models.expressions import RawSQL
 from psycopg import RawCursor
+from psycopg.errors import FeatureNotSupported
+from psycopg.pq import TransactionStatus
 
 Row = TypeVar("Row", bound=models.Model)
 
@@ -20,11 +22,27 @@ class _Prepared(RawCursor[Any]):
     def execute(self, query: Any, params: Any = None, **_: Any) -> Self:
         text, names = _numbered(query)
         values = [params[name] for name in names] if isinstance(params, Mapping) else params
+        try:
+            return super().execute(text, values, prepare=True)
+        except FeatureNotSupported as error:
+            if (
+                not is_outdated(error)
+                or self.connection.info.transaction_status is not TransactionStatus.IDLE
+            ):
+                raise
+        self.connection.execute("DEALLOCATE ALL", prepare=False)  # psycopg forgets them by it
         return super().execute(text, values, prepare=True)
 
     def _send_query_prepared(self, name: bytes, pgq: Any, **options: Any) -> None:
         super()._send_query_prepared(name, pgq, **options)
         self._query = pgq  # what Django logs
+
+
+def is_outdated(error: BaseException) -> bool:
+    """A statement was prepared before a column that it reads got another type. Outside of a transaction it was asked again at once;
+    inside of one all is lost, but forgotten with it as well: whoever begins anew succeeds."""
+    cause = error.__cause__ if isinstance(error, NotSupportedError) else error
+    return isinstance(cause, FeatureNotSupported) and cause.diag.source_function == "RevalidateCachedQuery"
 
 
 @cache
@@ -43,8 +61,8 @@ def _numbered(statement: str) -> tuple[str, tuple[str, ...]]:
 @contextmanager
 def prepared_cursor() -> Iterator[Any]:
     """For statements of one constant text, with parameters. Values go to the server beside the text, where each has a type of its own:
-    a parameter that stands alone is cast in the statement, and lists are `= ANY(...)`. What is planned is forgotten with the connection, and
-    where a transaction is rolled back."""
+    a parameter that stands alone is cast in the statement, and lists are `= ANY(...)`. What is planned is forgotten with the connection,
+    where a transaction is rolled back, and where it `is_outdated`."""
     connection.close_if_health_check_failed()
     connection.ensure_connection()
     backend: Any = connection

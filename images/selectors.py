@@ -28,9 +28,7 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
     A reference without a tag means "latest", as for the engines; where there is none, the newest of its repository.
     """
     wanted = str(reference_or_id)
-    match = (
-        Q(pk=int(wanted)) if wanted.isdecimal() and len(wanted) < 19 else Q(reference=full_reference(wanted))
-    )
+    match = Q(pk=int(wanted)) if is_id(wanted) else Q(reference=full_reference(wanted))
     image: ContainerImage | None = visible_images(actor).filter(match).first()
     if image is None and ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
         image = newest_image(actor, wanted)
@@ -39,6 +37,11 @@ def access_image(actor: Actor, reference_or_id: str | int) -> ContainerImage:
         hint = _("GET /api/v1/images/ lists those that are.")
         raise NotFound(sentence, hint=hint, fields={"image": [sentence]})
     return image
+
+
+def is_id(wanted: str) -> bool:
+    """Whether an image is named by its number."""
+    return wanted.isdecimal() and len(wanted) < 19
 
 
 def built_image_ids() -> list[str]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, NotSupportedError, connection, transaction
 from django.db.models import F, QuerySet
 from psycopg.types.json import Jsonb
 
@@ -16,7 +16,7 @@ from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import LockTaken, lock_number, wait_exclusive
-from common.prepared import array_of, prepared_cursor
+from common.prepared import array_of, is_outdated, prepared_cursor
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
 from scheduler.engine import Deferral, KernelPlacement, Plan
@@ -171,6 +171,10 @@ def _all_or_nothing(plan: Plan) -> Iterator[None]:
         # The database's own checks: of what an agent holds, unreachable while everybody takes the locks; of what
         # policies allow, where the tick of another group was faster.
         raise StalePlan(f"The database refused the plan of {plan.group_name}: {error}") from error
+    except NotSupportedError as error:
+        if is_outdated(error):
+            raise StalePlan(f"A table changed while {plan.group_name} was written.") from error
+        raise
 
 
 def _lock_group(plan: Plan) -> None:

@@ -22,7 +22,7 @@ from agents.selectors import HAS_MACHINE, meant_group, usable_resource_groups
 from common.actors import Actor, ActorKind
 from common.prepared import columns_of, instance_of, parameter, prepared_cursor, said
 from images.models import ContainerImage
-from images.selectors import full_reference, visible_images
+from images.selectors import full_reference, is_id, visible_images
 from sessions_app.dependencies import Dependency
 from sessions_app.holds import Standing, standing_of_image
 from sessions_app.requests import SessionRequest
@@ -86,18 +86,19 @@ def read_asked(actor: Actor, request: SessionRequest) -> Asked:
     """One query; none for whoever is nobody."""
     if actor.user_id is None:
         return NOTHING
+    by_id = is_id(request.image)
     values = {
         "user": actor.user_id,
         "domain": actor.domain_id or 0,
         "keypair": actor.keypair_id or 0,
         "project": request.project,
-        "image": "" if request.image.isdecimal() else full_reference(request.image),  # by its id: not here
+        "image": int(request.image) if by_id else full_reference(request.image),
         "group": request.resource_group,
         "slots": list(request.slots),
         "amounts": list(request.slots.values()),
     }
     with prepared_cursor() as cursor:
-        cursor.execute(_statement(may_do_everything(actor), bool(request.resource_group)), values)
+        cursor.execute(_statement(may_do_everything(actor), bool(request.resource_group), by_id), values)
         row: Any = iter(cursor.fetchone())
     named: Any = [instance_of(model, list(islice(row, len(columns_of(model))))) for model in _NAMED]
     has_machine, have_budgets, without, scopes = row
@@ -106,7 +107,7 @@ def read_asked(actor: Actor, request: SessionRequest) -> Asked:
 
 
 @cache
-def _statement(may_everything: bool, names_group: bool) -> str:
+def _statement(may_everything: bool, names_group: bool, is_image_id: bool) -> str:
     actor = Actor(
         ActorKind.USER,
         user_id=parameter("user", "bigint"),
@@ -116,11 +117,12 @@ def _statement(may_everything: bool, names_group: bool) -> str:
     )
     project: Any = Project(pk=RawSQL("SELECT id FROM its_project", ()))
     groups = usable_resource_groups(actor, project)
+    image = {"pk": parameter("image", "bigint")} if is_image_id else {"reference": parameter("image", "text")}
     its_project, its_image, its_group = (
         said(rows[:1], columns_of(model))
         for model, rows in (
             (Project, usable_projects(actor).filter(name=parameter("project", "text")).order_by()),
-            (ContainerImage, visible_images(actor).filter(reference=parameter("image", "text")).order_by()),
+            (ContainerImage, visible_images(actor).filter(**image).order_by()),
             (ResourceGroup, meant_group(groups, parameter("group", "text") if names_group else "")),
         )
     )

@@ -126,6 +126,15 @@ def test_it_is_what_the_selectors_let_each_person_use(
             assert found.group == group, person
 
 
+def test_an_image_is_found_by_its_number_where_it_may_be_seen(place: Place) -> None:
+    image, actor = ContainerImage.objects.get(), factories.actor_for(place.owner)
+    assert read_asked(actor, asked_of(place, image=str(image.pk))).image == image
+    assert read_asked(actor, asked_of(place, image=str(image.pk + 1))).image is None
+    assert read_asked(actor, asked_of(place, image="9" * 19)).image is None  # no id has so many digits
+    hide_image(place)
+    assert read_asked(actor, asked_of(place, image=str(image.pk))).image is None
+
+
 def test_rows_are_read_as_django_reads_them(place: Place) -> None:
     found = read_asked(factories.actor_for(place.owner), asked_of(place))
     for row in (found.project, found.image, found.group):
@@ -158,9 +167,14 @@ def test_nobody_finds_nothing(place: Place) -> None:
     assert read_asked(SYSTEM, asked_of(place)) is NOTHING
 
 
-def test_a_request_is_accepted_by_four_statements(place: Place) -> None:
+@pytest.mark.parametrize("is_by_id", [False, True])
+def test_a_request_is_accepted_by_four_statements(place: Place, is_by_id: bool) -> None:
     """Read, hold the person and all that the session will belong to, write, and read again what others may have changed."""
-    actor, request = factories.actor_for(place.owner), asked_of(place)
+    image = ContainerImage.objects.get()
+    actor, request = (
+        factories.actor_for(place.owner),
+        asked_of(place, image=str(image.pk) if is_by_id else image.reference),
+    )
     with CaptureQueriesContext(connection) as captured:
         session = enqueue_session(actor=actor, request=request)
     words = [(each["sql"] or "").split()[0] for each in captured.captured_queries]
