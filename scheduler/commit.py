@@ -16,10 +16,10 @@ from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import LockTaken, lock_number, wait_exclusive
-from common.prepared import array_of, is_outdated, prepared_cursor
+from common.prepared import Question, array_of, ask_together, is_outdated, prepared_cursor
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
-from scheduler.engine import Deferral, KernelPlacement, Plan
+from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.kept import KeptByGroup
 from scheduler.placement_groups import broken_rule
@@ -33,8 +33,22 @@ from sessions_app.states import Reason, Status
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
 SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
-# All of a commit of newcomers up to the agents: the group's lock, if it is free, that it has this epoch still, and those of the sessions
-# that `_lock_sessions` would lock; one after the other.
+# First the agents, then their slots: the second waits for what the first returns.
+_GROUND = f"""
+    agent AS MATERIALIZED (
+        SELECT id, (data ->> 'cores')::int AS cores FROM {Agent._meta.db_table}
+        WHERE id = ANY(%(agents)s::bigint[]) AND state = '{AgentState.CONNECTED.value}' {{only}} ORDER BY id FOR NO KEY UPDATE
+    ), slot AS MATERIALIZED (
+        SELECT agent_id, slot_name, capacity, capacity + surplus - occupied AS free FROM {AgentSlot._meta.db_table}
+        WHERE agent_id = ANY((SELECT array_agg(id) FROM agent)::bigint[]) ORDER BY id FOR NO KEY UPDATE
+    )
+"""
+_ROOMS = "agent.id, cores, slot_name, capacity, free"
+_LOCK_AGENTS = f"""
+    WITH {_GROUND.format(only="")} SELECT {_ROOMS} FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
+"""
+# All of a commit of newcomers up to the slots: the group's lock, if it is free, that it has this epoch still, those of the sessions that
+# `_lock_sessions` would lock, and agents; one after the other, for which all sessions are counted before the first agent.
 _BEGIN = f"""
     WITH mine AS MATERIALIZED (
         SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine
@@ -45,19 +59,17 @@ _BEGIN = f"""
         SELECT id FROM {ComputeSession._meta.db_table}
         WHERE id = ANY(%(sessions)s::uuid[]) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    )
-    SELECT is_mine, EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked) FROM mine
+    ), {_GROUND.format(only="AND (SELECT count(*) FROM locked) > 0")}
+    SELECT is_mine, EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked), {_ROOMS}
+    FROM mine LEFT JOIN agent ON true LEFT JOIN slot ON slot.agent_id = agent.id
 """
-# First the agents, then their slots: the second waits for what the first returns.
-_LOCK_AGENTS = f"""
-    WITH agent AS MATERIALIZED (
-        SELECT id, (data ->> 'cores')::int AS cores FROM {Agent._meta.db_table}
-        WHERE id = ANY(%(agents)s::bigint[]) AND state = '{AgentState.CONNECTED.value}' ORDER BY id FOR NO KEY UPDATE
-    ), slot AS MATERIALIZED (
-        SELECT agent_id, slot_name, capacity, capacity + surplus - occupied AS free FROM {AgentSlot._meta.db_table}
-        WHERE agent_id = ANY((SELECT array_agg(id) FROM agent)::bigint[]) ORDER BY id FOR NO KEY UPDATE
-    )
-    SELECT agent.id, cores, slot_name, capacity, free FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
+# Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
+_CORES = f"""
+    SELECT held.agent_id, held.amount, kernel.cpuset
+    FROM unnest(%(agents)s::bigint[]) AS agent (id), LATERAL (
+        SELECT agent_id, amount, kernel_id FROM {KernelAllocation._meta.db_table}
+        WHERE agent_id = agent.id AND slot_name = %(cpu)s OFFSET 0
+    ) AS held JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
 """
 _ALLOCATE = f"""
     WITH placed AS MATERIALIZED (
@@ -131,35 +143,40 @@ def commit_plan(plan: Plan) -> list[UUID]:
         give_notice(
             [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
         )
-        return _place(plan, _lock_sessions([each.session_id for each in plan.placements]))
+        placements = _of_these(plan, _lock_sessions([each.session_id for each in plan.placements]))
+        return (
+            _place(plan, placements, ask_together(*_ground_of(_kernels_of(placements)))) if placements else []
+        )
 
 
 def commit_newcomers(plan: Plan) -> list[UUID]:
     """The same for sessions that were placed on what the last plan left, which remains the last: `epoch` is what the group has
     after it. Raises GroupBusy, StalePlan."""
     with _all_or_nothing(plan):
-        is_mine, is_present, locked = _begin(plan)
+        is_mine, is_present, locked, ground = _begin(plan)
         if not is_mine:
             _lock_group(plan)
-            _, is_present, locked = _begin(plan)
+            _, is_present, locked, ground = _begin(plan)
         if not is_present:
             raise _overtaken(plan)
-        return _place(plan, locked)
+        placements = _of_these(plan, locked)
+        return _place(plan, placements, ground) if placements else []
 
 
-def _begin(plan: Plan) -> tuple[bool, bool, set[UUID]]:
-    """Whether the group is locked by us, whether it is as the plan found it, and which of the sessions we have. One query."""
+def _begin(plan: Plan) -> tuple[bool, bool, set[UUID], Sequence[list[Any]]]:
+    """Whether the group is locked by us, whether it is as the plan found it, which of the sessions we have, and on what ground. 2 queries."""
+    _, cores = _ground_of(_kernels_of(plan.placements))
     values = {
         "lock": lock_number(_subject(plan)),
         "last_agent": plan.placements[-1].agent_ids[-1],
         "group": plan.group_id,
         "epoch": plan.epoch,
         "sessions": array_of(each.session_id for each in plan.placements),
+        **cores[1],
     }
-    with prepared_cursor() as cursor:
-        cursor.execute(_BEGIN, values)
-        is_mine, is_present, session_ids = cursor.fetchone()
-    return is_mine, is_present, set(session_ids)
+    begun, used = ask_together((_BEGIN, values), cores)
+    is_mine, is_present, session_ids = begun[0][:3]
+    return is_mine, is_present, set(session_ids), ([row[3:] for row in begun if row[3] is not None], used)
 
 
 @contextmanager
@@ -202,24 +219,36 @@ def _overtaken(plan: Plan) -> StalePlan:
     return StalePlan(f"A newer plan than epoch {plan.epoch} of {plan.group_name} was committed.")
 
 
-def _place(plan: Plan, locked: set[UUID]) -> list[UUID]:
-    """Of its placements the `locked` ones."""
-    if not locked:
-        return []
-    placements = [placement for placement in plan.placements if placement.session_id in locked]
+def _of_these(plan: Plan, session_ids: set[UUID]) -> list[Placement]:
+    return [placement for placement in plan.placements if placement.session_id in session_ids]
+
+
+def _kernels_of(placements: Sequence[Placement]) -> list[KernelPlacement]:
+    return [each for placement in placements for each in placement.kernels]
+
+
+def _ground_of(kernels: Sequence[KernelPlacement]) -> tuple[Question, Question]:
+    """Holds the agents of these kernels and their slots until commit, and asks which cores are used there."""
+    values = {"agents": array_of({kernel.agent_id for kernel in kernels}), "cpu": CPU}
+    return (_LOCK_AGENTS, values), (_CORES, values)
+
+
+def _place(plan: Plan, placements: Sequence[Placement], ground: Sequence[list[Any]]) -> list[UUID]:
+    """These, whose sessions are locked, on what `_ground_of` them, or of more, returned."""
     if key := broken_rule(plan.group_id, placements):
         raise StalePlan(f"Others of the placement group {key} were placed since.")
-    kernels = [each for placement in placements for each in placement.kernels]
-    cores = _lock_agents(kernels)
-    _allocate(kernels, _cpusets(kernels, cores), _deal(kernels))
+    kernels, (rooms, used) = _kernels_of(placements), ground
+    cores = _demand_room(kernels, rooms)
+    _allocate(kernels, _cpusets(kernels, cores, used), _deal(kernels))
+    session_ids = [placement.session_id for placement in placements]
     moved = lifecycle.transition_many(
-        locked, frm=Status.PENDING, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM
+        session_ids, frm=Status.PENDING, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM
     )
     if len(moved) == 1:
         enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(moved[0]))
     for first in range(0, len(moved), SENT_TOGETHER) if len(moved) > 1 else ():
-        session_ids = [str(session_id) for session_id in moved[first : first + SENT_TOGETHER]]
-        enqueue_on_commit(TaskName.LAUNCH_SESSIONS, session_ids=session_ids)
+        together = [str(session_id) for session_id in moved[first : first + SENT_TOGETHER]]
+        enqueue_on_commit(TaskName.LAUNCH_SESSIONS, session_ids=together)
     return moved
 
 
@@ -239,17 +268,13 @@ def _lock_sessions(session_ids: list[UUID]) -> set[UUID]:
         return {session_id for (session_id,) in cursor.fetchall()}
 
 
-def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
-    """Hold the agents of these kernels until commit; how many cores each has, 0 where nobody counted. Raises StalePlan if
-    one takes none or has not enough."""
+def _demand_room(kernels: Sequence[KernelPlacement], rooms: Sequence[Any]) -> dict[int, int]:
+    """How many cores each of these held agents has, 0 where nobody counted. Raises StalePlan if one of the kernels' takes none or has not enough."""
     needed: dict[int, Counter[str]] = defaultdict(Counter)
     for kernel in kernels:
         asked = needed[kernel.agent_id]
         for name, amount in kernel.slots.items():
             asked[name] += amount
-    with prepared_cursor() as cursor:
-        cursor.execute(_LOCK_AGENTS, {"agents": array_of(needed)})
-        rooms = cursor.fetchall()
     cores = {agent_id: count or 0 for agent_id, count, *_ in rooms}
     free = {(agent_id, name): amount for agent_id, _, name, _has, amount in rooms if name is not None}
     # Only where more is free than a machine has could one kernel be too large for it.
@@ -268,21 +293,13 @@ def _lock_agents(kernels: Sequence[KernelPlacement]) -> dict[int, int]:
     return cores
 
 
-def _cpusets(kernels: Sequence[KernelPlacement], cores: Mapping[int, int]) -> list[str]:
-    """The cores of each kernel, next to what the locked agents run already. One query."""
+def _cpusets(
+    kernels: Sequence[KernelPlacement], cores: Mapping[int, int], used: Sequence[tuple[int, int, str]]
+) -> list[str]:
+    """The cores of each kernel, next to those that are `used` on the held agents already."""
     loads = {agent_id: CoreLoads(count) for agent_id, count in cores.items()}
-    with prepared_cursor() as cursor:
-        cursor.execute(
-            f"""
-            SELECT held.agent_id, held.amount, kernel.cpuset
-            FROM unnest(%s::bigint[]) AS agent (id), LATERAL (
-                SELECT agent_id, amount, kernel_id FROM {KernelAllocation._meta.db_table}
-                WHERE agent_id = agent.id AND slot_name = %s OFFSET 0  -- each by index, however little the others hold
-            ) AS held JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
-            """,
-            [array_of(cores), CPU],
-        )
-        for agent_id, amount, cpuset in cursor.fetchall():
+    for agent_id, amount, cpuset in used:
+        if agent_id in loads:
             loads[agent_id].add(CoreUse(amount, cpuset))
     return [loads[kernel.agent_id].take(kernel.slots[CPU]) for kernel in kernels]
 

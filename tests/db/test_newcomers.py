@@ -83,7 +83,7 @@ def test_a_newcomer_costs_the_same_however_many_wait_and_however_many_machines_t
         return len(captured)
 
     few = queries()
-    assert few == 8  # two of them BEGIN and COMMIT
+    assert few == 7  # two of them BEGIN and COMMIT
     for _ in range(5):
         cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
         cluster.add_pending(LARGE)

@@ -339,7 +339,7 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize(
-    "step", ["_lock_agents", "_cpusets", "_allocate", "_write_down", "enqueue_on_commit"]
+    "step", ["ask_together", "_demand_room", "_cpusets", "_allocate", "_write_down", "enqueue_on_commit"]
 )
 def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_the_work(
     cluster, monkeypatch, step
@@ -375,7 +375,7 @@ def test_a_plan_that_the_database_refuses_is_stale_and_writes_nothing(cluster, m
     session = cluster.add_pending(SMALL)
     decided = plan_now(cluster)
     AgentSlot.objects.filter(agent=agent).update(capacity=1)
-    monkeypatch.setattr(commit, "_lock_agents", lambda kernels: {agent.pk: 0})
+    monkeypatch.setattr(commit, "_demand_room", lambda kernels, rooms: {agent.pk: 0})
 
     with pytest.raises(StalePlan, match="refused"):
         commit_plan(decided)
