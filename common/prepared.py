@@ -1,9 +1,9 @@
 """Statements that are asked again and again. PostgreSQL parses and plans them once for a connection (`prepared_cursor`); Django says the
-querysets that they are made of once in a process (`said`), and rows in one statement (`insertion_of`)."""
+querysets that they are made of once in a process (`said`), and rows in one statement (`insert_together`)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Self, TypeVar
 
@@ -14,7 +14,6 @@ from psycopg.errors import FeatureNotSupported
 from psycopg.pq import TransactionStatus
 
 Row = TypeVar("Row", bound=models.Model)
-Question = tuple[str, Mapping[str, Any]]  # a statement, and the values of its parameters
 
 
 class _Prepared(RawCursor[Any]):
@@ -37,17 +36,6 @@ class _Prepared(RawCursor[Any]):
     def _send_query_prepared(self, name: bytes, pgq: Any, **options: Any) -> None:
         super()._send_query_prepared(name, pgq, **options)
         self._query = pgq  # what Django logs
-
-
-def ask_together(*questions: Question) -> list[list[Any]]:
-    """The rows that each of these statements returns, in a transaction. They are sent at once, with its BEGIN if it begins here, and done one after the
-    other: one way there and back. After one that fails none is done."""
-    with ExitStack() as cleanup:
-        cursors = [cleanup.enter_context(prepared_cursor()) for _ in questions]
-        with connection.wrap_database_errors, connection.connection.pipeline():
-            for cursor, (statement, values) in zip(cursors, questions, strict=True):
-                cursor.execute(statement, values)
-        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
 
 def is_outdated(error: BaseException) -> bool:
@@ -129,8 +117,8 @@ def _readers_of(model: type[models.Model]) -> tuple[Any, ...]:
     return tuple(getattr(field, "from_db_value", None) for field in model._meta.concrete_fields)
 
 
-def insertion_of(*rows: models.Model) -> Question:
-    """Writes these new rows by one statement, each of another model; keys that the database counts up are not read back. Their
+def insert_together(*rows: models.Model) -> None:
+    """Write these new rows by one statement, each of another model; keys that the database counts up are not read back. Their
     foreign keys are looked at afterwards, so that they may refer to each other."""
     values: dict[str, Any] = {}
     backend = connections[DEFAULT_DB_ALIAS]
@@ -138,11 +126,8 @@ def insertion_of(*rows: models.Model) -> Question:
         for field in _written_of(type(row)):
             value = field.get_db_prep_save(getattr(row, field.attname), backend)
             values[f"{field.column}_{number}"] = value
-    return _insert_of(tuple(type(row) for row in rows)), values
-
-
-def are_written(*rows: models.Model) -> None:
-    """What `insertion_of` them says was done: they are no new ones any more."""
+    with prepared_cursor() as cursor:
+        cursor.execute(_insert_of(tuple(type(row) for row in rows)), values)
     for row in rows:
         row._state.adding = False
         row._state.db = connection.alias

@@ -16,7 +16,7 @@ from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import LockTaken, lock_number, wait_exclusive
-from common.prepared import Question, array_of, ask_together, is_outdated, prepared_cursor
+from common.prepared import array_of, is_outdated, prepared_cursor
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
 from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
@@ -30,6 +30,7 @@ from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.preemptions import Leave, give_notice
 from sessions_app.states import Reason, Status
 
+_Question = tuple[str, dict[str, Any]]  # a statement, and the values of its parameters
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
 SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
@@ -144,9 +145,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
             [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
         )
         placements = _of_these(plan, _lock_sessions([each.session_id for each in plan.placements]))
-        return (
-            _place(plan, placements, ask_together(*_ground_of(_kernels_of(placements)))) if placements else []
-        )
+        return _place(plan, placements, _ask(*_ground_of(_kernels_of(placements)))) if placements else []
 
 
 def commit_newcomers(plan: Plan) -> list[UUID]:
@@ -174,7 +173,7 @@ def _begin(plan: Plan) -> tuple[bool, bool, set[UUID], Sequence[list[Any]]]:
         "sessions": array_of(each.session_id for each in plan.placements),
         **cores[1],
     }
-    begun, used = ask_together((_BEGIN, values), cores)
+    begun, used = _ask((_BEGIN, values), cores)
     is_mine, is_present, session_ids = begun[0][:3]
     return is_mine, is_present, set(session_ids), ([row[3:] for row in begun if row[3] is not None], used)
 
@@ -219,6 +218,16 @@ def _overtaken(plan: Plan) -> StalePlan:
     return StalePlan(f"A newer plan than epoch {plan.epoch} of {plan.group_name} was committed.")
 
 
+def _ask(*questions: _Question) -> list[list[Any]]:
+    """The rows that each of these statements returns, asked one after the other."""
+    rows = []
+    for statement, values in questions:
+        with prepared_cursor() as cursor:
+            cursor.execute(statement, values)
+            rows.append(cursor.fetchall())
+    return rows
+
+
 def _of_these(plan: Plan, session_ids: set[UUID]) -> list[Placement]:
     return [placement for placement in plan.placements if placement.session_id in session_ids]
 
@@ -227,7 +236,7 @@ def _kernels_of(placements: Sequence[Placement]) -> list[KernelPlacement]:
     return [each for placement in placements for each in placement.kernels]
 
 
-def _ground_of(kernels: Sequence[KernelPlacement]) -> tuple[Question, Question]:
+def _ground_of(kernels: Sequence[KernelPlacement]) -> tuple[_Question, _Question]:
     """Holds the agents of these kernels and their slots until commit, and asks which cores are used there."""
     values = {"agents": array_of({kernel.agent_id for kernel in kernels}), "cpu": CPU}
     return (_LOCK_AGENTS, values), (_CORES, values)

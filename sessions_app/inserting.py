@@ -1,8 +1,5 @@
 """The rows of a new session, in the transaction that lets it in: one statement for all that each session has."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from django.utils.translation import gettext as _
 
 from accounts.models import Domain, Project, User
@@ -11,7 +8,7 @@ from agents.models import ResourceGroup
 from common import audit, clock
 from common.actors import Actor
 from common.errors import NotFound
-from common.prepared import Question, are_written, ask_together, columns_of, insertion_of, instance_of
+from common.prepared import columns_of, insert_together, instance_of, prepared_cursor
 from sessions_app import holds
 from sessions_app.arrays import insert_array
 from sessions_app.asked import Asked, ResolvedRequest
@@ -43,22 +40,20 @@ def insert_session(
     actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None, action: str
 ) -> ComputeSession:
     """A PENDING session, with its first container, the first line of its history, and the line of the access log that tells of `action`.
-    2 statements, sent together; more with folders, dependencies, an array, a callback. Raises NotFound, Conflict, InvalidInput."""
-    request, holding = resolved.request, _hold(actor, resolved)
-    owner = None
-    if resolved.mounts or resolved.dependencies or request.array:  # which are held after the person
-        owner = _owner_in(*ask_together(holding))
+    2 statements; more with folders, dependencies, an array, a callback. Raises NotFound, Conflict, InvalidInput."""
+    request = resolved.request
+    owner = _hold_owner(actor, resolved)
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     after = hold_awaited(resolved.dependencies)
     standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
     now = clock.now()
-    array = insert_array(actor.user_id or 0, resolved.project, request, now)
+    array = insert_array(owner, resolved.project, request, now)
     if not standing.hold:
         standing = resolved.standing_of_image or standing
     session = ComputeSession(
         name=request.name,
         type=request.type,
-        owner_id=actor.user_id or 0,
+        owner=owner,
         project=resolved.project,
         domain_id=resolved.project.domain_id,
         keypair_id=actor.keypair_id,
@@ -101,14 +96,7 @@ def insert_session(
         actor_label=actor.label,
         happened_at=now,
     )
-    rows = session, Kernel(session=session), line, audit.entry_of(actor, action, session)
-    if owner is None:
-        held, _written = ask_together(holding, insertion_of(*rows))
-        owner = _owner_in(held)
-    else:
-        ask_together(insertion_of(*rows))
-    session.owner = owner
-    are_written(*rows)
+    insert_together(session, Kernel(session=session), line, audit.entry_of(actor, action, session))
     keep_callback(session, request.callback_url)
     SessionMount.objects.bulk_create(
         SessionMount(
@@ -126,19 +114,17 @@ def insert_session(
     return session
 
 
-def _hold(actor: Actor, resolved: ResolvedRequest) -> Question:
-    """Holds who asks until the transaction ends, with all that the session will belong to."""
+def _hold_owner(actor: Actor, resolved: ResolvedRequest) -> User:
+    """Who asks, held until the transaction ends with all that the session will belong to. One query. Raises NotFound."""
     grounds = {
         "domain": resolved.project.domain_id,
         "project": resolved.project.pk,
         "group": resolved.group.pk,
     }
-    return _HOLD, {"user": actor.user_id or 0, **grounds}
-
-
-def _owner_in(held: Sequence[Sequence[Any]]) -> User:
-    """What `_hold` returned. Raises NotFound."""
-    owner = instance_of(User, held[0][: len(columns_of(User))]) if held else None
+    with prepared_cursor() as cursor:
+        cursor.execute(_HOLD, {"user": actor.user_id or 0, **grounds})
+        row = cursor.fetchone()
+    owner = instance_of(User, row[: len(columns_of(User))]) if row else None
     if owner is None:
         raise NotFound(_("This account does not exist any more."))
     return owner

@@ -100,14 +100,14 @@ def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
 ) -> None:
     other, session = make_place(), place.enqueue()
     decided = plan(read_snapshot(place.group.pk), clock.now())
-    lock_agents, has_group, may_go_on = commit.ask_together, threading.Event(), threading.Event()
+    lock_agents, has_group, may_go_on = commit._ask, threading.Event(), threading.Event()
 
     def pause_and_lock(*questions: Any) -> list[list[Any]]:
         has_group.set()
         assert may_go_on.wait(timeout=10)
         return lock_agents(*questions)
 
-    monkeypatch.setattr(commit, "ask_together", pause_and_lock)
+    monkeypatch.setattr(commit, "_ask", pause_and_lock)
     committed: list[object] = []
     moved: list[object] = []
     committing = in_thread(lambda: commit.commit_plan(decided), committed)

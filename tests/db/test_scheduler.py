@@ -339,7 +339,7 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize(
-    "step", ["ask_together", "_demand_room", "_cpusets", "_allocate", "_write_down", "enqueue_on_commit"]
+    "step", ["_ask", "_demand_room", "_cpusets", "_allocate", "_write_down", "enqueue_on_commit"]
 )
 def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_the_work(
     cluster, monkeypatch, step
