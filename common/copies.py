@@ -5,6 +5,8 @@ from typing import Any
 
 from django.db import connection, models
 
+from common.prepared import prepared_cursor
+
 
 def copy_rows(
     model: type[models.Model], *, like: Mapping[str, Any], values: Mapping[str, Sequence[Any]]
@@ -20,7 +22,7 @@ def copy_rows(
     columns = [name for name in fields if taken[name]]
     arrays = ", ".join(f"%s::{_type_of(fields[name])}[]" for name in values)
     lists = [_as_written(fields[name], column) for name, column in values.items()]
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(
             f"""
             INSERT INTO {model._meta.db_table} ({", ".join(quoted[name] for name in columns)})

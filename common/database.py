@@ -12,11 +12,15 @@ from django.utils.translation import gettext as _
 from psycopg.abc import PQGen
 
 from common.errors import Unavailable
+from common.lists import PlainListDumper
 
 RV = TypeVar("RV")
 
 LOST = (OperationalError, InterfaceError)
 LOOKED_EVERY_S = 0.1
+
+
+psycopg.adapters.register_dumper(list, PlainListDumper)
 
 
 class PatientConnection(psycopg.Connection):  # type: ignore[type-arg]

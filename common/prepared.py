@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Self, TypeVar
+from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, NotSupportedError, connection, connections, models
 from django.db.models.expressions import RawSQL
@@ -78,6 +79,11 @@ def array_of(values: Iterable[object]) -> str:
 def parameter(name: str, kind: str) -> Any:
     """Stands in a queryset for a value that is known when the statement is asked."""
     return RawSQL(f"%({name})s::{kind}", ())  # noqa: S611 -- both are words of ours
+
+
+def among(ids: Iterable[UUID]) -> Any:
+    """For `pk__in=among(ids)`: one value, where a list would be one for each of them, read one by one by Django, psycopg and PostgreSQL."""
+    return RawSQL("SELECT unnest(%s::uuid[])", [list(ids)])
 
 
 def said(rows: models.QuerySet[Any], columns: Sequence[str]) -> str:
