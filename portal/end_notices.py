@@ -1,35 +1,56 @@
 """Telling people that sessions of theirs have ended: of each, and of the elements of an array together, once the last has."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import cast
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db.models import CharField, Exists, OuterRef, Q, Value
 from django.db.models.functions import Cast, Concat
 
 from common import clock
+from common.prepared import among
 from portal.models import ToldNotice
 from portal.sentences import REASONS_TOLD, Code, code_of_end
 from portal.services import News, notify_each
-from sessions_app.models import ComputeSession, SessionArray
+from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.states import Status
 
 HEALED_FOR = timedelta(hours=1)
 END, END_OF_ARRAY = "end:", "array-end:"
 MOST_AT_ONCE = 1000
-_TOLD = ("owner", "array", "name", "status", "status_reason", "exit_code", "image_reference", "ended_at")
+
+
+class _Ended(NamedTuple):
+    """What is told of a session; a row of the model for each would take longer than to tell it."""
+
+    id: UUID
+    owner_id: int
+    array_id: UUID | None
+    name: str
+    status: str
+    status_reason: str
+    exit_code: int | None
+    image_reference: str
+    ended_at: datetime
 
 
 def notify_of_ends(session_ids: Collection[UUID]) -> None:
     """Tell the owners why these sessions ended, if that is news to them. May run twice."""
-    ended = list(ComputeSession.objects.ended().filter(pk__in=session_ids).only(*_TOLD))
+    _tell_of(_read(ComputeSession.objects.ended().filter(pk__in=among(session_ids)).order_by()))
+
+
+def _tell_of(ended: Sequence[_Ended]) -> None:
     news = [told for session in ended if session.array_id is None and (told := _news_of(session))]
     if arrays := {session.array_id for session in ended if session.array_id}:
         news += _news_of_arrays(arrays)
     if news:
         notify_each(news)
+
+
+def _read(sessions: ComputeSessionQuerySet) -> list[_Ended]:
+    return [_Ended(*row) for row in sessions.values_list(*_Ended._fields)]
 
 
 def notify_of_missed_ends() -> None:
@@ -44,7 +65,7 @@ def notify_of_missed_ends() -> None:
         ended_at__gt=now - HEALED_FOR,
         ended_at__lt=now - timedelta(minutes=1),
     )
-    notify_of_ends(ended.values_list("pk", flat=True)[:MOST_AT_ONCE])
+    _tell_of(_read(ended[:MOST_AT_ONCE]))
 
 
 def _is_told(happening: str, column: str) -> Exists:
@@ -52,21 +73,21 @@ def _is_told(happening: str, column: str) -> Exists:
     return Exists(ToldNotice.objects.filter(person_id=OuterRef("owner_id"), happening=named))
 
 
-def _news_of(session: ComputeSession) -> News | None:
+def _news_of(session: _Ended) -> News | None:
     code = code_of_end(session.status, session.status_reason)
     if code is None:
         return None
     return News(
         person_id=session.owner_id,
         code=code,
-        happening=f"{END}{session.pk}",
+        happening=f"{END}{session.id}",
         arguments={
             "name": session.name,
             "exit_code": session.exit_code,
             "image": session.image_reference,
         },
-        session_id=session.pk,
-        again_until=cast("datetime", session.ended_at) + HEALED_FOR,
+        session_id=session.id,
+        again_until=session.ended_at + HEALED_FOR,
     )
 
 
@@ -75,12 +96,12 @@ def _news_of_arrays(array_ids: Collection[UUID]) -> list[News]:
     live = ComputeSession.objects.live().filter(array=OuterRef("pk"))
     over = list(SessionArray.objects.filter(~Exists(live), pk__in=array_ids))
     elements = defaultdict(list)
-    for element in ComputeSession.objects.filter(array__in=over).only(*_TOLD).order_by("array_index"):
+    for element in _read(ComputeSession.objects.filter(array__in=over).order_by("array_index")):
         elements[element.array_id].append(element)
     return [told for array in over if (told := _news_of_array(array, elements[array.pk]))]
 
 
-def _news_of_array(array: SessionArray, elements: list[ComputeSession]) -> News | None:
+def _news_of_array(array: SessionArray, elements: list[_Ended]) -> News | None:
     codes = [code_of_end(each.status, each.status_reason) for each in elements]
     if not any(codes):
         return None
@@ -90,6 +111,6 @@ def _news_of_array(array: SessionArray, elements: list[ComputeSession]) -> News 
         code=Code.ARRAY_FAILED if failed else Code.ARRAY_FINISHED,
         happening=f"{END_OF_ARRAY}{array.pk}",
         arguments={"name": array.name, "count": len(codes), "failed": failed},
-        session_id=elements[0].pk,
-        again_until=max(cast("datetime", each.ended_at) for each in elements) + HEALED_FOR,
+        session_id=elements[0].id,
+        again_until=max(each.ended_at for each in elements) + HEALED_FOR,
     )

@@ -3,6 +3,7 @@
 Rows keep the code and the arguments, never the sentence, so that each person can read it in their own language.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -309,7 +310,7 @@ KIND_OF = MappingProxyType(
 )
 
 # Ends that a person learns of. What the owner asked for is no news; every other end in ERROR is NOT_STARTED.
-_OF_REASON = MappingProxyType(
+_OF_REASON: Mapping[str, Code] = MappingProxyType(
     {
         Reason.COMMAND_FINISHED: Code.COMMAND_FINISHED,
         Reason.COMMAND_FAILED: Code.COMMAND_FAILED,
@@ -345,5 +346,5 @@ REASONS_TOLD = frozenset(_OF_REASON)
 
 def code_of_end(status: str, reason: str) -> Code | None:
     """What to tell the owner of a session that ended like this; None if there is nothing to tell."""
-    known = _OF_REASON.get(Reason(reason)) if reason in set(Reason) else None
+    known = _OF_REASON.get(reason)
     return known or (Code.NOT_STARTED if status == Status.ERROR else None)

@@ -1,6 +1,7 @@
 """Writes of the portal as a whole: what people are told, and that they have read it."""
 
-from collections.abc import Collection, Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
@@ -19,6 +20,7 @@ from common import clock
 from common.actors import Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import InvalidInput
+from common.prepared import prepared_cursor
 from common.push import Audience, push_many_on_commit
 from common.texts import quoted
 from portal.models import Notification, NotificationChoice, NotificationMail, ToldNotice
@@ -27,6 +29,13 @@ from portal.sentences import ALWAYS_TOLD, KIND_OF, MUTABLE, Code, Kind
 from sessions_app.models import ComputeSession
 from sessions_app.states import Status
 
+_WRITE_DOWN = f"""
+    INSERT INTO {Notification._meta.db_table} (person_id, code, arguments, session_id, created_at)
+    SELECT person_id, code, arguments, session_id, %(now)s
+    FROM unnest(%(people)s::bigint[], %(codes)s::text[], %(arguments)s::jsonb[], %(sessions)s::uuid[])
+        AS news (person_id, code, arguments, session_id)
+    RETURNING person_id, id, code
+"""
 KEPT_NOTIFICATIONS = 200
 WARNED_BEFORE = timedelta(minutes=10)
 TOLD_KEPT = timedelta(days=2)  # longer than clocks differ, and than a day that is part of a happening
@@ -76,22 +85,30 @@ def notify_each(news: Collection[News]) -> int:
     heard = [each for each in new if _hears(choices[each.person_id], KIND_OF[each.code])]
     if not heard:
         return 0
-    told = Notification.objects.bulk_create(
-        Notification(
-            person_id=each.person_id,
-            code=each.code.value,
-            arguments=dict(each.arguments),
-            session_id=each.session_id,
-        )
-        for each in heard
-    )
+    told = _write_down(heard)
     _forget_oldest(people)
-    mailed = [each for each in told if KIND_OF[Code(each.code)] in choices[each.person_id].mailed]
+    mailed = [key for person_id, key, code in told if KIND_OF[Code(code)] in choices[person_id].mailed]
     if mailed and settings.BERTH_MAIL:
-        NotificationMail.objects.bulk_create(NotificationMail(notification=each) for each in mailed)
+        NotificationMail.objects.bulk_create(NotificationMail(notification_id=key) for key in mailed)
         enqueue_on_commit(TaskName.MAIL_NOTIFICATIONS)
-    _push([(each.person_id, each.pk) for each in told])
+    _push([(person_id, key) for person_id, key, _code in told])
     return len(told)
+
+
+def _write_down(news: Sequence[News]) -> list[tuple[int, int, str]]:
+    """Whom each tells, its key, its code. One query."""
+    with prepared_cursor() as cursor:
+        cursor.execute(
+            _WRITE_DOWN,
+            {
+                "people": [each.person_id for each in news],
+                "codes": [each.code.value for each in news],
+                "arguments": [json.dumps(dict(each.arguments)) for each in news],
+                "sessions": [each.session_id for each in news],
+                "now": clock.now(),
+            },
+        )
+        return list(cursor.fetchall())
 
 
 def _note_told(news: Mapping[tuple[int, str], News]) -> list[News]:
