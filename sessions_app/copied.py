@@ -3,8 +3,9 @@
 import base64
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -25,6 +26,7 @@ from sessions_app.requests import SessionRequest
 
 OWN_FIELDS = ("name", "command", "environment")
 """What each of a request's likes may have of its own."""
+_shared = attrgetter(*(each.name for each in fields(SessionRequest) if each.name not in OWN_FIELDS))
 STEP = timedelta(microseconds=1)
 """From one to the next, so that they stand in lists and in the queue in their order."""
 
@@ -42,8 +44,7 @@ def check_alike(requests: Sequence[SessionRequest]) -> None:
     """Raises InvalidInput for a name that comes twice, ValueError for none and for what else differs."""
     if not requests:
         raise ValueError("No session was asked for.")
-    first = requests[0]
-    if any(replace(first, **{name: getattr(each, name) for name in OWN_FIELDS}) != each for each in requests):
+    if any(_shared(each) != _shared(requests[0]) for each in requests):
         raise ValueError(f"They may differ in {OWN_FIELDS} alone.")
     seen: set[str] = set()
     for each in requests:
@@ -70,7 +71,7 @@ def copy_session(
             "name": [each.name for each in requests],
             "command": [each.command for each in requests],
             "environment": [dict(each.environment) for each in requests],
-            "host_label": [new_host_label() for _each in requests],
+            "host_label": new_host_labels(len(requests)),
             "app_token": [new_app_token() for _each in requests],
             "created_at": [session.created_at + STEP * number for number in range(1, len(requests) + 1)],
             **_of_elements(elements),
@@ -107,8 +108,13 @@ def _told_of_elements(elements: Sequence[Element]) -> dict[str, list[Any]]:
 
 
 def new_host_label() -> str:
-    """16 base32 characters, 80 random bits: the part of an app host that names the session, never used again."""
-    return base64.b32encode(secrets.token_bytes(10)).decode().lower()
+    return new_host_labels(1)[0]
+
+
+def new_host_labels(count: int) -> list[str]:
+    """16 base32 characters each, 80 random bits: the part of an app host that names the session, never used again."""
+    letters = base64.b32encode(secrets.token_bytes(10 * count)).decode().lower()
+    return [letters[first : first + 16] for first in range(0, len(letters), 16)]
 
 
 def new_app_token() -> str:

@@ -5,9 +5,10 @@ steps leaves a status from which the next run goes on.
 """
 
 import gzip
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -134,21 +135,8 @@ def lifecycle_to(session: ComputeSession, to: Status, reason: Reason) -> None:
 
 def plan_of(session: ComputeSession, kernel: Kernel, *, has_setup: bool = False) -> specs.KernelPlan:
     """The values that decide how the kernel's container looks. Raises NotFound if a folder is gone."""
-    mooring_id = mooring_of(session.pk, kernel.placed_agent)
-    return plan_with(session, kernel, session.mounts.all(), has_setup=has_setup, mooring_id=mooring_id)
-
-
-def plan_with(
-    session: ComputeSession,
-    kernel: Kernel,
-    mounts: Iterable[SessionMount],
-    *,
-    has_setup: bool,
-    mooring_id: UUID | None,
-) -> specs.KernelPlan:
-    """The same where it is known which folders and which network it has. No query for a session that came `with_parts`."""
+    mounts = session.mounts.all()
     return specs.KernelPlan(
-        installation=settings.BERTH_INSTALLATION,
         session_id=session.pk,
         kernel_id=kernel.pk,
         attempt=kernel.attempt,
@@ -162,14 +150,22 @@ def plan_with(
         shm_bytes=session.shm_bytes,
         environment=session.environment,
         mounts=[specs.MountRequest(source_of(mount), mount.path, mount.is_readonly) for mount in mounts],
-        uid=settings.BERTH_CONTAINER_UID,
-        gid=settings.BERTH_CONTAINER_GID,
-        network_pool=settings.BERTH_SESSION_POOL,
         has_readonly_root=session.image.bears_readonly_root,
         has_setup=has_setup,
-        mooring_id=mooring_id,
+        mooring_id=mooring_of(session.pk, kernel.placed_agent),
         element=element_of(session),
+        **settings_of_plans(),
     )
+
+
+def settings_of_plans() -> dict[str, Any]:
+    """What is the same for all containers of this installation."""
+    return {
+        "installation": settings.BERTH_INSTALLATION,
+        "uid": settings.BERTH_CONTAINER_UID,
+        "gid": settings.BERTH_CONTAINER_GID,
+        "network_pool": settings.BERTH_SESSION_POOL,
+    }
 
 
 def element_of(session: ComputeSession) -> specs.ArrayElement | None:

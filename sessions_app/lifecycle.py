@@ -22,7 +22,13 @@ from common.prepared import array_of, prepared_cursor
 from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
 from sessions_app.events import CapacityReleased, SessionsEnded
-from sessions_app.lifecycle_statements import CANCEL_MANY, FINISH_MANY, HOLD_ENDING, MOVE_MANY
+from sessions_app.lifecycle_statements import (
+    CANCEL_MANY,
+    FINISH_MANY,
+    HOLD_ENDING,
+    MOVE_MANY,
+    RELEASE_MANY,
+)
 from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionTransition
 from sessions_app.states import (
     DEADLINES_S,
@@ -135,12 +141,11 @@ def transition_along(
 def finish_many(session_ids: Collection[UUID], *, actor: Actor) -> list[UUID]:
     """`finish` for all of these that are TERMINATING; ids of the ended ones. 3 queries, one more where there are arrays, any number of sessions. Those that
     somebody else holds, and those that may be tried again (`retries`), are left out."""
-    with connection.cursor() as cursor:
+    with prepared_cursor() as cursor:
         cursor.execute(HOLD_ENDING, {"ids": list(session_ids), **_TRIED_AGAIN})
         held = [row[0] for row in cursor.fetchall()]
         # Before the statuses: slots of agents are locked before what limits count (ADR 8).
-        released = KernelAllocation.objects.filter(kernel__session__in=held)
-        released._raw_delete(released.db)
+        cursor.execute(RELEASE_MANY, {"ids": held})
         sentences = {reason.value: said.to_json() for reason, said in REASON_SENTENCES.items()}
         values: dict[str, Any] = {"ids": held, "actor": actor.label, "now": clock.now()}
         values["sentences"] = Jsonb(sentences)

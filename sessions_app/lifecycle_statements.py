@@ -1,6 +1,6 @@
 """Statements of `lifecycle`, which alone runs them: moves of many sessions at once, each with its line of history."""
 
-from sessions_app.models import ComputeSession, SessionTransition
+from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 
 _SESSIONS = ComputeSession._meta.db_table
 MOVE_MANY = f"""
@@ -31,6 +31,10 @@ HOLD_ENDING = f"""
         AND NOT (max_retries > retry_count AND outcome_reason = ANY(%(retried)s))
         AND NOT (requeues AND outcome_reason = ANY(%(requeued)s))
     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+"""
+RELEASE_MANY = f"""
+    DELETE FROM {KernelAllocation._meta.db_table} AS held USING {Kernel._meta.db_table} AS kernel
+    WHERE kernel.session_id = ANY(%(ids)s::uuid[]) AND held.kernel_id = kernel.id
 """
 FINISH_MANY = f"""
     WITH began AS (

@@ -3,15 +3,14 @@ much as one engine of a machine; those that differ from the rows are then looked
 
 import gzip
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
 from agents.models import Agent
-from agents.runtime.addresses import SHARED
 from agents.runtime.base import ContainerState, ContainerStatus, RuntimeUnavailable
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_many import Removal, Start, read_outputs, remove_many, start_many
@@ -20,18 +19,20 @@ from agents.selectors import runtime_of
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive_each
+from common.prepared import prepared_cursor
 from sessions_app import lifecycle, specs
-from sessions_app.launcher import KEPT_LOG_BYTES, plan_with, work_lock
-from sessions_app.models import (
-    ComputeSession,
-    ComputeSessionQuerySet,
-    Dotfile,
-    Kernel,
-    KernelLog,
-    SessionMount,
-    StartupScript,
-)
+from sessions_app.launcher import KEPT_LOG_BYTES, work_lock
+from sessions_app.models import ComputeSession, Kernel, KernelLog
 from sessions_app.states import LAUNCHING, Reason, Status
+from sessions_app.together_reads import (
+    Launch,
+    Placed,
+    answering_together,
+    live_on,
+    read_launches,
+    read_placed,
+    running_alone,
+)
 
 AT_ONCE = 1000
 OURS = {specs.INSTALLATION_LABEL: settings.BERTH_INSTALLATION}
@@ -41,19 +42,19 @@ Found = Mapping[int, Mapping[str, ContainerState]]
 """By machine: containers by name."""
 # Of these engines every image is there.
 _TO_START = ((Status.PREPARING, Reason.PREPARING), (Status.STARTING, Reason.IMAGE_READY))
-_STARTED_WITH = (
-    "name", "type", "owner", "project", "image", "image_reference", "command", "requested_slots", "shm_bytes", "environment",
-    "personal_files", "array", "array_index",
-)  # fmt: skip
+_NOTE_CONTAINERS = f"""
+    UPDATE {Kernel._meta.db_table} AS kernel SET container_id = up.container_id, address = up.address
+    FROM unnest(%(ids)s::uuid[], %(containers)s::text[], %(addresses)s::inet[]) AS up (id, container_id, address)
+    WHERE kernel.id = up.id
+"""
+_NOTE_CODES = f"UPDATE {Kernel._meta.db_table} SET exit_code = %(code)s WHERE session_id = ANY(%(sessions)s)"
 
 
 def differing(found: Found) -> Iterator[int]:
     """Ids of those of these machines whose containers are not as the rows say. One query for all."""
     known: dict[int, dict[str, tuple[str, str | None]]] = defaultdict(dict)
     # Read after the lists: a container that was made in between is in neither and waits for the next round.
-    live = Kernel.objects.filter(agent_id__in=found, session__ended_at=None).order_by()
-    rows = live.values_list("agent_id", "pk", "attempt", "session__status", "address")
-    for agent_id, kernel_id, attempt, status, address in rows:
+    for agent_id, kernel_id, attempt, status, address in live_on(found.keys()):
         known[agent_id][specs.container_name(kernel_id, attempt)] = (status, address)
     return (agent_id for agent_id, states in found.items() if _differ(states, known[agent_id]))
 
@@ -91,31 +92,22 @@ def launch_sessions(session_ids: Collection[UUID]) -> list[UUID]:
     launch one by one: they are elsewhere, were begun before, or have folders or files of their owner to bring.
 
     Dies anywhere: names are deterministic, each stage is a statement, and what it leaves is launched again one by one."""
-    with _held(session_ids, Status.SCHEDULED) as rows:
-        held = _with_all_to_start(rows)
-        rest = [session_id for session_id in session_ids if session_id not in held]
-        keepers = _who_keeps_files({session.owner_id for session in held.values()})
-        mounting = _which_mount_folders(held)
-        sessions = {
-            pk: session for pk, session in held.items() if pk not in mounting and _is_plain(session, keepers)
-        }
-        if not sessions:
-            return _left(session_ids, LAUNCHING)
-        rest += held.keys() - sessions.keys()
-        moved = lifecycle.transition_along(sessions, frm=Status.SCHEDULED, steps=_TO_START, actor=SYSTEM)
-        up = set(_start([sessions[pk] for pk in moved]))
-        lifecycle.transition_many(
-            up, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
-        )
-        return _left([*rest, *(pk for pk in sessions if pk not in up)], LAUNCHING)
+    up: set[UUID] = set()
+    with _held(session_ids, Status.SCHEDULED) as held:
+        if launches := read_launches(held):
+            moved = lifecycle.transition_along(launches, frm=Status.SCHEDULED, steps=_TO_START, actor=SYSTEM)
+            up.update(_start([each for session_id in moved for each in launches[session_id]]))
+            lifecycle.transition_many(
+                up, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
+            )
+        return _left([pk for pk in session_ids if pk not in up], LAUNCHING)
 
 
 def end_sessions(session_ids: Collection[UUID]) -> list[UUID]:
     """Remove what those of these that are TERMINATING have on machines that answer together, and finish them; the others, which
     somebody is to end one by one."""
-    with _held(session_ids, Status.TERMINATING) as rows:
-        gone = _remove(Kernel.objects.filter(session__in=rows.values("pk")).prefetch_related("agent"))
-        ended = set(lifecycle.finish_many(gone, actor=SYSTEM))
+    with _held(session_ids, Status.TERMINATING) as held:
+        ended = set(lifecycle.finish_many(_remove(read_placed(held)), actor=SYSTEM))
         return _left([pk for pk in session_ids if pk not in ended], (Status.TERMINATING,))
 
 
@@ -131,23 +123,18 @@ def _left(session_ids: Collection[UUID], statuses: Collection[Status]) -> list[U
 def end_exited(listed: Found) -> None:
     """Sessions whose containers have ended by themselves begin to end, all with the same end at once."""
     ends: dict[tuple[Reason, int], list[UUID]] = defaultdict(list)
-    codes: dict[UUID, int] = {}
     found = {name: state for states in listed.values() for name, state in states.items() if _is_over(state)}
     if not found:
         return
     ids = [UUID(state.labels[specs.KERNEL_LABEL]) for state in found.values()]
-    running = Kernel.objects.filter(pk__in=ids, session__status=Status.RUNNING, session__kernel_count=1)
-    for kernel_id, attempt, session_id, command in running.values_list(
-        "pk", "attempt", "session_id", "session__command"
-    ):
+    for kernel_id, attempt, session_id, has_command in running_alone(ids):
         state = found.get(specs.container_name(kernel_id, attempt))
         if state is None or state.exit_code is None or state.was_oom_killed:
             continue  # looked at alone
         reason = Reason.CONTAINER_EXITED
-        if command:
+        if has_command:
             reason = Reason.COMMAND_FAILED if state.exit_code else Reason.COMMAND_FINISHED
         ends[reason, state.exit_code].append(session_id)
-        codes[kernel_id] = state.exit_code
     for (reason, code), session_ids in ends.items():
         for first in range(0, len(session_ids), AT_ONCE):
             _begin_ends(session_ids[first : first + AT_ONCE], reason, code)
@@ -158,108 +145,77 @@ def _begin_ends(session_ids: Sequence[UUID], reason: Reason, code: int) -> None:
     moved = lifecycle.transition_many(
         session_ids, frm=Status.RUNNING, to=Status.TERMINATING, reason=reason, actor=SYSTEM, exit_code=code
     )
-    Kernel.objects.filter(session__in=moved).update(exit_code=code)
     if moved:
+        with prepared_cursor() as cursor:
+            cursor.execute(_NOTE_CODES, {"code": code, "sessions": moved})
         enqueue_on_commit(TaskName.TERMINATE_SESSIONS, session_ids=[str(pk) for pk in moved])
 
 
 @contextmanager
-def _held(session_ids: Collection[UUID], status: Status) -> Iterator[ComputeSessionQuerySet]:
-    """Those of these in this status whose machines answer together, and on which nobody else works meanwhile."""
-    rows = ComputeSession.objects.filter(pk__in=session_ids, status=status)
-    elsewhere = Kernel.objects.filter(session__in=session_ids).exclude(agent__address__contains=SHARED)
-    locks = {work_lock(pk): pk for pk in rows.exclude(kernels__in=elsewhere).values_list("pk", flat=True)}
+def _held(session_ids: Collection[UUID], status: Status) -> Iterator[list[UUID]]:
+    """Those of these in this status whose machines answer together, and on which nobody else works meanwhile. Who did may have moved
+    them on: what is read under the lock counts."""
+    locks = {work_lock(pk): pk for pk in answering_together(session_ids, status)}
     with try_exclusive_each(locks) as held:
-        # Read under the lock: who had it before may have moved them on.
-        yield rows.filter(pk__in=[locks[each] for each in held])
+        yield [locks[each] for each in held]
 
 
-def _with_all_to_start(sessions: ComputeSessionQuerySet) -> dict[UUID, ComputeSession]:
-    """With what their containers are made of; sessions of one project, image or machine share its row. 6 queries."""
-    shared = sessions.only(*_STARTED_WITH).prefetch_related("project", "image", "array", "kernels__agent")
-    return {session.pk: session for session in shared}
-
-
-def _is_plain(session: ComputeSession, keepers: set[int]) -> bool:
-    """No files have to be brought to it, and no app is started in it."""
-    return session.type == "batch" and not (session.personal_files and session.owner_id in keepers)
-
-
-def _which_mount_folders(session_ids: Collection[UUID]) -> set[UUID]:
-    mounts = SessionMount.objects.filter(session__in=session_ids).order_by()
-    return set(mounts.values_list("session_id", flat=True))
-
-
-def _who_keeps_files(owner_ids: set[int]) -> set[int]:
-    kept = [model.objects.filter(user__in=owner_ids) for model in (Dotfile, StartupScript)]
-    return {user_id for rows in kept for user_id in rows.values_list("user_id", flat=True)}
-
-
-def _start(sessions: Sequence[ComputeSession]) -> list[UUID]:
-    """Those of these whose containers all run now, with their rows saying where these are."""
-    plans = {
-        kernel: plan_with(session, kernel, (), has_setup=False, mooring_id=None)
-        for session in sessions
-        for kernel in session.kernels.all()
-    }
+def _start(launches: Sequence[Launch]) -> set[UUID]:
+    """The sessions of these whose containers all run now, with their rows saying where these are."""
     starts = [
         Start(
-            runtime_of(kernel.placed_agent),  # type: ignore[arg-type]
-            specs.build_network_spec(plan),
-            specs.home_volume_name(kernel.pk, kernel.attempt),
-            specs.build_container_spec(plan),
+            each.runtime,  # type: ignore[arg-type]
+            specs.build_network_spec(each.plan),
+            specs.home_volume_name(each.plan.kernel_id, each.plan.attempt),
+            specs.build_container_spec(each.plan),
         )
-        for kernel, plan in plans.items()
+        for each in launches
     ]
     try:
         states = start_many(starts)
     except RuntimeUnavailable:
-        return []
-    up = {kernel: states[kernel.container_name] for kernel in plans if kernel.container_name in states}
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"""
-            UPDATE {Kernel._meta.db_table} AS kernel SET container_id = up.container_id, address = up.address
-            FROM unnest(%s::uuid[], %s::text[], %s::inet[]) AS up (id, container_id, address) WHERE kernel.id = up.id
-            """,
-            [
-                [kernel.pk for kernel in up],
-                [state.container_id for state in up.values()],
-                [next(iter(state.addresses.values())) for state in up.values()],
-            ],
-        )
-    return [session.pk for session in sessions if all(kernel in up for kernel in session.kernels.all())]
+        return set()
+    plans = {start.spec.name: each.plan for start, each in zip(starts, launches, strict=True)}
+    with prepared_cursor() as cursor:
+        told = {
+            "ids": [plans[name].kernel_id for name in states],
+            "containers": [state.container_id for state in states.values()],
+            "addresses": [next(iter(state.addresses.values())) for state in states.values()],
+        }
+        cursor.execute(_NOTE_CONTAINERS, told)
+    down = {plan.session_id for name, plan in plans.items() if name not in states}
+    return {plan.session_id for plan in plans.values()} - down
 
 
-def _remove(kernels: Iterable[Kernel]) -> set[UUID]:
+def _remove(placed: Sequence[Placed]) -> set[UUID]:
     """Those of their sessions of which nothing is on a machine any more; their logs are kept."""
     removals = {
-        kernel: Removal(
-            runtime_of(kernel.placed_agent),  # type: ignore[arg-type]
-            specs.network_name(kernel.session_id),
-            specs.home_volume_name(kernel.pk, kernel.attempt),
-            kernel.container_name,
+        each: Removal(
+            each.runtime,  # type: ignore[arg-type]
+            specs.network_name(each.session_id),
+            specs.home_volume_name(each.kernel_id, each.attempt),
+            specs.container_name(each.kernel_id, each.attempt),
         )
-        for kernel in kernels
+        for each in placed
     }
     try:
         outputs = read_outputs(list(removals.values()))
-        _keep_logs(list(removals), outputs)  # before their containers go
+        _keep_logs(removals, outputs)  # before their containers go
         remove_many([removal for removal in removals.values() if removal.container in outputs])
     except RuntimeUnavailable:
         return set()
-    left = {kernel.session_id for kernel in removals if kernel.container_name not in outputs}
-    return {kernel.session_id for kernel in removals} - left
+    left = {each.session_id for each, removal in removals.items() if removal.container not in outputs}
+    return {each.session_id for each in removals} - left
 
 
-def _keep_logs(kernels: Sequence[Kernel], outputs: Mapping[str, bytes | None]) -> None:
+def _keep_logs(removals: Mapping[Placed, Removal], outputs: Mapping[str, bytes | None]) -> None:
     """Of the last attempt, if only that it wrote nothing."""
-    written = {kernel: outputs.get(kernel.container_name) for kernel in kernels}
+    written = {each: outputs.get(removal.container) for each, removal in removals.items()}
     KernelLog.objects.bulk_create(
         (
-            KernelLog(kernel=kernel, content_gzip=gzip.compress(kept, 1), size_bytes=len(kept))
-            for kernel, output in written.items()
-            if output or (output is not None and kernel.attempt > 1)
+            KernelLog(kernel_id=each.kernel_id, content_gzip=gzip.compress(kept, 1), size_bytes=len(kept))
+            for each, output in written.items()
+            if output or (output is not None and each.attempt > 1)
             for kept in [output[-KEPT_LOG_BYTES:]]
         ),
         update_conflicts=True,

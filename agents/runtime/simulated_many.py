@@ -4,6 +4,7 @@ Each is started or removed as by the calls of the port; only engines whose shelv
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +20,7 @@ from agents.runtime.base import (
     RuntimeUnavailable,
 )
 from agents.runtime.simulated import SimulatedRuntime
-from agents.runtime.simulated_shelf import Container, InRedis, Network, ask
+from agents.runtime.simulated_shelf import Container, InRedis, Network, ask, output_in
 from agents.runtime.wire import free_subnets
 from common.redis import client
 
@@ -72,19 +73,22 @@ def read_outputs(removals: Sequence[Removal]) -> dict[str, bytes | None]:
             pipeline.hget(_in_redis(removal.runtime.shelf.containers).key, removal.container)
         answers = ask(pipeline.execute)
     return {
-        removal.container: _in_redis(removal.runtime.shelf.containers).decoded(text).output if text else None
+        removal.container: output_in(text) if text else None
         for removal, text in zip(answering, answers, strict=True)
     }
 
 
 def remove_many(removals: Sequence[Removal]) -> None:
     """The containers are gone, with their volumes and networks. Raises RuntimeUnavailable."""
+    gone: dict[str, list[str]] = defaultdict(list)
+    for removal in removals:
+        shelf = removal.runtime.shelf
+        gone[_in_redis(shelf.containers).key].append(removal.container)
+        gone[_in_redis(shelf.volumes).key].append(removal.volume)
+        gone[_in_redis(shelf.networks).key].append(removal.network)
     with client().pipeline(transaction=False) as pipeline:
-        for removal in removals:
-            shelf = removal.runtime.shelf
-            pipeline.hdel(_in_redis(shelf.containers).key, removal.container)
-            pipeline.hdel(_in_redis(shelf.volumes).key, removal.volume)
-            pipeline.hdel(_in_redis(shelf.networks).key, removal.network)
+        for key, names in gone.items():
+            pipeline.hdel(key, *names)
         ask(pipeline.execute)
 
 

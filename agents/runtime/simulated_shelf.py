@@ -291,5 +291,10 @@ def _container(told: dict[str, Any]) -> Container:
     return Container(spec, state, told["out"].encode("latin-1"), ends_at, ends_with, kills)
 
 
+def output_in(text: bytes) -> bytes:
+    """Of a container as a shelf in Redis keeps it, what it has written."""
+    return str(json.loads(text)["out"]).encode("latin-1")
+
+
 def _instant(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

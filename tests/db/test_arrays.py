@@ -24,7 +24,7 @@ from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependencies import settle_dependents
 from sessions_app.forecast import forecast_session
 from sessions_app.holds import release_what_is_due
-from sessions_app.launcher import end_session, launch_session, plan_with
+from sessions_app.launcher import end_session, launch_session, plan_of
 from sessions_app.models import ComputeSession, SessionArray, SessionTransition
 from sessions_app.requests import parse_request
 from sessions_app.retries import finish_or_retry
@@ -279,17 +279,18 @@ def test_the_database_refuses_half_an_element_and_one_index_twice(place: Place) 
 
 
 def test_containers_are_told_which_element_they_are(place: Place) -> None:
-    array = ask(place, "5-6")
+    array, lone = ask(place, "5-6"), place.enqueue()
+    run_tick(place.group.pk)
     session = ComputeSession.objects.with_parts().get(array=array, array_index=6)
-    plan = plan_with(session, session.kernels.get(), (), has_setup=False, mooring_id=None)
+    plan = plan_of(session, session.kernels.get())
     told = {name: text for name, text in build_environment(plan).items() if "ARRAY" in name}
     assert told == {
         "BERTH_ARRAY_ID": str(array.pk),
         "BERTH_ARRAY_INDEX": "6",
         "BERTH_ARRAY_COUNT": "2",
     }
-    alone = ComputeSession.objects.with_parts().get(pk=place.enqueue().pk)
-    plan = plan_with(alone, alone.kernels.get(), (), has_setup=False, mooring_id=None)
+    alone = ComputeSession.objects.with_parts().get(pk=lone.pk)
+    plan = plan_of(alone, alone.kernels.get())
     assert not any("ARRAY" in name for name in build_environment(plan))
 
 
