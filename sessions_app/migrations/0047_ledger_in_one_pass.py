@@ -1,5 +1,5 @@
 """The ledger of slots and devices is held and written by one statement each, always by index: the function is planned once for a connection, for one
-row or for thousands. And pages of devices keep room for the changed row, as those of slots do (ADR 0043)."""
+row or for thousands."""
 
 from importlib import import_module
 
@@ -55,12 +55,9 @@ BEGIN
     RETURN NULL;
 END $$;
 """
-ROOM = "ALTER TABLE agents_agentdevice SET (fillfactor = 50);"
-FORWARD = ROOM + IN_ONE_PASS
-BACKWARD = f"ALTER TABLE agents_agentdevice RESET (fillfactor);\n{before.AFTER}"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("sessions_app", "0042_placement_groups"), ("agents", "0013_devices")]
+    dependencies = [("sessions_app", "0042_placement_groups"), ("agents", "0014_room_for_devices")]
 
-    operations = [migrations.RunSQL(FORWARD, BACKWARD)]
+    operations = [migrations.RunSQL(IN_ONE_PASS, before.AFTER)]
