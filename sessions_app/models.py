@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, When
 
 from accounts.models import Domain, KeyPair, Project
 from accounts.quota import HIGHEST_PRIORITY
@@ -42,7 +42,7 @@ from sessions_app.preemption_models import PreemptionOutcome
 from sessions_app.preset_models import ResourcePreset as ResourcePreset
 from sessions_app.priority_models import PriorityChange as PriorityChange
 from sessions_app.queueing import LOWEST_PRIORITY, Hold
-from sessions_app.states import LIVE, TERMINAL, Status
+from sessions_app.states import LAUNCHING, LIVE, TERMINAL, Status
 from sessions_app.template_models import SessionTemplate as SessionTemplate
 from vfolders.models import VFolder
 
@@ -69,6 +69,12 @@ class ComputeSessionQuerySet(models.QuerySet["ComputeSession"]):
 
     def ended(self) -> "ComputeSessionQuerySet":
         return self.filter(status__in=TERMINAL)
+
+    def at_work_first(self) -> "ComputeSessionQuerySet":
+        """Those that run, that start, that wait as they stand in the queue, and that end; of each the newest first."""
+        is_now = (Q(status=Status.RUNNING), Q(status__in=LAUNCHING), Q(status=Status.PENDING))
+        order = Case(*(When(each, then=place) for place, each in enumerate(is_now)), default=len(is_now))
+        return self.order_by(order, F("queue_position").asc(nulls_last=True), "-created_at", "-id")
 
     def with_parts(self) -> "ComputeSessionQuerySet":
         """With all that lists, details and launches need. 4 queries, any number of sessions."""

@@ -40,7 +40,7 @@ SHOWN_ENDED = 3
 def start(request: HttpRequest) -> HttpResponse:
     """Start something, or go back to what runs. The same view answers the fragment that follows changes."""
     actor = actor_of(request)
-    live = own_sessions(actor).live().with_parts()[:SHOWN_SESSIONS]
+    live = own_sessions(actor).live().at_work_first().with_parts()[:SHOWN_SESSIONS]
     ended = list(own_sessions(actor).ended().with_parts()[:SHOWN_ENDED])
     projects = projects_of(request.user)  # type: ignore[arg-type]
     project = projects[0] if projects else None

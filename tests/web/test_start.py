@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
 from images.models import ContainerImage
+from portal.web.views import SHOWN_SESSIONS
 from scheduler.tick import run_tick
 from sessions_app.models import ComputeSession
 from tests.factories import actor_for, make_user
@@ -90,10 +91,23 @@ def test_what_runs_and_what_ended_lately_is_shown(place: Place, browser: Client)
 
     page = browser.get("/").content.decode()
 
-    assert "Running now" in page
+    assert "Running and waiting" in page
     assert ">today<" in page
     assert "yesterday" in page
     assert "of-another" not in page
+
+
+def test_what_runs_is_shown_before_all_that_waits(place: Place, browser: Client) -> None:
+    place.run(name="notebook")
+    for number in range(SHOWN_SESSIONS):
+        place.enqueue(name=f"job-{number}")
+
+    names = re.findall(
+        r'<article class="card now-card" aria-label="([^"]+)"', browser.get("/").content.decode()
+    )
+
+    assert names[0] == "notebook"
+    assert len(names) == SHOWN_SESSIONS
 
 
 def test_the_fragment_holds_the_sessions_alone(place: Place, browser: Client) -> None:
@@ -169,7 +183,7 @@ def test_a_new_person_is_told_what_one_click_does(place: Place, browser: Client)
     page = browser.get("/").content.decode()
 
     assert "Start your first session" in page
-    assert "Running now" not in page
+    assert "Running and waiting" not in page
 
 
 def test_a_folder_is_made_from_here(place: Place, browser: Client) -> None:
