@@ -105,7 +105,7 @@ def short_explanation(session: ComputeSession) -> str:
 def columns() -> Head:
     """The head of a short table of sessions, without sorting."""
     labels = {"name": _("Name"), "status": _("Status"), "resources": _("Resources"), "machine": _("Machine")}
-    labels |= {"started": _("Started"), "actions": ""}
+    labels |= {"started": _("Asked for"), "actions": ""}
     return Head(
         {"name": name, "label": label, "is_number": name == "started"} for name, label in labels.items()
     )

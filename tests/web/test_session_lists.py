@@ -250,7 +250,7 @@ def test_columns_are_chosen_once_for_all_browsers(
     )
 
     assert answer["Location"] == "/sessions/?q="
-    assert usual == ["Choose", "Name", "Status", "Resources", "Machine", "Started", "Actions"]
+    assert usual == ["Choose", "Name", "Status", "Resources", "Machine", "Asked for", "Actions"]
     assert heads_of(text_of(browser_of(place.owner))) == ["Choose", "Name", "Status", "Image", "Actions"]
     assert heads_of(text_of(browser_of(make_user(admin_of=place.project)))) == usual
 
@@ -275,7 +275,7 @@ def test_all_columns_can_be_shown(place: Place, browser_of: BrowserOf) -> None:
     of_admin.post("/profile/columns/", sent)
 
     page = text_of(of_admin, "?tab=ended")
-    assert heads_of(page)[1:-1] == [name.capitalize() for name in every]
+    assert heads_of(page)[1:-1] == [{"started": "Asked for"}.get(name, name.capitalize()) for name in every]
     assert page.count("data-label=") == len(every) + 1
 
 
