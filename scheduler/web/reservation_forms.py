@@ -15,6 +15,7 @@ from sessions_app.queueing import instant_of
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _CONTROL = {"type": "datetime-local"}
+NOBODY = "nobody"
 
 
 class ReservationForm(forms.Form):
@@ -34,9 +35,9 @@ class ReservationForm(forms.Form):
     ends_at = forms.CharField(label=gettext_lazy("To"), widget=forms.DateTimeInput(attrs=_CONTROL))
     time_zone = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"data-time-zone": ""}))
     level = forms.ChoiceField(
-        required=False,
         choices=[
-            ("", gettext_lazy("Nobody: maintenance")),
+            ("", gettext_lazy("Choose…")),
+            (NOBODY, gettext_lazy("Nobody: maintenance")),
             (Level.DOMAIN.value, gettext_lazy("A domain")),
             (Level.PROJECT.value, gettext_lazy("A project")),
             (Level.USER.value, gettext_lazy("A person")),
@@ -48,7 +49,7 @@ class ReservationForm(forms.Form):
         required=False,
         label=gettext_lazy("Name or e-mail"),
         widget=forms.TextInput(attrs=_TYPED),
-        help_text=gettext_lazy("A project whose name several domains have: “domain/project”."),
+        help_text=gettext_lazy("Write domain/project if several domains have a project of that name."),
     )
     is_all = forms.BooleanField(required=False, label=gettext_lazy("All machines of the group"))
     agents = forms.MultipleChoiceField(
@@ -71,7 +72,7 @@ class ReservationForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         typed: dict[str, Any] = super().clean() or self.cleaned_data
-        if typed.get("level") and not typed.get("grantee"):
+        if typed.get("level", NOBODY) != NOBODY and not typed.get("grantee"):
             self.add_error("grantee", _("Say for whom."))
         if typed.get("is_all"):
             typed["agents"] = self.machines

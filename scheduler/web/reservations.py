@@ -24,7 +24,7 @@ from common.idempotency import once_a_form
 from common.pages import render_page_or_fragment
 from scheduler.web.calendars import VIEW_WORDS, Calendar, calendar_of, span_of
 from scheduler.web.groups import grantee_named, superadmin
-from scheduler.web.reservation_forms import ReservationChangeForm, ReservationForm
+from scheduler.web.reservation_forms import NOBODY, ReservationChangeForm, ReservationForm
 from sessions_app.queueing import zone_named
 
 SHOWN_AGENTS = 8
@@ -85,7 +85,7 @@ def _reserve(actor: Actor, group: ResourceGroup, form: ReservationForm) -> bool:
     level, whom = typed["level"], typed["grantee"]
     columns: dict[str, Any] = {name: typed[name] for name in COLUMNS}
     try:
-        columns["grantee"] = grantee_named(actor, Level(level), whom) if level else None
+        columns["grantee"] = grantee_named(actor, Level(level), whom) if level != NOBODY else None
     except BerthError as refusal:
         form.add_error("grantee", refusal.message)
         return False

@@ -49,7 +49,7 @@ class WeightForm(forms.Form):
         max_length=254,
         label=gettext_lazy("Name or e-mail"),
         widget=forms.TextInput(attrs=TYPED),
-        help_text=gettext_lazy("A project whose name several domains have: “domain/project”."),
+        help_text=gettext_lazy("Write domain/project if several domains have a project of that name."),
     )
     weight = forms.DecimalField(
         max_digits=7,

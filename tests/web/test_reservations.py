@@ -119,7 +119,9 @@ def test_the_calendar_shows_weeks_and_months_in_ones_own_days(place: Place, supe
 
 
 def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Client) -> None:
-    superadmin.post(page_of(place), typed(place, starts_at="", level="", grantee="", agents=[], is_all="on"))
+    superadmin.post(
+        page_of(place), typed(place, starts_at="", level="nobody", grantee="", agents=[], is_all="on")
+    )
     assert Reservation.objects.get().machines.count() == 1
     shown = superadmin.get(page_of(place)).content.decode()
     assert "Holds now" in shown
@@ -130,6 +132,7 @@ def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Clie
     ("changes", "field"),
     [
         ({"name": ""}, "name"),
+        ({"level": ""}, "level"),
         ({"starts_at": "soon"}, "starts_at"),
         ({"starts_at": "2001-01-01T00:00"}, "starts_at"),
         ({"ends_at": ""}, "ends_at"),
