@@ -139,9 +139,10 @@ class LauncherForm(LauncherFields):
         room = self.room
         if not room:
             return _("No machine")
-        if any(amount > (room[name].largest if name in room else 0) for name, amount in slots.items()):
-            return _("No machine is that large")
         group = self.chosen_group
+        if any(amount > (room[name].largest if name in room else 0) for name, amount in slots.items()):
+            sentence = _("No machine of “{group}” is that large")
+            return sentence.format(group=group.name if group else "")
         if group and any(slots.get(name, 0) > most for name, most in group.max_session_slots.items()):
             return _("More than this resource group gives")
         if never(self.scopes, of_slots(Limit.SLOTS, ResourceSlots(slots))):

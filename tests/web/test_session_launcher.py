@@ -114,7 +114,21 @@ def test_a_size_that_no_machine_has_cannot_be_chosen(browser_of: BrowserOf) -> N
         "4",
         "8",
     ]
-    assert page.count("No machine is that large") >= 2
+    assert page.count(f"No machine of “{small.group.name}” is that large") >= 2
+
+
+def test_whose_machines_to_use_stands_beside_the_sizes_where_there_is_a_choice(
+    place: Place, browser: Client
+) -> None:
+    def is_beside_sizes() -> bool:
+        page = browser.get(LAUNCHER).content.decode()
+        return (
+            page.index('id="size-title"') < page.index('id="id_resource_group"') < page.index('name="size"')
+        )
+
+    assert not is_beside_sizes()
+    ResourceGroup.objects.create(name="larger")
+    assert is_beside_sizes()
 
 
 def test_the_query_string_fills_the_form(place: Place, browser: Client, tmp_path: Path) -> None:
