@@ -29,6 +29,7 @@ from scheduler.web.group_forms import TYPED
 from scheduler.web.groups import grantee_named, superadmin
 from scheduler.weights import set_share_weight, weight_words
 
+SMALL = 0.01
 LEVELS = {
     Level.DOMAIN: gettext_noop("Domains"),
     Level.PROJECT: gettext_noop("Projects"),
@@ -131,7 +132,7 @@ def _tab(group: ResourceGroup, level: Level, title: str, active: Level) -> dict[
 
 
 def _row(standing: Standing) -> dict[str, Any]:
-    """In the words of the page: shares in percent."""
+    """In the words of the page: shares in percent, and what counts, which is no share and may be more than all, as a number."""
     return {
         "name": standing.name,
         "above": " / ".join(standing.above),
@@ -141,9 +142,14 @@ def _row(standing: Standing) -> dict[str, Any]:
         "target": None if standing.target is None else _percent(standing.target),
         "held": _percent(standing.held),
         "lately": _percent(standing.lately),
-        "counts": _percent(standing.counts),
+        "counts": _number(standing.counts),
     }
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{_number(share)} %"
+
+
+def _number(share: float) -> str:
+    """Of a hundred; of what is small two decimals."""
+    return f"{100 * share:.{2 if 0 < share < SMALL else 1}f}"
