@@ -235,6 +235,7 @@ class World:
             },
             "reservation-form": {
                 "name": "Course",
+                "level": "nobody",
                 "agents": [self.place.agent.name],
                 "ends_at": f"{clock.now() + timedelta(hours=1):%Y-%m-%dT%H:%M}",
             },
