@@ -232,7 +232,8 @@ def test_presets_that_do_not_fit_say_why(place: Place, browser_of: Browser) -> N
     usual, device = keep(), keep("device", resources={"cpu": 1, "mem": "1g", "cuda": 1})
     browser = browser_of(place.owner)
     told = objections(browser.get("/sessions/new/").content.decode())
-    assert (told[f"preset-{usual.pk}"], told[f"preset-{device.pk}"]) == ("", "No machine is that large")
+    assert told[f"preset-{usual.pk}"] == ""
+    assert told[f"preset-{device.pk}"] == f"No machine of “{place.group.name}” is that large"
 
     limit(place.owner, max_slots={"cpu": 500})
     told = objections(browser.get("/sessions/new/").content.decode())
