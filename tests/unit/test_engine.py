@@ -339,3 +339,71 @@ def test_a_planner_takes_in_slots_that_nobody_asked_for_before():
     planner = Planner()
     planner.plan(first, NOW)
     assert planner.plan(other, NOW) == plan(other, NOW)
+
+
+def paused(*pending: PendingSession) -> Snapshot:
+    agents = (agent(1, slots(cpu=4)), agent(2, slots(cpu=2, mem=1)))
+    return Snapshot(1, "lab", 7, agents, pending, Rules(is_paused=True))
+
+
+def test_in_a_paused_group_all_keep_their_place_in_the_line():
+    told = paused(session(2, slots(cpu=1)), session(1, slots(cpu=1)), session(3, slots(cpu=9), priority=1))
+    decided = plan(told, NOW)
+    assert [(each.session_id.int, each.position) for each in decided.deferrals] == [(3, 1), (1, 2), (2, 3)]
+    assert {each.reason for each in decided.deferrals} == {ReasonCode.GROUP_PAUSED}
+    assert decided.placements == ()
+
+
+def test_what_is_foreseen_of_one_is_what_the_plan_says_of_it():
+    first, second, third = (session(number, slots(cpu=3)) for number in (1, 2, 3))
+    open_too = replace(paused(first, second, third), rules=Rules())
+    for told in (paused(first, second, third), open_too):
+        decided = plan(told, NOW)
+        for each in told.pending:
+            foreseen = Planner().foresee(told, each, NOW)
+            assert [foreseen.placement] == [p for p in decided.placements if p.session is each] or [None]
+            assert foreseen.deferral == next((d for d in decided.deferrals if d.session_id == each.id), None)
+            place = 0 if foreseen.deferral is None else foreseen.deferral.position - 1
+            assert tuple(foreseen.ahead) == (
+                decided.deferrals[:place] if foreseen.deferral else decided.deferrals
+            )
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_planner_goes_on_with_what_agents_have_free_and_begins_anew_where_more_changed(strategy: Strategy):
+    full, planner = slots(cpu=8, mem=8), Planner()
+    asleep = agent(3, full, is_schedulable=False)
+    agents = (agent(1, full), agent(2, full), asleep)
+    fewer = (agent(1, slots(cpu=1, mem=8), capacity=full), agents[1], replace(asleep, free=slots(cpu=2)))
+    asked = tuple(session(number, slots(cpu=2, mem=1), scopes=("a",)) for number in range(1, 6))
+    begun = Snapshot(1, "lab", 0, agents, asked, Rules(strategy=strategy))
+    limited = (Allowance("a", "project", "a", {"cpu": 6, "npu": 1}, {}),)
+    others = next(each for each in Strategy if each is not strategy)
+    for told in (
+        begun,
+        replace(begun, agents=fewer),
+        replace(begun, allowances=limited),
+        replace(begun, allowances=(*limited, replace(limited[0], key="b"))),
+        replace(begun, rules=Rules(strategy=others)),
+    ):
+        assert planner.plan(told, NOW) == plan(told, NOW)
+
+
+def test_the_emptiest_is_one_that_has_all_that_is_asked_for():
+    """Both have few cores, so they lie in one place of the grid; the first, with more memory, has too few of them."""
+    agents = [agent(1, slots(cpu=1, mem=9)), agent(2, slots(cpu=2, mem=3))]
+    decided = decide(agents, session(1, slots(cpu=2, mem=4)), strategy=Strategy.DISPERSED)
+    assert reasons(decided) == {1: ReasonCode.NEVER_FITS}
+    decided = decide(agents, session(1, slots(cpu=2, mem=2)), strategy=Strategy.DISPERSED)
+    assert agents_by_session(decided) == {1: [2]}
+
+
+def test_two_that_ask_for_the_same_model_are_told_what_its_agents_have():
+    agents = [
+        agent(1, slots(gpu=1), device_model="a", capacity=slots(gpu=4)),
+        agent(2, slots(gpu=3), device_model="b"),
+    ]
+    asked = [session(number, slots(gpu=2)) for number in (1, 2)]
+    asked = [replace(each, needs=replace(each.needs, device_model="a")) for each in asked]
+    decided = decide(agents, *asked)
+    assert [each.why.best_agent for each in decided.deferrals] == [slots(gpu=1)] * 2

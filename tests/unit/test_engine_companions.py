@@ -209,3 +209,10 @@ def test_reserved_machines_are_counted_one_for_each_container_of_a_gang_that_is_
 
 def test_together_where_nobody_is_yet_and_nothing_is_free_waits_for_room():
     assert reasons(decide([agent(1, 0)], session(1, 1, rule=PACK), hosts={})) == {1: ReasonCode.NO_CAPACITY}
+
+
+def test_where_machines_promise_more_than_they_have_those_apart_count_what_one_container_gets():
+    agents = [agent(1, real=cores(3)), agent(2, real=cores(3)), agent(3, 2, real=cores(3))]
+    decided = decide(agents, session(1, 3, 3, 3, gang=Gang.SPREAD))
+    assert reasons(decided) == {1: ReasonCode.FRAGMENTED}
+    assert decided.deferrals[0].why.agents_with_room == 2

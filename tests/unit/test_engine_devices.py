@@ -10,9 +10,14 @@ import pytest
 from common.slots import MAX_AMOUNT, ResourceSlots
 from scheduler.engine import (
     AgentView,
+    Companions,
+    DeviceRoom,
+    Gang,
+    Host,
     Needs,
     OpenDevice,
     PendingSession,
+    PlacementRule,
     Plan,
     Planner,
     Preemptible,
@@ -313,3 +318,69 @@ def test_what_single_devices_could_not_give_gets_no_room_that_is_kept(named):
     busy = agent(1, 4, whole=1, running=here)
     decided = decide([replace(busy, free=slots(1000, 6))], *told)
     assert [each.session_id.int for each in decided.placements] == [3]
+
+
+def two_kinds(number: int, gpu: int, npu: int) -> AgentView:
+    """With one shared device of each."""
+    kinds = tuple(
+        SlotDevices(name, 1, 0, (OpenDevice(number * 10 + index, left),))
+        for index, (name, left) in enumerate((("gpu", gpu), ("npu", npu)))
+    )
+    running = tuple(
+        Running(ResourceSlots({name: 1000 - left}), at(10), (Share(name, number * 10 + index, 1000 - left),))
+        for index, (name, left) in enumerate((("gpu", gpu), ("npu", npu)))
+    )
+    free = slots(gpu, npu=npu)
+    return AgentView(number, "x86_64", slots(1000, 8, npu=1000), free, devices=kinds, running=running)
+
+
+def test_a_part_of_one_kind_of_device_comes_from_no_other():
+    asked = session(1, 600)
+    assert [each.starts_at for each in decide([two_kinds(1, 500, 900)], asked).reservations] == [at(10)]
+    assert placed(decide([two_kinds(1, 700, 100)], asked)) == {1: (1,)}
+
+
+def test_what_is_to_be_on_one_machine_goes_where_devices_have_all_its_parts():
+    together = {"gang": Gang.ONE_MACHINE}
+    agents = [agent(1, 2, 600, 300), agent(2, 2, 500, 700)]
+    assert placed(decide(agents, session(1, 500, 500, **together))) == {1: (2, 2)}
+    assert placed(decide(agents[:1], session(1, 500, 500, **together))) == {}
+    here = (
+        Running(slots(400), at(10), (Share("gpu", 10, 400),)),
+        Running(slots(700), at(20), (Share("gpu", 11, 700),)),
+    )
+    decided = decide([replace(agents[0], running=here)], session(1, 800, 800, **together))
+    assert [(each.agent_ids, each.starts_at) for each in decided.reservations] == [((1, 1), at(20))]
+
+
+@pytest.mark.parametrize("rule", PlacementRule)
+def test_parts_lie_beside_others_of_their_group_or_apart(rule: PlacementRule):
+    agents = (agent(1, 1, 500), agent(2, 1, 500), agent(3, 1, 1000))
+    asked = session(1, 500, companions=Companions("web", rule))
+    told = Snapshot(1, "lab", 0, agents, (asked,), companions={"web": (Host(1, 1),)})
+    [(found,)] = placed(plan(told, NOW)).values()
+    assert (found == 1) is not rule.is_apart
+
+
+def test_parts_of_a_gang_that_do_not_all_fit_beside_kept_room_leave_it_as_it_was():
+    here = (Running(slots(2000, 1), at(10)),)
+    agents = [agent(1, 4, 500, whole=1, cpu=7, running=here)]
+    pending = [session(1, 2000), session(2, 500, 600, 600), session(3, 500)]
+    assert placed(decide(agents, *pending)) == {3: (1,)}
+
+
+def test_those_who_ask_for_parts_on_the_same_machines_are_told_the_same_of_their_devices():
+    agents = [agent(1, 2, 400, 300, cpu=8)]
+    decided = decide(
+        agents, session(1, 500), replace(session(2, 500), needs=Needs("x86_64", (slots(500, 2),)))
+    )
+    assert [each.why.devices for each in decided.deferrals] == [DeviceRoom("gpu", 0, 400)] * 2
+
+
+def test_whole_devices_are_dealt_as_whole_ones():
+    dealt = DeviceTable()
+    for number in range(3):
+        dealt.add(Device(number), 0)
+    assert dealt.give(2000) == (0, 1)
+    with pytest.raises(NoSuchDevices):
+        dealt.give(2000)

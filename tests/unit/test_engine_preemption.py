@@ -20,6 +20,7 @@ from scheduler.engine import (
     Rules,
     Running,
     Snapshot,
+    Window,
     plan,
 )
 
@@ -228,3 +229,12 @@ def test_a_machine_that_is_cleared_for_another_size_is_passed_over():
     agents = [agent(number, runs(100 + number, 8)) for number in (1, 2, 3)]
     decided = decide(agents, waits(1, 4), waits(2, 5), waits(3, 4))
     assert victims(decided) == {1: {101}, 2: {102}, 3: {103}}
+
+
+def test_room_that_will_be_reserved_too_soon_is_not_kept_although_it_was_promised():
+    until = SOON + timedelta(hours=1)
+    leaving = replace(agent(1, others=8), running=(Running(cores(8), SOON),))
+    closing = replace(leaving, next_window=Window(7, until, until + timedelta(hours=1)))
+    asking = replace(waits(1, 4, minutes=90), promised=Promise(1, SOON))
+    assert decide([closing], asking).reservations == ()
+    assert decide([leaving], asking).reservations == (Reservation(asking.id, (1,), SOON),)

@@ -206,3 +206,10 @@ def test_a_preferred_agent_that_will_be_reserved_takes_what_ends_before() -> Non
         one = session(1, hours=hours, on=2)
         one = replace(one, needs=replace(one.needs, may_run_elsewhere=True))
         assert places(decide(agents, one)) == {1: (expected,)}
+
+
+def test_those_who_ask_for_as_much_on_the_same_machines_wait_for_the_same_reservation():
+    first, second = session(1, 2), session(2, 2, 2)
+    decided = decide([agent(1, window=OPEN)], first, second)
+    assert [each.why.reserved for each in decided.deferrals] == [decided.deferrals[0].why.reserved] * 2
+    assert {each.reason for each in decided.deferrals} == {ReasonCode.RESERVATION}
