@@ -83,15 +83,41 @@ def estimate(
 ) -> StartRange | None:
     """When `wanted` starts, behind those `ahead` that wait for room, too; None where nobody can know. `free` is what each machine has
     now; `no_later_s` is when room that is kept for it is there at the latest. The same question gives the same answer."""
+    no_later = {} if no_later_s is None else {wanted.id: no_later_s}
     if len(ahead) > MOST_AHEAD:
-        return None if no_later_s is None else StartRange(0, ceil(no_later_s))
-    hosts = {agent_id for each in (wanted, *ahead) for agent_id in each.agent_ids}
+        return at_the_latest(no_later_s)
+    return estimate_each([*ahead, wanted], held, free, lengths, no_later_s=no_later)[wanted.id]
+
+
+def at_the_latest(no_later_s: float | None) -> StartRange | None:
+    """Of what nothing more is known."""
+    return None if no_later_s is None else StartRange(0, ceil(no_later_s))
+
+
+def estimate_each(
+    queue: Sequence[Wanted],
+    held: Sequence[Held],
+    free: Mapping[int, Slots],
+    lengths: Lengths,
+    *,
+    no_later_s: Mapping[UUID, float],
+) -> dict[UUID, StartRange | None]:
+    """The same of each that waits, in their order; not more than MOST_AHEAD before the last."""
+    hosts = {agent_id for each in queue for agent_id in each.agent_ids}
     holding = [(each, lengths.left_s(each.kind, each.ran_s)) for each in held if each.agent_id in hosts]
-    queue = [(each, lengths.left_s(each.kind, 0)) for each in (*ahead, wanted)]
+    waiting = [(each, lengths.left_s(each.kind, 0)) for each in queue]
     draws = max(LEAST_DRAWS, min(MOST_DRAWS, WORK // (len(holding) + len(queue))))
-    chance = Random(wanted.id.int)  # noqa: S311 -- nothing secret
-    starts = sorted(_draw(chance, queue, holding, free) for _ in range(draws))
-    early, late = starts[int(EARLY * draws)], starts[ceil(LATE * draws) - 1]
+    chance = Random(queue[-1].id.int)  # noqa: S311 -- nothing secret
+    drawn = [_draw(chance, waiting, holding, free) for _ in range(draws)]
+    return {
+        each.id: _range_of(sorted(starts), no_later_s.get(each.id))
+        for each, starts in zip(queue, zip(*drawn, strict=True), strict=True)
+    }
+
+
+def _range_of(starts: Sequence[float], no_later_s: float | None) -> StartRange | None:
+    """Of the starts in all draws, the earliest first."""
+    early, late = starts[int(EARLY * len(starts))], starts[ceil(LATE * len(starts)) - 1]
     if no_later_s is not None:
         early, late = min(early, no_later_s), min(late, no_later_s)
     if early == inf:
@@ -104,26 +130,27 @@ _Queue = Sequence[tuple[Wanted, list[float]]]
 
 def _draw(
     chance: Random, queue: _Queue, holding: Sequence[tuple[Held, list[float]]], free: Mapping[int, Slots]
-) -> float:
-    """In how many seconds the last of the queue starts, should all end as drawn."""
+) -> list[float]:
+    """In how many seconds each of the queue starts, should all end as drawn."""
     ends: dict[int, list[tuple[float, int, Slots]]] = {}
     for number, (each, left) in enumerate(holding):
         heappush(ends.setdefault(each.agent_id, []), (_drawn(chance, left, each.left_s), number, each.slots))
     rooms = {agent_id: dict(slots) for agent_id, slots in free.items()}
-    at, number = 0.0, len(holding)
+    starts, number = [], len(holding)
     for wanted, left in queue:
         placed: list[tuple[float, int]] = []
         for _ in range(wanted.kernels):
             used = [agent_id for _begin, agent_id in placed] if wanted.is_spread else []
             placed.append(_take(wanted, used, rooms, ends))
         at = max(begin for begin, _agent in placed)
+        starts.append(at)
         if at == inf:
             continue
         end = at + _drawn(chance, left, wanted.lasts_s)
         for _begin, agent_id in placed:
             number += 1
             heappush(ends.setdefault(agent_id, []), (end, number, wanted.slots))
-    return at
+    return starts
 
 
 def _drawn(chance: Random, left: list[float], most_s: float | None) -> float:

@@ -1,11 +1,11 @@
 """What the next tick would do with one more session, and when one that waits will start: the engine is asked, on the picture that a
 tick would have."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from math import ceil
-from uuid import uuid4
+from types import MappingProxyType
+from uuid import UUID, uuid4
 
 from accounts.quota import Level
 from agents.models import ResourceGroup
@@ -26,7 +26,7 @@ from scheduler.engine import (
     Snapshot,
 )
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
-from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, estimate
+from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, at_the_latest, estimate_each
 from scheduler.pictures import picture_of
 from scheduler.placement_groups import companions_in
 from scheduler.reasons import sentence_for, who_may_raise
@@ -38,6 +38,7 @@ from sessions_app.states import Status
 
 STARTS = gettext_noop("Starts now on {agent}.")
 NEXT_TICK = StartRange(0, 10)
+NO_KINDS: Mapping[UUID, Kind] = MappingProxyType({})
 # What these wait for is not that something that runs in the group ends.
 NOT_FOR_ROOM = frozenset(
     {
@@ -116,6 +117,26 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
     return Prospect(start_range, why.best_agent, who_may_raise(why), waits_for_group=True)
 
 
+def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, StartRange]:
+    """When those of these sessions that wait there will probably start; who is left out, nobody can know of. At most 11 queries, any
+    number of rows, and one or none where the group is as it was: the first that wait are found out together, for all who ask."""
+    picture, now = picture_of(group, ()), clock.now()
+    with picture.lock:
+        if picture.starts is None:
+            picture.starts = _starts_in(picture.snapshot, picture.foresee_all(now), now)
+        return {pk: picture.starts[pk] for pk in ids if pk in picture.starts}
+
+
+def _starts_in(snapshot: Snapshot, foreseen: Foresight, now: datetime) -> dict[UUID, StartRange]:
+    kept = _kept_for(foreseen, now)
+    first = list(islice(_for_room(foreseen.ahead, snapshot), MOST_AHEAD + 1))
+    drawn = _draw(first, snapshot, foreseen, now) if first else {}
+    known = {pk: at_the_latest(kept_s) for pk, kept_s in kept.items()}
+    known |= {each.id: drawn[each.id] for each in first if not _is_ruled(each)}
+    known |= {each.session.id: NEXT_TICK for each in foreseen.placements}
+    return {pk: found for pk, found in known.items() if found is not None}
+
+
 def _range_of(
     deferral: Deferral,
     asked: PendingSession,
@@ -126,48 +147,59 @@ def _range_of(
 ) -> StartRange | None:
     if deferral.reason in NOT_FOR_ROOM:
         return None
-    companions = asked.needs.companions
-    is_ruled = companions is not None and companions.rule.is_strict  # where it may run depends on others
+    ahead = list(islice(_for_room(foreseen.ahead, snapshot), MOST_AHEAD + 1))
+    if len(ahead) > MOST_AHEAD or _is_ruled(asked):
+        return at_the_latest(_kept_for(foreseen, now).get(asked.id))
+    return _draw([*ahead, asked], snapshot, foreseen, now, {} if kind is None else {asked.id: kind})[asked.id]
+
+
+def _for_room(deferrals: Iterable[Deferral], snapshot: Snapshot) -> Iterator[PendingSession]:
+    """Those that wait for room, in their order."""
     sessions = {each.id: each for each in snapshot.pending}
-    for_room = (sessions[each.session_id] for each in foreseen.ahead if each.reason not in NOT_FOR_ROOM)
-    ahead = list(islice(for_room, MOST_AHEAD + 1))
-    kept = next((each.starts_at for each in foreseen.reservations if each.session_id == asked.id), None)
-    no_later_s = None if kept is None else max(0.0, (kept - now).total_seconds())
-    if len(ahead) > MOST_AHEAD or is_ruled:
-        return None if no_later_s is None else StartRange(0, ceil(no_later_s))
+    return (sessions[each.session_id] for each in deferrals if each.reason not in NOT_FOR_ROOM)
+
+
+def _is_ruled(session: PendingSession) -> bool:
+    """Whether where it may run depends on others, so that nothing can be drawn."""
+    companions = session.needs.companions
+    return companions is not None and companions.rule.is_strict
+
+
+def _kept_for(foreseen: Foresight, now: datetime) -> dict[UUID, float]:
+    """In how many seconds room that is kept for a session is there at the latest."""
+    return {
+        each.session_id: max(0.0, (each.starts_at - now).total_seconds())
+        for each in foreseen.reservations
+        if each.starts_at is not None
+    }
+
+
+def _draw(
+    queue: Sequence[PendingSession],
+    snapshot: Snapshot,
+    foreseen: Foresight,
+    now: datetime,
+    more_kinds: Mapping[UUID, Kind] = NO_KINDS,
+) -> dict[UUID, StartRange | None]:
+    """Of each in the queue, behind what is placed now; None for one that is gone meanwhile."""
     placed = [each.session for each in foreseen.placements]
-    kinds = histories.kinds_of(each.id for each in (*ahead, *placed, asked))
-    if kind is not None:
-        kinds[asked.id] = kind
+    kinds = histories.kinds_of(each.id for each in (*queue, *placed)) | dict(more_kinds)
     held = histories.held_in(snapshot.group_id, now)
     free = {each.id: dict(each.free.items()) for each in snapshot.agents if each.is_schedulable}
     for placement in foreseen.placements:
+        if placement.session.id not in kinds:
+            continue
         for kernel in placement.kernels:
-            held.append(
-                Held(
-                    kernel.agent_id,
-                    kernel.slots,
-                    kinds[placement.session.id],
-                    0.0,
-                    _lasts_s(placement.session),
-                )
-            )
+            kind, lasts_s = kinds[placement.session.id], _lasts_s(placement.session)
+            held.append(Held(kernel.agent_id, kernel.slots, kind, 0.0, lasts_s))
             for name, amount in kernel.slots.items():
                 free[kernel.agent_id][name] -= amount
     hosts: dict[int, list[AgentView]] = {}
-    *before, wanted = (
-        _wanted(each, kinds[each.id], snapshot, hosts, now) for each in (*ahead, asked) if each.id in kinds
-    )
-    return estimate(
-        wanted,
-        before,
-        held,
-        free,
-        histories.lengths_of(
-            {image for _owner, image, _type in kinds.values()} | {each.kind[1] for each in held}, now
-        ),
-        no_later_s=no_later_s,
-    )
+    wanted = [_wanted(each, kinds[each.id], snapshot, hosts, now) for each in queue if each.id in kinds]
+    images = {image for _owner, image, _type in kinds.values()} | {each.kind[1] for each in held}
+    lengths = histories.lengths_of(images, now)
+    found = estimate_each(wanted, held, free, lengths, no_later_s=_kept_for(foreseen, now)) if wanted else {}
+    return {each.id: found.get(each.id) for each in queue}
 
 
 def _wanted(

@@ -6,6 +6,7 @@ from datetime import datetime
 from threading import Lock
 from time import monotonic
 from typing import Any
+from uuid import UUID
 
 from django.db import connection
 
@@ -58,6 +59,7 @@ class Picture:
     seen_at: float  # by the monotonic clock, when it was read or found to be as it was
     lock: Lock = field(default_factory=Lock)
     ranges: dict[Any, StartRange | None] = field(default_factory=dict)  # by question
+    starts: dict[UUID, StartRange] | None = None  # of those that wait in it; None: nobody asked
     _planner: Planner = field(default_factory=Planner)
     _names: dict[int, str] = field(default_factory=dict)
     _rooms: dict[str, Mapping[str, SlotRoom]] = field(default_factory=dict)
@@ -77,6 +79,10 @@ class Picture:
             companions={**self.snapshot.companions, **hosts_of(self.snapshot.group_id, keys_of([asked]))},
         )
         return self._planner.foresee(asked_too, asked, now)
+
+    def foresee_all(self, now: datetime) -> Foresight:
+        """What the next tick would do with those that wait."""
+        return self._planner.foresee(self.snapshot, None, now)
 
     def has_machine_for(self, slots: ResourceSlots) -> bool:
         """Whether one of its machines could hold so much, were it empty."""

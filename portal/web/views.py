@@ -30,6 +30,7 @@ from sessions_app.models import ResourcePreset
 from sessions_app.presets import offered_presets
 from sessions_app.selectors import own_sessions
 from sessions_app.shortcuts import OWN_FOLDER, folder_objection, quick_slots
+from sessions_app.states import Status
 
 SHOWN_SESSIONS = 6
 SHOWN_ENDED = 3
@@ -40,13 +41,14 @@ SHOWN_ENDED = 3
 def start(request: HttpRequest) -> HttpResponse:
     """Start something, or go back to what runs. The same view answers the fragment that follows changes."""
     actor = actor_of(request)
-    live = own_sessions(actor).live().at_work_first().with_parts()[:SHOWN_SESSIONS]
+    live = list(own_sessions(actor).live().at_work_first().with_parts()[:SHOWN_SESSIONS])
     ended = list(own_sessions(actor).ended().with_parts()[:SHOWN_ENDED])
     projects = projects_of(request.user)  # type: ignore[arg-type]
     project = projects[0] if projects else None
     scopes = scopes_of(scope_ids(actor, project).keys())
     context = {
         "rows": [presenters.row(actor, session) for session in live],
+        "waiting": [session.pk for session in live if session.status == Status.PENDING],
         "recent": [presenters.row(actor, session) for session in ended],
         "last": presenters.row(actor, ended[0]) if ended else None,
         "columns": presenters.columns(),

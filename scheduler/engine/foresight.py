@@ -8,8 +8,9 @@ from scheduler.engine.model import Deferral, PendingSession, Placement, Plan, Re
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """Either `placement` or `deferral` of the session; of the others, what is placed and kept. `ahead`: the deferrals of those that wait
-    before it, in their order, each found out when it is read: once, and before the same planner decides again."""
+    """Either `placement` or `deferral` of the session, if one was asked about; of the others, what is placed and kept. `ahead`: the
+    deferrals of those that wait before it (of all, if it does not wait), in their order, each found out when it is read: once, and
+    before the same planner decides again."""
 
     placement: Placement | None
     deferral: Deferral | None
@@ -18,9 +19,10 @@ class Foresight:
     reservations: tuple[Reservation, ...] = ()
 
 
-def foresight_in(plan: Plan, session: PendingSession) -> Foresight:
+def foresight_in(plan: Plan, session: PendingSession | None) -> Foresight:
     """The same of a plan that is there."""
-    place = next((n for n, each in enumerate(plan.deferrals) if each.session_id == session.id), None)
+    asked = session and session.id
+    place = next((n for n, each in enumerate(plan.deferrals) if each.session_id == asked), None)
     return Foresight(
         placement=next((each for each in plan.placements if each.session is session), None),
         deferral=None if place is None else plan.deferrals[place],

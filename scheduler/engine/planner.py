@@ -51,8 +51,9 @@ class Planner:
         with undisturbed():
             return self._pass_over(snapshot, now).answer()
 
-    def foresee(self, snapshot: Snapshot, session: PendingSession, now: datetime) -> Foresight:
-        """What `plan` says of `session`, one of the snapshot. Why the others wait is not found out before somebody asks."""
+    def foresee(self, snapshot: Snapshot, session: PendingSession | None, now: datetime) -> Foresight:
+        """What `plan` says of `session`, one of the snapshot; None: of nobody alone. Why the others wait is not found out before
+        somebody asks."""
         if snapshot.rules.is_paused:
             return foresight_in(plan_of_pause(snapshot, now), session)
         with undisturbed():
@@ -272,12 +273,12 @@ class _Pass:
             evictions=tuple(self._evictions),
         )
 
-    def answer_for(self, session: PendingSession) -> Foresight:
+    def answer_for(self, session: PendingSession | None) -> Foresight:
         diagnosis, waiting, shapes = self._diagnosis(), self._waiting, self._waiting_shapes
         index = next((index for index, each in enumerate(waiting) if each is session), None)
         return Foresight(
             placement=next((each for each in self._placements if each.session is session), None),
-            deferral=None if index is None else diagnosis.of(session, shapes[index], index + 1),
+            deferral=None if index is None else diagnosis.of(waiting[index], shapes[index], index + 1),
             ahead=map(diagnosis.of, waiting[:index], shapes, count(1)),
             placements=tuple(self._placements),
             reservations=tuple(self._reservations),

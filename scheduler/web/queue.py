@@ -44,6 +44,7 @@ def queue_page(request: HttpRequest) -> HttpResponse:
         context |= {
             "page": page,
             "rows": [(row, format_each(row.slots)) for row in rows],
+            "waiting": [row.id for row in rows if row.id],
             "shows_priority": any(row.priority or row.can_prioritize for row in rows),
             "room": room,
             "meters": room_meters(room),

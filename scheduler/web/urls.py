@@ -1,11 +1,12 @@
 from django.urls import path
 
-from scheduler.web import groups, queue, reservations, ticks, weights, why
+from scheduler.web import groups, queue, reservations, starts, ticks, weights, why
 
 GROUP = "resource-groups/<int:group_id>/"
 
 urlpatterns = [
     path("queue/", queue.queue_page, name="queue"),
+    path("queue/starts/", starts.expected_starts, name="expected-starts"),
     path("scheduler/", ticks.scheduler, name="scheduler"),
     path("sessions/<uuid:session_id>/why/", why.why_it_waited, name="session-why"),
     path("resource-groups/", groups.group_list, name="resource-groups"),

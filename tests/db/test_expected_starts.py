@@ -1,5 +1,6 @@
 """When waiting sessions will probably start: on the page, over REST, and in the answer to a check."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -189,3 +190,54 @@ def test_who_starts_with_the_next_tick_is_not_sent_elsewhere(place: Place) -> No
     found = told(place, place.enqueue())
     assert found["expected_start"] is not None
     assert found["other_groups"] == []
+
+
+def sentences(browser: Client, *sessions: ComputeSession) -> dict[str, str]:
+    """As a page that lists them fetches them: by session."""
+    found = browser.get("/queue/starts/", query_params={"session": [str(each.pk) for each in sessions]})
+    return dict(
+        re.findall(r'id="start-([0-9a-f-]+)" hx-swap-oob="innerHTML">([^<]*)</div>', found.content.decode())
+    )
+
+
+def test_lists_fetch_when_those_start_that_one_sees(place: Place, browser_of: Any) -> None:
+    place.run(resources=ALL, timeout_s=600)
+    first, second = (place.place(resources=ALL, timeout_s=600) for _ in range(2))
+    told_together = sentences(browser_of(place.owner), first, second)
+    assert told_together == {str(each.pk): expected_start(each).words for each in (first, second)}  # type: ignore[union-attr]
+    stranger = make_place().owner
+    assert sentences(browser_of(stranger), first, second) == {}
+    for page in ("/", "/queue/"):
+        shown = browser_of(place.owner).get(page).content.decode()
+        assert f'id="start-{first.pk}"' in shown
+        assert (
+            f"/queue/starts/?session={first.pk}" in shown
+            or f"session={second.pk}&amp;session={first.pk}" in shown
+        )
+    assert f"start-{first.pk}" not in browser_of(stranger).get("/queue/").content.decode()
+
+
+def test_of_those_that_wait_for_no_room_and_of_what_is_no_session_nothing_is_said(
+    place: Place, browser_of: Any
+) -> None:
+    running = place.run(timeout_s=600)
+    limit(place.owner, max_slots={"cpu": 1000})
+    waiting = place.place()
+    browser = browser_of(place.owner)
+    assert sentences(browser, running, waiting) == {str(waiting.pk): ""}
+    nonsense = browser.get("/queue/starts/", query_params={"session": ["x", "", "\0", "9" * 40]})
+    assert (nonsense.status_code, nonsense.content.strip()) == (200, b"")
+
+
+def test_many_starts_take_as_many_queries_as_one(place: Place, browser_of: Any) -> None:
+    place.run(resources=ALL, timeout_s=600)
+    waiting, counts = [], []
+    browser = browser_of(place.owner)
+    for more in (1, 4):
+        waiting += [place.place(resources=ALL, timeout_s=600) for _ in range(more)]
+        for _ in range(2):
+            with CaptureQueriesContext(connection) as queries:
+                assert len(sentences(browser, *waiting)) == len(waiting)
+            counts.append(len(queries))
+    assert counts[0] == counts[2] <= 15
+    assert counts[1] == counts[3] < counts[0]

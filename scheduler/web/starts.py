@@ -1,0 +1,38 @@
+"""When sessions that wait will probably start: fetched by pages that list them, after they are there."""
+
+from uuid import UUID
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from agents.models import ResourceGroup
+from common.api import actor_of
+from common.counted_pages import ROWS_PER_PAGE
+from scheduler.forecast import start_ranges_in
+from sessions_app.selectors import visible_sessions
+
+
+@require_GET
+@login_required
+def expected_starts(request: HttpRequest) -> HttpResponse:
+    """?session=, as often as a page has rows: of each that waits and that one may see the sentence for its place on the page, "" where
+    nobody can know. Others are passed over. Two queries, and for each group in which they wait those of start_ranges_in."""
+    ids = [found for each in request.GET.getlist("session")[:ROWS_PER_PAGE] if (found := _id_of(each))]
+    waiting = visible_sessions(actor_of(request)).waiting().filter(pk__in=ids, held_for="", stops_at=None)
+    by_group: dict[int, list[UUID]] = {}
+    for pk, group_id in waiting.order_by().values_list("pk", "resource_group_id"):
+        by_group.setdefault(group_id, []).append(pk)
+    words: dict[UUID, str] = {}
+    for group in ResourceGroup.objects.filter(pk__in=by_group):
+        ranges = start_ranges_in(group, by_group[group.pk])
+        words |= {pk: ranges[pk].words if pk in ranges else "" for pk in by_group[group.pk]}
+    return render(request, "scheduler/_starts.html", {"words": words})
+
+
+def _id_of(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
