@@ -1,18 +1,23 @@
 """Whole lives of sessions: asked for, placed, running, ended and accounted, on simulated machines.
 
 What runs: `enqueue_alike` for arrays of ARRAY sessions of one person (and, beside it, `enqueue_session` for each), `run_tick`, and the bodies of the tasks that come of it (`launch_sessions`,
-`reconcile_sessions`, `terminate_sessions`) one after the other in this process, as a portal's workers run them side by side in
-theirs; PostgreSQL, Redis and production's settings. Containers end as soon as they have begun. A life counts when its session
-is TERMINATED and holds nothing.
+`reconcile_sessions`, `terminate_sessions`), one after the other; PostgreSQL, Redis and production's settings. Either all in one
+process, or in WORKERS of them side by side, as in a portal, each with the sessions of a group of its own and whatever rounds over all groups find.
+Containers end as soon as they have begun. A life counts when its session is TERMINATED and holds nothing.
 """
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
+from multiprocessing import get_context
 from typing import Any
 from uuid import UUID
+
+from django.db import connection, connections
 
 from agents.groups import create_resource_group
 from agents.models import AgentSlot, ResourceGroup
@@ -30,10 +35,12 @@ from sessions_app.states import Status
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_below, say
 from tests.bench.own_django import own_database
 
-LIVES = "whole lives in arrays, beside one by one"
+SIDE_BY_SIDE = "whole lives in arrays, workers side by side"
+LIVES = "whole lives in arrays in one process, beside one by one"
 PROCESSOR = "this process, for a life in arrays"
 AGENTS, BATCH, ARRAY, MOST_ROUNDS = 1000, 1000, 100, 3  # each has room, whatever they ask for
 ASKED_ALONE = 100
+WORKERS, LATEST_S = 2, 120
 TARGET = 1000.0
 STAGES = ("asked for", "placed", "running", "exited", "ended")
 
@@ -43,15 +50,21 @@ def bench(options: Options) -> list[Row]:
     with own_database():
         create_resource_group(actor=SYSTEM, name="default", is_default=True)
         say(f"making {AGENTS} simulated machines")
-        group = simulation.make_cluster(count=AGENTS, shape=Shape(conduct=Conduct(run_s=0.001)))
+        names = ["simulated", *(f"simulated-{number}" for number in range(1, WORKERS))]
+        shape = Shape(conduct=Conduct(run_s=0.001))
+        groups = [
+            simulation.make_cluster(count=AGENTS, shape=shape, group_name=group_name) for group_name in names
+        ]
         try:
-            return _measured(Stages(group), options)
+            return _measured([Stages(group) for group in groups], options)
         finally:
             simulation.clear()
 
 
-def _measured(stages: "Stages", options: Options) -> list[Row]:
+def _measured(workers: Sequence["Stages"], options: Options) -> list[Row]:
+    stages = workers[0]
     measures = [
+        Measure(SIDE_BY_SIDE, "1/s", partial(_side_by_side, workers), None, never_below(TARGET), MOST_ROUNDS),
         Measure(LIVES, "1/s", stages.arrays, stages.one_by_one, never_below(TARGET), MOST_ROUNDS),
     ]
     rows = measure_in_turns(measures, options)
@@ -68,6 +81,29 @@ def _measured(stages: "Stages", options: Options) -> list[Row]:
     return rows + measure_in_turns([each for each in parts if rows], options)
 
 
+def _side_by_side(workers: Sequence["Stages"]) -> float:
+    """Lives per second of a BATCH of each, all begun at the same moment, until the last has ended."""
+    backend: Any = connection
+    connections.close_all()
+    backend.close_pool()  # its threads are no part of a process that is forked
+    forks = get_context("fork")
+    begins = forks.Barrier(len(workers) + 1)
+    processes = [forks.Process(target=stages.beside_others, args=(begins,)) for stages in workers]
+    for process in processes:
+        process.start()
+    begins.wait(LATEST_S)
+    began_at = time.perf_counter()
+    for process in processes:
+        process.join()
+    took_s = time.perf_counter() - began_at
+    if any(process.exitcode for process in processes):
+        raise SystemExit("A worker has failed; what it said stands above.")
+    for stages in workers:
+        stages.next_batch()  # theirs, which was asked for in another process
+    _demand_nothing_held()
+    return len(workers) * BATCH / took_s
+
+
 class Stages:
     """Of each round of lives in arrays: sessions per second of each stage (`rates`), and what of a processor this process took for
     one life; what PostgreSQL and Redis took is beside it."""
@@ -80,11 +116,29 @@ class Stages:
 
     def arrays(self) -> float:
         """Lives per second of the next BATCH."""
-        asked = list(islice(self._requests, BATCH // ARRAY))
+        asked = self.next_batch()
         began_at = time.process_time()
         rate = self._lives(lambda: _ask_arrays(asked), BATCH, self.rates)
         self.processor_ms.append((time.process_time() - began_at) * 1000 / BATCH)
         return rate
+
+    def beside_others(self, begins: Any) -> None:
+        """The next BATCH, from when all others may begin, too, until it has ended."""
+        asked = self.next_batch()
+        begins.wait(LATEST_S)
+        with _caught() as sent:
+            ids = _ask_arrays(asked)
+            self._place()
+            _run(sent, TaskName.LAUNCH_SESSIONS)
+            ends_by = time.monotonic() + LATEST_S
+            while _ended(ids) < len(ids) and time.monotonic() < ends_by:
+                tasks.reconcile_sessions()  # of all groups: who comes first works for the others
+                _run(sent, TaskName.TERMINATE_SESSIONS)
+        _demand_ended(ids)
+
+    def next_batch(self) -> list[Any]:
+        """What is asked for in the next BATCH."""
+        return list(islice(self._requests, BATCH // ARRAY))
 
     def one_by_one(self) -> float:
         """The same for ASKED_ALONE requests, each by itself."""
@@ -92,16 +146,13 @@ class Stages:
         return self._lives(lambda: _ask(asked), ASKED_ALONE, {name: [] for name in STAGES})
 
     def _lives(self, ask: Callable[[], list[UUID]], count: int, rates: dict[str, list[float]]) -> float:
-        sent: list[tuple[str, dict[str, Any]]] = []
-        broker, dispatch.current_app = dispatch.current_app, _Broker(sent)  # type: ignore[assignment]
-
         def timed(name: str, work: Callable[[], Any]) -> Any:
             began_at = time.perf_counter()
             done = work()
             rates[name].append(count / (time.perf_counter() - began_at))
             return done
 
-        try:
+        with _caught() as sent:
             began_at = time.perf_counter()
             ids = timed("asked for", ask)
             timed("placed", self._place)
@@ -109,9 +160,8 @@ class Stages:
             timed("exited", tasks.reconcile_sessions)
             timed("ended", lambda: _run(sent, TaskName.TERMINATE_SESSIONS))
             took_s = time.perf_counter() - began_at
-        finally:
-            dispatch.current_app = broker
         _demand_ended(ids)
+        _demand_nothing_held()
         return count / took_s
 
     def _place(self) -> None:
@@ -119,12 +169,26 @@ class Stages:
             pass
 
 
+Sent = list[tuple[str, dict[str, Any]]]
+
+
 class _Broker:
-    def __init__(self, sent: list[tuple[str, dict[str, Any]]]) -> None:
-        self._sent = sent
+    def __init__(self) -> None:
+        self.sent: Sent = []
 
     def send_task(self, name: str, *, kwargs: dict[str, Any], **_: object) -> None:
-        self._sent.append((name, kwargs))
+        self.sent.append((name, kwargs))
+
+
+@contextlib.contextmanager
+def _caught() -> Iterator[Sent]:
+    """What is sent within, instead of being sent."""
+    caught, broker = _Broker(), dispatch.current_app
+    dispatch.current_app = caught  # type: ignore[assignment]
+    try:
+        yield caught.sent
+    finally:
+        dispatch.current_app = broker
 
 
 def _ask(asked: Sequence[Any]) -> list[UUID]:
@@ -142,7 +206,7 @@ def _ask_arrays(asked: Sequence[Any]) -> list[UUID]:
     ]
 
 
-def _run(sent: list[tuple[str, dict[str, Any]]], name: TaskName) -> None:
+def _run(sent: Sent, name: TaskName) -> None:
     """All messages of this name that were sent."""
     body = {
         TaskName.LAUNCH_SESSIONS: tasks.launch_sessions,
@@ -154,7 +218,14 @@ def _run(sent: list[tuple[str, dict[str, Any]]], name: TaskName) -> None:
 
 
 def _demand_ended(ids: Sequence[UUID]) -> None:
-    ended = ComputeSession.objects.filter(pk__in=ids, status=Status.TERMINATED).count()
-    is_held = KernelAllocation.objects.exists() or AgentSlot.objects.exclude(occupied=0).exists()
-    if ended != len(ids) or is_held:
-        raise SystemExit(f"{ended} of {len(ids)} sessions have ended; is anything held: {is_held}.")
+    if (ended := _ended(ids)) != len(ids):
+        raise SystemExit(f"{ended} of {len(ids)} sessions have ended.")
+
+
+def _ended(ids: Sequence[UUID]) -> int:
+    return ComputeSession.objects.filter(pk__in=ids, status=Status.TERMINATED).count()
+
+
+def _demand_nothing_held() -> None:
+    if KernelAllocation.objects.exists() or AgentSlot.objects.exclude(occupied=0).exists():
+        raise SystemExit("All sessions have ended, and some of what they held is held.")
