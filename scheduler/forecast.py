@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID, uuid4
 
 from accounts.quota import Level
@@ -27,6 +28,7 @@ from scheduler.engine import (
 )
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
 from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, at_the_latest, estimate_each
+from scheduler.kept import KeptByGroup
 from scheduler.pictures import picture_of
 from scheduler.placement_groups import companions_in
 from scheduler.reasons import sentence_for, who_may_raise
@@ -38,6 +40,7 @@ from sessions_app.states import Status
 
 STARTS = gettext_noop("Starts now on {agent}.")
 NEXT_TICK = StartRange(0, 10)
+STARTS_HOLD_S = 10.0  # so many look at a queue, and it changes so often, that nobody could pay for each time
 NO_KINDS: Mapping[UUID, Kind] = MappingProxyType({})
 # What these wait for is not that something that runs in the group ends.
 NOT_FOR_ROOM = frozenset(
@@ -46,6 +49,16 @@ NOT_FOR_ROOM = frozenset(
         ReasonCode.BUDGET_SPENT, ReasonCode.PLACEMENT_RULE,
     }
 )  # fmt: skip
+
+
+class Starts(NamedTuple):
+    """Of one group."""
+
+    waiting: frozenset[UUID]
+    ranges: dict[UUID, StartRange]
+
+
+_starts = KeptByGroup[Starts](for_s=STARTS_HOLD_S)
 
 
 def has_machine_for(group: ResourceGroup, keys: Collection[tuple[Level, int]], slots: ResourceSlots) -> bool:
@@ -118,13 +131,16 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
 
 
 def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, StartRange]:
-    """When those of these sessions that wait there will probably start; who is left out, nobody can know of. At most 11 queries, any
-    number of rows, and one or none where the group is as it was: the first that wait are found out together, for all who ask."""
-    picture, now = picture_of(group, ()), clock.now()
-    with picture.lock:
-        if picture.starts is None:
-            picture.starts = _starts_in(picture.snapshot, picture.foresee_all(now), now)
-        return {pk: picture.starts[pk] for pk in ids if pk in picture.starts}
+    """When those of these sessions that wait there will probably start; who is left out, nobody can know of. The first that wait are
+    found out together, for all who ask in the next `STARTS_HOLD_S`: at most 11 queries then, any number of rows, and else none."""
+    known = _starts.get(group.pk)
+    if known is None or not known.waiting.issuperset(ids):
+        picture, now = picture_of(group, ()), clock.now()
+        with picture.lock:
+            ranges = _starts_in(picture.snapshot, picture.foresee_all(now), now)
+        known = Starts(frozenset(each.id for each in picture.snapshot.pending), ranges)
+        _starts.put(group.pk, known)
+    return {pk: known.ranges[pk] for pk in ids if pk in known.ranges}
 
 
 def _starts_in(snapshot: Snapshot, foreseen: Foresight, now: datetime) -> dict[UUID, StartRange]:

@@ -6,7 +6,6 @@ from datetime import datetime
 from threading import Lock
 from time import monotonic
 from typing import Any
-from uuid import UUID
 
 from django.db import connection
 
@@ -59,7 +58,6 @@ class Picture:
     seen_at: float  # by the monotonic clock, when it was read or found to be as it was
     lock: Lock = field(default_factory=Lock)
     ranges: dict[Any, StartRange | None] = field(default_factory=dict)  # by question
-    starts: dict[UUID, StartRange] | None = None  # of those that wait in it; None: nobody asked
     _planner: Planner = field(default_factory=Planner)
     _names: dict[int, str] = field(default_factory=dict)
     _rooms: dict[str, Mapping[str, SlotRoom]] = field(default_factory=dict)
