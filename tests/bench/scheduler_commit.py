@@ -32,7 +32,7 @@ from tests.bench.frame import Measure, Options, Row, at_least, measure_in_turns,
 from tests.bench.own_django import own_database
 from tests.bench.processes import running
 from tests.bench.scheduler import COMMIT, COMMIT_WITH_TRIGGERS, LATENCY
-from tests.bench.scheduler_bare import Bare, without_triggers
+from tests.bench.scheduler_bare import Bare, BareRequests, without_triggers
 from tests.bench.scheduler_rows import Tenants, add_sessions, fill_group, make_tenants
 from tests.bench.scheduler_workload import NODE, Workload, mixed
 
@@ -112,7 +112,7 @@ def demand_scheduled(batch: list[Placement]) -> None:
 
 def latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Row]:
     """From the service that every door calls until the session is SCHEDULED: by the worker of a portal, which hears of the
-    session by its queue, and by a tick in this process right after it."""
+    session by its queue, and by a tick in this process right after it; beside that, in turns, the same rows written bare."""
     group = fill_group("latency", Workload(AGENTS, (), held=NODE._replace(cores=0, mem_gib=0)), tenants)
     waiting = [session for session in mixed(0, 2 * WAITING).sessions if session.size.milli_gpus][:WAITING]
     for first in range(0, WAITING, AT_ONCE):
@@ -121,6 +121,7 @@ def latency(tenants: Tenants, environment: Mapping[str, str]) -> list[Row]:
     submits = Submits(group, tenants)
     with tick_worker(environment):  # first: what the other asks for as well, nobody would take from the queue
         rows = submits.percentiles("by a worker", lambda group_id, session_id: None)
+    submits.beside = BareRequests(submits.first_placed()).submit
     return rows + submits.percentiles("in one process", place_here)
 
 
@@ -141,16 +142,30 @@ class Submits:
         self._group = group
         self._tenants = tenants
         self._numbers = count()
+        self.beside: Callable[[], None] | None = None
+
+    def first_placed(self) -> UUID:
+        placed = ComputeSession.objects.filter(resource_group=self._group, status=Status.SCHEDULED.value)
+        return placed.earliest("created_at").pk  # type: ignore[no-any-return]
 
     def percentiles(self, how: str, place: Callable[[int, UUID], object]) -> list[Row]:
         """Of the whole, and of what comes after the request was accepted, which is its own commit."""
         self._submit_ms(place)  # what starts with the first does not count
-        ends_at, took_ms = time.monotonic() + SUBMITS_FOR_S, list[tuple[float, float]]()
+        ends_at, took_ms, bare_ms = (
+            time.monotonic() + SUBMITS_FOR_S,
+            list[tuple[float, float]](),
+            list[float](),
+        )
         while len(took_ms) < 2 or (len(took_ms) < SUBMITS and time.monotonic() < ends_at):
             took_ms.append(self._submit_ms(place))
+            if self.beside is not None:
+                began_at = time.perf_counter()
+                self.beside()
+                bare_ms.append((time.perf_counter() - began_at) * 1000)
         say(f"{how}: {len(took_ms)} were submitted")
         whole, after = zip(*took_ms, strict=True)
-        return [*_rows(how, whole), *_rows(f"{how}, once accepted", after)]
+        rows = [*_rows(how, whole), *_rows(f"{how}, once accepted", after)]
+        return rows + (_rows("the same rows bare", bare_ms, has_target=False) if bare_ms else [])
 
     def _submit_ms(self, place: Callable[[int, UUID], object]) -> tuple[float, float]:
         number = next(self._numbers)
@@ -175,10 +190,16 @@ class Submits:
         return (ended_at - began_at) * 1000, (ended_at - accepted_at) * 1000
 
 
-def _rows(how: str, took_ms: Sequence[float]) -> list[Row]:
+def _rows(how: str, took_ms: Sequence[float], *, has_target: bool = True) -> list[Row]:
     last_of_100 = statistics.quantiles(took_ms, n=100, method="inclusive")[98]
     return [
-        row_of(Measure(f"{LATENCY}, {how}, {name}", "ms", lambda: math.nan, target=target), [number], [])
+        row_of(
+            Measure(
+                f"{LATENCY}, {how}, {name}", "ms", lambda: math.nan, target=target if has_target else None
+            ),
+            [number],
+            [],
+        )
         for name, target, number in (
             ("p50", never_above(P50_LIMIT_MS), statistics.median(took_ms)),
             ("p99", never_above(P99_LIMIT_MS), last_of_100),
