@@ -121,7 +121,7 @@ class ResourceGroup(models.Model):
         help_text=gettext_lazy("Seconds of waiting that raise a session by one priority. Empty: none do."),
     )
     patience_s = models.PositiveIntegerField(
-        gettext_lazy("Patience"),
+        gettext_lazy("Wait before room is kept"),
         default=600,
         help_text=gettext_lazy(
             "Seconds after which room is kept for the first session that finds none, where nobody knows when there"
@@ -145,12 +145,12 @@ class ResourceGroup(models.Model):
         ),
     )
     preemption_after_s = models.PositiveIntegerField(
-        gettext_lazy("Undisturbed"),
+        gettext_lazy("Least run time before ending"),
         default=600,
         help_text=gettext_lazy("Seconds that a session runs at least before it is ended for others."),
     )
     preemption_grace_s = models.PositiveIntegerField(
-        gettext_lazy("Notice"),
+        gettext_lazy("Warning before ending"),
         default=60,
         validators=[MaxValueValidator(MOST_NOTICE_S)],
         help_text=gettext_lazy("Seconds from when its owner is told to its end."),

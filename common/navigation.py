@@ -1,5 +1,6 @@
 """The menus are a registry: apps fill it in `AppConfig.ready`, the portal renders it."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -37,7 +38,8 @@ class Section(StrEnum):
 @dataclass(frozen=True, slots=True)
 class MenuItem:
     """One link of the menu. `is_visible` gets the signed-in user; `purpose` is one line for lists of pages. `label` and
-    `purpose` are marked with gettext_noop; they are translated for each reader."""
+    `purpose` are marked with gettext_noop; they are translated for each reader. `pages`: a pattern of the addresses of its pages where
+    these do not begin with its own."""
 
     label: str
     url_name: str
@@ -46,6 +48,7 @@ class MenuItem:
     order: int = 100
     is_visible: Callable[[Any], bool] = lambda user: True
     purpose: str = ""
+    pages: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,13 @@ def links_for(user: Any, path: str = "") -> list[Link]:
     """All that this person may go to, in the order of the menus; the one that is nearest to `path` is active."""
     shown = sorted((item for item in _items.values() if item.is_visible(user)), key=lambda item: item.order)
     addresses = [(item, reverse(item.url_name)) for item in shown]
-    active = max(
+    named = (url for item, url in addresses if item.pages and re.match(item.pages, path))
+    nearest = max(
         (url for _, url in addresses if path == url or (url != "/" and path.startswith(url))),
         key=len,
         default=None,
     )
+    active = next(named, nearest)
     sections = list(Section)
     return sorted(
         (

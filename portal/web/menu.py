@@ -144,7 +144,8 @@ def register() -> None:
     )
     for order, (label, url_name, icon, section, purpose) in enumerate(lines, start=100):
         may_see = DELEGATED.get(url_name, is_superadmin)
-        add_to_menu(MenuItem(label, url_name, icon, section, order, is_visible=may_see, purpose=purpose))
+        pages = ELSEWHERE.get(url_name, "")
+        add_to_menu(MenuItem(label, url_name, icon, section, order, may_see, purpose, pages))
     give_keys(KEYS)
     offer_settings(SETTINGS)
 
@@ -157,6 +158,8 @@ def oversees_all(user: Any) -> bool:
     return user.role in OVERSEERS_OF_ALL
 
 
+# Those that lie among the pages of something else.
+ELSEWHERE = {"scheduler": r"/resource-groups/\d+/scheduler/"}
 # Who finds these in the menu of administration, beside superadmins.
 DELEGATED = {
     "people": governs_people,

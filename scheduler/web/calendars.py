@@ -13,7 +13,7 @@ SHOWN_ROWS = 60
 SHOWN_NAMES = 3
 DAY = timedelta(days=1)
 SATURDAY = 5
-NAMED_PERCENT = 6
+PERCENT_OF_LETTER, PERCENT_BESIDE_NAME = 1.0, 2.5  # on a screen as wide as a laptop's
 FURTHEST_DAYS = 800  # further than anybody reserves
 
 
@@ -67,8 +67,8 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One reservation in a row, from `left` on, so wide, both in percent of the row; its first and last minute in words. Its name is
-    left out where there is no room for it."""
+    """One reservation in a row, from `left` on, so wide, both in percent of the row; its first and last minute in words. Where its name has no
+    room in it, that stands beside the machines."""
 
     entry: Entry
     left: str
@@ -76,7 +76,7 @@ class Bar:
     begins: str
     ends: str
     is_over: bool
-    is_named: bool
+    has_name: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _bar(span: Span, entry: Entry, now: datetime) -> Bar:
         begins,
         ends,
         entry.ends_at <= now,
-        right - left >= NAMED_PERCENT,
+        right - left >= len(entry.name) * PERCENT_OF_LETTER + PERCENT_BESIDE_NAME,
     )
 
 

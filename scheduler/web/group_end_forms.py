@@ -32,7 +32,7 @@ class GroupEndsForm(forms.Form):
         help_text=gettext_lazy("From its start, like 90m, 12h or 7d. Empty: as policies say."),
     )
     max_idle_s = duration_field(
-        label=gettext_lazy("Nobody at work"),
+        label=gettext_lazy("Idle time of a session"),
         help_text=gettext_lazy(
             "An interactive session ends after so long, like 2h, in which nobody works in it and no program computes. A page that is"
             " only open is no work. Empty: as policies say."
@@ -59,12 +59,12 @@ class GroupEndsForm(forms.Form):
     )
     use_window_s = duration_field(
         initial=DEFAULTS["use_window_s"],
-        label=gettext_lazy("Looked at over"),
+        label=gettext_lazy("Measured over"),
         help_text=gettext_lazy("The mean of the last 10 minutes to a day counts. Empty: an hour."),
     )
     use_grace_s = duration_field(
         initial=DEFAULTS["use_grace_s"],
-        label=gettext_lazy("Time to use more"),
+        label=gettext_lazy("Grace time"),
         help_text=gettext_lazy(
             "From when it uses too little to its end, 10 minutes or more; its owner is warned. Empty: an hour."
         ),

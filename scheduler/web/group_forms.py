@@ -74,7 +74,7 @@ class GroupForm(GroupEndsForm):
     )
     patience_s = duration_field(
         initial=600,
-        label=gettext_lazy("Patience"),
+        label=gettext_lazy("Wait before room is kept"),
         help_text=gettext_lazy(
             "After waiting so long, room is gathered for the first that finds none. Empty: at once."
         ),
@@ -98,14 +98,14 @@ class GroupForm(GroupEndsForm):
     )
     preemption_after_s = duration_field(
         initial=600,
-        label=gettext_lazy("Undisturbed"),
+        label=gettext_lazy("Least run time before ending"),
         help_text=gettext_lazy(
             "So long a session runs at least before it is ended for others. Empty: no time."
         ),
     )
     preemption_grace_s = duration_field(
         initial=60,
-        label=gettext_lazy("Notice"),
+        label=gettext_lazy("Warning before ending"),
         help_text=gettext_lazy("From when its owner is told to its end: an hour at most. Empty: none."),
     )
     takes_interactive = forms.BooleanField(

@@ -1,5 +1,6 @@
 """A calendar of what is reserved: which days it has, and what stands where in it."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -74,13 +75,8 @@ def test_a_bar_lies_where_its_time_is_and_ends_with_the_span() -> None:
         ("85.714%", "14.286%"),
     ]
     assert [bar.is_over for bar in row.bars] == [True, False, False]
-    assert all(bar.is_named for bar in row.bars)
+    assert all(bar.has_name for bar in row.bars)
     assert (row.bars[1].begins, row.bars[1].ends) == ("2026-05-14 00:00", "2026-05-15 00:00")
-
-
-def test_a_bar_without_room_for_a_name_has_none() -> None:
-    [row, _free] = drawn(entry(1, week().begins_at, timedelta(hours=6), "a")).rows
-    assert not row.bars[0].is_named
 
 
 def test_machines_that_are_reserved_alike_are_one_row_and_the_others_the_last() -> None:
@@ -125,3 +121,16 @@ def test_of_very_many_rows_the_rest_is_counted() -> None:
     many = [entry(number, monday, DAY, f"n{number:03}") for number in range(SHOWN_ROWS + 5)]
     calendar = drawn(*many, machines=tuple(f"n{number:03}" for number in range(SHOWN_ROWS + 5)))
     assert (len(calendar.rows), calendar.unshown) == (SHOWN_ROWS, 5)
+
+
+def test_a_bar_has_its_name_where_that_has_room() -> None:
+    monday = week().begins_at
+    for name, hours, has_name in (
+        ("R1", 12, True),
+        ("R1", 6, False),
+        ("Workshop", 24, True),
+        ("Workshop", 12, False),
+    ):
+        one = replace(entry(1, monday, timedelta(hours=hours), "a"), name=name)
+        [bar] = drawn(one).rows[0].bars
+        assert bar.has_name is has_name, (name, hours)

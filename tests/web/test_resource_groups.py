@@ -1,5 +1,6 @@
 """The pages of resource groups."""
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -211,3 +212,14 @@ def test_the_access_log_leads_to_the_group(place: Place, superadmin: Client) -> 
     groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_active": False})
     log = superadmin.get("/audit/").content.decode()
     assert "Resource group changed" in log
+
+
+@pytest.mark.parametrize(
+    ("page", "link"), [("", "Resource groups"), ("scheduler/", "Scheduler"), ("weights/", "Resource groups")]
+)
+def test_the_menu_says_which_of_a_groups_pages_one_is_on(
+    place: Place, superadmin: Client, page: str, link: str
+) -> None:
+    shown = superadmin.get(f"/resource-groups/{place.group.pk}/{page}").content.decode()
+    active = re.findall(r'class="menu-link" href="[^"]*" title="([^"]*)" aria-current="page"', shown)
+    assert active == [link]
