@@ -20,6 +20,7 @@ from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.queueing import Hold
 from sessions_app.selectors import Action, may
+from sessions_app.short_reasons import short_reason
 from sessions_app.states import REASON_SENTENCES, Reason, Status
 
 STAGES = (
@@ -50,6 +51,7 @@ def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
         "headline": headline(session) if session.owner_id == actor.user_id else "",
         "explanation": explanation(session),
         "short_explanation": short_explanation(session),
+        "list_explanation": list_explanation(session),
         "memory_kill": memory_kill(session),
     }
 
@@ -100,6 +102,16 @@ def short_explanation(session: ComputeSession) -> str:
     if session.status_reason in set(Reason) and session.status != Status.RUNNING:
         return str(REASON_SENTENCES[Reason(session.status_reason)])
     return explanation(session)
+
+
+def list_explanation(session: ComputeSession) -> str:
+    """The same in a few words, where the scheduler says why it waits."""
+    if session.status != Status.PENDING or session.status_reason in set(Reason):
+        return short_explanation(session)
+    why = short_reason(session.status_reason, session.status_message)
+    if not session.queue_position:
+        return str(why)
+    return _("No. {position} · {why}").format(position=session.queue_position, why=why)
 
 
 def columns() -> Head:

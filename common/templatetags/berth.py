@@ -32,6 +32,7 @@ register = template.Library()
 ICONS_FILE = Path(__file__).parents[2] / "static" / "src" / "icons.json"
 FULL_PERCENT = 100
 NEARLY_FULL_PERCENT = 85
+NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=[^\W\d])")
 CONTROL_CLASSES = {
     "select": "form-select",
     "selectmultiple": "form-select",
@@ -119,9 +120,9 @@ def meter(
     return drawn(
         "includes/meter.html",
         label=label,
-        used=part,
-        limit=whole,
-        own=format_amount(slot, own) if own else "",
+        used=unbroken(part),
+        limit=whole and unbroken(whole),
+        own=unbroken(format_amount(slot, own)) if own else "",
         percent=percent,
         own_percent=own_percent,
         overcommit=f"{limit / has:.2f}".rstrip("0").rstrip(".") if limit and has and limit > has else "",
@@ -151,6 +152,12 @@ def amount(value: int, slot: str) -> str:
 def slots(value: Mapping[str, int]) -> str:
     """{"cpu": 1000, "mem": 2**30} → "1 core, 1 GiB"."""
     return format_slots(value)
+
+
+@register.filter
+def unbroken(text: str) -> str:
+    """ "1 core, 512 MiB" with no line ending between a number and what it counts."""
+    return NUMBER_AND_UNIT.sub("\N{NO-BREAK SPACE}", text)
 
 
 @register.filter

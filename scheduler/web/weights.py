@@ -142,14 +142,10 @@ def _row(standing: Standing) -> dict[str, Any]:
         "target": None if standing.target is None else _percent(standing.target),
         "held": _percent(standing.held),
         "lately": _percent(standing.lately),
-        "counts": _number(standing.counts),
+        "counts": f"{100 * standing.counts:.2f}",
     }
 
 
 def _percent(share: float) -> str:
-    return f"{_number(share)} %"
-
-
-def _number(share: float) -> str:
-    """Of a hundred; of what is small two decimals."""
-    return f"{100 * share:.{2 if 0 < share < SMALL else 1}f}"
+    """Of what is small two decimals."""
+    return f"{100 * share:.{2 if 0 < share < SMALL else 1}f} %"

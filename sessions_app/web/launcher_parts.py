@@ -139,17 +139,24 @@ def slider(form: LauncherForm, name: str) -> dict[str, Any]:
 
 
 def device_row(form: LauncherForm, name: str) -> dict[str, Any]:
+    """Nobody types into it where the resource group has none; what was typed stays, to be changed."""
+    field = form[DEVICE_PREFIX + name]
+    if name not in form.room and not field.value():
+        field.field.widget.attrs["disabled"] = True
+    return {"field": field, "words": _device_words(form, name)}
+
+
+def _device_words(form: LauncherForm, name: str) -> str:
     room = form.room.get(name)
     if room is None:
-        return {"field": form[DEVICE_PREFIX + name], "words": _("None in this resource group")}
+        return _("None in this resource group")
     free, most = format_amount(name, room.most_free), format_amount(name, room.largest)
-    words = _("{free} free on one machine, {most} at most").format(free=free, most=most)
-    return {"field": form[DEVICE_PREFIX + name], "words": words}
+    return _("{free} free on one machine, {most} at most").format(free=free, most=most)
 
 
 def room_facts(form: LauncherForm) -> dict[str, Any]:
     """For the script, base units: {"slots": {name: {"min", "left", "most", "step"}}, "sizes": {key: objection}, "images":
-    {reference: objection}}."""
+    {reference: objection}, "devices": {control: {"has", "words"}}}."""
     minimum = ResourceSlots(form.chosen_image.min_slots if form.chosen_image else {})
     slots = {
         name: {
@@ -163,7 +170,11 @@ def room_facts(form: LauncherForm) -> dict[str, Any]:
         if name in STEPS
     }
     sizes = {size.key: form.objection_to(size.slots) for size in form.sizes}
-    return {"slots": slots, "sizes": sizes, "images": form.image_objections}
+    devices = {
+        DEVICE_PREFIX + name: {"has": name in form.room, "words": _device_words(form, name)}
+        for name in form.device_names
+    }
+    return {"slots": slots, "sizes": sizes, "images": form.image_objections, "devices": devices}
 
 
 def _room_words(name: str, minimum: int, most_free: int, largest: int) -> dict[str, str]:

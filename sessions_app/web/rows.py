@@ -13,7 +13,7 @@ from sessions_app.idle_words import NearEnd, near_end
 from sessions_app.links import apps_of
 from sessions_app.metrics_history import PresentUse, present_use_of
 from sessions_app.models import ComputeSession
-from sessions_app.presenters import short_explanation
+from sessions_app.presenters import list_explanation, short_explanation
 from sessions_app.selectors import Action, may
 from sessions_app.states import Reason, Status
 
@@ -33,7 +33,7 @@ class Use:
 @dataclass(frozen=True, slots=True)
 class SessionRow:
     """One session, ready to print. `details` stand under its name: what has no column of its own. `exit_code` is that of a
-    command that failed. `app` is the name of what can be opened, or ""; the tag app_url leads there."""
+    command that failed. `note` says in a few words why it is as it is, `whole_note` in a sentence. `app` is the name of what can be opened, or ""; the tag app_url leads there."""
 
     pk: UUID
     host_label: str
@@ -42,6 +42,7 @@ class SessionRow:
     status: str
     exit_code: int | None
     note: str
+    whole_note: str
     ends: NearEnd | None
     type: str
     project: str
@@ -88,7 +89,8 @@ def _row(
         details=" · ".join(_details(session, is_own, shown)),
         status=session.status,
         exit_code=session.exit_code if has_failed else None,
-        note=short_explanation(session),
+        note=list_explanation(session),
+        whole_note=short_explanation(session),
         ends=near_end(session),
         type=str(session.get_type_display()),
         project=session.project.name,

@@ -37,6 +37,7 @@ function start(form) {
     for (const slider of sliders) slider.heed(facts.slots[slider.slot]);
     markSizes(form, facts.sizes);
     markImages(form, facts.images);
+    markDevices(form, facts.devices);
   };
   form.addEventListener("input", ({ target }) => {
     if (target.matches(".slider-input")) return;
@@ -129,6 +130,16 @@ function markImages(form, objections) {
   }
 }
 
+/** A device that the resource group has none of is asked for no more; what was typed stays, and is refused. */
+function markDevices(form, devices) {
+  for (const [name, { has, words }] of Object.entries(devices)) {
+    const field = form.elements[name];
+    if (!field) continue; // came to the cluster meanwhile
+    field.disabled = !has && !field.value && field !== document.activeElement;
+    form.querySelector(`[data-device-words="${name}"]`).textContent = words;
+  }
+}
+
 /** A size fills in its numbers. What only the size before it said, as a device of a preset, goes with that one. */
 function fillAmounts(form, radio) {
   const amounts = JSON.parse(radio.dataset.sizeFields ?? "{}");
@@ -136,7 +147,7 @@ function fillAmounts(form, radio) {
     if (!(name in amounts) && form.elements[name]) form.elements[name].value = form.elements[name].defaultValue;
   }
   for (const [name, amount] of Object.entries(amounts)) {
-    if (form.elements[name]) form.elements[name].value = amount;
+    if (form.elements[name]) Object.assign(form.elements[name], { value: amount, disabled: false });
   }
   filled.set(form, Object.keys(amounts).filter((name) => name !== "cpu" && name !== "mem"));
 }

@@ -82,7 +82,7 @@ def test_page_shows_machines_and_their_use(
     client = browser_of(people.member)
     page = client.get("/agents/").content.decode()
     assert "here" in page
-    assert "0 of 4 cores" in page
+    assert "0 of 4\N{NO-BREAK SPACE}cores" in page
     assert "simulated://here" not in page
     assert "<html" not in client.get("/agents/", headers={"HX-Request": "true"}).content.decode()
 

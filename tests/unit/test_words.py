@@ -45,7 +45,7 @@ def test_an_unknown_state_reads_as_it_is() -> None:
 def test_a_meter_shows_how_much_is_used_and_how_much_is_mine() -> None:
     shown = berth.meter("CPU", used=6000, limit=16000, slot="cpu", own=2000)
 
-    assert "6 of 16 cores, 2 cores yours" in shown
+    assert "6 of 16\N{NO-BREAK SPACE}cores, 2\N{NO-BREAK SPACE}cores yours" in shown
     assert 'aria-label="CPU: 38 % used"' in shown
     assert '<rect class="meter-own" width="12%">' in shown
 

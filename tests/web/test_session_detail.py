@@ -119,7 +119,7 @@ def test_without_javascript_the_present_values_are_meters(place: Place, browser:
     assert "Nothing is known of what it uses now" in tab_of(browser, session, "charts")
     metrics.measure_sessions()
     page = tab_of(browser, session, "charts&window=1h")
-    assert "256 MiB of 1 GiB" in page
+    assert "256\N{NO-BREAK SPACE}MiB of 1\N{NO-BREAK SPACE}GiB" in page
     assert 'data-window="1h" data-is-live' in page
     assert 'data-window="15m"' in tab_of(browser, place.end(session), "charts&window=x")
 

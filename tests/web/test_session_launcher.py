@@ -1,5 +1,7 @@
 """The launcher: a form that works without scripts, keeps what was typed, and marks what is wrong."""
 
+import html
+import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -350,6 +352,23 @@ def test_devices_of_the_group_can_be_asked_for(place: Place, browser: Client) ->
     assert "2 cuda free on one machine, 2 cuda at most" in page
     assert ComputeSession.objects.get().requested_slots["cuda"] == 1000
     assert "is-invalid" in control(refused, "device_cuda")
+
+
+def test_devices_are_asked_for_only_where_the_chosen_group_has_some(place: Place, browser: Client) -> None:
+    AgentSlot.objects.create(agent=place.agent, slot_name="cuda", capacity=2000)
+    ResourceGroup.objects.create(name="without")
+
+    def shown(**chosen: str) -> tuple[bool, bool]:
+        page = browser.get(LAUNCHER, chosen).content.decode()
+        return "disabled" in control(page, "device_cuda"), "None in this resource group" in page
+
+    assert shown(resource_group=place.group.name) == (False, False)
+    assert shown(resource_group="without") == (True, True)
+    assert shown(resource_group="without", device_cuda="1")[0] is False, "to be taken back"
+
+    summary = browser.post(SUMMARY, typed(place, resource_group="without")).content.decode()
+    [facts] = re.findall(r'data-room="([^"]*)"', summary)
+    assert json.loads(html.unescape(facts))["devices"]["device_cuda"]["has"] is False
 
 
 def test_a_device_of_a_preset_is_taken_away_by_hand(place: Place, browser: Client) -> None:

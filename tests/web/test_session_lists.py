@@ -13,6 +13,7 @@ from accounts.roles import Role
 from common import clock
 from common.actors import SYSTEM
 from common.tables import MOST_BOXES
+from scheduler.tick import run_tick
 from sessions_app.metrics import SAMPLE_S
 from sessions_app.models import ComputeSession, KernelMetric
 from tests.factories import make_project, make_user
@@ -23,6 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators"),
 ]
 BrowserOf = Callable[[User], Client]
+GAP = "\N{NO-BREAK SPACE}"  # between a number and its unit
 
 
 @pytest.fixture
@@ -188,6 +190,17 @@ def measured(session: ComputeSession, *, ago_s: float, cpu_milli: int | None, me
     )
 
 
+def test_a_row_says_in_a_few_words_why_its_session_waits(place: Place, browser: Client) -> None:
+    place.run(resources={"cpu": 7, "mem": "1g"})
+    place.enqueue(name="waits", resources={"cpu": 2, "mem": "1g"})
+    run_tick(place.group.pk)
+
+    [(whole, short)] = re.findall(r'class="row-note" title="([^"]*)">([^<]*)<', text_of(browser))
+
+    assert whole.startswith("Number 1 in the queue. Waits for 2 cores: the agent of resource group")
+    assert short == f"No. 1 · No room: 2{GAP}cores asked, 1{GAP}core free"
+
+
 def amounts_in(page: str) -> list[str]:
     return re.findall(r'class="meter-amount">([^<]+)<', page)
 
@@ -197,7 +210,7 @@ def test_rows_of_running_sessions_say_what_they_use_now(place: Place, browser: C
     measured(session, ago_s=20, cpu_milli=100, mem_bytes=2**20)
     measured(session, ago_s=9, cpu_milli=521, mem_bytes=2**29)
 
-    assert amounts_in(text_of(browser)) == ["0.5 of 2 cores", "512 MiB of 1 GiB"]
+    assert amounts_in(text_of(browser)) == [f"0.5 of 2{GAP}cores", f"512{GAP}MiB of 1{GAP}GiB"]
     place.end(session)
     assert amounts_in(text_of(browser, "?tab=ended")) == []
 

@@ -55,7 +55,7 @@ def test_a_weight_is_set_in_its_row(cluster: Cluster, superadmin: Client, addres
     assert ShareWeight.objects.get().weight == Decimal("2.5")
     shown = superadmin.get(address, {"level": level}).content.decode()
     assert 'value="2.5"' in shown
-    assert ">20.0<" in shown, "a half, for two and a half times the weight"
+    assert ">20.00<" in shown, "a half, for two and a half times the weight"
 
 
 @pytest.mark.parametrize(

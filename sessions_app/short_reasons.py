@@ -1,0 +1,42 @@
+"""Why a session waits, in a few words for lists; the whole sentence stands on its page. Pure."""
+
+from string import Formatter
+
+from common.kept_sentences import KeptSentence
+from common.languages import gettext_noop
+
+# By code of the reason (scheduler.engine.ReasonCode): the first whose numbers the sentence has.
+_SHORT: dict[str, tuple[str, ...]] = {
+    "group_paused": (gettext_noop("Group paused"),),
+    "no_agents": (gettext_noop("No agent takes it now"),),
+    "agent_unavailable": (gettext_noop("Its agent takes none now"),),
+    "never_fits": (
+        gettext_noop("Never fits: {short} asked, {room} at most"),
+        gettext_noop("Never fits: {count} agents needed, {found} there"),
+    ),
+    "no_capacity": (
+        gettext_noop("No room: {short} asked, {room} free"),
+        gettext_noop("No room: {count} agents needed, {found} free"),
+    ),
+    "fragmented": (
+        gettext_noop("No room: {short} asked, {room} on one agent"),
+        gettext_noop("No room: {asked} asked, {room} in one piece"),
+        gettext_noop("No room: {count} agents needed, {found} free"),
+        gettext_noop("Free, but on too many agents"),
+    ),
+    "budget_spent": (gettext_noop("Budget used up"),),
+    "limit_reached": (gettext_noop("Limit: {held} of {most} held"),),
+    "kept_free": (gettext_noop("Kept for one ahead"),),
+    "priority": (gettext_noop("Higher priority ahead: {count}"),),
+    "making_room": (gettext_noop("Room is being made"),),
+    "placement_rule": (gettext_noop("Placement group: {count} agents"),),
+    "reservation": (gettext_noop("Reserved until {until} UTC"),),
+}
+
+
+def short_reason(code: str, sentence: KeptSentence) -> KeptSentence:
+    """`sentence`, kept for a session that waits for `code`, in short; as it is where there is no short form of it."""
+    for text in _SHORT.get(code, ()):
+        if all(name in sentence.arguments for _, name, _, _ in Formatter().parse(text) if name):
+            return KeptSentence(text, sentence.arguments)
+    return sentence
