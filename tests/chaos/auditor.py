@@ -153,11 +153,13 @@ BROKEN_HISTORY = f"""
     ) AS step GROUP BY session_id HAVING bool_or(from_status <> before OR times > attempts)
 """
 ENDED_TWICE_OR_WRONGLY = f"""
-    SELECT session.id::text, session.status FROM sessions_app_computesession AS session
+    SELECT session.id::text, session.status
+    FROM (SELECT id FROM sessions_app_computesession WHERE ended_at IS NULL UNION SELECT id FROM {_LOOKED_AT} AS ended) AS looked_at
+    JOIN sessions_app_computesession AS session USING (id)
     LEFT JOIN LATERAL (
         SELECT to_status FROM sessions_app_sessiontransition AS step WHERE step.session_id = session.id ORDER BY step.id DESC LIMIT 1
     ) AS last ON true
-    WHERE (session.ended_at IS NULL OR session.id IN {_LOOKED_AT}) AND session.status IS DISTINCT FROM last.to_status
+    WHERE session.status IS DISTINCT FROM last.to_status
 """
 STUCK_BEFORE = """
     SELECT least(clock_timestamp() - make_interval(secs => %(stuck_after_s)s), (

@@ -271,7 +271,7 @@ def test_without_any_resource_group_the_form_is_shown(place: Place, browser: Cli
         ({}, "Starts now on machine-"),
         ({"cpu": "9"}, "has 9 cores"),
         ({"size": "small", "cpu": "9"}, "Starts now on machine-"),
-        ({"size": "medium"}, "2 cores, 4 GiB"),
+        ({"size": "medium"}, "2\N{NO-BREAK SPACE}cores, 4\N{NO-BREAK SPACE}GiB"),
         ({"cpu": ""}, "is not an amount of cpu"),
         ({"cpu": "nan", "mem": "\0"}, "is not an amount"),
         ({"cpu": "1e999999"}, "is not an amount"),
