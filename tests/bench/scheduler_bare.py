@@ -4,6 +4,7 @@ table or fewer, without a lock, a check, or a word to anybody. Which devices a k
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from uuid import UUID, uuid4
 
 from django.db import connection, transaction
@@ -136,14 +137,17 @@ class BareRequests:
         self._kernel = Kernel.objects.get(session=like)
         held = KernelAllocation.objects.filter(kernel=self._kernel)
         self._slots = ResourceSlots(dict(held.values_list("slot_name", "amount")))
+        group = AgentSlot.objects.filter(agent__resource_group__agents=self._kernel.agent_id)
+        # From the end: ours fills them from the other.
+        self._agents = cycle(sorted({*group.values_list("agent_id", flat=True)}, reverse=True))
 
     def submit(self) -> None:
-        """One more, on the same agent."""
+        """One more, on the next agent."""
         session_id, kernel_id = uuid4(), uuid4()
         asked = {"session": session_id, "kernel": kernel_id, "like": self._like, "label": new_host_label()}
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(_ACCEPT, {**asked, "name": f"bare-{kernel_id.hex}"})
-        placed = KernelPlacement(kernel_id, self._kernel.agent_id or 0, self._slots)
+        placed = KernelPlacement(kernel_id, next(self._agents), self._slots)
         with transaction.atomic(), connection.cursor() as cursor:
             _move(cursor, [session_id])
             _allocate(cursor, [placed], [{}])
