@@ -46,13 +46,23 @@ class CalmRedisCache(RedisCache):
     delete = _calm("delete", lambda *_, **__: False)
     delete_many = _calm("delete_many", lambda *_, **__: None)
 
+    def clear(self) -> None:
+        """Forget what this cache holds and nothing else. Django would empty the whole database of Redis:
+        messages to workers, what simulated engines have, and all that other installations keep there."""
+        _forget(self.make_key("*"), "clear")
+
 
 def forget_what_was_asked() -> None:
     """Forget who asked for what (keys with `-asked`): Redis counts seconds by the time of day, and would remember it for
     hours when that is set back."""
+    _forget(f"{settings.CACHES['default']['KEY_PREFIX']}:*-asked*", "forget_what_was_asked")
+
+
+def _forget(pattern: str, method: str) -> None:
+    """Delete all keys like this, where Redis answers."""
     try:
         demand_redis()
-        for key in client().scan_iter(match=f"{settings.CACHES['default']['KEY_PREFIX']}:*-asked*"):
+        for key in client().scan_iter(match=pattern, count=1000):
             client().delete(key)
     except (redis.RedisError, Outage) as error:
-        log.warning("cache.lost", method="forget_what_was_asked", error=str(error))
+        log.warning("cache.lost", method=method, error=str(error))

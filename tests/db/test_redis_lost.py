@@ -38,6 +38,7 @@ def test_a_cache_without_redis_is_empty_and_keeps_nothing() -> None:
     assert not cache.touch("key")
     assert cache.set_many({"key": 1}) == ["key"]
     cache.delete_many(["key"])
+    cache.clear()
 
 
 @pytest.mark.usefixtures("lost_redis")

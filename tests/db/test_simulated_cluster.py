@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
@@ -82,6 +83,21 @@ def test_sessions_live_their_whole_life_on_simulated_machines(cluster: ResourceG
     assert not KernelAllocation.objects.exists()
     assert set(ComputeSession.objects.values_list("status_reason", "exit_code")) == {
         (Reason.COMMAND_FINISHED.value, 0)
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_cache_that_is_cleared_meanwhile_takes_no_container_away(cluster: ResourceGroup) -> None:
+    """What engines have lies in the same Redis, and so does what other installations keep there."""
+    submit(cluster, 2)
+    for session_id in run_tick(cluster.pk):
+        launcher.launch_session(session_id)
+
+    cache.clear()
+    time.sleep(0.05)
+    reconcile.reconcile_sessions()
+    assert set(ComputeSession.objects.values_list("status", "status_reason")) == {
+        (Status.TERMINATING.value, Reason.COMMAND_FINISHED.value)
     }
 
 
