@@ -52,7 +52,7 @@ NOT_FOR_ROOM = frozenset(
 
 
 class Starts(NamedTuple):
-    """Of one group."""
+    """When those that wait in one group will start, and who was looked at; who has no range, nobody can know of."""
 
     waiting: frozenset[UUID]
     ranges: dict[UUID, StartRange]
@@ -138,7 +138,8 @@ def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, S
         picture, now = picture_of(group, ()), clock.now()
         with picture.lock:
             ranges = _starts_in(picture.snapshot, picture.foresee_all(now), now)
-        known = Starts(frozenset(each.id for each in picture.snapshot.pending), ranges)
+        # Whoever was asked about and is not in the picture is not looked for again meanwhile.
+        known = Starts(frozenset({*ids, *(each.id for each in picture.snapshot.pending)}), ranges)
         _starts.put(group.pk, known)
     return {pk: known.ranges[pk] for pk in ids if pk in known.ranges}
 
@@ -146,7 +147,7 @@ def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, S
 def _starts_in(snapshot: Snapshot, foreseen: Foresight, now: datetime) -> dict[UUID, StartRange]:
     kept = _kept_for(foreseen, now)
     first = list(islice(_for_room(foreseen.ahead, snapshot), MOST_AHEAD + 1))
-    drawn = _draw(first, snapshot, foreseen, now) if first else {}
+    drawn = _ranges_of(first, snapshot, foreseen, now) if first else {}
     known = {pk: at_the_latest(kept_s) for pk, kept_s in kept.items()}
     known |= {each.id: drawn[each.id] for each in first if not _is_ruled(each)}
     known |= {each.session.id: NEXT_TICK for each in foreseen.placements}
@@ -166,7 +167,9 @@ def _range_of(
     ahead = list(islice(_for_room(foreseen.ahead, snapshot), MOST_AHEAD + 1))
     if len(ahead) > MOST_AHEAD or _is_ruled(asked):
         return at_the_latest(_kept_for(foreseen, now).get(asked.id))
-    return _draw([*ahead, asked], snapshot, foreseen, now, {} if kind is None else {asked.id: kind})[asked.id]
+    return _ranges_of([*ahead, asked], snapshot, foreseen, now, {} if kind is None else {asked.id: kind})[
+        asked.id
+    ]
 
 
 def _for_room(deferrals: Iterable[Deferral], snapshot: Snapshot) -> Iterator[PendingSession]:
@@ -190,7 +193,7 @@ def _kept_for(foreseen: Foresight, now: datetime) -> dict[UUID, float]:
     }
 
 
-def _draw(
+def _ranges_of(
     queue: Sequence[PendingSession],
     snapshot: Snapshot,
     foreseen: Foresight,

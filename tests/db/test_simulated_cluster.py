@@ -40,6 +40,7 @@ from sessions_app.selectors import kept_log
 from sessions_app.services import begin_termination, enqueue_session
 from sessions_app.states import LAUNCHING, Reason, Status, outcome_of
 from tests.factories_sessions import make_place
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
 SHORT = Conduct(run_s=0.001)
@@ -94,8 +95,12 @@ def test_a_cache_that_is_cleared_meanwhile_takes_no_container_away(cluster: Reso
         launcher.launch_session(session_id)
 
     cache.clear()
-    time.sleep(0.05)
-    reconcile.reconcile_sessions()
+
+    def none_runs() -> bool:
+        reconcile.reconcile_sessions()
+        return not ComputeSession.objects.filter(status=Status.RUNNING.value).exists()
+
+    wait_until(none_runs)
     assert set(ComputeSession.objects.values_list("status", "status_reason")) == {
         (Status.TERMINATING.value, Reason.COMMAND_FINISHED.value)
     }

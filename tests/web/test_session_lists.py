@@ -222,7 +222,7 @@ def test_what_was_not_measured_is_not_said(place: Place, browser: Client) -> Non
 
     page = text_of(browser)
     assert amounts_in(page) == []
-    assert page.count("1\N{NO-BREAK SPACE}core, 1\N{NO-BREAK SPACE}GiB") == 2
+    assert page.count(f"1{GAP}core, 1{GAP}GiB") == 2
 
 
 def test_a_row_is_drawn_for_its_reader_and_for_how_it_is_now(
