@@ -76,6 +76,12 @@ def array_of(values: Iterable[object]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
+def unseen(name: str, kind: str) -> str:
+    """A parameter of a prepared statement that is an array, whose length PostgreSQL does not see when it plans: of a short one it finds that a plan
+    for its length costs less than the one that it keeps for any, and plans anew each time."""
+    return f"(SELECT %({name})s::{kind}[])::{kind}[]"
+
+
 def parameter(name: str, kind: str) -> Any:
     """Stands in a queryset for a value that is known when the statement is asked."""
     return RawSQL(f"%({name})s::{kind}", ())  # noqa: S611 -- both are words of ours

@@ -16,7 +16,7 @@ from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import LockTaken, lock_number, wait_exclusive
-from common.prepared import array_of, is_outdated, prepared_cursor
+from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
 from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
@@ -67,14 +67,14 @@ _BEGIN = f"""
 # Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
 _CORES = f"""
     SELECT held.agent_id, held.amount, kernel.cpuset
-    FROM unnest(%(agents)s::bigint[]) AS agent (id), LATERAL (
+    FROM unnest({unseen("agents", "bigint")}) AS agent (id), LATERAL (
         SELECT agent_id, amount, kernel_id FROM {KernelAllocation._meta.db_table}
         WHERE agent_id = agent.id AND slot_name = %(cpu)s OFFSET 0
     ) AS held JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
 """
 _ALLOCATE = f"""
     WITH placed AS MATERIALIZED (
-        SELECT * FROM unnest(%(kernels)s::uuid[], %(agents)s::bigint[], %(cpusets)s::text[], %(numbers)s::int[])
+        SELECT * FROM unnest({unseen("kernels", "uuid")}, %(agents)s::bigint[], %(cpusets)s::text[], %(numbers)s::int[])
             AS placed (kernel_id, agent_id, cpuset, number)
     ), size AS MATERIALIZED (
         SELECT size.number - 1 AS number, slot.key AS slot_name, slot.value::bigint AS amount

@@ -42,6 +42,7 @@ class Asked:
     have_budgets: bool = True
     machines_without_image: int = 0
     scopes: Sequence[Scope] = ()
+    row: Sequence[Any] = ()  # that says all of this, but for what is in use
 
     @property
     def is_whole(self) -> bool:
@@ -82,8 +83,8 @@ class ResolvedRequest:
         return standing_of_image(self.group, self.image, count)
 
 
-def read_asked(actor: Actor, request: SessionRequest) -> Asked:
-    """One query; none for whoever is nobody."""
+def read_asked(actor: Actor, request: SessionRequest, before: Asked = NOTHING) -> Asked:
+    """One query; none for whoever is nobody. The object `before`, where nothing but what is in use is otherwise than it says."""
     if actor.user_id is None:
         return NOTHING
     by_id = is_id(request.image)
@@ -99,11 +100,19 @@ def read_asked(actor: Actor, request: SessionRequest) -> Asked:
     }
     with prepared_cursor() as cursor:
         cursor.execute(_statement(may_do_everything(actor), bool(request.resource_group), by_id), values)
-        row: Any = iter(cursor.fetchone())
-    named: Any = [instance_of(model, list(islice(row, len(columns_of(model))))) for model in _NAMED]
-    has_machine, have_budgets, without, scopes = row
+        *row, used = cursor.fetchone()
+    return before if row == before.row else _asked_of(row, used)
+
+
+def _asked_of(row: Sequence[Any], used: str) -> Asked:
+    values = iter(row)
+    named: Any = [instance_of(model, list(islice(values, len(columns_of(model))))) for model in _NAMED]
+    has_machine, have_budgets, without, limits = values
     project, image, group = named
-    return Asked(project, image, group, has_machine, have_budgets, without, read_scopes(json.loads(scopes)))
+    scopes = read_scopes(
+        (*scope, amounts) for scope, amounts in zip(*map(json.loads, (limits, used)), strict=True)
+    )
+    return Asked(project, image, group, has_machine, have_budgets, without, scopes, row)
 
 
 @cache
@@ -127,8 +136,8 @@ def _statement(may_everything: bool, names_group: bool, is_image_id: bool) -> st
         )
     )
     scopes = SCOPES.format(
-        domain="its_project.domain_id",
-        project="its_project.id",
+        domain="(SELECT domain_id FROM its_project)",
+        project="(SELECT id FROM its_project)",
         user="%(user)s::bigint",
         keypair="%(keypair)s::bigint",
     )
@@ -138,12 +147,14 @@ def _statement(may_everything: bool, names_group: bool, is_image_id: bool) -> st
     return f"""
         WITH its_project AS MATERIALIZED ({its_project}),
             its_image AS MATERIALIZED ({its_image}),
-            its_group AS MATERIALIZED ({its_group})
+            its_group AS MATERIALIZED ({its_group}),
+            its_scopes AS MATERIALIZED ({scopes})
         SELECT its_project.*, its_image.*, its_group.*,
             {HAS_MACHINE.format(group="its_group.id", model="''")},
             {ANY_BUDGET.format(project="its_project.id", user="%(user)s::bigint")},
             CASE WHEN its_image.registry_id IS NULL THEN ({without}) ELSE 0 END,
-            (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy, used)), '[]') FROM ({scopes}) AS its_scopes)
+            (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy)), '[]') FROM its_scopes),
+            (SELECT coalesce(jsonb_agg(used), '[]') FROM its_scopes)
         FROM (VALUES (true)) AS one
             LEFT JOIN its_project ON true LEFT JOIN its_image ON true LEFT JOIN its_group ON true
     """

@@ -1,11 +1,12 @@
 """Statements of `lifecycle`, which alone runs them: moves of many sessions at once, each with its line of history."""
 
+from common.prepared import unseen
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 
 _SESSIONS = ComputeSession._meta.db_table
 MOVE_MANY = f"""
     WITH held AS (
-        SELECT id FROM {_SESSIONS} WHERE id = ANY(%(ids)s::uuid[]) AND status = %(frm)s
+        SELECT id FROM {_SESSIONS} WHERE id = ANY({unseen("ids", "uuid")}) AND status = %(frm)s
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), moved AS (
         UPDATE {_SESSIONS} AS session

@@ -90,9 +90,8 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
         lifetime_s = longest_lifetime_s(scopes, resolved.group)
         session = insert_session(actor, resolved, lifetime_s=lifetime_s, action="sessions.enqueue_session")
         copies = copy_session(session, requests[1:], others_of(session, request.array))
-        demand_still_taken(
-            actor, resolved, read_asked(actor, replace(request, resource_group=resolved.group.name))
-        )
+        again = replace(request, resource_group=resolved.group.name)
+        demand_still_taken(actor, resolved, read_asked(actor, again, resolved.asked))
         _tell_enqueued(actor, session, copies)
         return session, list(copies)
 

@@ -60,8 +60,8 @@ def test_who_closes_what_a_session_is_let_into_waits_and_finds_it(
     closer = threading.Thread(target=try_to_close)
     read_asked = services.read_asked
 
-    def read_and_be_closed(actor: Actor, request: SessionRequest) -> Asked:
-        asked = read_asked(actor, request)
+    def read_and_be_closed(actor: Actor, request: SessionRequest, *before: Asked) -> Asked:
+        asked = read_asked(actor, request, *before)
         if connection.in_atomic_block:  # the rows of the session are written, and nobody else sees them yet
             closer.start()
             wait_until(somebody_waits_for_a_lock)
