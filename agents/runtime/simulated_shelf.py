@@ -128,6 +128,17 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
         ask(lambda: client().hsetnx(self.key, name, self.encoded(default)))
         return self[name]
 
+    def pop(self, name: str, *default: Any) -> Any:
+        """Of two who take one thing at once, one gets it; the other finds none."""
+        try:
+            thing = self[name]
+            del self[name]
+        except KeyError:
+            if not default:
+                raise
+            return default[0]
+        return thing
+
     def all_of(self, answer: Mapping[bytes, bytes]) -> dict[str, Thing]:
         return {name.decode(): self.decoded(text) for name, text in answer.items()}
 

@@ -54,10 +54,10 @@ OBJECT_PARAMETERS = {
     "array_id",
     "reservation_id",
 }  # fmt: skip
-# Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own
-# address, which goes with forms.
 FRAGMENTS = {"expected-starts", "notifications-bell", "session-summary"}
 INLINE = re.compile(r"""<script(?![^>]*\bsrc=)[^>]*>|<[^>]+\s(?:style|on[a-z]+)=["']|<style|javascript:""")
+# Differ from answer to answer: request ids, nonces, tokens against forgery, ids in addresses, and the page's own
+# address, which goes with forms.
 FLEETING = re.compile(
     r'nonce="[^"]*"|name="back" value="[^"]*"|data-events-after="[^"]*"|name="csrf[^>]*>|\b[0-9a-f]{12}\b|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 )

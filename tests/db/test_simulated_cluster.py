@@ -1,6 +1,5 @@
 """A cluster of machines that run nothing: the whole life of sessions, and nothing left of it afterwards."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -20,7 +19,7 @@ from accounts.policies import LimitUse
 from agents.groups import create_resource_group
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.runtime.simulated import SimulatedRuntime
-from agents.runtime.simulated_shelf import Conduct
+from agents.runtime.simulated_shelf import Conduct, InRedis
 from agents.selectors import runtime_of
 from agents.services import heartbeat_agents
 from agents.simulation import Shape
@@ -67,6 +66,16 @@ def statuses(group: ResourceGroup) -> set[str]:
     return set(ComputeSession.objects.filter(resource_group=group).values_list("status", flat=True))
 
 
+def see_all_exit(group: ResourceGroup) -> None:
+    """Their containers end by themselves, soon."""
+
+    def all_have() -> bool:
+        reconcile.reconcile_sessions()
+        return statuses(group) == {Status.TERMINATING}
+
+    wait_until(all_have)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_sessions_live_their_whole_life_on_simulated_machines(cluster: ResourceGroup) -> None:
     submit(cluster, 4)
@@ -74,9 +83,7 @@ def test_sessions_live_their_whole_life_on_simulated_machines(cluster: ResourceG
         launcher.launch_session(session_id)
     assert statuses(cluster) == {Status.RUNNING}
 
-    time.sleep(0.05)
-    reconcile.reconcile_sessions()
-    assert statuses(cluster) == {Status.TERMINATING}
+    see_all_exit(cluster)
     for session_id in ComputeSession.objects.values_list("pk", flat=True):
         launcher.end_session(session_id)
 
@@ -273,9 +280,7 @@ def test_many_sessions_live_together(cluster: ResourceGroup) -> None:
         *LAUNCHING, Status.PENDING, Status.RUNNING
     }  # fmt: skip
 
-    time.sleep(0.05)
-    reconcile.reconcile_sessions()
-    assert statuses(cluster) == {Status.TERMINATING}
+    see_all_exit(cluster)
     assert together.end_sessions(placed) == []
     assert together.end_sessions(placed) == []
     assert statuses(cluster) == {Status.TERMINATED}
@@ -385,3 +390,21 @@ def test_launches_together_ask_no_query_of_each_session(cluster: ResourceGroup) 
             assert together.launch_sessions(placed) == []
         counts.append(len(asked))
     assert counts[0] == counts[1]
+
+
+def test_what_somebody_else_takes_off_a_shelf_at_the_same_moment_is_gone_and_no_fault(
+    cluster: ResourceGroup,
+) -> None:
+    def taken_by_another(told: dict[str, str]) -> dict[str, str]:
+        client().hdel(shelf.key, "volume")
+        return told
+
+    shelf = InRedis[Any]("berth:simulated:taken", dict, taken_by_another)
+    shelf["volume"] = {}
+    assert shelf.pop("volume", None) is None
+    assert shelf.pop("volume", None) is None
+    with pytest.raises(KeyError):
+        shelf.pop("volume")
+    shelf["volume"] = {"of": "one"}
+    assert InRedis[Any](shelf.key, dict, dict).pop("volume") == {"of": "one"}
+    assert not shelf
