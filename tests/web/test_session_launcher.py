@@ -72,7 +72,7 @@ def test_a_start_time_is_read_in_the_zone_of_the_reader_and_the_time_to_wait_as_
     session = ComputeSession.objects.get()
     assert (session.start_at, session.pending_timeout_s) == (tomorrow, 5400)
     page = browser.get(answer["Location"]).content.decode()
-    assert f"Waits for its start time, {tomorrow:%Y-%m-%d %H:%M} UTC." in page
+    assert f"Waits for its start time, {tomorrow:%Y-%m-%d %H:%M}\N{NO-BREAK SPACE}UTC." in page
     assert "1 h 30 min" in page
 
     for changes, field in (
@@ -87,7 +87,7 @@ def test_others_that_it_comes_after_are_typed_by_name(place: Place, browser: Cli
     place.run(name="prepare"), place.run(name="load")
     answer = browser.post(LAUNCHER, typed(place, after="prepare, load,", after_when="any"))
     page = browser.get(answer["Location"]).content.decode()
-    assert "Waits until “prepare” has ended, and for 1 more." in page
+    assert "Waits until “prepare” has ended, and for 1\N{NO-BREAK SPACE}more." in page
     assert "once it has ended" in page
     assert '<option value="prepare"></option>' in browser.get(LAUNCHER).content.decode()
 
@@ -294,8 +294,8 @@ def test_the_summary_says_what_would_come_of_it(
 def test_the_summary_tells_of_a_queue_and_of_missing_machines(place: Place, browser: Client) -> None:
     place.run(resources={"cpu": 7, "mem": "1g"})
     page = browser.post(SUMMARY, typed(place, cpu="2")).content.decode()
-    assert "It would wait. Waits for 2 cores" in page
-    assert "number 1 in the queue" in page
+    assert "It would wait. Waits for 2\N{NO-BREAK SPACE}cores" in page
+    assert "number 1\N{NO-BREAK SPACE}in the queue" in page
     assert "Take 1 core, 2 GiB, which are free" in page
     assert "number 2 of your 200 live sessions" in page
 

@@ -175,7 +175,7 @@ def test_what_runs_can_be_opened_from_here_and_what_waits_says_why(place: Place,
     assert re.search(
         rf'href="[^"]*{session.host_label}[^"]*"[^>]*aria-label="Open JupyterLab of today"', page
     )
-    assert "Number 1 in the queue" in page or "Waits for 8 cores" in page
+    assert "Number 1 in the queue" in page or "Waits for 8\N{NO-BREAK SPACE}cores" in page
     assert "Start your first session" not in page
 
 
