@@ -141,6 +141,10 @@ class Fleet:
         """Whose agents take sessions with such needs now, were there room; of any size."""
         return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
 
+    def pools_that_know(self, slot_name: str) -> set[int]:
+        """Of whose agents the devices of that slot are known one by one."""
+        return {number for number, key in enumerate(self._pool_keys) if slot_name in key.device_names}
+
     def members_of(self, pools: Iterable[int]) -> list[int]:
         """The ordinals of the agents of these pools, one pool after the other."""
         return [ordinal for pool in sorted(pools) for ordinal in self.members[pool]]

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from common.slots import MILLI
@@ -67,8 +68,9 @@ class SharingMachines(Machines):
         return super().keep(shape, ordinals, until, priority=priority, released=released, is_first=is_first)
 
     def open_all(self) -> None:
+        if self._kept:  # else no more is open than they looked at
+            self._finders.clear()
         super().open_all()
-        self._finders.clear()
 
     def has_room_beside(self, shape: Shape, until: Until, priority: int) -> bool:
         has_room = super().has_room_beside(shape, until, priority)
@@ -131,17 +133,21 @@ class SharingMachines(Machines):
         return places >= count and self._layout.fits(part.joins * count, room)
 
     def device_room(self, needs: Needs) -> DeviceRoom | None:
-        names = [name for name in self._layout.shared if name in needs.total]
-        if not names:
+        name = next((name for name in self._layout.shared if name in needs.total), None)
+        if name is None:
             return None
-        whole, most = 0, 0
-        for ordinal, agent in enumerate(self._fleet.agents):
-            devices = self._devices_on(ordinal, names[0]) if needs.may_run_on(agent) else None
-            if devices is not None:
-                has = self._whole_in(self.room(ordinal), names[0])
-                whole = max(whole, has)
-                most = max(most, *devices.free.values(), MILLI if has >= MILLI else 0)
-        return DeviceRoom(names[0], whole, most)
+        pools = self._fleet.pools_that_know(name)
+        whole = {  # by ordinal
+            vector & FIELD_MASK: self._whole_in(vector, name)
+            for vector in self.free_vectors(needs)
+            if self._fleet.pool_of[vector & FIELD_MASK] in pools
+        }
+        most_whole = max(whole.values(), default=0)
+        if most_whole >= MILLI:
+            return DeviceRoom(name, most_whole, MILLI)
+        shared = chain.from_iterable(self._shelf(pool, name).left.items() for pool in pools)
+        most = max((left for (ordinal, _), left in shared if ordinal in whole), default=0)
+        return DeviceRoom(name, most_whole, most)
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
         """Those that must be together are tried on one agent after the other: which one has devices for the parts of all, only placing
