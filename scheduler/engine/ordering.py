@@ -7,19 +7,18 @@ from itertools import chain
 from operator import attrgetter
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
-from scheduler.engine.shares import NOBODY, Fractions, Shares, Standing
+from scheduler.engine.shares import NOBODY, Shares, Standing
 
 
 class Line:
     """Every pending session once: higher bands first, inside a band as the group's policy says, and in all else the older
-    before the newer."""
+    before the newer. `standings`: whom to charge for the session that came last, if it is placed."""
 
     def __init__(self, snapshot: Snapshot, now: datetime, shares: Shares) -> None:
         self._bands = _bands(snapshot.pending, snapshot.rules, now)
         self._policy = snapshot.rules.policy
         self._shares = shares
-        # Of the tenants of the session that came last; none, where their share interests nobody any more.
-        self._standings: tuple[Standing, ...] = ()
+        self.standings: tuple[Standing, ...] = ()  # none, where nobody asks any more what share they have
 
     def __iter__(self) -> Iterator[PendingSession]:
         bands, policy = self._bands, self._policy
@@ -32,11 +31,6 @@ class Line:
                 self._least_owner_first(band, is_last=band is bands[-1]) for band in bands
             )
         return chain.from_iterable(map(self._least_share_first, bands))
-
-    def charge(self, fractions: Fractions) -> None:
-        """Let the tenants of the session that came last hold so much more."""
-        for standing in self._standings:
-            standing.charge(fractions)
 
     def _least_owner_first(
         self, band: Iterable[PendingSession], *, is_last: bool
@@ -60,14 +54,14 @@ class Line:
             session = sessions.pop()
             if sessions:
                 standing = known.get(owner) or shares.standing(owner)
-                self._standings = (standing,)
+                self.standings = (standing,)
                 yield session
                 if standing.share != share:  # it was charged meanwhile
                     heapreplace(heap, (standing.share, age, owner))
             else:
                 heappop(heap)
                 # In the last band nobody asks any more what share somebody has of whom nothing waits.
-                self._standings = () if is_last else (shares.standing(owner),)
+                self.standings = () if is_last else (shares.standing(owner),)
                 yield session
 
     def _least_share_first(self, band: Iterable[PendingSession]) -> Iterator[PendingSession]:
@@ -81,7 +75,7 @@ class Line:
                     share, age, child = heap[0]
                 node = child
             session = node.sessions.pop()
-            self._standings = node.path
+            self.standings = node.path
             while not (node.sessions or node.heap) and node.parent is not None:
                 node = node.parent
                 heappop(node.heap)

@@ -24,7 +24,7 @@ from scheduler.engine.paused import plan_of_pause
 from scheduler.engine.preemption import Preemptor
 from scheduler.engine.reservations import Prospect, soonest
 from scheduler.engine.shapes import Shape
-from scheduler.engine.shares import Shares
+from scheduler.engine.shares import Shares, charge
 from scheduler.engine.sharing import machines_of
 
 
@@ -132,7 +132,7 @@ class _Pass:
                 placements.append(new(Placement, (session, agent_ids)))
                 for account in accounts:
                     account.left = account.rest
-                line.charge(shape.fractions)
+                charge(line.standings, shape.fractions)
 
     def _is_in_vain(self, session: PendingSession, shape: Shape) -> bool:
         """Whether nothing can come of trying a session of a shape that found no room: it could use nothing that is kept or
