@@ -157,8 +157,10 @@ class Finder:
         lefts, looked_at = self._shelf.lefts, self._looked_at
         for place in range(bisect_left(lefts, self._amount), len(lefts)):
             left = lefts[place]
-            devices = self._shelf.devices[left]
-            for index in range(looked_at.get(left, 0), len(devices)):
+            devices, start = self._shelf.devices[left], looked_at.get(left, 0)
+            if start == len(devices):
+                continue
+            for index in range(start, len(devices)):
                 device = devices[index]
                 if self._shelf.left[device] == left:
                     looked_at[left] = index

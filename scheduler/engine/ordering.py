@@ -1,9 +1,11 @@
 """In which order waiting sessions are tried. Who is next depends on what was placed before, inside one pass."""
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
-from itertools import chain
+from itertools import chain, groupby
 from operator import attrgetter
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
@@ -37,13 +39,9 @@ class Line:
     ) -> Iterator[PendingSession]:
         """Where owners alone share. Most of them have few sessions, so little is made for each of them."""
         shares, known = self._shares, self._shares.known
-        owners: dict[str, list[PendingSession]] = {}
+        owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
-            owner = (session.tenants or NOBODY)[-1]
-            if owner in owners:
-                owners[owner].append(session)
-            else:
-                owners[owner] = [session]
+            owners[(session.tenants or NOBODY)[-1]].append(session)
         heap = [(shares.share(owner), age, owner) for age, owner in enumerate(owners)]
         heapify(heap)
         for sessions in owners.values():
@@ -86,18 +84,24 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
     """The sessions of equal band, the oldest first; the highest band first. A band is a priority, raised by one for each
     `rules.ageing` that the session has waited; never below the priority."""
     bands: dict[int, list[PendingSession]] = {}
-    band, members = None, list[PendingSession]()  # of the session before
-    # By how much it is raised, if it waits since then or longer.
-    raised, since = 0, datetime.min.replace(tzinfo=now.tzinfo)
-    for session in sorted(pending, key=attrgetter("enqueued_at", "id")):
-        if rules.ageing is not None and session.enqueued_at > since:
-            raised = max(0, (now - session.enqueued_at) // rules.ageing)
-            since = now - raised * rules.ageing
-        if session.priority + raised != band:
-            band = session.priority + raised
-            members = bands.setdefault(band, [])
-        members.append(session)
+    waiting = sorted(pending, key=attrgetter("enqueued_at", "id"))
+    for raised, alike in _raised(waiting, rules.ageing, now):
+        for priority, members in groupby(alike, attrgetter("priority")):
+            bands.setdefault(priority + raised, []).extend(members)
     return [bands[band] for band in sorted(bands, reverse=True)]
+
+
+def _raised(
+    waiting: list[PendingSession], ageing: timedelta | None, now: datetime
+) -> Iterator[tuple[int, list[PendingSession]]]:
+    """By how much sessions are raised, the oldest first, and those of them that are raised by so much."""
+    start = 0
+    while start < len(waiting):
+        raised, end = 0, len(waiting)
+        if ageing is not None and (raised := max(0, (now - waiting[start].enqueued_at) // ageing)):
+            end = bisect_right(waiting, now - raised * ageing, start, key=attrgetter("enqueued_at"))
+        yield raised, waiting[start:end]
+        start = end
 
 
 class _Node:

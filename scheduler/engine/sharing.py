@@ -345,11 +345,13 @@ class SharingMachines(Machines):
 
     def _devices_on(self, ordinal: int, slot_name: str) -> OpenDevices | None:
         key = ordinal, slot_name
-        if key not in self._devices:
+        try:
+            return self._devices[key]
+        except KeyError:
             known = self._fleet.agents[ordinal].devices
             found = (OpenDevices(each.open) for each in known if each.slot_name == slot_name)
-            self._devices[key] = next(found, None)
-        return self._devices[key]
+            self._devices[key] = devices = next(found, None)
+            return devices
 
     def _shelf(self, pool: int, slot_name: str) -> Shelf:
         """Made before anything of it changes."""
@@ -357,8 +359,8 @@ class SharingMachines(Machines):
         if key not in self._shelves:
             shelf = self._shelves[key] = Shelf()
             # Of equal ones the highest ordinal first, which is the smallest id.
-            for ordinal, number in reversed(list(enumerate(self._fleet.pool_of))):
-                for devices in self._fleet.agents[ordinal].devices if number == pool else ():
+            for ordinal in reversed(self._fleet.members[pool]):
+                for devices in self._fleet.agents[ordinal].devices:
                     for device in devices.open if devices.slot_name == slot_name else ():
                         shelf.tell(device.free, ordinal, device.id)
         return self._shelves[key]
