@@ -60,6 +60,8 @@ class Machines(Surroundings):
         if not shape.is_plain:
             self.hosting.note(shape, ordinals)
         ids = self._fleet.ids
+        if len(shape.order) == 1:
+            return self._fleet.ids_alone[ordinals[0]]
         if shape.largest_kernel is not None:
             return (ids[ordinals[0]],) * len(shape.order)
         return tuple([ids[ordinal] for _, ordinal in sorted(zip(shape.order, ordinals, strict=True))])
@@ -219,8 +221,11 @@ class Machines(Surroundings):
             named = self.ordinal_of(needs.required_agent_id)
             is_host = named is not None and needs.may_run_on(self._fleet.agents[named])
             return [self.room(named)] if named is not None and is_host else []
-        members = self._fleet.members_of(self._fleet.pools_open_to(needs))
-        return list(map(self.room, self._suiting(needs, members)))
+        members, kept = self._fleet.members_of(self._fleet.pools_open_to(needs)), self._kept
+        return [
+            kept[ordinal].free if ordinal in kept else self._open[ordinal]
+            for ordinal in self._suiting(needs, members)
+        ]
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
         """The ordinals of agents that had room for each request; or None, and then nothing is taken."""

@@ -136,18 +136,16 @@ class SharingMachines(Machines):
         name = next((name for name in self._layout.shared if name in needs.total), None)
         if name is None:
             return None
-        pools = self._fleet.pools_that_know(name)
-        whole = {  # by ordinal
-            vector & FIELD_MASK: self._whole_in(vector, name)
-            for vector in self.free_vectors(needs)
-            if self._fleet.pool_of[vector & FIELD_MASK] in pools
-        }
-        most_whole = max(whole.values(), default=0)
-        if most_whole >= MILLI:
-            return DeviceRoom(name, most_whole, MILLI)
+        pools, pool_of = self._fleet.pools_that_know(name), self._fleet.pool_of
+        found = [each for each in self.free_vectors(needs) if pool_of[each & FIELD_MASK] in pools]
+        shift = self._layout.shift_of(whole_of(name))
+        whole = max([vector >> shift & FIELD_MASK for vector in found], default=0)
+        if whole >= MILLI:
+            return DeviceRoom(name, whole, MILLI)
+        hosts = {vector & FIELD_MASK for vector in found}
         shared = chain.from_iterable(self._shelf(pool, name).left.items() for pool in pools)
-        most = max((left for (ordinal, _), left in shared if ordinal in whole), default=0)
-        return DeviceRoom(name, most_whole, most)
+        most = max((left for (ordinal, _), left in shared if ordinal in hosts), default=0)
+        return DeviceRoom(name, whole, most)
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
         """Those that must be together are tried on one agent after the other: which one has devices for the parts of all, only placing
@@ -176,21 +174,22 @@ class SharingMachines(Machines):
             ordinal = self._share_kept(shape, request, search, part, until, allowed)
             if ordinal is not None:
                 return ordinal
-        share = partial(self._share_named, request=request, part=part, until=until, allowed=allowed)
-        if shape.preferred is not None and share(shape.preferred):
-            return shape.preferred
+        preferred, designated = shape.preferred, shape.designated
+        if preferred is not None and self._share_named(preferred, request, part, until, allowed):
+            return preferred
         search = self._in_time(search, until) if shape.is_bounded else search
         if allowed is not None:
             search, few = allowed.within(search, self._fleet.pool_of)
-            ordinal = next((each for each in few if share(each)), None)
+            share = partial(self._share_named, request=request, part=part, until=until, allowed=allowed)
+            ordinal = next(filter(share, few), None)
             if ordinal is not None:
                 return ordinal
         ordinal = self._join(request, part, search, until, is_usual=allowed is None)
         if ordinal is not None:
             return ordinal
         ordinal = self._open_one(request, part, search, until)
-        if ordinal is None and shape.designated is not None and share(shape.designated):
-            return shape.designated
+        if ordinal is None and designated is not None:
+            return designated if self._share_named(designated, request, part, until, allowed) else None
         return ordinal
 
     def _join(self, request: int, part: Part, search: Search, until: Until, *, is_usual: bool) -> int | None:
