@@ -68,8 +68,8 @@ class Line:
             node = root
             while heap := node.heap:
                 share, age, child = heap[0]
-                while share != child.standing.share:  # it grew since it was entered
-                    heapreplace(heap, (child.standing.share, age, child))
+                while share != (has := child.standing.share):  # it grew since it was entered
+                    heapreplace(heap, (has, age, child))
                     share, age, child = heap[0]
                 node = child
             session = node.sessions.pop()
