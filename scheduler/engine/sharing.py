@@ -344,13 +344,11 @@ class SharingMachines(Machines):
 
     def _devices_on(self, ordinal: int, slot_name: str) -> OpenDevices | None:
         key = ordinal, slot_name
-        try:
-            return self._devices[key]
-        except KeyError:
+        if key not in self._devices:
             known = self._fleet.agents[ordinal].devices
             found = (OpenDevices(each.open) for each in known if each.slot_name == slot_name)
-            self._devices[key] = devices = next(found, None)
-            return devices
+            self._devices[key] = next(found, None)
+        return self._devices[key]
 
     def _shelf(self, pool: int, slot_name: str) -> Shelf:
         """Made before anything of it changes."""
