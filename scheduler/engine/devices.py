@@ -154,13 +154,15 @@ class Finder:
     def candidates(self) -> Iterator[int]:
         """The ordinals of the agents with a device that has enough, the least left first: of equal ones the first that had so much.
         Who asks for the next says that this one has no room for the rest of the request."""
-        lefts, looked_at = self._shelf.lefts, self._looked_at
+        lefts, left_of, looked_at = self._shelf.lefts, self._shelf.left, self._looked_at
         for place in range(bisect_left(lefts, self._amount), len(lefts)):
             left = lefts[place]
-            devices = self._shelf.devices[left]
-            for index in range(looked_at.get(left, 0), len(devices)):
+            devices, start = self._shelf.devices[left], looked_at.get(left, 0)
+            if start == len(devices):
+                continue
+            for index in range(start, len(devices)):
                 device = devices[index]
-                if self._shelf.left[device] == left:
+                if left_of[device] == left:
                     looked_at[left] = index
                     yield device[0]
             looked_at[left] = len(devices)

@@ -1,7 +1,7 @@
 """The agents of a group as a pass finds them, and all about them that holds from one pass to the next."""
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import NamedTuple
@@ -97,6 +97,7 @@ class Fleet:
         self.free = [pack_room(free_of(agent), ordinal) for ordinal, agent in enumerate(self.agents)]
         self._pool_keys: list[PoolKey] = []
         self.pool_of: list[int] = []  # by ordinal
+        self.members: list[list[int]] = []  # of each pool, the ordinals
         self.grids: list[Grid] = []
         self._fill_pools()
         self._begin_behind(snapshot.last_agent_id)
@@ -139,6 +140,14 @@ class Fleet:
     def pools_open_to(self, needs: Needs) -> set[int]:
         """Whose agents take sessions with such needs now, were there room; of any size."""
         return {number for number, key in enumerate(self._pool_keys) if key.may_host(needs)}
+
+    def pools_that_know(self, slot_name: str) -> set[int]:
+        """Of whose agents the devices of that slot are known one by one."""
+        return {number for number, key in enumerate(self._pool_keys) if slot_name in key.device_names}
+
+    def members_of(self, pools: Iterable[int]) -> list[int]:
+        """The ordinals of the agents of these pools, one pool after the other."""
+        return [ordinal for pool in sorted(pools) for ordinal in self.members[pool]]
 
     def sizes(self, needs: Needs, largest_kernel: int | None = None) -> Sizes:
         """Of all agents of the snapshot that suit such needs, schedulable or not: the same in each pass. `largest_kernel`: of one
@@ -199,13 +208,13 @@ class Fleet:
         numbers = {key: number for number, key in enumerate(self._pool_keys)}
         self.pool_of = [numbers[key] for key in keys]
         kind = GRIDS[self._strategy]
-        members: list[list[int]] = [[] for _ in self._pool_keys]
-        for vector, number in zip(self.free, self.pool_of, strict=True):
-            members[number].append(vector)
-        for key, vectors in zip(self._pool_keys, members, strict=True):
+        self.members = [[] for _ in self._pool_keys]
+        for ordinal, number in enumerate(self.pool_of):
+            self.members[number].append(ordinal)
+        for key, members in zip(self._pool_keys, self.members, strict=True):
             device = next((name for name in key.slot_names if name not in (CPU, MEM)), None)
             grid = kind(self.free, self.layout, device and self.dealing.level_of(device, key.device_names))
-            grid.fill(vectors)
+            grid.fill([self.free[ordinal] for ordinal in members])
             self.grids.append(grid)
 
     def _compile(self, needs: Needs) -> Shape:
@@ -304,7 +313,7 @@ class Fleet:
 
     def _hosts_in(self, pool: int, needs: Needs, request: int) -> frozenset[int] | None:
         """The agents of a pool that have the model and could hold one kernel, were they empty; None: all."""
-        members = [ordinal for ordinal, number in enumerate(self.pool_of) if number == pool]
+        members = self.members[pool]
         hosts = frozenset(
             each
             for each in members

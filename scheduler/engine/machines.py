@@ -60,6 +60,8 @@ class Machines(Surroundings):
         if not shape.is_plain:
             self.hosting.note(shape, ordinals)
         ids = self._fleet.ids
+        if len(shape.order) == 1:
+            return self._fleet.ids_alone[ordinals[0]]
         if shape.largest_kernel is not None:
             return (ids[ordinals[0]],) * len(shape.order)
         return tuple([ids[ordinal] for _, ordinal in sorted(zip(shape.order, ordinals, strict=True))])
@@ -150,9 +152,8 @@ class Machines(Surroundings):
         return self._not_kept(shape, shape.pools) if shape.designated is None else self.hosts(shape)
 
     def _not_kept(self, shape: Shape, pools: set[int]) -> list[int]:
-        found = [ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools]
-        found = [each for each in self._suiting(shape.needs, found) if each not in self._kept]
-        return self.hosting.usable(shape, found)
+        found = self._suiting(shape.needs, self._fleet.members_of(pools))
+        return self.hosting.usable(shape, [each for each in found if each not in self._kept])
 
     def has_ends(self) -> bool:
         """Whether it is known of anything when it will end."""
@@ -220,14 +221,10 @@ class Machines(Surroundings):
             named = self.ordinal_of(needs.required_agent_id)
             is_host = named is not None and needs.may_run_on(self._fleet.agents[named])
             return [self.room(named)] if named is not None and is_host else []
-        pools, kept = self._fleet.pools_open_to(needs), self._kept
-        if needs.device_model:
-            found = [ordinal for ordinal, pool in enumerate(self._fleet.pool_of) if pool in pools]
-            return [self.room(ordinal) for ordinal in self._suiting(needs, found)]
+        members, kept = self._fleet.members_of(self._fleet.pools_open_to(needs)), self._kept
         return [
-            kept[ordinal].free if ordinal in kept else vector
-            for ordinal, (vector, pool) in enumerate(zip(self._open, self._fleet.pool_of, strict=True))
-            if pool in pools
+            kept[ordinal].free if ordinal in kept else self._open[ordinal]
+            for ordinal in self._suiting(needs, members)
         ]
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:

@@ -1,25 +1,26 @@
 """In which order waiting sessions are tried. Who is next depends on what was placed before, inside one pass."""
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
-from itertools import chain
+from itertools import chain, groupby
 from operator import attrgetter
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
-from scheduler.engine.shares import NOBODY, Fractions, Shares, Standing
+from scheduler.engine.shares import NOBODY, Shares, Standing
 
 
 class Line:
     """Every pending session once: higher bands first, inside a band as the group's policy says, and in all else the older
-    before the newer."""
+    before the newer. `standings`: whom to charge for the session that came last, if it is placed."""
 
     def __init__(self, snapshot: Snapshot, now: datetime, shares: Shares) -> None:
         self._bands = _bands(snapshot.pending, snapshot.rules, now)
         self._policy = snapshot.rules.policy
         self._shares = shares
-        # Of the tenants of the session that came last; none, where their share interests nobody any more.
-        self._standings: tuple[Standing, ...] = ()
+        self.standings: tuple[Standing, ...] = ()  # none, where nobody asks any more what share they have
 
     def __iter__(self) -> Iterator[PendingSession]:
         bands, policy = self._bands, self._policy
@@ -33,23 +34,14 @@ class Line:
             )
         return chain.from_iterable(map(self._least_share_first, bands))
 
-    def charge(self, fractions: Fractions) -> None:
-        """Let the tenants of the session that came last hold so much more."""
-        for standing in self._standings:
-            standing.charge(fractions)
-
     def _least_owner_first(
         self, band: Iterable[PendingSession], *, is_last: bool
     ) -> Iterator[PendingSession]:
         """Where owners alone share. Most of them have few sessions, so little is made for each of them."""
         shares, known = self._shares, self._shares.known
-        owners: dict[str, list[PendingSession]] = {}
+        owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
-            owner = (session.tenants or NOBODY)[-1]
-            if owner in owners:
-                owners[owner].append(session)
-            else:
-                owners[owner] = [session]
+            owners[(session.tenants or NOBODY)[-1]].append(session)
         heap = [(shares.share(owner), age, owner) for age, owner in enumerate(owners)]
         heapify(heap)
         for sessions in owners.values():
@@ -60,14 +52,14 @@ class Line:
             session = sessions.pop()
             if sessions:
                 standing = known.get(owner) or shares.standing(owner)
-                self._standings = (standing,)
+                self.standings = (standing,)
                 yield session
                 if standing.share != share:  # it was charged meanwhile
                     heapreplace(heap, (standing.share, age, owner))
             else:
                 heappop(heap)
                 # In the last band nobody asks any more what share somebody has of whom nothing waits.
-                self._standings = () if is_last else (shares.standing(owner),)
+                self.standings = () if is_last else (shares.standing(owner),)
                 yield session
 
     def _least_share_first(self, band: Iterable[PendingSession]) -> Iterator[PendingSession]:
@@ -76,12 +68,12 @@ class Line:
             node = root
             while heap := node.heap:
                 share, age, child = heap[0]
-                while share != child.standing.share:  # it grew since it was entered
-                    heapreplace(heap, (child.standing.share, age, child))
+                while share != (has := child.standing.share):  # it grew since it was entered
+                    heapreplace(heap, (has, age, child))
                     share, age, child = heap[0]
                 node = child
             session = node.sessions.pop()
-            self._standings = node.path
+            self.standings = node.path
             while not (node.sessions or node.heap) and node.parent is not None:
                 node = node.parent
                 heappop(node.heap)
@@ -92,18 +84,24 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
     """The sessions of equal band, the oldest first; the highest band first. A band is a priority, raised by one for each
     `rules.ageing` that the session has waited; never below the priority."""
     bands: dict[int, list[PendingSession]] = {}
-    band, members = None, list[PendingSession]()  # of the session before
-    # By how much it is raised, if it waits since then or longer.
-    raised, since = 0, datetime.min.replace(tzinfo=now.tzinfo)
-    for session in sorted(pending, key=attrgetter("enqueued_at", "id")):
-        if rules.ageing is not None and session.enqueued_at > since:
-            raised = max(0, (now - session.enqueued_at) // rules.ageing)
-            since = now - raised * rules.ageing
-        if session.priority + raised != band:
-            band = session.priority + raised
-            members = bands.setdefault(band, [])
-        members.append(session)
+    waiting = sorted(pending, key=attrgetter("enqueued_at", "id"))
+    for raised, alike in _raised(waiting, rules.ageing, now):
+        for priority, members in groupby(alike, attrgetter("priority")):
+            bands.setdefault(priority + raised, []).extend(members)
     return [bands[band] for band in sorted(bands, reverse=True)]
+
+
+def _raised(
+    waiting: list[PendingSession], ageing: timedelta | None, now: datetime
+) -> Iterator[tuple[int, list[PendingSession]]]:
+    """By how much sessions are raised, the oldest first, and those of them that are raised by so much."""
+    start = 0
+    while start < len(waiting):
+        raised, end = 0, len(waiting)
+        if ageing is not None and (raised := max(0, (now - waiting[start].enqueued_at) // ageing)):
+            end = bisect_right(waiting, now - raised * ageing, start, key=attrgetter("enqueued_at"))
+        yield raised, waiting[start:end]
+        start = end
 
 
 class _Node:

@@ -1,6 +1,7 @@
 """One pass over the sessions that wait: who runs where, and why the others wait on."""
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import count
 from uuid import UUID
@@ -23,7 +24,7 @@ from scheduler.engine.paused import plan_of_pause
 from scheduler.engine.preemption import Preemptor
 from scheduler.engine.reservations import Prospect, soonest
 from scheduler.engine.shapes import Shape
-from scheduler.engine.shares import Shares
+from scheduler.engine.shares import Shares, charge
 from scheduler.engine.sharing import machines_of
 
 
@@ -131,7 +132,7 @@ class _Pass:
                 placements.append(new(Placement, (session, agent_ids)))
                 for account in accounts:
                     account.left = account.rest
-                line.charge(shape.fractions)
+                charge(line.standings, shape.fractions)
 
     def _is_in_vain(self, session: PendingSession, shape: Shape) -> bool:
         """Whether nothing can come of trying a session of a shape that found no room: it could use nothing that is kept or
@@ -179,7 +180,7 @@ class _Pass:
         if session.promised or not self._may_have_on_the_way(session, shape):
             return False
         by = self._now + rule.grace
-        prospect = self._soonest(session, shape, self._machines.hosts(shape), known_only=True)
+        prospect = self._soonest(session, shape, self._machines.hosts, known_only=True)
         if prospect is not None and prospect.is_in_time(by):
             return False
         if self._keep_beside(session, shape, by):
@@ -199,7 +200,7 @@ class _Pass:
         key = shape, session.lasts if shape.is_bounded else None
         if shape.designated is not None or key in self._nothing_is_left_for:
             return False
-        prospect = self._soonest(session, shape, self._machines.clearable(shape), known_only=True)
+        prospect = self._soonest(session, shape, self._machines.clearable, known_only=True)
         if prospect is None or not prospect.is_in_time(by):
             self._nothing_is_left_for.add(key)
             return False
@@ -207,15 +208,24 @@ class _Pass:
         return True
 
     def _soonest(
-        self, session: PendingSession, shape: Shape, hosts: list[int], *, known_only: bool
+        self,
+        session: PendingSession,
+        shape: Shape,
+        hosts_of: Callable[[Shape], list[int]],
+        *,
+        known_only: bool,
     ) -> Prospect | None:
+        """None, if `known_only`, where it is known of nothing when it will end: no agent has to be looked at for that."""
+        machines = self._machines
+        if known_only and not machines.has_ends():
+            return None
         return soonest(
-            self._machines,
+            machines,
             self._layout,
             shape,
             self._now,
             session.lasts,
-            hosts=hosts,
+            hosts=hosts_of(shape),
             known_only=known_only,
         )
 
@@ -237,8 +247,7 @@ class _Pass:
         has_waited = self._has_waited(session)
         if not shape.may_keep or (shape.has_no_room and not has_waited):
             return
-        hosts = self._machines.hosts(shape)
-        prospect = self._soonest(session, shape, hosts, known_only=not has_waited)
+        prospect = self._soonest(session, shape, self._machines.hosts, known_only=not has_waited)
         if prospect is not None:
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
         shape.may_keep = prospect is None and not has_waited

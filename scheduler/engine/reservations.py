@@ -43,8 +43,6 @@ def soonest(
     Kernels of a session that differ are counted as large as the largest in each field; those that are spread get an agent each,
     and one agent holds all that must be together.
     """
-    if known_only and not machines.has_ends():
-        return None
     largest = reduce(layout.greater, (request for request, _ in shape.searches))
     kernels = len(shape.searches)
     count = 1 if shape.is_together else kernels

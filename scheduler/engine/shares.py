@@ -1,6 +1,6 @@
 """What share of a group domains, projects and owners have, while a pass places sessions of theirs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from common.slots import ResourceSlots
 from scheduler.engine.model import Policy, Snapshot, Tenant
@@ -16,24 +16,26 @@ Fractions = tuple[tuple[int, float], ...]  # of slots (their numbers), how much 
 class Standing:
     """One tenant's share: the largest fraction of any slot that it holds and, times `PAST_COUNTS`, held lately, for its weight."""
 
-    __slots__ = ("_held", "_lately", "_most", "_weight", "share")
+    __slots__ = ("held", "lately", "most", "share", "weight")
 
     def __init__(self, slots: int = 0, lately: float = 0.0, weight: float = 1.0) -> None:
-        self._held = [0.0] * slots
-        self._most = 0.0  # of `_held`
-        self._lately = PAST_COUNTS * lately
-        self._weight = weight
-        self.share = self._lately / weight
+        self.held = [0.0] * slots
+        self.most = 0.0  # of `held`
+        self.lately = PAST_COUNTS * lately
+        self.weight = weight
+        self.share = self.lately / weight
 
-    def charge(self, fractions: Fractions) -> None:
-        """Let it hold so much more."""
-        held, most = self._held, self._most
+
+def charge(standings: Iterable[Standing], fractions: Fractions) -> None:
+    """Let each of these hold so much more. One call for all of them: it is made for each session that is placed."""
+    for standing in standings:
+        held, most = standing.held, standing.most
         for slot, fraction in fractions:
             held[slot] = amount = held[slot] + fraction
             if amount > most:
                 most = amount
-        self._most = most
-        self.share = (most + self._lately) / self._weight
+        standing.most = most
+        standing.share = (most + standing.lately) / standing.weight
 
 
 class Shares:
@@ -59,7 +61,7 @@ class Shares:
             lately = tenant.lately if self._counts_past else 0.0
             standing = self.known[key] = Standing(len(self._total), lately, tenant.weight)
             if tenant is not NEWCOMER:
-                standing.charge(fractions_of(tenant.held, self._total))
+                charge((standing,), fractions_of(tenant.held, self._total))
         return standing
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from common.slots import MILLI
@@ -67,8 +68,9 @@ class SharingMachines(Machines):
         return super().keep(shape, ordinals, until, priority=priority, released=released, is_first=is_first)
 
     def open_all(self) -> None:
+        if self._kept:  # else no more is open than they looked at
+            self._finders.clear()
         super().open_all()
-        self._finders.clear()
 
     def has_room_beside(self, shape: Shape, until: Until, priority: int) -> bool:
         has_room = super().has_room_beside(shape, until, priority)
@@ -131,17 +133,19 @@ class SharingMachines(Machines):
         return places >= count and self._layout.fits(part.joins * count, room)
 
     def device_room(self, needs: Needs) -> DeviceRoom | None:
-        names = [name for name in self._layout.shared if name in needs.total]
-        if not names:
+        name = next((name for name in self._layout.shared if name in needs.total), None)
+        if name is None:
             return None
-        whole, most = 0, 0
-        for ordinal, agent in enumerate(self._fleet.agents):
-            devices = self._devices_on(ordinal, names[0]) if needs.may_run_on(agent) else None
-            if devices is not None:
-                has = self._whole_in(self.room(ordinal), names[0])
-                whole = max(whole, has)
-                most = max(most, *devices.free.values(), MILLI if has >= MILLI else 0)
-        return DeviceRoom(names[0], whole, most)
+        pools, pool_of = self._fleet.pools_that_know(name), self._fleet.pool_of
+        found = [each for each in self.free_vectors(needs) if pool_of[each & FIELD_MASK] in pools]
+        shift = self._layout.shift_of(whole_of(name))
+        whole = max([vector >> shift & FIELD_MASK for vector in found], default=0)
+        if whole >= MILLI:
+            return DeviceRoom(name, whole, MILLI)
+        hosts = {vector & FIELD_MASK for vector in found}
+        shared = chain.from_iterable(self._shelf(pool, name).left.items() for pool in pools)
+        most = max((left for (ordinal, _), left in shared if ordinal in hosts), default=0)
+        return DeviceRoom(name, whole, most)
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
         """Those that must be together are tried on one agent after the other: which one has devices for the parts of all, only placing
@@ -170,21 +174,22 @@ class SharingMachines(Machines):
             ordinal = self._share_kept(shape, request, search, part, until, allowed)
             if ordinal is not None:
                 return ordinal
-        share = partial(self._share_named, request=request, part=part, until=until, allowed=allowed)
-        if shape.preferred is not None and share(shape.preferred):
-            return shape.preferred
+        preferred, designated = shape.preferred, shape.designated
+        if preferred is not None and self._share_named(preferred, request, part, until, allowed):
+            return preferred
         search = self._in_time(search, until) if shape.is_bounded else search
         if allowed is not None:
             search, few = allowed.within(search, self._fleet.pool_of)
-            ordinal = next((each for each in few if share(each)), None)
+            share = partial(self._share_named, request=request, part=part, until=until, allowed=allowed)
+            ordinal = next(filter(share, few), None)
             if ordinal is not None:
                 return ordinal
         ordinal = self._join(request, part, search, until, is_usual=allowed is None)
         if ordinal is not None:
             return ordinal
         ordinal = self._open_one(request, part, search, until)
-        if ordinal is None and shape.designated is not None and share(shape.designated):
-            return shape.designated
+        if ordinal is None and designated is not None:
+            return designated if self._share_named(designated, request, part, until, allowed) else None
         return ordinal
 
     def _join(self, request: int, part: Part, search: Search, until: Until, *, is_usual: bool) -> int | None:
@@ -351,8 +356,8 @@ class SharingMachines(Machines):
         if key not in self._shelves:
             shelf = self._shelves[key] = Shelf()
             # Of equal ones the highest ordinal first, which is the smallest id.
-            for ordinal, number in reversed(list(enumerate(self._fleet.pool_of))):
-                for devices in self._fleet.agents[ordinal].devices if number == pool else ():
+            for ordinal in reversed(self._fleet.members[pool]):
+                for devices in self._fleet.agents[ordinal].devices:
                     for device in devices.open if devices.slot_name == slot_name else ():
                         shelf.tell(device.free, ordinal, device.id)
         return self._shelves[key]

@@ -61,6 +61,19 @@ def test_waiting_raises_a_session_above_a_higher_priority_in_time(policy):
     assert placed(decide(rules, 1, urgent, session(1, "ann", age_s=3600))) == [2]
 
 
+def test_age_decides_among_those_of_one_priority_whoever_was_raised_to_it():
+    rules = Rules(ageing=timedelta(hours=1))
+    pending = [
+        session(1, age_s=100, priority=1),
+        session(2, age_s=4000),
+        session(3, age_s=200, priority=1),
+        session(4, age_s=7100),
+        session(5, age_s=50),
+        session(6, age_s=7100, priority=1),
+    ]
+    assert placed(decide(rules, 9, *pending)) == [6, 4, 2, 3, 1, 5]
+
+
 def test_a_session_from_the_future_keeps_its_priority():
     rules = Rules(ageing=timedelta(hours=1))
     assert placed(decide(rules, 2, session(1, age_s=-9999), session(2))) == [2, 1]
