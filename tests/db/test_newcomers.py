@@ -66,20 +66,6 @@ def epoch(cluster: Cluster) -> int:
     return int(ResourceGroup.objects.get(pk=cluster.group.pk).epoch)
 
 
-def test_the_statements_for_one_newcomer_are_planned_once(cluster):
-    """For each of its first five times by PostgreSQL, which then keeps a plan, unless it thinks that others cost less."""
-    connection.close()
-    for _ in range(7):
-        assert place(cluster, cluster.add_pending(SMALL))
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT statement FROM pg_prepared_statements WHERE generic_plans = 0 AND custom_plans > 5"
-        )
-        assert cursor.fetchall() == []
-        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE generic_plans > 0")
-        assert cursor.fetchone()[0] == 5
-
-
 def test_a_newcomer_is_placed_and_the_last_plan_remains_the_last(cluster):
     before = epoch(cluster)
     first, second = cluster.add_pending(SMALL), cluster.add_pending(SMALL, kernels=2)

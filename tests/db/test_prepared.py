@@ -8,7 +8,7 @@ import pytest
 from django.db import NotSupportedError, connection, transaction
 
 from accounts.limits import write_within_limits
-from common.prepared import array_of, is_outdated, prepared_cursor
+from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 
 READ = "SELECT word FROM changing WHERE number = %s"
 
@@ -83,3 +83,21 @@ def test_arrays_of_ids_and_numbers_are_read_as_they_are() -> None:
             "SELECT %s::uuid[], %s::bigint[], %s::int[]", [array_of(ids), array_of([2**40]), array_of(())]
         )
         assert cursor.fetchone() == (ids, [2**40], [])
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("array", "is_kept"), [("%(ids)s::int[]", False), (unseen("ids", "int"), True)])
+def test_a_plan_for_short_arrays_is_kept_where_their_length_is_not_seen(array: str, is_kept: bool) -> None:
+    """PostgreSQL tries five times what a plan of its own costs each time."""
+    statement = f"SELECT number FROM many WHERE number = ANY({array}) AND word = %(word)s"
+    with prepared_cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE many (number int PRIMARY KEY, word text) ON COMMIT DROP")
+        cursor.execute("INSERT INTO many SELECT number, 'word' FROM generate_series(1, 10000) AS number")
+        cursor.execute("ANALYZE many")
+        for _ in range(7):
+            cursor.execute(statement, {"ids": array_of([42]), "word": "word"})
+            assert cursor.fetchall() == [(42,)]
+        cursor.execute(
+            "SELECT generic_plans > 0 FROM pg_prepared_statements WHERE statement LIKE 'SELECT number FROM many%%'"
+        )
+        assert cursor.fetchall() == [(is_kept,)]
