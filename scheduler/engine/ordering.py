@@ -21,6 +21,7 @@ class Line:
         self._policy = snapshot.rules.policy
         self._shares = shares
         self.standings: tuple[Standing, ...] = ()  # none, where nobody asks any more what share they have
+        self.was_charged = False  # to be said when they were
 
     def __iter__(self) -> Iterator[PendingSession]:
         bands, policy = self._bands, self._policy
@@ -65,19 +66,19 @@ class Line:
     def _least_share_first(self, band: Iterable[PendingSession]) -> Iterator[PendingSession]:
         root = _tree(band, self._shares)
         while root.heap:
-            node = root
-            while heap := node.heap:
+            leaf = root
+            while heap := leaf.heap:
                 share, age, child = heap[0]
                 while share != (has := child.standing.share):  # it grew since it was entered
                     heapreplace(heap, (has, age, child))
                     share, age, child = heap[0]
-                node = child
-            session = node.sessions.pop()
-            self.standings = node.path
-            while not (node.sessions or node.heap) and node.parent is not None:
-                node = node.parent
-                heappop(node.heap)
-            yield session
+                leaf = child
+            self.standings, self.was_charged = leaf.path, False
+            while leaf.sessions and not self.was_charged:  # else whoever was first still is
+                session = leaf.sessions.pop()
+                if not leaf.sessions:
+                    leaf.leave()
+                yield session
 
 
 def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> list[list[PendingSession]]:
@@ -128,14 +129,21 @@ class _Node:
             if child.children:
                 child.order()
 
+    def leave(self) -> None:
+        """Nobody waits here any more, nor above where none is left; each of them is the first of its heap."""
+        node = self
+        while not (node.sessions or node.heap) and node.parent is not None:
+            node = node.parent
+            heappop(node.heap)
+
 
 def _tree(band: Iterable[PendingSession], shares: Shares) -> _Node:
     root = _Node(Standing())
-    leaves: dict[tuple[str, ...], _Node] = {}
+    leaves: dict[int, _Node] = {}  # by the tenants' object, which sessions of one owner share
     for session in band:
-        leaf = leaves.get(session.tenants)
+        leaf = leaves.get(id(session.tenants))
         if leaf is None:
-            leaf = leaves[session.tenants] = _leaf_of(session.tenants, root, shares)
+            leaf = leaves[id(session.tenants)] = _leaf_of(session.tenants, root, shares)
         leaf.sessions.append(session)
     root.order()
     return root

@@ -133,6 +133,7 @@ class _Pass:
                 for account in accounts:
                     account.left = account.rest
                 charge(line.standings, shape.fractions)
+                line.was_charged = True
 
     def _is_in_vain(self, session: PendingSession, shape: Shape) -> bool:
         """Whether nothing can come of trying a session of a shape that found no room: it could use nothing that is kept or

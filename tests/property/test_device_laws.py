@@ -335,13 +335,16 @@ def test_newcomers_get_what_the_plan_left_of_devices(world, queue, newcomers):
 
 @given(worlds(), QUEUES)
 def test_whoever_leaves_makes_room_for_whom_they_leave(world, queue):
+    """They alone, whoever else will have ended by then."""
     rules = Rules(preemption=PREEMPTION)
     told = snapshot_of(world, queue, rules)
     decided = plan(told, NOW)
     after = world.after(decided, 0)
     by_id = {session.id: session for session in queue}
     for eviction in decided.evictions:
-        then = after.at((eviction.ends_at - NOW) // timedelta(minutes=1))  # what ends in time may pass it
+        placed = replace(after, held=after.held[len(world.held) :])  # of which what ends in time may pass it
+        passed = placed.at((eviction.ends_at - NOW) // timedelta(minutes=1))
+        then = replace(after, held=(*world.held, *passed.held))
         here = [each for each in world.held if each.agent_id == eviction.agent_id]
         leaving = {
             number
