@@ -1,5 +1,7 @@
 """The rows of a new session, in the transaction that lets it in: one statement for all that each session has."""
 
+from collections.abc import Sequence
+
 from django.utils.translation import gettext as _
 
 from accounts.models import Domain, Project, User
@@ -11,7 +13,7 @@ from common.errors import NotFound
 from common.prepared import columns_of, insert_together, instance_of, prepared_cursor
 from sessions_app import holds
 from sessions_app.arrays import insert_array
-from sessions_app.asked import Asked, ResolvedRequest
+from sessions_app.asked import Asked, ResolvedMount, ResolvedRequest
 from sessions_app.callbacks import keep_callback
 from sessions_app.copied import new_app_token, new_host_label
 from sessions_app.dependencies import hold_awaited, hold_for
@@ -98,6 +100,17 @@ def insert_session(
     )
     insert_together(session, Kernel(session=session), line, audit.entry_of(actor, action, session))
     keep_callback(session, request.callback_url)
+    _insert_mounts(session, resolved.mounts)
+    if after:
+        SessionDependency.objects.bulk_create(
+            SessionDependency(session=session, after=each.after, when=each.when.value) for each in after
+        )
+    return session
+
+
+def _insert_mounts(session: ComputeSession, mounts: Sequence[ResolvedMount]) -> None:
+    if not mounts:  # as most sessions have none: even to say so takes Django its time
+        return
     SessionMount.objects.bulk_create(
         SessionMount(
             session=session,
@@ -106,12 +119,8 @@ def insert_session(
             path=mount.path,
             is_readonly=mount.is_readonly,
         )
-        for mount in resolved.mounts
+        for mount in mounts
     )
-    SessionDependency.objects.bulk_create(
-        SessionDependency(session=session, after=each.after, when=each.when.value) for each in after
-    )
-    return session
 
 
 def _hold_owner(actor: Actor, resolved: ResolvedRequest) -> User:

@@ -19,7 +19,7 @@ from sessions_app.models import ComputeSession, Kernel
 from tests.bench.scheduler_engine import GPU, slots_of
 from tests.bench.scheduler_workload import DOMAINS, NODE, PROJECTS, USERS, Session, Workload
 
-BATCH = 2000
+BATCH, MANY = 2000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Tenants:
 def make_tenants() -> Tenants:
     """Nobody can sign in as one of them."""
     policy, nobody_knows = default_policy(), make_password(None)
+    policy.max_sessions = MANY  # counted and looked at, but reached by nobody
+    policy.save(update_fields=["max_sessions"])
     domains = Domain.objects.bulk_create(Domain(name=f"domain-{number}") for number in range(DOMAINS))
     projects = Project.objects.bulk_create(
         Project(domain=domains[number % DOMAINS], name=f"project-{number}") for number in range(PROJECTS)
