@@ -72,6 +72,7 @@ _CORES = f"""
         WHERE agent_id = agent.id AND slot_name = %(cpu)s OFFSET 0
     ) AS held JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
 """
+# Of arrays that are unnested together the one that is taken to be the longest counts, so one of them is enough.
 _ALLOCATE = f"""
     WITH placed AS MATERIALIZED (
         SELECT * FROM unnest({unseen("kernels", "uuid")}, %(agents)s::bigint[], %(cpusets)s::text[], %(numbers)s::int[])

@@ -226,17 +226,20 @@ def pending_of(
 ) -> Iterator[PendingSession]:
     """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups."""
     needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
-    owners: dict[tuple[int | None, ...], tuple[str, ...]] = {}
+    owners: dict[tuple[int | None, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    tenants: dict[tuple[str, ...], tuple[str, ...]] = {}  # one object for all tokens of an owner, too
     may_use = NO_RESERVATIONS
     for session_id, rows in groupby(kernels, key=itemgetter(0)):
         same_session = list(rows)  # each row repeats the columns of its session
         _, _, since_us, priority, asked, architecture, *ids, lasts_s = same_session[0][:11]
         wanted = same_session[0][11:]
-        named = owners.get(tuple(ids))
-        if named is None:
+        known = owners.get(tuple(ids))
+        if known is None:
             keys = ScopeIds(*ids).keys()
             scopes.update(keys)
-            named = owners[tuple(ids)] = tuple(scope_key(*key) for key in keys)
+            named = tuple(scope_key(*key) for key in keys)
+            known = owners[tuple(ids)] = named, tenants.setdefault(named[:OWNERS], named[:OWNERS])
+        named, sharing = known
         if wanted[-1] is not None:
             groups.add(wanted[-1])
         if reservations:
@@ -248,7 +251,7 @@ def pending_of(
             kernel_ids=tuple([row[1] for row in same_session]),
             priority=priority,
             scopes=named,
-            tenants=named[:OWNERS],
+            tenants=sharing,
             lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
             promised=promises.get(session_id),
         )

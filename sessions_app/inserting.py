@@ -141,7 +141,7 @@ def _hold_owner(actor: Actor, resolved: ResolvedRequest) -> User:
 
 def demand_still_taken(actor: Actor, resolved: ResolvedRequest, asked: Asked) -> None:
     """`insert_session` waited for whoever archives the project or deletes the group, its rows for whoever changes limits, and whoever
-    comes now waits for us. `asked`: what was read since; the same object, if nothing has changed. No query for a session that writes into no folder. Raises what `enqueue_session` raises."""
+    comes now waits for us. `asked`: what was read since; the same object, if nothing has changed but what is in use. No query for a session that writes into no folder. Raises what `enqueue_session` raises."""
     project, request = resolved.project, resolved.request
     if asked is resolved.asked and asked.is_whole and not resolved.writable_folders:
         return

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
-from accounts.models import Project, User
+from accounts.models import KeyPair, Project, User
 from agents import lifecycle as agents_lifecycle
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
@@ -51,6 +51,7 @@ class Cluster:
         priority: int = 0,
         owner: User | None = None,
         timeout_s: int | None = None,
+        keypair: KeyPair | None = None,
     ) -> ComputeSession:
         """A session that has waited for `age_s` seconds, with this much for each of its kernels."""
         now = clock.now()
@@ -58,6 +59,7 @@ class Cluster:
             name=f"session-{next(_numbers)}",
             type="interactive",
             owner=owner or self.owner,
+            keypair=keypair,
             timeout_s=timeout_s,
             project=self.project,
             domain=self.project.domain,

@@ -31,6 +31,7 @@ from common.redis import client
 Thing = TypeVar("Thing")
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make another one each time
+_NEEDED = object()
 SILENT_FOR_S = 600
 """A machine that is lost stays silent for so long: beyond the grace after which its sessions end."""
 
@@ -128,16 +129,14 @@ class InRedis(MutableMapping[str, Thing], Generic[Thing]):
         ask(lambda: client().hsetnx(self.key, name, self.encoded(default)))
         return self[name]
 
-    def pop(self, name: str, *default: Any) -> Any:
+    def pop(self, name: str, default: Any = _NEEDED) -> Any:
         """Of two who take one thing at once, one gets it; the other finds none."""
-        try:
-            thing = self[name]
-            del self[name]
-        except KeyError:
-            if not default:
-                raise
-            return default[0]
-        return thing
+        thing = self.get(name)
+        if thing is not None and ask(lambda: client().hdel(self.key, name)):
+            return thing
+        if default is _NEEDED:
+            raise KeyError(name)
+        return default
 
     def all_of(self, answer: Mapping[bytes, bytes]) -> dict[str, Thing]:
         return {name.decode(): self.decoded(text) for name, text in answer.items()}

@@ -21,7 +21,7 @@ class Line:
         self._policy = snapshot.rules.policy
         self._shares = shares
         self.standings: tuple[Standing, ...] = ()  # none, where nobody asks any more what share they have
-        self.was_charged = False  # to be said when they were
+        self.was_charged = False  # said by who charges them: else whoever is first would stay first
 
     def __iter__(self) -> Iterator[PendingSession]:
         bands, policy = self._bands, self._policy

@@ -39,7 +39,8 @@ def drain(installation: str) -> list[str]:
         places = running.values_list("agent__name", "pk", "attempt")
         one.finish([(machine, container_name(pk, attempt)) for machine, pk, attempt in places if machine], 0)
         time.sleep(0.2)
-    for _ in range(3):  # what a lost machine still has is reaped once it is back
+    world.wait_for_the_silent()
+    for _ in range(3):  # what lost machines still have is reaped
         _may_be_refused(one.look_after)
     return []
 

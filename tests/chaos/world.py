@@ -32,6 +32,7 @@ from portal.celery import app as celery
 from portal.simulation import actor_of
 from sessions_app import reconcile, tasks
 from tests.chaos.auditor import TABLES
+from tests.waiting import wait_until
 
 DOMAINS, PROJECTS, PEOPLE = 2, 6, 24
 AGENTS_PER_GROUP = 48
@@ -88,6 +89,12 @@ class ChaosRuntime(SimulatedRuntime):
 def silence(machine: str) -> None:
     """It answers nobody for a while."""
     client().zadd(_silences(), {machine: time.time() + SILENT_FOR_S})
+
+
+def wait_for_the_silent() -> None:
+    """Until all machines answer again, SILENT_FOR_S at the longest if none is silenced meanwhile."""
+    wait_until(lambda: not client().zcount(_silences(), time.time(), "+inf"), deadline_s=2 * SILENT_FOR_S)
+    ChaosRuntime.looked_at = 0.0
 
 
 def sent_key() -> str:

@@ -245,3 +245,14 @@ def test_the_database_refuses_weights_that_are_none(cluster: Cluster, columns: d
     wanted: dict[str, Any] = {"group": cluster.group, "user": cluster.owner, "weight": 1, **columns}
     with pytest.raises(IntegrityError), transaction.atomic():
         ShareWeight.objects.create(**wanted)
+
+
+def test_sessions_of_one_owner_have_one_object_of_tenants_by_whichever_token(cluster: Cluster) -> None:
+    """The engine knows an owner by that object, once for each session that waits."""
+    factories.make_token(cluster.owner, "laptop")
+    factories.make_token(cluster.owner, "cluster")
+    for token in (None, *cluster.owner.keypairs.all()) * 2:
+        cluster.add_pending(CORE, keypair=token)
+    pending = read_snapshot(cluster.group.pk).pending
+    assert len({session.scopes for session in pending}) == 3
+    assert len({id(session.tenants) for session in pending}) == 1

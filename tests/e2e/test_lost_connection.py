@@ -36,11 +36,13 @@ def test_a_page_is_told_what_it_missed_while_its_connection_was_cut(
 
         wire.cut()
         expect(page.get_by_text("Connection lost, retrying")).to_be_visible()
+        page.evaluate("window.toldTimes = 0")  # of how it started it may have been told until now
         user.end_session(session_id)
         assert page.evaluate("window.toldTimes") == 0
 
         wire.mend()
-        page.get_by_role("button", name="Try now").click()
+        # The page may be quicker, and hide the button.
+        page.locator("[data-try-now]").dispatch_event("click")
         wait_until(lambda: page.evaluate("window.toldTimes") > 0, interval_s=0.1)
         expect(row).to_have_count(0)
         expect(page.get_by_text("Connection lost, retrying")).to_be_hidden()
