@@ -239,7 +239,7 @@ def pending_of(
             scopes.update(keys)
             named = tuple(scope_key(*key) for key in keys)
             known = owners[tuple(ids)] = named, tenants.setdefault(named[:OWNERS], named[:OWNERS])
-        named, sharing = known
+        named, its_tenants = known
         if wanted[-1] is not None:
             groups.add(wanted[-1])
         if reservations:
@@ -251,7 +251,7 @@ def pending_of(
             kernel_ids=tuple([row[1] for row in same_session]),
             priority=priority,
             scopes=named,
-            tenants=sharing,
+            tenants=its_tenants,
             lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
             promised=promises.get(session_id),
         )

@@ -191,10 +191,8 @@ class Submits:
             if time.perf_counter() - began_at > GIVE_UP_S:
                 raise SystemExit(f"The session {session.name} found no place in {GIVE_UP_S:g} s.")
             time.sleep(LOOKED_EVERY_S)
-        is_here = (
-            committed_at[-1] > accepted_at
-        )  # what another process committed is seen when it is looked for
-        ended_at = committed_at[-1] if is_here else time.perf_counter()
+        # What another process committed is seen when it is looked for.
+        ended_at = committed_at[-1] if committed_at[-1] > accepted_at else time.perf_counter()
         return (ended_at - began_at) * 1000, (ended_at - accepted_at) * 1000
 
 
