@@ -18,7 +18,6 @@ class TaskName(StrEnum):
     """Every Celery task of Berth. A test asserts that each is registered and none is missing here."""
 
     TICK = "scheduler.tick"
-    PLACE_NEWCOMERS = "scheduler.place_newcomers"
     FORGET_TICKS = "scheduler.forget_old_ticks"
     HEARTBEAT_AGENTS = "agents.heartbeat_agents"
     KEEP_WALLS = "agents.keep_walls"
@@ -49,7 +48,6 @@ class TaskName(StrEnum):
 
 QUEUE_OF = {
     TaskName.TICK: "tick",
-    TaskName.PLACE_NEWCOMERS: "tick",
     TaskName.FORGET_TICKS: "maintenance",
     TaskName.LAUNCH_SESSION: "launch",
     TaskName.LAUNCH_SESSIONS: "launch",

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from psycopg.errors import FeatureNotSupported
 from psycopg.pq import TransactionStatus
 
 Row = TypeVar("Row", bound=models.Model)
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Prepared(RawCursor[Any]):
@@ -129,39 +131,51 @@ def _readers_of(model: type[models.Model]) -> tuple[Any, ...]:
     return tuple(getattr(field, "from_db_value", None) for field in model._meta.concrete_fields)
 
 
-def insert_together(*rows: models.Model) -> None:
-    """Write these new rows by one statement, each of another model; keys that the database counts up are not read back. Their
-    foreign keys are looked at afterwards, so that they may refer to each other."""
-    values: dict[str, Any] = {}
+def insert_together(*rows: models.Model, given: str = "SELECT", named: Mapping[str, Any] = NOTHING) -> bool:
+    """Write these new rows by one statement, each of another model, if `given`, a query with these `named` parameters, finds a row; whether
+    it did. What it locks is held before anything is written. Keys that the database counts up are not read back. Foreign keys of the
+    rows are looked at afterwards, so that they may refer to each other."""
+    values = dict(named)
     backend = connections[DEFAULT_DB_ALIAS]
     for number, row in enumerate(rows):
-        for field in _written_of(type(row)):
-            value = field.get_db_prep_save(getattr(row, field.attname), backend)
-            values[f"{field.column}_{number}"] = value
+        for name, key, field in _written_of(type(row), number):
+            value = getattr(row, name)
+            is_plain = value is None or (
+                isinstance(value, (str, UUID)) and not isinstance(field, models.JSONField)
+            )
+            values[key] = value if is_plain else field.get_db_prep_save(value, backend)
     with prepared_cursor() as cursor:
-        cursor.execute(_insert_of(tuple(type(row) for row in rows)), values)
+        cursor.execute(_insert_of(tuple(type(row) for row in rows), given), values)
+        if not cursor.rowcount:
+            return False
     for row in rows:
         row._state.adding = False
         row._state.db = connection.alias
+    return True
 
 
 @cache
-def _written_of(model: type[models.Model]) -> tuple[Any, ...]:
+def _written_of(model: type[models.Model], number: int) -> tuple[tuple[str, str, Any], ...]:
+    """Attribute, parameter and field of each column that is not counted up."""
     counted = models.AutoField, models.BigAutoField
-    return tuple(field for field in model._meta.concrete_fields if not isinstance(field, counted))
+    return tuple(
+        (field.attname, f"{field.column}_{number}", field)
+        for field in model._meta.concrete_fields
+        if not isinstance(field, counted)
+    )
 
 
 @cache
-def _insert_of(kinds: tuple[type[models.Model], ...]) -> str:
-    parts = []
+def _insert_of(kinds: tuple[type[models.Model], ...], given: str) -> str:
+    parts = [f"given AS MATERIALIZED ({given})"]
     for number, model in enumerate(kinds):
-        fields = _written_of(model)
-        names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
-        places = ", ".join(f"%({field.column}_{number})s::{_type_of(field)}" for field in fields)
-        parts.append(f"INSERT INTO {model._meta.db_table} ({names}) VALUES ({places})")
-    *others, last = parts
-    before = ", ".join(f"part_{number} AS ({part})" for number, part in enumerate(others))
-    return f"WITH {before} {last}" if others else last
+        written = _written_of(model, number)
+        names = ", ".join(connection.ops.quote_name(field.column) for _, _, field in written)
+        places = ", ".join(f"%({key})s::{_type_of(field)}" for _, key, field in written)
+        parts.append(
+            f"part_{number} AS (INSERT INTO {model._meta.db_table} ({names}) SELECT {places} FROM given)"
+        )
+    return f"WITH {', '.join(parts)} SELECT FROM given"
 
 
 def _type_of(field: Any) -> str:

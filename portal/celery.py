@@ -1,13 +1,17 @@
 """The Celery application of workers and web: `celery -A portal` finds it here. portal/beat.py is the clock."""
 
 import os
+from threading import Event, Thread
+from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging, worker_ready
+from celery.signals import setup_logging, worker_ready, worker_shutting_down
 
+from common.dispatch import QUEUE_OF, TaskName
 from portal.garbage import leave_startup_to_rest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+_is_over = Event()
 
 
 @setup_logging.connect
@@ -19,6 +23,20 @@ def keep_logging(**_: object) -> None:
 def leave_imports_to_rest(**_: object) -> None:
     """Its pool is of threads: there is one heap."""
     leave_startup_to_rest()
+
+
+@worker_ready.connect
+def listen_for_newcomers(sender: Any, **_: object) -> None:
+    """Workers that tick."""
+    from scheduler.listening import listen  # Django is set up by now
+
+    if QUEUE_OF[TaskName.TICK] in sender.app.amqp.queues.consume_from:
+        Thread(target=listen, args=(_is_over,), name="newcomers", daemon=True).start()
+
+
+@worker_shutting_down.connect
+def listen_no_more(**_: object) -> None:
+    _is_over.set()
 
 
 app = Celery("berth")

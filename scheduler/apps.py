@@ -28,12 +28,12 @@ class SchedulerConfig(AppConfig):
 
 
 def place_newcomer(event: Any) -> None:
-    from scheduler.tasks import request_placement
+    from scheduler.asking import request_placement
 
     request_placement(event.resource_group_id, event.session_id)
 
 
 def tick_its_group(event: Any) -> None:
-    from scheduler.tasks import request_tick
+    from scheduler.asking import request_tick
 
     request_tick(event.resource_group_id)

@@ -1,5 +1,6 @@
 """Turns a plan into rows: all of it in one transaction, or nothing."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,11 @@ from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
-from common.locks import LockTaken, lock_number, wait_exclusive
+from common.locks import LockTaken, wait_exclusive
 from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
-from scheduler.engine import Deferral, KernelPlacement, Placement, Plan
+from scheduler.engine import Deferral, KernelPlacement, Placement, Plan, Strategy
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.kept import KeptByGroup
 from scheduler.placement_groups import broken_rule
@@ -30,7 +31,9 @@ from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.preemptions import Leave, give_notice
 from sessions_app.states import Reason, Status
 
-_Question = tuple[str, dict[str, Any]]  # a statement, and the values of its parameters
+_Ground = tuple[
+    Sequence[Any], Sequence[tuple[int, int, str]]
+]  # rows of `_ROOMS`; which cores are used there, as `_USED` tells
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
 SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
@@ -48,29 +51,33 @@ _ROOMS = "agent.id, cores, slot_name, capacity, free"
 _LOCK_AGENTS = f"""
     WITH {_GROUND.format(only="")} SELECT {_ROOMS} FROM agent LEFT JOIN slot ON slot.agent_id = agent.id
 """
-# All of a commit of newcomers up to the slots: the group's lock, if it is free, that it has this epoch still, those of the sessions that
-# `_lock_sessions` would lock, and agents; one after the other, for which all sessions are counted before the first agent.
+# Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
+_USED = f"""
+    SELECT held.agent_id, held.amount, kernel.cpuset
+    FROM {{agents}}, LATERAL (
+        SELECT agent_id, amount, kernel_id FROM {KernelAllocation._meta.db_table}
+        WHERE agent_id = agent.id AND slot_name = '{CPU}' OFFSET 0
+    ) AS held JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
+"""
+_CORES = _USED.format(agents=f"unnest({unseen('agents', 'bigint')}) AS agent (id)")
+# All of a commit of newcomers up to the slots: that the group has this epoch still, those of the sessions that `_lock_sessions` would
+# lock, and agents with their cores; one after the other, for which all sessions are counted before the first agent.
 _BEGIN = f"""
-    WITH mine AS MATERIALIZED (
-        SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine
-    ), present AS (
-        UPDATE {ResourceGroup._meta.db_table} AS present SET last_agent_id = %(last_agent)s
-        FROM mine WHERE mine.is_mine AND present.id = %(group)s AND present.epoch = %(epoch)s RETURNING present.id
+    WITH present AS MATERIALIZED (
+        SELECT id, strategy FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s AND epoch = %(epoch)s FOR NO KEY UPDATE
+    ), noted AS (
+        UPDATE {ResourceGroup._meta.db_table} AS its_group SET last_agent_id = %(last_agent)s
+        FROM present WHERE its_group.id = present.id AND present.strategy = '{Strategy.ROUND_ROBIN}'
     ), locked AS MATERIALIZED (
         SELECT id FROM {ComputeSession._meta.db_table}
         WHERE id = ANY(%(sessions)s::uuid[]) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    ), {_GROUND.format(only="AND (SELECT count(*) FROM locked) > 0")}
-    SELECT is_mine, EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked), {_ROOMS}
-    FROM mine LEFT JOIN agent ON true LEFT JOIN slot ON slot.agent_id = agent.id
-"""
-# Begins when the group is locked, and so sees all that others placed there. Each by index, however little the others hold.
-_CORES = f"""
-    SELECT held.agent_id, held.amount, kernel.cpuset
-    FROM unnest({unseen("agents", "bigint")}) AS agent (id), LATERAL (
-        SELECT agent_id, amount, kernel_id FROM {KernelAllocation._meta.db_table}
-        WHERE agent_id = agent.id AND slot_name = %(cpu)s OFFSET 0
-    ) AS held JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
+    ), {_GROUND.format(only="AND (SELECT count(*) FROM locked) > 0")}, used AS (
+        {_USED.format(agents="agent")}
+    )
+    SELECT EXISTS (SELECT FROM present), ARRAY(SELECT id FROM locked),
+        (SELECT coalesce(jsonb_agg(jsonb_build_array(agent_id, amount, cpuset)), '[]') FROM used), {_ROOMS}
+    FROM (VALUES (true)) AS one LEFT JOIN agent ON true LEFT JOIN slot ON slot.agent_id = agent.id
 """
 # Of arrays that are unnested together the one that is taken to be the longest counts, so one of them is enough.
 _ALLOCATE = f"""
@@ -137,8 +144,8 @@ def commit_plan(plan: Plan) -> list[UUID]:
     order: group, sessions by id, agents by id, their slots, their devices, what limits count. Raises GroupBusy, StalePlan; then nothing was
     written.
     """
-    with _all_or_nothing(plan):
-        _lock_group(plan)
+    with all_or_nothing(plan.group_name):
+        lock_plans(plan.group_id)
         if not _group_of(plan).update(epoch=F("epoch") + 1, last_agent_id=_last_agent(plan)):
             raise _overtaken(plan)
         _write_down(plan)
@@ -146,63 +153,55 @@ def commit_plan(plan: Plan) -> list[UUID]:
             [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
         )
         placements = _of_these(plan, _lock_sessions([each.session_id for each in plan.placements]))
-        return _place(plan, placements, _ask(*_ground_of(_kernels_of(placements)))) if placements else []
+        return _place(plan, placements, _hold_agents(_kernels_of(placements))) if placements else []
 
 
 def commit_newcomers(plan: Plan) -> list[UUID]:
     """The same for sessions that were placed on what the last plan left, which remains the last: `epoch` is what the group has
-    after it. Raises GroupBusy, StalePlan."""
-    with _all_or_nothing(plan):
-        is_mine, is_present, locked, ground = _begin(plan)
-        if not is_mine:
-            _lock_group(plan)
-            _, is_present, locked, ground = _begin(plan)
-        if not is_present:
-            raise _overtaken(plan)
-        placements = _of_these(plan, locked)
-        return _place(plan, placements, ground) if placements else []
-
-
-def _begin(plan: Plan) -> tuple[bool, bool, set[UUID], Sequence[list[Any]]]:
-    """Whether the group is locked by us, whether it is as the plan found it, which of the sessions we have, and on what ground. 2 queries."""
-    _, cores = _ground_of(_kernels_of(plan.placements))
+    after it. In a transaction of `all_or_nothing` that has locked the plans of the group. Raises StalePlan."""
     values = {
-        "lock": lock_number(_subject(plan)),
         "last_agent": plan.placements[-1].agent_ids[-1],
         "group": plan.group_id,
         "epoch": plan.epoch,
         "sessions": array_of(each.session_id for each in plan.placements),
-        **cores[1],
+        "agents": _agents_of(_kernels_of(plan.placements)),
     }
-    begun, used = _ask((_BEGIN, values), cores)
-    is_mine, is_present, session_ids = begun[0][:3]
-    return is_mine, is_present, set(session_ids), ([row[3:] for row in begun if row[3] is not None], used)
+    begun = _ask(_BEGIN, values)
+    is_present, session_ids, used = begun[0][:3]
+    if not is_present:
+        raise _overtaken(plan)
+    placements = _of_these(plan, set(session_ids))
+    rooms = [row[3:] for row in begun if row[3] is not None]
+    return _place(plan, placements, (rooms, json.loads(used))) if placements else []
 
 
 @contextmanager
-def _all_or_nothing(plan: Plan) -> Iterator[None]:
+def all_or_nothing(group_name: str) -> Iterator[None]:
+    """A transaction that writes who runs where in this group. Raises StalePlan where the database refuses it."""
     try:
         with transaction.atomic():
             yield
     except IntegrityError as error:
         # The database's own checks: of what an agent holds, unreachable while everybody takes the locks; of what
         # policies allow, where the tick of another group was faster.
-        raise StalePlan(f"The database refused the plan of {plan.group_name}: {error}") from error
+        raise StalePlan(f"The database refused the plan of {group_name}: {error}") from error
     except NotSupportedError as error:
         if is_outdated(error):
-            raise StalePlan(f"A table changed while {plan.group_name} was written.") from error
+            raise StalePlan(f"A table changed while {group_name} was written.") from error
         raise
 
 
-def _lock_group(plan: Plan) -> None:
+def lock_plans(group_id: int) -> None:
+    """Nobody else commits a plan of this group until the present transaction ends. Raises GroupBusy."""
     try:
-        wait_exclusive(_subject(plan), wait_s=GROUP_WAIT_S)
+        wait_exclusive(plans_of(group_id), wait_s=GROUP_WAIT_S)
     except LockTaken as taken:
-        raise GroupBusy(f"Another worker commits a plan of {plan.group_name}.") from taken
+        raise GroupBusy(f"Another worker commits a plan of resource group {group_id}.") from taken
 
 
-def _subject(plan: Plan) -> str:
-    return f"plans of group {plan.group_id}"
+def plans_of(group_id: int) -> str:
+    """What `lock_plans` locks."""
+    return f"plans of group {group_id}"
 
 
 def _group_of(plan: Plan) -> QuerySet[ResourceGroup]:
@@ -219,14 +218,10 @@ def _overtaken(plan: Plan) -> StalePlan:
     return StalePlan(f"A newer plan than epoch {plan.epoch} of {plan.group_name} was committed.")
 
 
-def _ask(*questions: _Question) -> list[list[Any]]:
-    """The rows that each of these statements returns, asked one after the other."""
-    rows = []
-    for statement, values in questions:
-        with prepared_cursor() as cursor:
-            cursor.execute(statement, values)
-            rows.append(cursor.fetchall())
-    return rows
+def _ask(statement: str, values: Mapping[str, Any]) -> list[Any]:
+    with prepared_cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())
 
 
 def _of_these(plan: Plan, session_ids: set[UUID]) -> list[Placement]:
@@ -237,14 +232,18 @@ def _kernels_of(placements: Sequence[Placement]) -> list[KernelPlacement]:
     return [each for placement in placements for each in placement.kernels]
 
 
-def _ground_of(kernels: Sequence[KernelPlacement]) -> tuple[_Question, _Question]:
-    """Holds the agents of these kernels and their slots until commit, and asks which cores are used there."""
-    values = {"agents": array_of({kernel.agent_id for kernel in kernels}), "cpu": CPU}
-    return (_LOCK_AGENTS, values), (_CORES, values)
+def _agents_of(kernels: Sequence[KernelPlacement]) -> str:
+    return array_of({kernel.agent_id for kernel in kernels})
 
 
-def _place(plan: Plan, placements: Sequence[Placement], ground: Sequence[list[Any]]) -> list[UUID]:
-    """These, whose sessions are locked, on what `_ground_of` them, or of more, returned."""
+def _hold_agents(kernels: Sequence[KernelPlacement]) -> _Ground:
+    """Holds the agents of these kernels and their slots until commit. 2 queries."""
+    values = {"agents": _agents_of(kernels)}
+    return _ask(_LOCK_AGENTS, values), _ask(_CORES, values)
+
+
+def _place(plan: Plan, placements: Sequence[Placement], ground: _Ground) -> list[UUID]:
+    """These, whose sessions are locked, on `ground`, which has their agents, and may have more."""
     if key := broken_rule(plan.group_id, placements):
         raise StalePlan(f"Others of the placement group {key} were placed since.")
     kernels, (rooms, used) = _kernels_of(placements), ground

@@ -1,13 +1,17 @@
-"""What placing newcomers has to read: their group as it is now, they themselves, and what their scopes may hold. One statement."""
+"""What placing newcomers has to read: their group as it is now, they themselves, and what their scopes may hold. One statement, which
+locks the plans of the group, so that the next one sees all that others placed there."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from accounts.budget_selectors import ANY_BUDGET, budget_states
 from accounts.limits import SCOPES, read_scopes
 from agents.models import ResourceGroup
+from common.locks import lock_number
 from common.prepared import columns_of, instance_of, prepared_cursor
+from scheduler.commit import lock_plans, plans_of
 from scheduler.engine import Allowance, PendingSession
 from scheduler.snapshot import WAITING_OF_THESE, ScopeKey, allowances_of, pending_of
 from sessions_app.limits import owners_of
@@ -16,26 +20,31 @@ _GROUP = columns_of(ResourceGroup)
 _SCOPE_COLUMNS = {"domain": "domain_id", "project": "project_id", "user": "owner_id", "keypair": "keypair_id"}
 _IDS = {level: f"ANY (SELECT {column} FROM newcomer)" for level, column in _SCOPE_COLUMNS.items()}
 _READ = f"""
-    WITH newcomer AS MATERIALIZED ({WAITING_OF_THESE})
-    SELECT {", ".join(f"its_group.{column}" for column in _GROUP)},
+    WITH mine AS MATERIALIZED (
+        SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine
+    ), newcomer AS MATERIALIZED ({WAITING_OF_THESE})
+    SELECT mine.is_mine, {", ".join(f"its_group.{column}" for column in _GROUP)},
         (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy, used)), '[]')
          FROM ({SCOPES.format(**_IDS)}) AS its_scopes),
         {ANY_BUDGET.format(**_IDS)},
         newcomer.*
-    FROM {ResourceGroup._meta.db_table} AS its_group LEFT JOIN newcomer ON true WHERE its_group.id = %(group)s
+    FROM mine, {ResourceGroup._meta.db_table} AS its_group LEFT JOIN newcomer ON true WHERE its_group.id = %(group)s
 """
 
 
 def read_newcomers(
     group_id: int, session_ids: Collection[UUID], reservations: Mapping[str, frozenset[int]]
 ) -> tuple[ResourceGroup, list[PendingSession], tuple[Allowance, ...]]:
-    """The group, those of these that wait in it, and what their scopes may hold. `reservations` by scope as of a snapshot. 1 query,
-    and 4 at most where there are budgets. Raises ResourceGroup.DoesNotExist."""
-    with prepared_cursor() as cursor:
-        cursor.execute(_READ, {"group": group_id, "sessions": list(session_ids)})
-        rows = cursor.fetchall()
+    """The group, those of these that wait in it, and what their scopes may hold; nobody else commits a plan of it until the present
+    transaction ends. `reservations` by scope as of a snapshot. 1 query, and 4 at most where there are budgets, 4 more where
+    somebody is committing one. Raises GroupBusy, ResourceGroup.DoesNotExist."""
+    rows = _rows(group_id, session_ids)
+    if rows and not rows[0][0]:
+        lock_plans(group_id)
+        rows = _rows(group_id, session_ids)
     if not rows:
         raise ResourceGroup.DoesNotExist(f"There is no resource group {group_id}.")
+    rows = [row[1:] for row in rows]
     group = instance_of(ResourceGroup, rows[0][: len(_GROUP)])
     assert group is not None
     said_scopes, have_budgets = rows[0][len(_GROUP) : len(_GROUP) + 2]
@@ -44,3 +53,10 @@ def read_newcomers(
     newcomers = list(pending_of([row for row in kernels if row[0] is not None], keys, set(), reservations))
     budgets = budget_states(owners_of(keys)) if have_budgets else ()
     return group, newcomers, tuple(allowances_of(read_scopes(json.loads(said_scopes)), budgets))
+
+
+def _rows(group_id: int, session_ids: Collection[UUID]) -> list[Sequence[Any]]:
+    values = {"lock": lock_number(plans_of(group_id)), "group": group_id, "sessions": list(session_ids)}
+    with prepared_cursor() as cursor:
+        cursor.execute(_READ, values)
+        return list(cursor.fetchall())

@@ -6,7 +6,7 @@ the next whole tick: at once where few wait, else by the timer.
 """
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
@@ -15,8 +15,8 @@ from uuid import UUID
 import structlog
 
 from common import clock
-from scheduler.commit import LONG_QUEUE, GroupBusy, StalePlan, commit_newcomers
-from scheduler.engine import Placement, Plan, Policy, Snapshot
+from scheduler.commit import LONG_QUEUE, GroupBusy, StalePlan, all_or_nothing, commit_newcomers
+from scheduler.engine import PendingSession, Placement, Plan, Policy, Snapshot
 from scheduler.engine.leftovers import Leftovers
 from scheduler.kept import KeptByGroup
 from scheduler.newcomer_reads import read_newcomers
@@ -73,6 +73,23 @@ def place_newcomers(group_id: int, session_ids: Collection[UUID]) -> bool:
 
 
 def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, memory: _Memory) -> bool:
+    leftovers.take_stock(clock.now())  # before anything is locked: the first time takes a while
+    with all_or_nothing(leftovers.group_name):
+        newcomers, placements = _decide(group_id, session_ids, leftovers)
+        moved = set(_commit(group_id, placements, leftovers)) if placements else set[UUID]()
+    if placements:
+        placed = [placement for placement in placements if placement.session_id in moved]
+        memory.placed_lately.extend((monotonic(), placement) for placement in placed)
+        log.info("scheduler.newcomers", group=leftovers.group_name, placed=len(placed))
+    if len(moved) < len(placements):  # somebody else holds them, and they may wait on
+        return False
+    return len(placements) == len(newcomers) or leftovers.waiting > LONG_QUEUE
+
+
+def _decide(
+    group_id: int, session_ids: Collection[UUID], leftovers: Leftovers
+) -> tuple[Sequence[PendingSession], list[Placement]]:
+    """Those of these that wait, and where those are to run that find room."""
     group, newcomers, allowances = read_newcomers(group_id, session_ids, leftovers.reservations)
     if not group.is_active or (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
@@ -80,13 +97,9 @@ def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, m
     placements = leftovers.place(newcomers, allowances, clock.now(), companions)
     if 0 < len(placements) < len(newcomers) and leftovers.rules.policy is not Policy.FIFO:
         raise StalePlan(f"Not all who come to {group.name} have room, and it is not for the oldest.")
-    moved: set[UUID] = set()
-    if placements:
-        decided = Plan(group_id, group.name, leftovers.epoch, clock.now(), tuple(placements))
-        moved.update(commit_newcomers(decided))
-        placed = [placement for placement in placements if placement.session_id in moved]
-        memory.placed_lately.extend((monotonic(), placement) for placement in placed)
-        log.info("scheduler.newcomers", group=group.name, placed=len(placed))
-    if len(moved) < len(placements):  # somebody else holds them, and they may wait on
-        return False
-    return len(placements) == len(newcomers) or leftovers.waiting > LONG_QUEUE
+    return newcomers, placements
+
+
+def _commit(group_id: int, placements: Sequence[Placement], leftovers: Leftovers) -> list[UUID]:
+    plan = Plan(group_id, leftovers.group_name, leftovers.epoch, clock.now(), tuple(placements))
+    return commit_newcomers(plan)

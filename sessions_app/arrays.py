@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Count, DateTimeField, DurationField, ExpressionWrapper, F, Q, Value
 
-from accounts.models import Project, User
+from accounts.models import Project
 from common import clock
 from common.events import announce
 from sessions_app import holds
@@ -38,14 +38,14 @@ def elements_of(request: SessionRequest) -> list[SessionRequest]:
 
 
 def insert_array(
-    owner: User, project: Project, request: SessionRequest, now: datetime
+    owner_id: int, project: Project, request: SessionRequest, now: datetime
 ) -> SessionArray | None:
     """The row of the array of which this is the first element, in the transaction that writes them."""
     if request.array is None:
         return None
     return SessionArray.objects.create(
         name=request.name.removesuffix(f"-{request.array.indices[0]}"),
-        owner=owner,
+        owner_id=owner_id,
         project=project,
         domain_id=project.domain_id,
         spec=request.array.text,

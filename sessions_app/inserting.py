@@ -10,7 +10,7 @@ from agents.models import ResourceGroup
 from common import audit, clock
 from common.actors import Actor
 from common.errors import NotFound
-from common.prepared import columns_of, insert_together, instance_of, prepared_cursor
+from common.prepared import insert_together, prepared_cursor
 from sessions_app import holds
 from sessions_app.arrays import insert_array
 from sessions_app.asked import Asked, ResolvedMount, ResolvedRequest
@@ -25,16 +25,14 @@ from vfolders.services import hold_folders
 
 # Whoever closes the account waits for the first. The others have foreign keys from the session, which are looked at only when the
 # transaction ends: so whoever closes the domain, archives the project or deletes the group waits for these, or is waited for.
-_HOLD = f"""
+_GROUND = f"""
     WITH owner AS MATERIALIZED (
-        SELECT {", ".join(columns_of(User))} FROM {User._meta.db_table} WHERE id = %(user)s AND is_active FOR NO KEY UPDATE
-    ), ground AS MATERIALIZED (
-        SELECT (SELECT id FROM {Domain._meta.db_table} WHERE id = %(domain)s FOR KEY SHARE),
-               (SELECT id FROM {Project._meta.db_table} WHERE id = %(project)s FOR KEY SHARE),
-               (SELECT id FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s FOR KEY SHARE)
-        FROM owner
+        SELECT id FROM {User._meta.db_table} WHERE id = %(user)s AND is_active FOR NO KEY UPDATE
     )
-    SELECT owner.*, ground.* FROM owner, ground
+    SELECT (SELECT id FROM {Domain._meta.db_table} WHERE id = %(domain)s FOR KEY SHARE),
+           (SELECT id FROM {Project._meta.db_table} WHERE id = %(project)s FOR KEY SHARE),
+           (SELECT id FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s FOR KEY SHARE)
+    FROM owner
 """
 
 
@@ -42,20 +40,21 @@ def insert_session(
     actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None, action: str
 ) -> ComputeSession:
     """A PENDING session, with its first container, the first line of its history, and the line of the access log that tells of `action`.
-    2 statements; more with folders, dependencies, an array, a callback. Raises NotFound, Conflict, InvalidInput."""
-    request = resolved.request
-    owner = _hold_owner(actor, resolved)
+    1 statement; more with folders, dependencies, an array, a callback. Raises NotFound, Conflict, InvalidInput."""
+    request, ground = resolved.request, _ground_of(actor, resolved)
+    if resolved.mounts or resolved.dependencies or request.array:
+        _hold(ground)  # before what follows, as everybody does
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     after = hold_awaited(resolved.dependencies)
     standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
     now = clock.now()
-    array = insert_array(owner, resolved.project, request, now)
+    array = insert_array(ground["user"], resolved.project, request, now)
     if not standing.hold:
         standing = resolved.standing_of_image or standing
     session = ComputeSession(
         name=request.name,
         type=request.type,
-        owner=owner,
+        owner_id=ground["user"],
         project=resolved.project,
         domain_id=resolved.project.domain_id,
         keypair_id=actor.keypair_id,
@@ -98,7 +97,9 @@ def insert_session(
         actor_label=actor.label,
         happened_at=now,
     )
-    insert_together(session, Kernel(session=session), line, audit.entry_of(actor, action, session))
+    rows = session, Kernel(session=session), line, audit.entry_of(actor, action, session)
+    if not insert_together(*rows, given=_GROUND, named=ground):
+        raise NotFound(_("This account does not exist any more."))
     keep_callback(session, request.callback_url)
     _insert_mounts(session, resolved.mounts)
     if after:
@@ -123,20 +124,15 @@ def _insert_mounts(session: ComputeSession, mounts: Sequence[ResolvedMount]) -> 
     )
 
 
-def _hold_owner(actor: Actor, resolved: ResolvedRequest) -> User:
-    """Who asks, held until the transaction ends with all that the session will belong to. One query. Raises NotFound."""
-    grounds = {
-        "domain": resolved.project.domain_id,
-        "project": resolved.project.pk,
-        "group": resolved.group.pk,
-    }
+def _ground_of(actor: Actor, resolved: ResolvedRequest) -> dict[str, int]:
+    """Who asks, and all that the session will belong to."""
+    project, group = resolved.project, resolved.group
+    return {"user": actor.user_id or 0, "domain": project.domain_id, "project": project.pk, "group": group.pk}
+
+
+def _hold(ground: dict[str, int]) -> None:
     with prepared_cursor() as cursor:
-        cursor.execute(_HOLD, {"user": actor.user_id or 0, **grounds})
-        row = cursor.fetchone()
-    owner = instance_of(User, row[: len(columns_of(User))]) if row else None
-    if owner is None:
-        raise NotFound(_("This account does not exist any more."))
-    return owner
+        cursor.execute(_GROUND, ground)
 
 
 def demand_still_taken(actor: Actor, resolved: ResolvedRequest, asked: Asked) -> None:

@@ -105,16 +105,15 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
 
 def _tell_enqueued(actor: Actor, session: ComputeSession, copies: Mapping[UUID, str]) -> None:
     audit.demand_writer(actor)
+    if not session.held_for:  # before the news for pages, which nobody waits for
+        group_id = session.resource_group_id
+        announce(SessionsEnqueued(group_id) if copies else SessionEnqueued(session.pk, group_id))
     if not copies:
         lifecycle.push_session_change(session)
     else:
         audit.copy_entries(session, copies)
         whose = (session.owner_id, session.project_id, session.domain_id)
         lifecycle.push_sessions_changed([(pk, *whose) for pk in (session.pk, *copies)], Status.PENDING)
-    if session.held_for:
-        return
-    group_id = session.resource_group_id
-    announce(SessionsEnqueued(group_id) if copies else SessionEnqueued(session.pk, group_id))
 
 
 def _used_name(actor: Actor, requests: Sequence[SessionRequest]) -> str:

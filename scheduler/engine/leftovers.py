@@ -30,6 +30,7 @@ class Leftovers:
     def __init__(self, snapshot: Snapshot, decided: Plan | None, meanwhile: Iterable[Placement] = ()) -> None:
         """`decided`: None where nothing waited. `meanwhile`: what newcomers got since the snapshot was read; counted twice at
         worst."""
+        self.group_name = snapshot.group_name
         self.epoch = snapshot.epoch + (decided is not None)  # a commit adds one
         self.rules = snapshot.rules
         self.reservations = snapshot.reservations
@@ -53,7 +54,7 @@ class Leftovers:
     ) -> list[Placement]:
         """Room for those of `newcomers` that find some, which nobody else gets from here any more. `allowances`: of their
         scopes, as they are now, as `companions` are, by whom the placement groups that they name are hosted. The higher priority goes first, then the oldest."""
-        fleet, machines = self._room = self._room or self._left(now)
+        fleet, machines = self.take_stock(now)
         machines.hosting.learn(companions)
         guards = fleet.layout.guards
         accounts_of = Allowances(allowances, fleet.layout).of
@@ -75,6 +76,11 @@ class Leftovers:
                     account.left -= shape.total
                 placements.append(Placement(session, agent_ids))
         return placements
+
+    def take_stock(self, now: datetime) -> tuple[Fleet, Machines]:
+        """What is left where. Only the first time takes as long as there are agents."""
+        self._room = self._room or self._left(now)
+        return self._room
 
     def _left(self, now: datetime) -> tuple[Fleet, Machines]:
         taken: dict[int, list[ResourceSlots]] = {}

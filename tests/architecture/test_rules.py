@@ -77,7 +77,7 @@ def test_every_task_has_a_queue_and_time_limits() -> None:
 
 
 def test_whatever_an_event_starts_is_also_started_by_a_timer() -> None:
-    # RECONCILE_SESSIONS starts these, the second one by one, and does what the fifth and the sixth do; TICK does what the last does.
+    # RECONCILE_SESSIONS starts these, the second one by one, and does what the fifth and the sixth do.
     woken_by_events = {
         TaskName.LAUNCH_SESSION,
         TaskName.LAUNCH_SESSIONS,
@@ -85,7 +85,6 @@ def test_whatever_an_event_starts_is_also_started_by_a_timer() -> None:
         TaskName.TERMINATE_SESSION,
         TaskName.SETTLE_DEPENDENTS,
         TaskName.RELEASE_ELEMENTS,
-        TaskName.PLACE_NEWCOMERS,
     }
     assert set(PERIODS_S) == set(TaskName) - woken_by_events
 

@@ -30,6 +30,8 @@ from common.redis import client
 from images.models import ContainerImage
 from portal.celery import app as celery
 from portal.simulation import actor_of
+from scheduler.asking import hear
+from scheduler.listening import place_heard
 from sessions_app import reconcile, tasks
 from tests.chaos.auditor import TABLES
 from tests.waiting import wait_until
@@ -60,7 +62,7 @@ QUICK = timedelta(seconds=3)
 LOOKED_EVERY_S = 0.5
 SERVED = frozenset(
     {
-        TaskName.TICK, TaskName.PLACE_NEWCOMERS, TaskName.LAUNCH_SESSION, TaskName.LAUNCH_SESSIONS,
+        TaskName.TICK, TaskName.LAUNCH_SESSION, TaskName.LAUNCH_SESSIONS,
         TaskName.TERMINATE_SESSION, TaskName.TERMINATE_SESSIONS, TaskName.SETTLE_DEPENDENTS,
         TaskName.RELEASE_ELEMENTS,
     }
@@ -122,7 +124,10 @@ class World:
         return int(client().llen(sent_key()))  # type: ignore[arg-type]
 
     def run_task(self, chance: random.Random, *, is_twice: bool = False) -> None:
-        """One of those that were sent: the oldest, or the newest; now and then twice. It is lost with whoever took it."""
+        """Whoever came lately is placed; then one of those that were sent: the oldest, or the newest; now and then twice. They are lost with
+        whoever took them."""
+        for group_id, session_ids in hear(wait_s=0).items():
+            place_heard(group_id, session_ids)
         take = client().rpop if chance.random() < 0.2 else client().lpop
         if message := take(sent_key()):
             name, arguments = json.loads(message)  # type: ignore[arg-type]

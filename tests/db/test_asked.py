@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from accounts.limits import scope_ids, scopes_of
@@ -22,6 +22,7 @@ from sessions_app.models import Kernel, SessionTransition
 from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.services import enqueue_session
 from tests import factories
+from tests.db.test_scheduler_concurrency import held_open
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -185,8 +186,8 @@ def test_nobody_finds_nothing(place: Place) -> None:
 
 
 @pytest.mark.parametrize("is_by_id", [False, True])
-def test_a_request_is_accepted_by_four_statements(place: Place, is_by_id: bool) -> None:
-    """Read, hold the person and all that the session will belong to, write, and read again what others may have changed."""
+def test_a_request_is_accepted_by_three_statements(place: Place, is_by_id: bool) -> None:
+    """Read; hold the person and all that the session will belong to, and write; read again what others may have changed."""
     image = ContainerImage.objects.get()
     actor, request = (
         factories.actor_for(place.owner),
@@ -195,7 +196,7 @@ def test_a_request_is_accepted_by_four_statements(place: Place, is_by_id: bool) 
     with CaptureQueriesContext(connection) as captured:
         session = enqueue_session(actor=actor, request=request)
     words = [(each["sql"] or "").split()[0] for each in captured.captured_queries]
-    assert [word for word in words if word not in ("SAVEPOINT", "RELEASE")] == ["WITH"] * 4
+    assert [word for word in words if word not in ("SAVEPOINT", "RELEASE")] == ["WITH"] * 3
     assert Kernel.objects.get(session=session).name == "main1"
     assert SessionTransition.objects.get(session=session).actor_label == actor.label
 
@@ -206,3 +207,14 @@ def test_whoever_is_gone_meanwhile_gets_no_session(place: Place) -> None:
     place.owner.save(update_fields=["is_active"])
     with pytest.raises(NotFound):
         enqueue_session(actor=actor, request=asked_of(place))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_whatever_the_session_will_belong_to_is_held_as_it_is_written() -> None:
+    """Its foreign keys are looked at when the transaction ends: without it, who deletes the group meanwhile would not wait."""
+    place = make_place()
+    actor = factories.actor_for(place.owner)
+    with held_open(lambda: enqueue_session(actor=actor, request=asked_of(place))):
+        for row in (place.group, place.project, place.project.domain, place.owner):
+            with pytest.raises(OperationalError, match="could not obtain lock"), transaction.atomic():
+                type(row)._default_manager.select_for_update(nowait=True).get(pk=row.pk)

@@ -1,6 +1,6 @@
 """One more session beside those that wait is placed on what the last tick left, and a whole tick where that is in doubt."""
 
-from threading import Event, Thread
+from threading import Thread
 from time import monotonic
 
 import pytest
@@ -12,11 +12,7 @@ from agents.models import AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.dispatch import TaskName
-from common.events import announce
-from common.outages import Outage
-from common.redis import client as redis_client
-from scheduler import commit, newcomers, tasks
+from scheduler import commit, listening, newcomers, tasks
 from scheduler.commit import commit_plan
 from scheduler.engine import plan
 from scheduler.kept import KeptByGroup
@@ -24,7 +20,6 @@ from scheduler.newcomers import place_newcomers
 from scheduler.snapshot import read_snapshot
 from scheduler.tick import run_tick
 from sessions_app import lifecycle
-from sessions_app.events import SessionEnqueued
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.states import Reason, Status
 from tests.db.test_scheduler_concurrency import assert_ledger_is_exact, at_the_same_time, held_open
@@ -83,7 +78,7 @@ def test_a_newcomer_costs_the_same_however_many_wait_and_however_many_machines_t
         return len(captured)
 
     few = queries()
-    assert few == 7  # two of them BEGIN and COMMIT
+    assert few == 6  # two of them BEGIN and COMMIT
     for _ in range(5):
         cluster.add_agent({"cpu": 4000, "mem": 8 * GIB})
         cluster.add_pending(LARGE)
@@ -229,7 +224,7 @@ def test_newcomers_of_one_group_do_not_wait_for_those_of_another(cluster, monkey
 
 def test_a_tick_of_one_group_does_not_wait_for_that_of_another(cluster):
     session = cluster.add_pending(SMALL)
-    with tasks._one_at_a_time(make_cluster().group.pk):
+    with listening.turn_of(make_cluster().group.pk):
         tasks.tick(cluster.group.pk)
     assert status(session) == Status.SCHEDULED
 
@@ -284,59 +279,3 @@ def is_somebody_waiting() -> bool:
 def end(session: ComputeSession) -> None:
     lifecycle.transition(session.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
     lifecycle.finish(session.pk, actor=SYSTEM)
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[TaskName]:
-    names: list[TaskName] = []
-    monkeypatch.setattr(tasks, "enqueue_on_commit", lambda name, **_: names.append(name))
-    return names
-
-
-def test_whoever_is_enqueued_is_placed_by_a_task_and_requests_before_it_begins_are_one(cluster, sent):
-    sessions = [cluster.add_pending(SMALL) for _ in range(2)]
-    for session in sessions:
-        announce(SessionEnqueued(session_id=session.pk, resource_group_id=cluster.group.pk))
-    assert sent == [TaskName.PLACE_NEWCOMERS]
-    tasks.place_newcomers(cluster.group.pk)
-    assert {status(session) for session in sessions} == {Status.SCHEDULED}
-    assert sent == [TaskName.PLACE_NEWCOMERS]
-
-
-def test_where_a_whole_tick_is_needed_one_is_asked_for(cluster, sent):
-    forget(cluster)
-    tasks.request_placement(cluster.group.pk, cluster.add_pending(SMALL).pk)
-    tasks.place_newcomers(cluster.group.pk)
-    assert sent == [TaskName.PLACE_NEWCOMERS, TaskName.TICK]
-
-
-def test_newcomers_wait_for_a_tick_in_progress_and_are_placed_on_what_it_leaves(cluster, sent):
-    session = cluster.add_pending(SMALL)
-    tasks.request_placement(cluster.group.pk, session.pk)
-    forget(cluster)
-    is_running = Event()
-
-    def slow_tick() -> None:
-        with tasks._one_at_a_time(cluster.group.pk):
-            is_running.set()
-            assert wait_until(lambda: not redis_client().exists(tasks._newcomers_key(cluster.group.pk)))
-            newcomers.remember(read_snapshot(cluster.group.pk), None, read_at=monotonic())
-
-    def newcomer() -> None:
-        assert is_running.wait(timeout=10)
-        tasks.place_newcomers(cluster.group.pk)
-
-    at_the_same_time(slow_tick, newcomer)
-    assert status(session) == Status.SCHEDULED
-    assert sent == [TaskName.PLACE_NEWCOMERS]
-
-
-def test_without_redis_the_timer_finds_the_newcomer(cluster, sent, monkeypatch):
-    def lost() -> None:
-        raise Outage("Redis does not answer.")
-
-    monkeypatch.setattr(tasks, "demand_redis", lost)
-    session = cluster.add_pending(SMALL)
-    tasks.request_placement(cluster.group.pk, session.pk)
-    assert sent == []
-    assert run_tick(cluster.group.pk) == [session.pk]

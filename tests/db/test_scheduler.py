@@ -17,7 +17,8 @@ from common.actors import SYSTEM
 from common.dispatch import TaskName
 from common.events import announce
 from common.redis import client as redis_client
-from scheduler import commit, tasks
+from scheduler import asking, commit, tasks
+from scheduler.asking import hear, request_tick
 from scheduler.commit import StalePlan, commit_plan
 from scheduler.engine import Plan, plan
 from scheduler.kept import KeptByGroup
@@ -399,7 +400,7 @@ def requested_ticks(monkeypatch: pytest.MonkeyPatch, empty_redis: None) -> list[
     """Groups of which a tick was sent to the workers."""
     sent: list[int] = []
     monkeypatch.setattr(
-        tasks, "enqueue_on_commit", lambda name, *, resource_group_id: sent.append(resource_group_id)
+        asking, "enqueue_on_commit", lambda name, *, resource_group_id: sent.append(resource_group_id)
     )
     return sent
 
@@ -415,25 +416,25 @@ def test_the_timer_asks_for_a_tick_of_each_group_in_which_something_waits(cluste
 
 
 def test_requests_before_a_tick_begins_are_one_and_those_after_are_another(cluster, requested_ticks):
-    tasks.request_tick(cluster.group.pk)
-    tasks.request_tick(cluster.group.pk)
+    request_tick(cluster.group.pk)
+    request_tick(cluster.group.pk)
     assert requested_ticks == [cluster.group.pk]
     tasks.tick(cluster.group.pk)
-    tasks.request_tick(cluster.group.pk)
+    request_tick(cluster.group.pk)
     assert requested_ticks == [cluster.group.pk] * 2
 
 
-def test_a_session_that_is_enqueued_asks_for_a_tick_of_its_group(
-    cluster, requested_ticks, django_capture_on_commit_callbacks
+def test_a_session_that_is_enqueued_is_heard_of_in_its_group(
+    cluster, empty_redis, django_capture_on_commit_callbacks
 ):
     session = cluster.add_pending(SMALL)
     with django_capture_on_commit_callbacks(execute=True):
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=cluster.group.pk))
-    assert requested_ticks == [cluster.group.pk]
+    assert hear(wait_s=1) == {cluster.group.pk: [session.pk]}
 
 
 def test_a_request_from_any_thread_reaches_the_queue_of_the_ticks(cluster, empty_redis):
-    thread = threading.Thread(target=tasks.request_tick, args=(cluster.group.pk,))
+    thread = threading.Thread(target=request_tick, args=(cluster.group.pk,))
     thread.start()
     thread.join(timeout=10)
     queue = redis_client().lrange(f"berth:{settings.BERTH_INSTALLATION}:tick", 0, -1)
@@ -454,7 +455,7 @@ def test_a_session_that_ends_asks_for_a_tick_of_its_group(
 
 def test_the_timer_alone_is_right(cluster, empty_redis, monkeypatch):
     """No event arrives; the workers are this process."""
-    monkeypatch.setattr(tasks, "enqueue_on_commit", lambda name, **arguments: tasks.tick(**arguments))
+    monkeypatch.setattr(asking, "enqueue_on_commit", lambda name, **arguments: tasks.tick(**arguments))
     cluster.add_agent(SMALL)
     session = cluster.add_pending(SMALL)
     tasks.tick()

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import DatabaseError, IntegrityError, connection, transaction
@@ -223,6 +223,46 @@ def test_the_ledger_is_what_live_sessions_are(place: Place, program: Actor) -> N
             place.end(session)
         assert_ledger_is_true(place)
     assert use_of(place.project) == {}
+
+
+SESSIONS = ComputeSession._meta.db_table
+CHANGES = (
+    f"""
+    INSERT INTO {SESSIONS} SELECT (jsonb_populate_record(row, jsonb_build_object('id', new.id, 'name', new.id,
+        'host_label', left(md5(new.id::text), 20), 'kernel_count', 2))).*
+    FROM {SESSIONS} AS row, unnest(%(ids)s::uuid[]) AS new (id) WHERE row.id = %(like)s
+    """,
+    f"""UPDATE {SESSIONS} SET requested_slots = '{{"cpu": 500, "gpu": 1000}}' WHERE id = ANY(%(ids)s)""",
+    f"UPDATE {SESSIONS} SET kernel_count = 3 WHERE id = ANY(%(ids)s)",
+    f"UPDATE {SESSIONS} SET queue_position = 7 WHERE id = ANY(%(ids)s)",
+    f"UPDATE {SESSIONS} SET status = 'SCHEDULED' WHERE id = ANY(%(ids)s)",
+    f"UPDATE {SESSIONS} SET status = 'PENDING' WHERE id = ANY(%(ids)s)",
+    f"UPDATE {SESSIONS} SET status = 'CANCELLED', ended_at = now() WHERE id = ANY(%(ids)s)",
+    f"UPDATE {SESSIONS} SET status = 'RUNNING', ended_at = NULL, kernel_count = 1 WHERE id = ANY(%(ids)s)",
+    f"DELETE FROM {SESSIONS} WHERE id = ANY(%(ids)s)",
+)
+
+
+def ledgers(place: Place, like: ComputeSession, groups: list[list[UUID]]) -> list[dict[str, int]]:
+    """What each of the changes leaves, done to one of these groups of sessions after the other; nothing of it stays."""
+    found = []
+    with transaction.atomic(), connection.cursor() as cursor:
+        for change in CHANGES:
+            for ids in groups:
+                cursor.execute(change, {"ids": ids, "like": like.pk})
+            found.append(use_of(place.project))
+        transaction.set_rollback(True)
+    return found
+
+
+def test_what_changes_alone_counts_as_among_many(place: Place) -> None:
+    like, ids = place.enqueue(), [uuid4() for _ in range(3)]
+    alone, together = (ledgers(place, like, groups) for groups in ([[each] for each in ids], [ids]))
+    assert alone == together
+    waits, asks_for_more, *_, runs, gone = alone
+    assert (waits["sessions"], waits["pending_sessions"], gone["sessions"]) == (4, 4, 1)
+    assert asks_for_more["pending_slots.gpu"] == 6000
+    assert runs["sessions"] == 4
 
 
 def assert_ledger_is_true(place: Place) -> None:
