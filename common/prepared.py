@@ -66,9 +66,9 @@ def prepared_cursor() -> Iterator[Any]:
     """For statements of one constant text, with parameters. Values go to the server beside the text, where each has a type of its own:
     a parameter that stands alone is cast in the statement, and lists are `= ANY(...)`. What is planned is forgotten with the connection,
     where a transaction is rolled back, and where it `is_outdated`."""
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    backend: Any = connection
+    backend: Any = connections[DEFAULT_DB_ALIAS]  # which `connection` would look up for each of these
+    backend.close_if_health_check_failed()
+    backend.ensure_connection()
     with backend._prepare_cursor(_Prepared(backend.connection)) as cursor:
         yield cursor
 
