@@ -18,6 +18,7 @@ from sessions_app import lifecycle
 from sessions_app.events import SessionEndsSoon
 from sessions_app.idle_models import SessionWarning
 from sessions_app.idle_rules import Cause
+from sessions_app.known_ends import END_COLUMNS, LASTS_S, known_end, removed_at
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.preemption_models import Preemption, PreemptionOutcome
 from sessions_app.queueing import Hold
@@ -89,7 +90,7 @@ def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
     session, by = locked[session_id], locked[by_id]
     if session.status != Status.RUNNING:
         _close(preemption, PreemptionOutcome.ENDED)
-    elif not (_has_to_leave(session, by) and _would_suffice(preemption, by)):
+    elif not (_has_to_leave(session, by) and _would_suffice(preemption, by, now)):
         _close(preemption, PreemptionOutcome.SPARED)
         SessionWarning.objects.filter(session=session, cause=Cause.PREEMPTION, told_at=None).delete()
         lifecycle.push_session_change(session)
@@ -107,22 +108,29 @@ def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
     return waits and by.status_reason == MAKING_ROOM and gives_way and is_of_group
 
 
-def _would_suffice(preemption: Preemption, by: ComputeSession) -> bool:
-    """Whether `by` could start there once all who leave that agent for it had gone: others that were placed meanwhile took of the
-    room."""
+def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) -> bool:
+    """Whether `by` could start there once all who leave that agent for it had gone, and what has ended by itself until then:
+    others that were placed meanwhile took of the room."""
     asked = Preemption.objects.filter(by=by)
     if asked.filter(pk__gt=preemption.pk).exclude(agent=preemption.agent_id).exists():
         return False  # this took too long, and others leave instead
     there = AgentSlot.objects.filter(agent=preemption.agent_id, agent__resource_group=by.resource_group_id)
     room = dict(there.values_list("slot_name", F("capacity") + F("surplus") - F("occupied")))
     leaving = asked.filter(Q(outcome=PreemptionOutcome.OPEN) | Q(session__status=Status.TERMINATING.value))
-    held = KernelAllocation.objects.filter(
-        agent=preemption.agent_id, kernel__session__in=leaving.values("session")
-    )
-    for name, amount in held.values_list("slot_name", "amount"):
-        if name in room:  # else its machine was moved
+    leaves = set(leaving.values_list("session_id", flat=True))
+    held = KernelAllocation.objects.filter(agent=preemption.agent_id).annotate(lasts_s=LASTS_S)
+    columns = ("slot_name", "amount", "kernel__session_id", *END_COLUMNS)
+    gone_at = removed_at(max(preemption.ends_at, now))
+    for name, amount, session_id, *when in held.values_list(*columns):
+        goes = session_id in leaves or _ends_between(known_end(*when), now, gone_at)
+        if goes and name in room:  # else its machine was moved
             room[name] += amount
     return all(amount <= room.get(name, 0) for name, amount in by.slots.items())
+
+
+def _ends_between(ends_at: datetime | None, now: datetime, gone_at: datetime) -> bool:
+    """Who should be gone by now may never be."""
+    return ends_at is not None and ends_at <= gone_at and now < removed_at(ends_at)
 
 
 def _had_its_grace(preemption: Preemption, now: datetime) -> bool:

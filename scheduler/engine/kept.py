@@ -2,12 +2,22 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
+
+from scheduler.engine.devices import Share
 
 Until = datetime | None  # at the latest; None: nobody knows
 End = tuple[datetime, int]  # when something ends, and how much it gives back
 Taken = tuple[
     int, int, Until, bool
 ]  # on which agent (ordinal), how much, until when, whether of what is open to all
+
+
+class Ended(NamedTuple):
+    """What is given back on an agent, less devices that others share with it, and the shares of such."""
+
+    held: int
+    shares: tuple[Share, ...]
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from functools import partial
 from scheduler.engine.companions import Allowed, Host, Hosting
 from scheduler.engine.devices import Share
 from scheduler.engine.fleet import Fleet
-from scheduler.engine.kept import End, Kept, Taken, Until
+from scheduler.engine.kept import End, Ended, Kept, Taken, Until
 from scheduler.engine.model import DeviceRoom, Needs, Preemptible, Running
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.surroundings import Surroundings
@@ -34,6 +34,9 @@ class Machines(Surroundings):
         self._indexed = 0
         self._running_ends: dict[int, list[End]] = {}  # by ordinal, filled as they are asked for
         self._has_running_ends: bool | None = None  # None: nobody asked
+        self._running_ended: dict[
+            tuple[int, datetime], Ended
+        ] = {}  # by ordinal, and when; as they are asked for
         self.hosting = Hosting(companions, fleet.ordinals)
 
     def place(self, shape: Shape, until: Until) -> tuple[int, ...] | None:
@@ -178,6 +181,21 @@ class Machines(Surroundings):
         return [
             released for ends_at, released in self.ends(ordinal) if until is not None and ends_at <= until
         ]
+
+    def ended_by(self, ordinal: int, at: datetime) -> Ended:
+        """What surely has ended there by then, of what runs and of what this pass placed."""
+        running = self._running_ended.get((ordinal, at))
+        if running is None:
+            here = self._fleet.agents[ordinal].running
+            sure = [each for each in here if self._now < each.ends_at <= at and not each.is_leaving]
+            shares = tuple([share for each in sure for share in each.shares])
+            running = Ended(sum([self.released(ordinal, each) for each in sure]), shares)
+            self._running_ended[ordinal, at] = running
+        self._index_taken()
+        taken = self._taken_ends.get(ordinal)
+        if not taken:
+            return running
+        return Ended(running.held + sum([held for until, held in taken if until <= at]), running.shares)
 
     def released(self, ordinal: int, held: Running | Preemptible) -> int:
         """What is given back there when that ends, less devices that others share with it."""

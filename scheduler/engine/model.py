@@ -62,6 +62,7 @@ class Running(NamedTuple):
     slots: ResourceSlots
     ends_at: datetime
     shares: tuple[Share, ...] = ()  # of this, the parts of devices that it shares
+    is_leaving: bool = False  # for one that waits: it stays where that one needs its room no more
 
 
 class Preemptible(NamedTuple):
@@ -72,6 +73,7 @@ class Preemptible(NamedTuple):
     since: datetime  # it runs
     slots: ResourceSlots
     shares: tuple[Share, ...] = ()
+    ends_at: datetime | None = None  # by itself, as its `Running` says; None: nobody knows
 
 
 class Window(NamedTuple):

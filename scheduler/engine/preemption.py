@@ -9,7 +9,7 @@ from uuid import UUID
 from scheduler.engine.devices import Share
 from scheduler.engine.fleet import Fleet
 from scheduler.engine.machines import Machines
-from scheduler.engine.model import Eviction, PendingSession, Preemption
+from scheduler.engine.model import Eviction, PendingSession, Preemptible, Preemption
 from scheduler.engine.shapes import Shape
 
 MOST_EVICTIONS = 100  # in one pass; the next goes on
@@ -29,6 +29,16 @@ class _Candidate(NamedTuple):
     shares: tuple[Share, ...]
 
 
+class _Host(NamedTuple):
+    """An agent when all that surely ends in time has ended, before anybody is made to leave it: what it has free less
+    devices that others share with these, and their shares."""
+
+    ordinal: int
+    room: int
+    shares: tuple[Share, ...]
+    is_grown: bool  # something ends
+
+
 class _Way(NamedTuple):
     """To make room on one agent."""
 
@@ -40,7 +50,8 @@ class Preemptor:
     """Finds, for a session that found no room, the agent on which the least has to end for it.
 
     Victims have a lower priority than it, and they suffice: nothing ends for a session that could not start then. None of
-    them is spared by ending the others alone. Sessions of several kernels make nobody leave.
+    them is spared by ending the others alone. What ends by itself until they are gone counts as gone, and is no victim: to
+    end it early would win nothing. Sessions of several kernels make nobody leave.
     """
 
     def __init__(self, fleet: Fleet, machines: Machines, rule: Preemption, now: datetime) -> None:
@@ -93,11 +104,17 @@ class Preemptor:
                     each.shares,
                 )
                 for each in agent.preemptible
-                if each.priority <= rule.up_to and now - each.since >= rule.after
+                if each.priority <= rule.up_to
+                and now - each.since >= rule.after
+                and not self._ends_anyway(each, now)
             ]
             if candidates:
                 found[ordinal] = sorted(candidates)
         return found
+
+    def _ends_anyway(self, session: Preemptible, now: datetime) -> bool:
+        """By itself, and in time. Who should have ended by now may never."""
+        return session.ends_at is not None and now < session.ends_at <= self._ends_at
 
     def _ways_of(self, shape: Shape, request: int, session: PendingSession) -> list[tuple[Cost, int]]:
         key = id(shape), session.priority, session.lasts if shape.is_bounded else None
@@ -116,14 +133,15 @@ class Preemptor:
         return self._ways[key]
 
     def _way(self, ordinal: int, request: int, priority: int) -> _Way | None:
-        """None if there is not room enough even without all that may go."""
-        if self._machines.keeps(ordinal):
+        """None if there is not room enough even without all that may go, or if there will be with all of them."""
+        host = self._host(ordinal)
+        if self._machines.keeps(ordinal) or (host.is_grown and self._suffices(host, request, ())):
             return None
         victims: list[_Candidate] = []
         for candidate in self._candidates[ordinal]:
             if candidate.priority < priority and candidate.session_id not in self._leaving:
                 victims.append(candidate)
-                if self._suffices(ordinal, request, victims):
+                if self._suffices(host, request, victims):
                     break
         else:
             return None
@@ -131,30 +149,41 @@ class Preemptor:
             victims[:-1]
         ):  # what a later one gives back may make an earlier one needless
             others = [each for each in victims if each is not candidate]
-            if self._suffices(ordinal, request, others):
+            if self._suffices(host, request, others):
                 victims = others
         cost = victims[-1].priority, len(victims), sum(each.ran_s for each in victims)
         return _Way(cost, victims)
 
-    def _suffices(self, ordinal: int, request: int, victims: Sequence[_Candidate]) -> bool:
-        shares = [share for victim in victims for share in victim.shares]
-        room = self._room_without(ordinal, victims)
-        return self._machines.holds(ordinal, request, room, shares)
+    def _host(self, ordinal: int) -> _Host:
+        machines = self._machines
+        room = machines.room(ordinal)
+        held, shares = machines.ended_by(ordinal, self._ends_at)
+        return _Host(ordinal, machines.grown(ordinal, room, held) if held else room, shares, held > 0)
 
-    def _room_without(self, ordinal: int, victims: Sequence[_Candidate]) -> int:
-        room = self._machines.room(ordinal)
+    def _suffices(self, host: _Host, request: int, victims: Sequence[_Candidate]) -> bool:
+        gone = _shares_of(host, victims)
+        return self._machines.holds(host.ordinal, request, self._room_without(host, victims, gone), gone)
+
+    def _room_without(self, host: _Host, victims: Sequence[_Candidate], gone: list[Share]) -> int:
+        """`gone`: their shares, and those of what ends by itself."""
+        ordinal, room, grown = host.ordinal, host.room, self._machines.grown
         for victim in victims:
-            room = self._machines.grown(ordinal, room, victim.held)
-        unshared = self._machines.unshared(ordinal, [share for victim in victims for share in victim.shares])
-        return self._machines.grown(ordinal, room, unshared)
+            room = grown(ordinal, room, victim.held)
+        return grown(ordinal, room, self._machines.unshared(ordinal, gone))
 
     def _evict(
         self, session: PendingSession, shape: Shape, ordinal: int, victims: list[_Candidate]
     ) -> Eviction:
-        released = self._room_without(ordinal, victims) - self._machines.room(ordinal)
+        host = self._host(ordinal)
+        room = self._room_without(host, victims, _shares_of(host, victims))
+        released = room - self._machines.room(ordinal)
         [agent_id] = self._machines.keep(
             shape, [ordinal], self._ends_at, priority=session.priority, released=released, is_first=False
         )
         self._leaving.update(victim.session_id for victim in victims)
         self._left -= 1
         return Eviction(session.id, agent_id, tuple(each.session_id for each in victims), self._ends_at)
+
+
+def _shares_of(host: _Host, victims: Sequence[_Candidate]) -> list[Share]:
+    return [*host.shares, *(share for victim in victims for share in victim.shares)]

@@ -11,7 +11,7 @@ from common.slots import MILLI
 from scheduler.engine.companions import Allowed, Host
 from scheduler.engine.devices import Finder, OpenDevices, Part, Share, Shelf, whole_of
 from scheduler.engine.fleet import Fleet
-from scheduler.engine.kept import End, Until
+from scheduler.engine.kept import End, Ended, Until
 from scheduler.engine.machines import Machines
 from scheduler.engine.model import DeviceRoom, Needs, Preemptible, Running
 from scheduler.engine.shapes import Search, Shape
@@ -27,6 +27,10 @@ class _Given(NamedTuple):
     until: Until
     request: int  # with a whole device
     joins: int  # without
+
+    @property
+    def share(self) -> Share:
+        return Share(self.slot_name, self.device_id, self.amount)
 
 
 def machines_of(fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]]) -> Machines:
@@ -94,6 +98,11 @@ class SharingMachines(Machines):
         freed = [(last[key], self._layout.pack_room({whole_of(key[0]): MILLI})) for key in whole]
         given = [(each.until, each.joins) for each in self._given_on.get(ordinal, ()) if each.until]
         return sorted(ends + freed + given)
+
+    def ended_by(self, ordinal: int, at: datetime) -> Ended:
+        held, shares = super().ended_by(ordinal, at)
+        given = [each for each in self._given_on.get(ordinal, ()) if each.until and each.until <= at]
+        return Ended(held + sum([each.joins for each in given]), (*shares, *[each.share for each in given]))
 
     def released(self, ordinal: int, held: Running | Preemptible) -> int:
         amounts = dict(held.slots)
@@ -368,11 +377,8 @@ class SharingMachines(Machines):
         known = [
             (each.ends_at, share) for each in running if each.ends_at > self._now for share in each.shares
         ]
-        return known + [
-            (each.until, Share(each.slot_name, each.device_id, each.amount))
-            for each in self._given_on.get(ordinal, ())
-            if each.until is not None
-        ]
+        given = self._given_on.get(ordinal, ())
+        return known + [(each.until, each.share) for each in given if each.until is not None]
 
     def _whole_again(self, ordinal: int, shares: Iterable[Share]) -> list[tuple[str, int]]:
         """The devices, by slot, that nobody would share any more without these."""

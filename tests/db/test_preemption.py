@@ -138,6 +138,30 @@ def test_nobody_leaves_where_another_took_of_the_room_meanwhile(place: Place) ->
     assert notices(low) == [PreemptionOutcome.SPARED]
 
 
+@pytest.mark.parametrize("is_put_off", [False, True])
+def test_one_leaves_less_where_a_time_limit_ends_another_within_the_grace(
+    place: Place, is_put_off: bool
+) -> None:
+    short, *others = (place.run(resources={"cpu": count, "mem": "1g"}) for count in (2, 3, 3))
+    ending = ComputeSession.objects.filter(pk=short.pk)
+    ending.update(timeout_s=600, deadline_at=clock.now() + timedelta(seconds=30))
+    high = urgent(place, resources={"cpu": 5, "mem": "1g"})
+    tick(place)
+    notice = Preemption.objects.get()
+    [low] = [each for each in others if each.pk == notice.session_id]
+    settle_preemptions(clock.now())
+    assert notices(low) == [PreemptionOutcome.OPEN], "what will end by itself is room"
+    if is_put_off:
+        ending.update(deadline_at=clock.now() + timedelta(minutes=10))
+    settle_preemptions(over())
+    assert notices(low) == [PreemptionOutcome.SPARED if is_put_off else PreemptionOutcome.ENDED]
+    if not is_put_off:
+        place.end(short)
+        end_session(low.pk)
+        tick(place)
+        assert place.fresh(high).status == Status.SCHEDULED
+
+
 def test_who_cannot_be_told_does_not_hold_up_for_ever_whom_it_leaves_for(place: Place) -> None:
     low, high = place.run(resources=ALL), urgent(place, resources=ALL)
     run_tick(place.group.pk)  # and nobody tells

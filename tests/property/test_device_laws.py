@@ -56,6 +56,10 @@ class Held:
         return ResourceSlots({"cpu": self.cores * 1000, "gpu": self.amount})
 
     @property
+    def ends_at(self) -> datetime | None:
+        return None if self.until is None else at(self.until)
+
+    @property
     def shares(self) -> tuple[Share, ...]:
         is_part = self.devices and self.amount < 1000
         return (Share("gpu", self.devices[0], self.amount),) if is_part else ()
@@ -95,10 +99,12 @@ class World:
             capacity,
             capacity - sum((each.slots for each in here), ResourceSlots()),
             running=tuple(
-                Running(each.slots, at(each.until), each.shares) for each in here if each.until is not None
+                Running(each.slots, each.ends_at, each.shares) for each in here if each.ends_at is not None
             ),
             preemptible=tuple(
-                Preemptible(UUID(int=1000 + agent_id * 50 + number), -1, at(-9), each.slots, each.shares)
+                Preemptible(
+                    UUID(int=1000 + agent_id * 50 + number), -1, at(-9), each.slots, each.shares, each.ends_at
+                )
                 for number, each in enumerate(here)
             ),
             devices=(devices,) if size else (),
@@ -335,16 +341,14 @@ def test_newcomers_get_what_the_plan_left_of_devices(world, queue, newcomers):
 
 @given(worlds(), QUEUES)
 def test_whoever_leaves_makes_room_for_whom_they_leave(world, queue):
-    """They alone, whoever else will have ended by then."""
+    """None of them is needless, whoever ends by itself until they are gone."""
     rules = Rules(preemption=PREEMPTION)
     told = snapshot_of(world, queue, rules)
     decided = plan(told, NOW)
     after = world.after(decided, 0)
     by_id = {session.id: session for session in queue}
     for eviction in decided.evictions:
-        placed = replace(after, held=after.held[len(world.held) :])  # of which what ends in time may pass it
-        passed = placed.at((eviction.ends_at - NOW) // timedelta(minutes=1))
-        then = replace(after, held=(*world.held, *passed.held))
+        then = after.at((eviction.ends_at - NOW) // timedelta(minutes=1))  # what ends in time may pass it
         here = [each for each in world.held if each.agent_id == eviction.agent_id]
         leaving = {
             number

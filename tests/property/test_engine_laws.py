@@ -19,6 +19,7 @@ from scheduler.engine import (
     Needs,
     PendingSession,
     PlacementRule,
+    Plan,
     Planner,
     Policy,
     Preemptible,
@@ -54,6 +55,7 @@ HOSTS = st.dictionaries(
         unique_by=lambda host: host.agent_id,
     ).map(tuple),
 )
+ENDS = st.integers(0, 3).map(lambda seconds: NOW + timedelta(seconds=seconds))
 PROMISES = st.builds(
     Promise, st.integers(1, 8), st.integers(-1, 3).map(lambda seconds: NOW + timedelta(seconds=seconds))
 )
@@ -63,12 +65,13 @@ PROMISES = st.builds(
 def agents(draw: st.DrawFn, agent_id: int) -> AgentView:
     capacity = draw(amounts(6))
     free = ResourceSlots({name: draw(st.integers(0, amount)) for name, amount in capacity.items()})
-    running = []
     occupied = capacity - free
-    if occupied and draw(st.booleans()):
-        running.append(Running(occupied, NOW + timedelta(seconds=draw(st.integers(0, 3)))))
-    is_schedulable = draw(st.integers(0, 4)) > 0
     preemptible = draw(victims(agent_id, occupied))
+    running = [Running(each.slots, each.ends_at) for each in preemptible if each.ends_at]
+    others = occupied - sum((each.slots for each in preemptible), ResourceSlots())
+    if others and draw(st.booleans()):
+        running.append(Running(others, draw(ENDS), is_leaving=draw(st.integers(0, 3)) == 0))
+    is_schedulable = draw(st.integers(0, 4)) > 0
     view = AgentView(
         agent_id, draw(ARCHITECTURES), capacity, free, is_schedulable, tuple(running), preemptible
     )
@@ -92,7 +95,8 @@ def victims(draw: st.DrawFn, agent_id: int, occupied: ResourceSlots) -> tuple[Pr
         occupied -= slots
         since = NOW - timedelta(seconds=draw(st.integers(0, 3)))
         session_id = UUID(int=agent_id * 1000 + number)
-        found.append(Preemptible(session_id, draw(st.integers(-2, 1)), since, slots))
+        ends_at = draw(st.none() | ENDS)
+        found.append(Preemptible(session_id, draw(st.integers(-2, 1)), since, slots, ends_at=ends_at))
     return tuple(found)
 
 
@@ -161,6 +165,38 @@ def snapshots(draw: st.DrawFn, rules: st.SearchStrategy[Rules] = RULES) -> Snaps
         last_agent_id=draw(st.integers(0, 8)),
         companions=draw(st.just({}) | HOSTS),
     )
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Snapshot:
+    """Where somebody mostly has to leave, and something often ends by itself in time."""
+
+    def machine(agent_id: int) -> AgentView:
+        here = [draw(st.integers(1, 3)) for _ in range(4)]
+        preemptible = tuple(
+            Preemptible(
+                UUID(int=agent_id * 1000 + number),
+                draw(st.integers(-1, 1)),
+                NOW,
+                ResourceSlots({"cpu": cores}),
+                ends_at=draw(st.none() | ENDS),
+            )
+            for number, cores in enumerate(here)
+        )
+        running = tuple(Running(each.slots, each.ends_at) for each in preemptible if each.ends_at)
+        free, capacity = (ResourceSlots({"cpu": cores}) for cores in (draw(st.integers(0, 2)), 14))
+        return AgentView(agent_id, "x86_64", capacity, free, running=running, preemptible=preemptible)
+
+    def waiting(number: int) -> PendingSession:
+        needs = Needs("x86_64", (ResourceSlots({"cpu": draw(st.integers(1, 8))}),))
+        lasts = draw(st.none() | st.integers(1, 2).map(lambda seconds: timedelta(seconds=seconds)))
+        priority = draw(st.integers(0, 2))
+        return PendingSession(UUID(int=number), NOW, needs, (UUID(int=number),), priority, lasts=lasts)
+
+    machines = tuple(machine(number) for number in range(1, draw(st.integers(1, 2)) + 1))
+    pending = tuple(waiting(number) for number in range(1, draw(st.integers(1, 4)) + 1))
+    rules = Rules(preemption=Preemption(1, timedelta(), timedelta(seconds=1)))
+    return Snapshot(1, "lab", 0, machines, pending, rules)
 
 
 def allowance(key: str) -> st.SearchStrategy[Allowance]:
@@ -372,9 +408,9 @@ def test_who_waits_for_priority_alone_starts_with_one_above_all(snapshot, allowa
             assert session.id in {placement.session_id for placement in placements}
 
 
-@given(snapshots())
+@given(snapshots() | crowded())
 def test_only_what_must_and_may_end_ends_for_one_that_waits(snapshot):
-    held = held_by_agent(snapshot)
+    """Of what is there when the notice is over, whoever ends by itself until then."""
     decided = plan(snapshot, NOW)
     pending = {each.id: each for each in snapshot.pending}
     ended = [victim for eviction in decided.evictions for victim in eviction.victims]
@@ -391,12 +427,29 @@ def test_only_what_must_and_may_end_ends_for_one_that_waits(snapshot):
             assert victim.priority < session.priority
             assert victim.priority <= rule.up_to
             assert NOW - victim.since >= rule.after
-        free = agent.free - held[agent.id]
+            assert not ends_by(eviction.ends_at, victim.ends_at)
+        free = free_at(eviction.ends_at, agent, decided)
         given_back = [victim.slots for victim in leaving]
         assert session.needs.total.fits_in(sum(given_back, free))
         for spared in range(len(leaving)):
             others = given_back[:spared] + given_back[spared + 1 :]
             assert not session.needs.total.fits_in(sum(others, free))
+
+
+def ends_by(at: datetime, ends_at: datetime | None) -> bool:
+    """Who should have ended by now may never."""
+    return ends_at is not None and NOW < ends_at <= at
+
+
+def free_at(at: datetime, agent: AgentView, decided: Plan) -> ResourceSlots:
+    """What it will have free then, if nobody is made to leave it."""
+    surely = (each for each in agent.running if ends_by(at, each.ends_at) and not each.is_leaving)
+    free = sum((each.slots for each in surely), agent.free)
+    for placement in decided.placements:
+        lasts = placement.session.lasts
+        for kernel in placement.kernels if lasts is None or NOW + lasts > at else ():
+            free -= kernel.slots if kernel.agent_id == agent.id else ResourceSlots()
+    return free
 
 
 @given(snapshots())

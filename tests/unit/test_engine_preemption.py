@@ -33,14 +33,19 @@ def cores(count: int) -> ResourceSlots:
     return ResourceSlots({"cpu": count * 1000})
 
 
-def runs(number: int, count: int, *, priority: int = 0, minutes: int = 60) -> Preemptible:
-    return Preemptible(UUID(int=number), priority, NOW - timedelta(minutes=minutes), cores(count))
+def runs(
+    number: int, count: int, *, priority: int = 0, minutes: int = 60, ends_s: int | None = None
+) -> Preemptible:
+    ends_at = None if ends_s is None else NOW + timedelta(seconds=ends_s)
+    since = NOW - timedelta(minutes=minutes)
+    return Preemptible(UUID(int=number), priority, since, cores(count), ends_at=ends_at)
 
 
 def agent(agent_id: int, *preemptible: Preemptible, others: int = 0) -> AgentView:
     """8 cores, in use by these and by others that nobody may end."""
     used = sum((each.slots for each in preemptible), cores(others))
-    return AgentView(agent_id, "x86_64", cores(8), cores(8) - used, preemptible=preemptible)
+    running = tuple(Running(each.slots, each.ends_at) for each in preemptible if each.ends_at)
+    return AgentView(agent_id, "x86_64", cores(8), cores(8) - used, preemptible=preemptible, running=running)
 
 
 def waits(
@@ -177,6 +182,60 @@ def test_nobody_ends_for_what_becomes_free_as_soon_beside_a_gang_that_waits():
     )
     later = replace(third, running=(Running(cores(4), SOON + RULE.grace),))
     assert victims(decide([*agents[:2], later], gang, waits(2, 4), waits(3, 4))) == {2: {103}}
+
+
+def test_who_would_be_needed_is_spared_where_another_ends_by_itself_in_time():
+    others = runs(102, 3), runs(103, 3)
+    assert victims(decide([agent(1, runs(101, 2), *others)], waits(1, 5))) == {1: {101, 102}}
+    assert victims(decide([agent(1, runs(101, 2, ends_s=60), *others)], waits(1, 5))) == {1: {102}}
+    assert victims(decide([agent(1, runs(101, 2, ends_s=61), *others)], waits(1, 5))) == {1: {101, 102}}
+
+
+def test_who_would_be_needed_is_spared_where_what_was_just_placed_ends_in_time():
+    short = replace(waits(3, 2, priority=20), lasts=RULE.grace)
+    for lasts, leave in ((RULE.grace, {101}), (RULE.grace * 2, {101, 102})):
+        agents = [agent(1, runs(101, 3), runs(102, 3))]
+        decided = decide(agents, replace(short, lasts=lasts), waits(1, 5))
+        assert [each.session.id.int for each in decided.placements] == [3]
+        assert victims(decided) == {1: leave}
+
+
+def test_nobody_leaves_where_what_ends_by_itself_suffices():
+    decided = decide([agent(1, runs(101, 4, ends_s=30), runs(102, 4))], waits(1, 4))
+    assert not decided.evictions
+    assert decided.reservations == (Reservation(UUID(int=1), (1,), NOW + timedelta(seconds=30)),)
+
+
+def test_whom_its_own_limit_ends_in_time_is_not_told_to_leave():
+    agents = [agent(1, runs(101, 4, priority=-5, ends_s=60), runs(102, 4))]
+    assert victims(decide(agents, waits(1, 8))) == {1: {102}}
+
+
+def test_who_ends_later_counts_once():
+    assert not decide([agent(1, runs(101, 4, ends_s=61), others=4)], waits(1, 8)).evictions
+    assert victims(decide([agent(1, runs(101, 4, ends_s=61), others=4)], waits(1, 4))) == {1: {101}}
+
+
+def test_who_should_have_ended_by_now_may_never_and_has_to_leave():
+    agents = [agent(1, runs(101, 4, ends_s=0), runs(102, 4, ends_s=-5))]
+    assert victims(decide(agents, waits(1, 8))) == {1: {101, 102}}
+
+
+def test_the_room_of_whom_another_makes_leave_is_not_counted():
+    """It may stay, as soon as the other does not need its room."""
+    leaving = Running(cores(4), SOON, is_leaving=True)
+    here = replace(agent(1, runs(101, 4), others=4), running=(leaving,))
+    assert not decide([here], waits(1, 8)).evictions
+    here = replace(here, running=(leaving._replace(is_leaving=False),))
+    assert victims(decide([here], waits(1, 8))) == {1: {101}}
+
+
+def test_what_will_be_left_beside_it_is_open_to_others():
+    here = agent(1, runs(101, 2, ends_s=30), runs(102, 5))
+    for asks, placed in ((7, [2]), (8, [])):
+        decided = decide([here], waits(1, asks), waits(2, 1, priority=-1))
+        assert victims(decided) == {1: {102}}
+        assert [each.session.id.int for each in decided.placements] == placed
 
 
 def test_what_was_promised_is_kept_and_asks_for_no_more():
