@@ -63,7 +63,7 @@ def held_among(subjects: Collection[str]) -> frozenset[str]:
         return frozenset(numbers[key] for (key,) in cursor.fetchall())
 
 
-def wait_exclusive(subject: str, *, wait_s: int) -> None:
+def wait_exclusive(subject: str, *, wait_s: float) -> None:
     """Be the only transaction in `subject` until this one ends; waits for the others at most `wait_s`, after which the
     transaction cannot go on. Raises LockTaken. One query where nobody is there; who waits already is not overtaken."""
     with connection.cursor() as cursor:
@@ -71,16 +71,26 @@ def wait_exclusive(subject: str, *, wait_s: int) -> None:
         if cursor.fetchone()[0]:
             return
         cursor.execute(
-            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [f"{wait_s}s"]
+            "SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [in_ms(wait_s)]
         )
         before = cursor.fetchone()[0]
         try:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [lock_number(subject)])
         except OperationalError as error:
-            if getattr(error.__cause__, "sqlstate", "") in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
+            if was_locked(error):
                 raise LockTaken(subject) from error
             raise
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+
+
+def was_locked(error: OperationalError) -> bool:
+    """Whether a statement waited for a lock for as long as it may."""
+    return getattr(error.__cause__, "sqlstate", "") in (LOCK_NOT_AVAILABLE, QUERY_CANCELED)
+
+
+def in_ms(seconds: float) -> str:
+    """As PostgreSQL takes times."""
+    return f"{round(seconds * 1000)}ms"
 
 
 def lock_number(subject: str) -> int:

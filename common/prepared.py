@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
@@ -16,7 +15,10 @@ from psycopg.errors import FeatureNotSupported
 from psycopg.pq import TransactionStatus
 
 Row = TypeVar("Row", bound=models.Model)
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+_TEXTS = (
+    models.CharField,
+    models.TextField,
+)  # whose texts need no preparation, as None needs none in any column
 
 
 class _Prepared(RawCursor[Any]):
@@ -131,7 +133,7 @@ def _readers_of(model: type[models.Model]) -> tuple[Any, ...]:
     return tuple(getattr(field, "from_db_value", None) for field in model._meta.concrete_fields)
 
 
-def insert_together(*rows: models.Model, given: str = "SELECT", named: Mapping[str, Any] = NOTHING) -> bool:
+def insert_together(*rows: models.Model, given: str, named: Mapping[str, Any]) -> bool:
     """Write these new rows by one statement, each of another model, if `given`, a query with these `named` parameters, finds a row; whether
     it did. What it locks is held before anything is written. Keys that the database counts up are not read back. Foreign keys of the
     rows are looked at afterwards, so that they may refer to each other."""
@@ -140,9 +142,7 @@ def insert_together(*rows: models.Model, given: str = "SELECT", named: Mapping[s
     for number, row in enumerate(rows):
         for name, key, field in _written_of(type(row), number):
             value = getattr(row, name)
-            is_plain = value is None or (
-                isinstance(value, (str, UUID)) and not isinstance(field, models.JSONField)
-            )
+            is_plain = value is None or (isinstance(value, str) and isinstance(field, _TEXTS))
             values[key] = value if is_plain else field.get_db_prep_save(value, backend)
     with prepared_cursor() as cursor:
         cursor.execute(_insert_of(tuple(type(row) for row in rows), given), values)

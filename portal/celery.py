@@ -5,13 +5,15 @@ from threading import Event, Thread
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging, worker_ready, worker_shutting_down
+from celery.signals import setup_logging, worker_ready, worker_shutdown, worker_shutting_down
 
 from common.dispatch import QUEUE_OF, TaskName
 from portal.garbage import leave_startup_to_rest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+LISTENER_ENDS_WITHIN_S = 5
 _is_over = Event()
+_listeners: list[Thread] = []
 
 
 @setup_logging.connect
@@ -31,12 +33,21 @@ def listen_for_newcomers(sender: Any, **_: object) -> None:
     from scheduler.listening import listen  # Django is set up by now
 
     if QUEUE_OF[TaskName.TICK] in sender.app.amqp.queues.consume_from:
-        Thread(target=listen, args=(_is_over,), name="newcomers", daemon=True).start()
+        _listeners.append(Thread(target=listen, args=(_is_over,), name="newcomers", daemon=True))
+        _listeners[-1].start()
 
 
 @worker_shutting_down.connect
 def listen_no_more(**_: object) -> None:
     _is_over.set()
+
+
+@worker_shutdown.connect
+def wait_for_listeners(**_: object) -> None:
+    """Whom they heard of last they place."""
+    _is_over.set()
+    while _listeners:
+        _listeners.pop().join(timeout=LISTENER_ENDS_WITHIN_S)
 
 
 app = Celery("berth")

@@ -55,8 +55,13 @@ def hear(wait_s: float) -> dict[int, list[UUID]]:
     told = [*(text for _key, text in filter(None, first)), *(others or ())]
     heard: dict[int, list[UUID]] = defaultdict(list)
     for text in told:
-        group_id, session_id = text.decode().split()
-        heard[int(group_id)].append(UUID(session_id))
+        try:
+            group_id, session_id = text.decode().split()
+            number, session = int(group_id), UUID(session_id)
+        except ValueError:  # of another version of Berth, or typed by hand
+            log.warning("tick.newcomer_unreadable", told=text[:100])
+        else:
+            heard[number].append(session)
     return heard
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import IntegrityError, NotSupportedError, connection, transaction
+from django.db import IntegrityError, NotSupportedError, OperationalError, connection, transaction
 from django.db.models import F, QuerySet
 from psycopg.types.json import Jsonb
 
@@ -16,7 +16,7 @@ from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
-from common.locks import LockTaken, wait_exclusive
+from common.locks import LockTaken, wait_exclusive, was_locked
 from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
@@ -31,9 +31,9 @@ from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.preemptions import Leave, give_notice
 from sessions_app.states import Reason, Status
 
-_Ground = tuple[
-    Sequence[Any], Sequence[tuple[int, int, str]]
-]  # rows of `_ROOMS`; which cores are used there, as `_USED` tells
+_Rooms = tuple[
+    Sequence[Any], Sequence[Any]
+]  # rows of `_ROOMS`, and of `_USED`: what is free on agents, which cores are used there
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
 SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
@@ -129,7 +129,7 @@ _figures_written = KeptByGroup[bool](FIGURES_EVERY_S)  # another process may wri
 
 
 class GroupBusy(Exception):
-    """Another worker has been committing a plan of this group for `GROUP_WAIT_S`."""
+    """Another worker has been committing a plan of this group, or holding what one needs, for as long as one waits."""
 
 
 class StalePlan(Exception):
@@ -177,7 +177,8 @@ def commit_newcomers(plan: Plan) -> list[UUID]:
 
 @contextmanager
 def all_or_nothing(group_name: str) -> Iterator[None]:
-    """A transaction that writes who runs where in this group. Raises StalePlan where the database refuses it."""
+    """A transaction that writes who runs where in this group. Raises StalePlan where the database refuses it, GroupBusy where somebody
+    held what it needs for longer than it waits."""
     try:
         with transaction.atomic():
             yield
@@ -189,12 +190,17 @@ def all_or_nothing(group_name: str) -> Iterator[None]:
         if is_outdated(error):
             raise StalePlan(f"A table changed while {group_name} was written.") from error
         raise
+    except OperationalError as error:
+        if was_locked(error):
+            raise GroupBusy(f"Somebody holds rows that a plan of {group_name} needs.") from error
+        raise
 
 
-def lock_plans(group_id: int) -> None:
-    """Nobody else commits a plan of this group until the present transaction ends. Raises GroupBusy."""
+def lock_plans(group_id: int, wait_s: float | None = None) -> None:
+    """Nobody else commits a plan of this group until the present transaction ends; waits for others at most `wait_s`, or else
+    GROUP_WAIT_S. Raises GroupBusy."""
     try:
-        wait_exclusive(plans_of(group_id), wait_s=GROUP_WAIT_S)
+        wait_exclusive(plans_of(group_id), wait_s=GROUP_WAIT_S if wait_s is None else wait_s)
     except LockTaken as taken:
         raise GroupBusy(f"Another worker commits a plan of resource group {group_id}.") from taken
 
@@ -236,13 +242,13 @@ def _agents_of(kernels: Sequence[KernelPlacement]) -> str:
     return array_of({kernel.agent_id for kernel in kernels})
 
 
-def _hold_agents(kernels: Sequence[KernelPlacement]) -> _Ground:
+def _hold_agents(kernels: Sequence[KernelPlacement]) -> _Rooms:
     """Holds the agents of these kernels and their slots until commit. 2 queries."""
     values = {"agents": _agents_of(kernels)}
     return _ask(_LOCK_AGENTS, values), _ask(_CORES, values)
 
 
-def _place(plan: Plan, placements: Sequence[Placement], ground: _Ground) -> list[UUID]:
+def _place(plan: Plan, placements: Sequence[Placement], ground: _Rooms) -> list[UUID]:
     """These, whose sessions are locked, on `ground`, which has their agents, and may have more."""
     if key := broken_rule(plan.group_id, placements):
         raise StalePlan(f"Others of the placement group {key} were placed since.")

@@ -9,7 +9,7 @@ from uuid import UUID
 from accounts.budget_selectors import ANY_BUDGET, budget_states
 from accounts.limits import SCOPES, read_scopes
 from agents.models import ResourceGroup
-from common.locks import lock_number
+from common.locks import in_ms, lock_number
 from common.prepared import columns_of, instance_of, prepared_cursor
 from scheduler.commit import lock_plans, plans_of
 from scheduler.engine import Allowance, PendingSession
@@ -21,7 +21,7 @@ _SCOPE_COLUMNS = {"domain": "domain_id", "project": "project_id", "user": "owner
 _IDS = {level: f"ANY (SELECT {column} FROM newcomer)" for level, column in _SCOPE_COLUMNS.items()}
 _READ = f"""
     WITH mine AS MATERIALIZED (
-        SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine
+        SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine, set_config('lock_timeout', %(patience)s, true)
     ), newcomer AS MATERIALIZED ({WAITING_OF_THESE})
     SELECT mine.is_mine, {", ".join(f"its_group.{column}" for column in _GROUP)},
         (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy, used)), '[]')
@@ -33,15 +33,18 @@ _READ = f"""
 
 
 def read_newcomers(
-    group_id: int, session_ids: Collection[UUID], reservations: Mapping[str, frozenset[int]]
+    group_id: int,
+    session_ids: Collection[UUID],
+    reservations: Mapping[str, frozenset[int]],
+    wait_s: float | None = None,
 ) -> tuple[ResourceGroup, list[PendingSession], tuple[Allowance, ...]]:
     """The group, those of these that wait in it, and what their scopes may hold; nobody else commits a plan of it until the present
-    transaction ends. `reservations` by scope as of a snapshot. 1 query, and 4 at most where there are budgets, 4 more where
-    somebody is committing one. Raises GroupBusy, ResourceGroup.DoesNotExist."""
-    rows = _rows(group_id, session_ids)
+    transaction ends. `reservations` by scope as of a snapshot; `wait_s` as `place_newcomers` has it, for all that follows. 1 query, and
+    4 at most where there are budgets, 5 more where somebody is committing a plan. Raises GroupBusy, ResourceGroup.DoesNotExist."""
+    rows = _rows(group_id, session_ids, wait_s)
     if rows and not rows[0][0]:
-        lock_plans(group_id)
-        rows = _rows(group_id, session_ids)
+        lock_plans(group_id, wait_s)
+        rows = _rows(group_id, session_ids, wait_s)
     if not rows:
         raise ResourceGroup.DoesNotExist(f"There is no resource group {group_id}.")
     rows = [row[1:] for row in rows]
@@ -55,8 +58,13 @@ def read_newcomers(
     return group, newcomers, tuple(allowances_of(read_scopes(json.loads(said_scopes)), budgets))
 
 
-def _rows(group_id: int, session_ids: Collection[UUID]) -> list[Sequence[Any]]:
-    values = {"lock": lock_number(plans_of(group_id)), "group": group_id, "sessions": list(session_ids)}
+def _rows(group_id: int, session_ids: Collection[UUID], wait_s: float | None) -> list[Sequence[Any]]:
+    values = {
+        "lock": lock_number(plans_of(group_id)),
+        "patience": "0" if wait_s is None else in_ms(wait_s),
+        "group": group_id,
+        "sessions": list(session_ids),
+    }
     with prepared_cursor() as cursor:
         cursor.execute(_READ, values)
         return list(cursor.fetchall())

@@ -53,29 +53,39 @@ def remember(snapshot: Snapshot, decided: Plan | None, *, read_at: float) -> Non
     _memories.put(snapshot.group_id, memory)
 
 
-def place_newcomers(group_id: int, session_ids: Collection[UUID]) -> bool:
-    """Place those of these that wait and find room; whether no whole tick is needed for the others."""
+def place_newcomers(group_id: int, session_ids: Collection[UUID], wait_s: float | None = None) -> bool:
+    """Place those of these that wait and find room; whether no whole tick is needed for the others. `wait_s`: the longest to wait for
+    whatever others hold; None for as long as a plan does, and for rows until they are given back. Raises GroupBusy."""
     memory = _memories.get(group_id)
     if memory is None or len(session_ids) > MOST:
         return False
-    with memory.lock:
+    if not memory.lock.acquire(timeout=-1 if wait_s is None else wait_s):
+        raise GroupBusy(f"Newcomers of resource group {group_id} are being placed.")
+    try:
         leftovers = memory.leftovers
         if leftovers is None or monotonic() - memory.read_at > TRUSTED_FOR_S:
             return False
         memory.leftovers = None  # whatever is in doubt is trusted no more
-        try:
-            is_done = _place(group_id, session_ids, leftovers, memory)
-        except (GroupBusy, StalePlan) as doubt:
-            log.info("scheduler.leftovers_stale", resource_group_id=group_id, why=str(doubt))
-            return False
+        is_done = _place(group_id, session_ids, leftovers, memory, wait_s)
         memory.leftovers = leftovers
         return is_done
+    except StalePlan as doubt:
+        log.info("scheduler.leftovers_stale", resource_group_id=group_id, why=str(doubt))
+        return False
+    finally:
+        memory.lock.release()
 
 
-def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, memory: _Memory) -> bool:
+def _place(
+    group_id: int,
+    session_ids: Collection[UUID],
+    leftovers: Leftovers,
+    memory: _Memory,
+    wait_s: float | None,
+) -> bool:
     leftovers.take_stock(clock.now())  # before anything is locked: the first time takes a while
     with all_or_nothing(leftovers.group_name):
-        newcomers, placements = _decide(group_id, session_ids, leftovers)
+        newcomers, placements = _decide(group_id, session_ids, leftovers, wait_s)
         moved = set(_commit(group_id, placements, leftovers)) if placements else set[UUID]()
     if placements:
         placed = [placement for placement in placements if placement.session_id in moved]
@@ -87,10 +97,10 @@ def _place(group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, m
 
 
 def _decide(
-    group_id: int, session_ids: Collection[UUID], leftovers: Leftovers
+    group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, wait_s: float | None
 ) -> tuple[Sequence[PendingSession], list[Placement]]:
     """Those of these that wait, and where those are to run that find room."""
-    group, newcomers, allowances = read_newcomers(group_id, session_ids, leftovers.reservations)
+    group, newcomers, allowances = read_newcomers(group_id, session_ids, leftovers.reservations, wait_s)
     if not group.is_active or (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
     companions = hosts_of(group_id, keys_of(newcomers))

@@ -99,7 +99,7 @@ def insert_session(
     )
     rows = session, Kernel(session=session), line, audit.entry_of(actor, action, session)
     if not insert_together(*rows, given=_GROUND, named=ground):
-        raise NotFound(_("This account does not exist any more."))
+        raise _no_account()
     keep_callback(session, request.callback_url)
     _insert_mounts(session, resolved.mounts)
     if after:
@@ -133,6 +133,12 @@ def _ground_of(actor: Actor, resolved: ResolvedRequest) -> dict[str, int]:
 def _hold(ground: dict[str, int]) -> None:
     with prepared_cursor() as cursor:
         cursor.execute(_GROUND, ground)
+        if cursor.fetchone() is None:
+            raise _no_account()
+
+
+def _no_account() -> NotFound:
+    return NotFound(_("This account does not exist any more."))
 
 
 def demand_still_taken(actor: Actor, resolved: ResolvedRequest, asked: Asked) -> None:

@@ -7,7 +7,6 @@ from django.db import migrations
 
 before = import_module("sessions_app.migrations.0021_count_by_sums")
 
-OWNERS = "domain_id, project_id, owner_id, keypair_id"
 OF_NOW = "now.domain_id, now.project_id, now.owner_id, now.keypair_id, now.requested_slots, now.kernel_count"
 LIVE, PENDING = (
     "({0}.status NOT IN ('TERMINATED', 'CANCELLED', 'ERROR'))::int",

@@ -13,7 +13,7 @@ from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from scheduler import commit, listening, newcomers, tasks
-from scheduler.commit import commit_plan
+from scheduler.commit import GroupBusy, commit_plan
 from scheduler.engine import plan
 from scheduler.kept import KeptByGroup
 from scheduler.newcomers import place_newcomers
@@ -201,10 +201,11 @@ def commit_now(cluster: Cluster) -> None:
     commit_plan(plan(read_snapshot(cluster.group.pk), clock.now()))
 
 
-def test_beside_a_commit_that_does_not_end_newcomers_are_left_to_a_whole_tick(cluster):
+def test_newcomers_wait_for_a_commit_and_are_left_to_a_whole_tick_if_it_does_not_end(cluster):
     session = cluster.add_pending(SMALL)
-    with held_open(lambda: commit_now(cluster)):
-        assert not place(cluster, session)
+    with held_open(lambda: commit_now(cluster)), pytest.raises(GroupBusy):
+        place(cluster, session)
+    assert not place(cluster, session)
 
 
 def test_newcomers_of_one_group_do_not_wait_for_those_of_another(cluster, monkeypatch):
