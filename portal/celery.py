@@ -1,6 +1,7 @@
 """The Celery application of workers and web: `celery -A portal` finds it here. portal/beat.py is the clock."""
 
 import os
+import sys
 from threading import Event, Thread
 from typing import Any
 
@@ -11,6 +12,7 @@ from common.dispatch import QUEUE_OF, TaskName
 from portal.garbage import leave_startup_to_rest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+TURN_S = 0.0005  # of a thread that computes
 LISTENER_ENDS_WITHIN_S = 5
 _is_over = Event()
 _listeners: list[Thread] = []
@@ -29,10 +31,12 @@ def leave_imports_to_rest(**_: object) -> None:
 
 @worker_ready.connect
 def listen_for_newcomers(sender: Any, **_: object) -> None:
-    """Workers that tick."""
+    """Workers that tick. A tick computes for long: without a shorter turn whoever listens would wait for the interpreter after each answer
+    of PostgreSQL."""
     from scheduler.listening import listen  # Django is set up by now
 
     if QUEUE_OF[TaskName.TICK] in sender.app.amqp.queues.consume_from:
+        sys.setswitchinterval(TURN_S)
         _listeners.append(Thread(target=listen, args=(_is_over,), name="newcomers", daemon=True))
         _listeners[-1].start()
 

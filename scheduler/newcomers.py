@@ -50,6 +50,7 @@ def remember(snapshot: Snapshot, decided: Plan | None, *, read_at: float) -> Non
             lately.popleft()
         meanwhile = [placement for _, placement in lately]
         memory.leftovers, memory.read_at = Leftovers(snapshot, decided, meanwhile), read_at
+        memory.leftovers.take_stock(clock.now())  # which takes a while: now, not when somebody comes
     _memories.put(snapshot.group_id, memory)
 
 
@@ -83,7 +84,6 @@ def _place(
     memory: _Memory,
     wait_s: float | None,
 ) -> bool:
-    leftovers.take_stock(clock.now())  # before anything is locked: the first time takes a while
     with all_or_nothing(leftovers.group_name):
         newcomers, placements = _decide(group_id, session_ids, leftovers, wait_s)
         moved = set(_commit(group_id, placements, leftovers)) if placements else set[UUID]()
