@@ -1,5 +1,6 @@
 """Workers that tick hear of newcomers themselves, and whoever comes while a tick is in progress is placed on what it leaves."""
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -265,13 +266,15 @@ def test_the_workers_that_tick_are_those_that_listen(queues, listens, monkeypatc
     worker.conf.task_queues = portal.celery.app.conf.task_queues
     worker.amqp.queues.select(queues.split(","))
     monkeypatch.setattr(portal.celery, "_is_over", is_over)
+    turns: list[float] = []
+    monkeypatch.setattr(sys, "setswitchinterval", turns.append)
     heard = Event()
     monkeypatch.setattr(listening, "listen", lambda is_over: heard.set())
     portal.celery.listen_for_newcomers(SimpleNamespace(app=worker))
     if listens:
         assert heard.wait(timeout=10)
     assert heard.is_set() == listens
-    assert len(portal.celery._listeners) == int(listens)
+    assert len(portal.celery._listeners) == len(turns) == int(listens)
     portal.celery.listen_no_more()
     assert is_over.is_set()
     portal.celery.wait_for_listeners()
