@@ -85,8 +85,10 @@ def _place_arrived(group_id: int, turn: _Turn) -> None:
 def _place_in_a_hurry(group_id: int, session_ids: Collection[UUID]) -> None:
     try:
         place_heard(group_id, session_ids, HURRIES_S)
+    except GroupBusy:
+        _patient.submit(_place_patiently, group_id, session_ids)
     except Exception as error:
-        log.info("listening.left", resource_group_id=group_id, exc_info=error)
+        log.warning("listening.left", resource_group_id=group_id, exc_info=error)
         connection.close()  # which may be what failed
         _patient.submit(_place_patiently, group_id, session_ids)
 
