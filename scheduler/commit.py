@@ -31,9 +31,8 @@ from sessions_app.models import ComputeSession, Kernel, KernelAllocation
 from sessions_app.preemptions import Leave, give_notice
 from sessions_app.states import Reason, Status
 
-_Rooms = tuple[
-    Sequence[Any], Sequence[Any]
-]  # rows of `_ROOMS`, and of `_USED`: what is free on agents, which cores are used there
+# Rows of `_ROOMS`, and of `_USED`: what is free on agents, which cores are used there.
+_Rooms = tuple[Sequence[Any], Sequence[Any]]
 GROUP_WAIT_S = 1  # commits are short: one that waits for another costs less than a plan thrown away
 SENT_TOGETHER = 500  # ids of launches in one message
 _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"

@@ -21,7 +21,8 @@ _SCOPE_COLUMNS = {"domain": "domain_id", "project": "project_id", "user": "owner
 _IDS = {level: f"ANY (SELECT {column} FROM newcomer)" for level, column in _SCOPE_COLUMNS.items()}
 _READ = f"""
     WITH mine AS MATERIALIZED (
-        SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine, set_config('lock_timeout', %(patience)s, true)
+        SELECT pg_try_advisory_xact_lock(%(lock)s::bigint) AS is_mine,
+            set_config('lock_timeout', coalesce(%(patience)s::text, current_setting('lock_timeout')), true)
     ), newcomer AS MATERIALIZED ({WAITING_OF_THESE})
     SELECT mine.is_mine, {", ".join(f"its_group.{column}" for column in _GROUP)},
         (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy, used)), '[]')
@@ -61,7 +62,7 @@ def read_newcomers(
 def _rows(group_id: int, session_ids: Collection[UUID], wait_s: float | None) -> list[Sequence[Any]]:
     values = {
         "lock": lock_number(plans_of(group_id)),
-        "patience": "0" if wait_s is None else in_ms(wait_s),
+        "patience": None if wait_s is None else in_ms(wait_s),
         "group": group_id,
         "sessions": list(session_ids),
     }
