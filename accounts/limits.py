@@ -3,10 +3,11 @@ database (ADR 0024)."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from django.db import IntegrityError, NotSupportedError, transaction
+from django.db import IntegrityError, NotSupportedError, connection, transaction
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -151,13 +152,16 @@ def list_as_json(allowance: Allowance) -> dict[str, Any]:
     }
 
 
-def write_within_limits(check: Callable[[], Checked], write: Callable[[Checked], Written]) -> Written:
-    """What `write` returns, done in a transaction. `check` refuses in words and hands on what it saw; where others were
-    faster and the database refuses, it is asked again, so that it finds what they took. Raises LimitExceeded."""
+def write_within_limits(
+    check: Callable[[], Checked], write: Callable[[Checked], Written], *, by_one_statement: bool = False
+) -> Written:
+    """What `write` returns, done in a transaction, for which one statement needs no BEGIN and COMMIT. `check` refuses in words and hands on
+    what it saw; where others were faster and the database refuses, it is asked again, so that it finds what they took. Raises LimitExceeded."""
+    is_bare = by_one_statement and not connection.in_atomic_block
     for _attempt in range(TRIES):
         seen = check()
         try:
-            with transaction.atomic():
+            with nullcontext() if is_bare else transaction.atomic():
                 return write(seen)
         except IntegrityError as error:
             if constraint_of(error) != WITHIN_LIMITS:

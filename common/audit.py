@@ -87,7 +87,7 @@ def record_alike(*, actor: Actor, action: str, target: models.Model, others: Map
 
 
 def entry_of(actor: Actor, action: str, target: models.Model) -> AuditEntry:
-    """The line that `record` would add, for whoever writes it together with other rows, and asks `demand_writer` in the same transaction."""
+    """The line that `record` would add, for whoever writes it together with other rows, and asks `demand_writer` before."""
     entry = _entry(actor, action, Outcome.DONE, {}, "")
     _tell_of(entry, target)
     return entry

@@ -6,7 +6,7 @@ harmless; pages re-read when they reconnect.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -32,6 +32,9 @@ class Audience:
     owner_id: int | None = None
     project_id: int | None = None
     domain_id: int | None = None
+
+    def to_json(self) -> dict[str, int | None]:
+        return {"owner_id": self.owner_id, "project_id": self.project_id, "domain_id": self.domain_id}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def id_at(instant: datetime) -> str:
 
 def push_on_commit(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
     """Tell open pages, after commit, that something of `kind` ("session-changed") happened."""
-    fields = {"kind": kind, "audience": json.dumps(asdict(audience)), "payload": json.dumps(payload)}
+    fields = {"kind": kind, "audience": json.dumps(audience.to_json()), "payload": json.dumps(payload)}
     transaction.on_commit(lambda: _send(fields))
 
 
@@ -83,7 +86,7 @@ def push_many_on_commit(kind: str, told: Sequence[tuple[Audience, dict[str, Any]
 
 def push_now(kind: str, *, audience: Audience, payload: dict[str, Any]) -> None:
     """The same for news without a transaction (progress of an image pull)."""
-    _send({"kind": kind, "audience": json.dumps(asdict(audience)), "payload": json.dumps(payload)})
+    _send({"kind": kind, "audience": json.dumps(audience.to_json()), "payload": json.dumps(payload)})
 
 
 def _send(fields: dict[str, str]) -> None:

@@ -45,10 +45,8 @@ def parse_reference(text: str) -> ImageReference:
 
     `parse_reference(str(reference)) == reference`. Raises ValueError with a sentence that quotes the text.
     """
-    sentence = _("{text} is not the name of an image. Write it like python:3.12 or host/group/name:tag.")
-    refusal = ValueError(sentence.format(text=quoted(text, 80)))
     if not text or len(text) > MAX_REFERENCE:
-        raise refusal
+        raise _no_reference(text)
     rest, at, digest = text.partition("@")
     host, slash, path = rest.partition("/")
     if not slash or not _looks_like_host(host):
@@ -61,10 +59,15 @@ def parse_reference(text: str) -> ImageReference:
         and (not at or _DIGEST.match(digest))
     )
     if not is_valid:
-        raise refusal
+        raise _no_reference(text)
     if not colon and not at:
         tag = "latest"
     return ImageReference(repository=repository, tag=tag, digest=digest, host=host)
+
+
+def _no_reference(text: str) -> ValueError:
+    sentence = _("{text} is not the name of an image. Write it like python:3.12 or host/group/name:tag.")
+    return ValueError(sentence.format(text=quoted(text, 80)))
 
 
 def place_of(reference: str) -> str:

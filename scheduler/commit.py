@@ -40,7 +40,7 @@ _WAITS_STILL = "status = 'PENDING' AND held_for = '' AND stops_at IS NULL"
 _GROUND = f"""
     agent AS MATERIALIZED (
         SELECT id, (data ->> 'cores')::int AS cores FROM {Agent._meta.db_table}
-        WHERE id = ANY(%(agents)s::bigint[]) AND state = '{AgentState.CONNECTED.value}' {{only}} ORDER BY id FOR NO KEY UPDATE
+        WHERE id = ANY({unseen("agents", "bigint")}) AND state = '{AgentState.CONNECTED.value}' {{only}} ORDER BY id FOR NO KEY UPDATE
     ), slot AS MATERIALIZED (
         SELECT agent_id, slot_name, capacity, capacity + surplus - occupied AS free FROM {AgentSlot._meta.db_table}
         WHERE agent_id = ANY((SELECT array_agg(id) FROM agent)::bigint[]) ORDER BY id FOR NO KEY UPDATE
@@ -69,7 +69,7 @@ _BEGIN = f"""
         FROM present WHERE its_group.id = present.id AND present.strategy = '{Strategy.ROUND_ROBIN}'
     ), locked AS MATERIALIZED (
         SELECT id FROM {ComputeSession._meta.db_table}
-        WHERE id = ANY(%(sessions)s::uuid[]) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
+        WHERE id = ANY({unseen("sessions", "uuid")}) AND {_WAITS_STILL} AND EXISTS (SELECT FROM present)
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), {_GROUND.format(only="AND (SELECT count(*) FROM locked) > 0")}, used AS (
         {_USED.format(agents="agent")}
@@ -78,9 +78,9 @@ _BEGIN = f"""
         (SELECT coalesce(jsonb_agg(jsonb_build_array(agent_id, amount, cpuset)), '[]') FROM used), {_ROOMS}
     FROM (VALUES (true)) AS one LEFT JOIN agent ON true LEFT JOIN slot ON slot.agent_id = agent.id
 """
-# Of arrays that are unnested together the one that is taken to be the longest counts, so one of them is enough.
+# Parts of the statement that moves the sessions. Of arrays that are unnested together the one that is taken to be the longest counts, so one of them is enough.
 _ALLOCATE = f"""
-    WITH placed AS MATERIALIZED (
+    placed AS MATERIALIZED (
         SELECT * FROM unnest({unseen("kernels", "uuid")}, %(agents)s::bigint[], %(cpusets)s::text[], %(numbers)s::int[])
             AS placed (kernel_id, agent_id, cpuset, number)
     ), size AS MATERIALIZED (
@@ -89,10 +89,12 @@ _ALLOCATE = f"""
     ), kernel AS (
         UPDATE {Kernel._meta.db_table} AS kernel SET agent_id = placed.agent_id, cpuset = placed.cpuset
         FROM placed WHERE kernel.id = placed.kernel_id
+    ), written AS (
+        INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount{{also}})
+        SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount{{of_devices}}
+        FROM placed JOIN size USING (number) {{dealt}}
+        RETURNING kernel_id
     )
-    INSERT INTO {KernelAllocation._meta.db_table} (kernel_id, agent_id, slot_name, amount{{also}})
-    SELECT placed.kernel_id, placed.agent_id, size.slot_name, size.amount{{of_devices}}
-    FROM placed JOIN size USING (number) {{dealt}}
 """
 _ALLOCATE_AMOUNTS = _ALLOCATE.format(also="", of_devices="", dealt="")
 _ALLOCATE_DEVICES = _ALLOCATE.format(
@@ -253,10 +255,13 @@ def _place(plan: Plan, placements: Sequence[Placement], ground: _Rooms) -> list[
         raise StalePlan(f"Others of the placement group {key} were placed since.")
     kernels, (rooms, used) = _kernels_of(placements), ground
     cores = _demand_room(kernels, rooms)
-    _allocate(kernels, _cpusets(kernels, cores, used), _deal(kernels))
-    session_ids = [placement.session_id for placement in placements]
     moved = lifecycle.transition_many(
-        session_ids, frm=Status.PENDING, to=Status.SCHEDULED, reason=Reason.PLACED, actor=SYSTEM
+        [placement.session_id for placement in placements],
+        frm=Status.PENDING,
+        to=Status.SCHEDULED,
+        reason=Reason.PLACED,
+        actor=SYSTEM,
+        first=_allocations(kernels, _cpusets(kernels, cores, used), _deal(kernels)),
     )
     if len(moved) == 1:
         enqueue_on_commit(TaskName.LAUNCH_SESSION, session_id=str(moved[0]))
@@ -325,7 +330,9 @@ def _deal(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
         raise StalePlan(str(error)) from error
 
 
-def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]) -> None:
+def _allocations(
+    kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt: Sequence[Dealt]
+) -> lifecycle.First:
     """Agents and cores of these kernels, and what they hold there."""
     sizes: dict[int, int] = {}  # kernels that ask for the same share one object
     numbers = [sizes.setdefault(id(kernel.slots), len(sizes)) for kernel in kernels]
@@ -337,11 +344,9 @@ def _allocate(kernels: Sequence[KernelPlacement], cpusets: Sequence[str], dealt:
         "numbers": array_of(numbers),
         "sizes": Jsonb([slots[each] for each in sizes]),
     }
-    with prepared_cursor() as cursor:
-        if any(dealt):
-            cursor.execute(_ALLOCATE_DEVICES, values | columns_of(kernels, dealt))
-        else:
-            cursor.execute(_ALLOCATE_AMOUNTS, values)
+    if any(dealt):
+        return lifecycle.First(_ALLOCATE_DEVICES, values | columns_of(kernels, dealt))
+    return lifecycle.First(_ALLOCATE_AMOUNTS, values)
 
 
 def _write_down(plan: Plan) -> None:

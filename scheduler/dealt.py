@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from agents.device_models import AgentDevice
-from common.prepared import array_of, prepared_cursor
+from common.prepared import array_of, prepared_cursor, unseen
 from common.slots import CPU, MEM
 from scheduler.engine import KernelPlacement
 from scheduler.engine.devices import Dealt, Device, DeviceTable, deal
 
 _DEVICES = f"""
     SELECT agent_id, slot_name, is_present, occupied, id, link_group, numa_node FROM {AgentDevice._meta.db_table}
-    WHERE agent_id = ANY(%(agents)s::bigint[]) ORDER BY id
+    WHERE agent_id = ANY({unseen("agents", "bigint")}) ORDER BY id
 """
 
 

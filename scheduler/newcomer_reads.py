@@ -10,7 +10,7 @@ from accounts.budget_selectors import ANY_BUDGET, budget_states
 from accounts.limits import SCOPES, read_scopes
 from agents.models import ResourceGroup
 from common.locks import in_ms, lock_number
-from common.prepared import columns_of, instance_of, prepared_cursor
+from common.prepared import array_of, columns_of, instance_of, prepared_cursor
 from scheduler.commit import lock_plans, plans_of
 from scheduler.engine import Allowance, PendingSession
 from scheduler.snapshot import WAITING_OF_THESE, ScopeKey, allowances_of, pending_of
@@ -64,7 +64,7 @@ def _rows(group_id: int, session_ids: Collection[UUID], wait_s: float | None) ->
         "lock": lock_number(plans_of(group_id)),
         "patience": None if wait_s is None else in_ms(wait_s),
         "group": group_id,
-        "sessions": list(session_ids),
+        "sessions": array_of(session_ids),
     }
     with prepared_cursor() as cursor:
         cursor.execute(_READ, values)

@@ -20,6 +20,7 @@ from agents.models import Agent, ResourceGroup
 from agents.reservation_selectors import with_reserved
 from agents.states import AgentState
 from common import clock
+from common.prepared import unseen
 from common.slots import ResourceSlots
 from images.models import ContainerImage
 from scheduler.devices_seen import HAS_DEVICES, devices_in
@@ -67,7 +68,7 @@ _WAITING = f"""
       AND session.ended_at IS NULL AND session.held_for = '' AND session.stops_at IS NULL {{only}}
     ORDER BY session.id, kernel.role, kernel.index
 """
-WAITING_OF_THESE = _WAITING.format(only="AND session.id = ANY(%(sessions)s)")
+WAITING_OF_THESE = _WAITING.format(only=f"AND session.id = ANY({unseen('sessions', 'uuid')})")
 NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 

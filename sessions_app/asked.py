@@ -26,6 +26,7 @@ from images.selectors import full_reference, is_id, visible_images
 from sessions_app.dependencies import Dependency
 from sessions_app.holds import Standing, standing_of_image
 from sessions_app.requests import SessionRequest
+from sessions_app.terms import SEEN
 from vfolders.models import VFolder
 
 _NAMED = (Project, ContainerImage, ResourceGroup)
@@ -42,7 +43,7 @@ class Asked:
     have_budgets: bool = True
     machines_without_image: int = 0
     scopes: Sequence[Scope] = ()
-    row: Sequence[Any] = ()  # that says all of this, but for what is in use
+    seen: str = ""  # as `terms` has it
 
     @property
     def is_whole(self) -> bool:
@@ -73,6 +74,12 @@ class ResolvedRequest:
     asked: Asked = NOTHING
 
     @property
+    def is_lone(self) -> bool:
+        """Nothing but what each session has is held or written for it."""
+        request = self.request
+        return not (self.mounts or self.dependencies or request.array or request.callback_url)
+
+    @property
     def writable_folders(self) -> list[VFolder]:
         return [mount.folder for mount in self.mounts if not mount.is_readonly]
 
@@ -83,8 +90,8 @@ class ResolvedRequest:
         return standing_of_image(self.group, self.image, count)
 
 
-def read_asked(actor: Actor, request: SessionRequest, before: Asked = NOTHING) -> Asked:
-    """One query; none for whoever is nobody. The object `before`, where nothing but what is in use is otherwise than it says."""
+def read_asked(actor: Actor, request: SessionRequest) -> Asked:
+    """One query; none for whoever is nobody."""
     if actor.user_id is None:
         return NOTHING
     by_id = is_id(request.image)
@@ -100,19 +107,16 @@ def read_asked(actor: Actor, request: SessionRequest, before: Asked = NOTHING) -
     }
     with prepared_cursor() as cursor:
         cursor.execute(_statement(may_do_everything(actor), bool(request.resource_group), by_id), values)
-        *row, used = cursor.fetchone()
-    return before if row == before.row else _asked_of(row, used)
+        return _asked_of(cursor.fetchone())
 
 
-def _asked_of(row: Sequence[Any], used: str) -> Asked:
+def _asked_of(row: Sequence[Any]) -> Asked:
     values = iter(row)
     named: Any = [instance_of(model, list(islice(values, len(columns_of(model))))) for model in _NAMED]
-    has_machine, have_budgets, without, limits = values
+    has_machine, have_budgets, without, said_scopes, seen = values
     project, image, group = named
-    scopes = read_scopes(
-        (*scope, amounts) for scope, amounts in zip(*map(json.loads, (limits, used)), strict=True)
-    )
-    return Asked(project, image, group, has_machine, have_budgets, without, scopes, row)
+    scopes = read_scopes(json.loads(said_scopes))
+    return Asked(project, image, group, has_machine, have_budgets, without, scopes, seen)
 
 
 @cache
@@ -147,14 +151,13 @@ def _statement(may_everything: bool, names_group: bool, is_image_id: bool) -> st
     return f"""
         WITH its_project AS MATERIALIZED ({its_project}),
             its_image AS MATERIALIZED ({its_image}),
-            its_group AS MATERIALIZED ({its_group}),
-            its_scopes AS MATERIALIZED ({scopes})
+            its_group AS MATERIALIZED ({its_group})
         SELECT its_project.*, its_image.*, its_group.*,
             {HAS_MACHINE.format(group="its_group.id", model="''")},
             {ANY_BUDGET.format(project="its_project.id", user="%(user)s::bigint")},
             CASE WHEN its_image.registry_id IS NULL THEN ({without}) ELSE 0 END,
-            (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy)), '[]') FROM its_scopes),
-            (SELECT coalesce(jsonb_agg(used), '[]') FROM its_scopes)
+            (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy, used)), '[]') FROM ({scopes}) AS its_scopes),
+            {SEEN}
         FROM (VALUES (true)) AS one
             LEFT JOIN its_project ON true LEFT JOIN its_image ON true LEFT JOIN its_group ON true
     """

@@ -5,6 +5,7 @@ than there are (several small sessions), each core carries as much as the others
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
 MILLI = 1000
@@ -53,10 +54,11 @@ def choose_cores(cpu_milli: int, core_count: int, others: Iterable[CoreUse]) -> 
     return loads.take(cpu_milli)
 
 
-def parse_cores(text: str) -> list[int]:
-    """The cores of "0-2,5": [0, 1, 2, 5]."""
+@lru_cache(maxsize=10_000)
+def parse_cores(text: str) -> Sequence[int]:
+    """The cores of "0-2,5": 0, 1, 2 and 5."""
     ranges = (part.partition("-") for part in text.split(",") if part)
-    return [core for low, _, high in ranges for core in range(int(low), int(high or low) + 1)]
+    return tuple(core for low, _, high in ranges for core in range(int(low), int(high or low) + 1))
 
 
 def format_cores(cores: Sequence[int]) -> str:

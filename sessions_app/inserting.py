@@ -1,7 +1,10 @@
 """The rows of a new session, in the transaction that lets it in: one statement for all that each session has."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from django.db import transaction
+from django.db.models import Model
 from django.utils.translation import gettext as _
 
 from accounts.models import Domain, Project, User
@@ -13,7 +16,7 @@ from common.errors import NotFound
 from common.prepared import insert_together, prepared_cursor
 from sessions_app import holds
 from sessions_app.arrays import insert_array
-from sessions_app.asked import Asked, ResolvedMount, ResolvedRequest
+from sessions_app.asked import ResolvedMount, ResolvedRequest, read_asked
 from sessions_app.callbacks import keep_callback
 from sessions_app.copied import new_app_token, new_host_label
 from sessions_app.dependencies import hold_awaited, hold_for
@@ -21,6 +24,7 @@ from sessions_app.group_rules import demand_group_still_takes
 from sessions_app.limits import demand_still_allowed
 from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
 from sessions_app.states import Status
+from sessions_app.terms import HAVE_CHANGED
 from vfolders.services import hold_folders
 
 # Whoever closes the account waits for the first. The others have foreign keys from the session, which are looked at only when the
@@ -39,10 +43,11 @@ _GROUND = f"""
 def insert_session(
     actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None, action: str
 ) -> ComputeSession:
-    """A PENDING session, with its first container, the first line of its history, and the line of the access log that tells of `action`.
-    1 statement; more with folders, dependencies, an array, a callback. Raises NotFound, Conflict, InvalidInput."""
+    """A PENDING session, with its first container, the first line of its history, and the line of the access log that tells of `action`,
+    if it is still allowed. 1 statement; where the request is not `lone`, or anybody changed the terms since it was read, more, in the
+    present transaction. Raises what `enqueue_session` raises."""
     request, ground = resolved.request, _ground_of(actor, resolved)
-    if resolved.mounts or resolved.dependencies or request.array:
+    if not resolved.is_lone:
         _hold(ground)  # before what follows, as everybody does
     hold_folders(mount.folder.pk for mount in resolved.mounts)
     after = hold_awaited(resolved.dependencies)
@@ -98,8 +103,13 @@ def insert_session(
         happened_at=now,
     )
     rows = session, Kernel(session=session), line, audit.entry_of(actor, action, session)
-    if not insert_together(*rows, given=_GROUND, named=ground):
-        raise _no_account()
+    if not (resolved.asked.is_whole and _insert(rows, ground, resolved.asked.seen)):
+        with transaction.atomic(savepoint=False):
+            _hold(ground)
+            _demand_still_taken(actor, resolved)
+            _insert(rows, ground, seen=None)
+    elif resolved.writable_folders:
+        _demand_still_taken(actor, resolved)
     keep_callback(session, request.callback_url)
     _insert_mounts(session, resolved.mounts)
     if after:
@@ -130,6 +140,14 @@ def _ground_of(actor: Actor, resolved: ResolvedRequest) -> dict[str, int]:
     return {"user": actor.user_id or 0, "domain": project.domain_id, "project": project.pk, "group": group.pk}
 
 
+def _insert(rows: Sequence[Model], ground: dict[str, int], seen: str | None) -> bool:
+    """Whether the terms are as they were `seen`, and the rows therefore written."""
+    is_written = insert_together(*rows, given=_GROUND, unless=HAVE_CHANGED, named={**ground, "seen": seen})
+    if is_written is None:
+        raise _no_account()
+    return is_written
+
+
 def _hold(ground: dict[str, int]) -> None:
     with prepared_cursor() as cursor:
         cursor.execute(_GROUND, ground)
@@ -141,15 +159,14 @@ def _no_account() -> NotFound:
     return NotFound(_("This account does not exist any more."))
 
 
-def demand_still_taken(actor: Actor, resolved: ResolvedRequest, asked: Asked) -> None:
-    """`insert_session` waited for whoever archives the project or deletes the group, its rows for whoever changes limits, and whoever
-    comes now waits for us. `asked`: what was read since; the same object, if nothing has changed but what is in use. No query for a session that writes into no folder. Raises what `enqueue_session` raises."""
-    project, request = resolved.project, resolved.request
-    if asked is resolved.asked and asked.is_whole and not resolved.writable_folders:
-        return
+def _demand_still_taken(actor: Actor, resolved: ResolvedRequest) -> None:
+    """Read again, by whoever holds the ground: who archives the project or deletes the group was waited for, or waits. Raises what
+    `enqueue_session` raises."""
+    project, request, group = resolved.project, resolved.request, resolved.group
+    asked = read_asked(actor, replace(request, resource_group=group.name))
     is_same = asked.project == project
     if not is_same:
         demand_usable_project(actor, project)
-    demand_group_still_takes(actor, resolved.group, project, request, asked.group)
+    demand_group_still_takes(actor, group, project, request, asked.group)
     read = asked.scopes if is_same else None
     demand_still_allowed(actor, project, resolved.image, request, resolved.writable_folders, read)

@@ -1,6 +1,7 @@
 """The one door for a session's status: row lock, legality, history, deadline, ledger, news."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -26,8 +27,8 @@ from sessions_app.lifecycle_statements import (
     CANCEL_MANY,
     FINISH_MANY,
     HOLD_ENDING,
-    MOVE_MANY,
     RELEASE_MANY,
+    move_many,
 )
 from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionTransition
 from sessions_app.states import (
@@ -49,6 +50,15 @@ _MOVED_FIELDS = (
     "status", "status_reason", "status_message", "status_changed_at", "deadline_at",
     "outcome", "outcome_reason", "queue_position", "exit_code", "started_at", "ended_at",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Rows that are written before sessions move: `parts` as `move_many` has them, with their values."""
+
+    parts: str
+    values: Mapping[str, Any]
+
 
 Told = tuple[UUID, int, int, int]  # a session, and whose it is: owner, project, domain
 _CHANGED = "session-changed"
@@ -93,12 +103,16 @@ def transition_many(
     reason: Reason,
     actor: Actor,
     exit_code: int | None = None,
+    first: First | None = None,
 ) -> list[UUID]:
     """Move all of these that are still in `frm`; ids of the moved ones. 1 query, any number of sessions.
 
-    Sessions that somebody else holds or moved meanwhile are left out, without waiting.
+    Sessions that somebody else holds or moved meanwhile are left out, without waiting. What is to be written `first` is a part of the
+    statement, whether or not any of them are moved.
     """
-    return transition_along(session_ids, frm=frm, steps=[(to, reason)], actor=actor, exit_code=exit_code)
+    return transition_along(
+        session_ids, frm=frm, steps=[(to, reason)], actor=actor, exit_code=exit_code, first=first
+    )
 
 
 @transaction.atomic(savepoint=False)
@@ -109,6 +123,7 @@ def transition_along(
     steps: Sequence[tuple[Status, Reason]],
     actor: Actor,
     exit_code: int | None = None,
+    first: First | None = None,
 ) -> list[UUID]:
     """The same through all of these statuses, between which nothing is done: each has its line of history, at one instant. 1 query."""
     path = [frm, *(to for to, _reason in steps)]
@@ -127,7 +142,7 @@ def transition_along(
         "outcome_reason": reason.value if to is Status.TERMINATING else None,
     }  # fmt: skip
     with prepared_cursor() as cursor:
-        cursor.execute(MOVE_MANY, values)
+        cursor.execute(move_many(first.parts if first else ""), {**values, **(first.values if first else {})})
         moved = cursor.fetchall()
     for was, (status, why) in zip(path, steps, strict=False):
         _tell_many([row[0] for row in moved], frm=was, to=status, reason=why, actor=actor)

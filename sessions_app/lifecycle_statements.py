@@ -1,12 +1,14 @@
 """Statements of `lifecycle`, which alone runs them: moves of many sessions at once, each with its line of history."""
 
+from functools import cache
+
 from common.prepared import unseen
 from sessions_app.models import ComputeSession, Kernel, KernelAllocation, SessionTransition
 
 _SESSIONS = ComputeSession._meta.db_table
-MOVE_MANY = f"""
-    WITH held AS (
-        SELECT id FROM {_SESSIONS} WHERE id = ANY({unseen("ids", "uuid")}) AND status = %(frm)s
+_MOVE_MANY = f"""
+    WITH {{before}} held AS (
+        SELECT id FROM {_SESSIONS} WHERE id = ANY({unseen("ids", "uuid")}) AND status = %(frm)s {{after}}
         ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     ), moved AS (
         UPDATE {_SESSIONS} AS session
@@ -75,3 +77,12 @@ CANCEL_MANY = f"""
     )
     SELECT status, resource_group_id, is_awaited, id, owner_id, project_id, domain_id, array_id FROM moved
 """
+
+
+@cache
+def move_many(written: str = "") -> str:
+    """`written`: parts of WITH that write other rows, of which the last is called `written` and has rows. They are done first, and what
+    triggers count of them is counted first."""
+    # Who looks for a row in a part that writes waits until the whole of it is written.
+    after = "AND (SELECT count(*) FROM written) > 0" if written else ""
+    return _MOVE_MANY.format(before=f"{written}," if written else "", after=after)

@@ -1,7 +1,6 @@
 """Writes of sessions: enqueue, terminate, start an app."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NoReturn
 from uuid import UUID
 
@@ -39,7 +38,7 @@ from sessions_app.designated import find_designated_agent
 from sessions_app.device_models import demand_device_model
 from sessions_app.events import SessionEnqueued, SessionsEnqueued
 from sessions_app.group_rules import demand_group_takes
-from sessions_app.inserting import demand_still_taken, insert_session
+from sessions_app.inserting import insert_session
 from sessions_app.limits import demand_within_limits, longest_lifetime_s
 from sessions_app.models import ComputeSession
 from sessions_app.requests import FolderRequest, SessionRequest, clash_sentence, clashing_path
@@ -87,24 +86,22 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
         )
 
     def write(scopes: list[Scope]) -> tuple[ComputeSession, list[UUID]]:
+        audit.demand_writer(actor)
         lifetime_s = longest_lifetime_s(scopes, resolved.group)
         session = insert_session(actor, resolved, lifetime_s=lifetime_s, action="sessions.enqueue_session")
         copies = copy_session(session, requests[1:], others_of(session, request.array))
-        again = replace(request, resource_group=resolved.group.name)
-        demand_still_taken(actor, resolved, read_asked(actor, again, resolved.asked))
-        _tell_enqueued(actor, session, copies)
+        _tell_enqueued(session, copies)
         return session, list(copies)
 
     try:
-        return write_within_limits(check, write)
+        return write_within_limits(check, write, by_one_statement=resolved.is_lone and len(requests) == 1)
     except IntegrityError as error:
         if constraint_of(error) == "live_session_name_of_owner":
             raise name_is_used(_used_name(actor, requests)) from error
         raise
 
 
-def _tell_enqueued(actor: Actor, session: ComputeSession, copies: Mapping[UUID, str]) -> None:
-    audit.demand_writer(actor)
+def _tell_enqueued(session: ComputeSession, copies: Mapping[UUID, str]) -> None:
     if not session.held_for:  # before the news for pages, which nobody waits for
         group_id = session.resource_group_id
         announce(SessionsEnqueued(group_id) if copies else SessionEnqueued(session.pk, group_id))

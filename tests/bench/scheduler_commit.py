@@ -214,8 +214,9 @@ class Submits:
             session = enqueue_session(actor=actor, request=parse_request(asked))
             accepted_at = time.perf_counter()
             place(self._group.pk, session.pk)
+        placed_at = [at for at in committed_at if at > accepted_at]
         # What another process committed is known by its news for open pages, which come after it.
-        ended_at = committed_at[-1] if committed_at[-1] > accepted_at else _heard_at(session, since)
+        ended_at = placed_at[-1] if placed_at else _heard_at(session, since)
         if not ComputeSession.objects.filter(pk=session.pk, status=Status.SCHEDULED.value).exists():
             raise SystemExit(f"The session {session.name} found no place.")
         return (ended_at - began_at) * 1000, (ended_at - accepted_at) * 1000

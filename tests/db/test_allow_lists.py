@@ -20,6 +20,7 @@ from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
 from sessions_app.states import Status
+from tests.elsewhere import elsewhere
 from tests.factories import actor_for, api_client
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
@@ -99,13 +100,14 @@ def test_a_refusal_names_lists_beside_limits_at_their_fields(place: Place) -> No
     assert "may use no image. Superadmins change the policy" in refusal["message"]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_list_that_is_set_while_a_session_is_written_holds(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert = services.insert_session
 
     def slowly(*arguments: Any, **options: Any) -> ComputeSession:
-        limit(place.project, allowed_images=[])
+        elsewhere(lambda: limit(place.project, allowed_images=[]))
         return insert(*arguments, **options)
 
     monkeypatch.setattr(services, "insert_session", slowly)

@@ -163,31 +163,14 @@ def test_limits_machines_and_budgets_are_those_of_the_project_and_the_person(pla
     assert not read_asked(actor, large).has_machine
 
 
-def test_read_again_it_is_the_same_until_something_has_changed_that_could_be_refused(place: Place) -> None:
-    """What is in use grows by the session itself, and the database sees to that."""
-    limit(place.owner, max_sessions=3)
-    actor, request = factories.actor_for(place.owner), asked_of(place)
-    found = read_asked(actor, request)
-    place.enqueue()
-    assert read_asked(actor, request, found) is found
-    limit(place.owner, max_sessions=2)
-    again = read_asked(actor, request, found)
-    assert again is not found
-    assert [scope.limits["sessions"] for scope in again.scopes if scope.level == "user"] == [2]
-    for change in (close_project, grant_to_person, hide_image):
-        found = read_asked(actor, request)
-        change(place)
-        assert read_asked(actor, request, found) is not found, change
-
-
 def test_nobody_finds_nothing(place: Place) -> None:
     assert read_asked(ANONYMOUS, asked_of(place)) is NOTHING
     assert read_asked(SYSTEM, asked_of(place)) is NOTHING
 
 
 @pytest.mark.parametrize("is_by_id", [False, True])
-def test_a_request_is_accepted_by_three_statements(place: Place, is_by_id: bool) -> None:
-    """Read; hold the person and all that the session will belong to, and write; read again what others may have changed."""
+def test_a_request_is_accepted_by_two_statements(place: Place, is_by_id: bool) -> None:
+    """Read; hold the person and all that the session will belong to, look whether others changed anything, and write."""
     image = ContainerImage.objects.get()
     actor, request = (
         factories.actor_for(place.owner),
@@ -196,7 +179,7 @@ def test_a_request_is_accepted_by_three_statements(place: Place, is_by_id: bool)
     with CaptureQueriesContext(connection) as captured:
         session = enqueue_session(actor=actor, request=request)
     words = [(each["sql"] or "").split()[0] for each in captured.captured_queries]
-    assert [word for word in words if word not in ("SAVEPOINT", "RELEASE")] == ["WITH"] * 3
+    assert [word for word in words if word not in ("SAVEPOINT", "RELEASE")] == ["WITH"] * 2
     assert Kernel.objects.get(session=session).name == "main1"
     assert SessionTransition.objects.get(session=session).actor_label == actor.label
 

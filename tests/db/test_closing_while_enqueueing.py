@@ -1,19 +1,18 @@
 """Who closes what a session belongs to, while it is let in, waits for it, and then finds it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from uuid import UUID
 
 import pytest
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 
 from accounts import closing
 from agents.groups import delete_resource_group
-from common.actors import SYSTEM, Actor
+from common.actors import SYSTEM
 from common.errors import BerthError, Conflict
 from sessions_app import services
-from sessions_app.asked import Asked
 from sessions_app.models import ComputeSession
-from sessions_app.requests import SessionRequest
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
 
@@ -58,17 +57,16 @@ def test_who_closes_what_a_session_is_let_into_waits_and_finds_it(
             connections.close_all()
 
     closer = threading.Thread(target=try_to_close)
-    read_asked = services.read_asked
+    tell = services._tell_enqueued
 
-    def read_and_be_closed(actor: Actor, request: SessionRequest, *before: Asked) -> Asked:
-        asked = read_asked(actor, request, *before)
-        if connection.in_atomic_block:  # the rows of the session are written, and nobody else sees them yet
-            closer.start()
-            wait_until(somebody_waits_for_a_lock)
-        return asked
+    def be_closed_and_tell(session: ComputeSession, copies: Mapping[UUID, str]) -> None:
+        closer.start()  # the rows of the session are written, and nobody else sees them yet
+        wait_until(somebody_waits_for_a_lock)
+        tell(session, copies)
 
-    monkeypatch.setattr(services, "read_asked", read_and_be_closed)
-    session = place.enqueue()
+    monkeypatch.setattr(services, "_tell_enqueued", be_closed_and_tell)
+    with transaction.atomic():
+        session = place.enqueue()
     closer.join()
     assert [type(error) for error in refused] == [Conflict]
     assert ComputeSession.objects.live().filter(pk=session.pk).exists()

@@ -18,6 +18,7 @@ from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
 from sessions_app.states import Status
+from tests.elsewhere import elsewhere
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -90,13 +91,14 @@ def test_superadmins_need_no_policy_and_keep_to_those_that_are_there(place: Plac
     assert [state["value"] for state in refusal(place, 6, actor=actor_for(chief)).limits] == [5]
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_policy_that_is_taken_away_meanwhile_counts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the friendly check and the row."""
     policy = limit(place.owner, max_priority=20)
     hold = inserting.hold_folders
 
     def take_away(folders: object) -> None:
-        ResourcePolicy.objects.filter(pk=policy.pk).update(max_priority=None)
+        elsewhere(lambda: ResourcePolicy.objects.filter(pk=policy.pk).update(max_priority=None))
         hold(folders)  # type: ignore[arg-type]
 
     monkeypatch.setattr(inserting, "hold_folders", take_away)

@@ -23,6 +23,7 @@ from scheduler.engine import ReasonCode
 from scheduler.newcomers import place_newcomers
 from scheduler.tick import run_tick
 from sessions_app import services as session_services
+from tests.elsewhere import elsewhere
 from tests.factories import actor_for, make_project, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -104,6 +105,7 @@ def test_overseers_of_a_domain_see_what_its_people_may_use_and_superadmins_all(p
     assert (seen, usable) == ([True, False, True, True], [False, False, True, False])
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("changes", "asked", "refusal"),
     [
@@ -124,7 +126,7 @@ def test_what_a_group_does_not_take_is_refused_also_in_the_last_moment(
     meant = session_services.demand_within_limits
 
     def meanwhile(*args: Any, **more: Any) -> Any:
-        change(place, **changes)
+        elsewhere(lambda: change(place, **changes))
         return meant(*args, **more)
 
     monkeypatch.setattr(session_services, "check_fits_somewhere", lambda *args: None)

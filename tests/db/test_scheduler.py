@@ -203,7 +203,7 @@ def test_figures_that_a_refused_plan_would_have_written_are_due_still(cluster, m
     cluster.add_pending(SMALL, priority=1)
     monkeypatch.setattr(commit, "_figures_written", KeptByGroup(for_s=60))
     with monkeypatch.context() as broken:
-        broken.setattr(commit, "_allocate", refuse)
+        broken.setattr(commit, "_allocations", refuse)
         with pytest.raises(StalePlan):
             commit_plan(plan_now(cluster))
     run_tick(cluster.group.pk)
@@ -340,7 +340,7 @@ class PowerCut(Exception):
 
 
 @pytest.mark.parametrize(
-    "step", ["_ask", "_demand_room", "_cpusets", "_allocate", "_write_down", "enqueue_on_commit"]
+    "step", ["_ask", "_demand_room", "_cpusets", "_allocations", "_write_down", "enqueue_on_commit"]
 )
 def test_a_crash_anywhere_in_the_commit_leaves_nothing_and_the_next_tick_does_the_work(
     cluster, monkeypatch, step

@@ -18,7 +18,7 @@ def test_text_of_cores_is_short() -> None:
 
 @given(CORES)
 def test_text_of_cores_is_read_back(cores: list[int]) -> None:
-    assert parse_cores(format_cores(cores)) == cores
+    assert list(parse_cores(format_cores(cores))) == cores
 
 
 def test_sessions_of_whole_cores_are_apart_from_each_other() -> None:
