@@ -351,12 +351,6 @@ def access_usable_project(actor: Actor, name: str) -> Project:
     )
 
 
-def demand_usable_project(actor: Actor, project: Project) -> None:
-    """It is still one of the actor's. One query. Raises what `access_usable_project` raises."""
-    if not usable_projects(actor).filter(pk=project.pk).exists():
-        access_usable_project(actor, project.name)
-
-
 def own_memberships(actor: Actor) -> QuerySet[Membership]:
     """The actor's projects with the role in each."""
     memberships = Membership.objects.select_related("project").filter(project__is_active=True)

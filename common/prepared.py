@@ -14,15 +14,17 @@ from django.db.models.expressions import RawSQL
 from psycopg import RawCursor
 from psycopg.errors import FeatureNotSupported
 from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8
 
 Row = TypeVar("Row", bound=models.Model)
-# Values of these types need no preparation in columns of these kinds, as None needs none in any.
-_PLAIN: tuple[tuple[Any, type], ...] = (
-    ((models.CharField, models.TextField), str),
-    (models.IntegerField, int),
-    (models.BooleanField, bool),
-    (models.UUIDField, UUID),
-    (models.DateTimeField, datetime),
+# Values of these types need no preparation in columns of these kinds, as None needs none in any, but that numbers have one width: else
+# PostgreSQL would plan for each width of each.
+_PLAIN: tuple[tuple[Any, type, Any], ...] = (
+    ((models.CharField, models.TextField), str, None),
+    (models.IntegerField, int, Int8),
+    (models.BooleanField, bool, None),
+    (models.UUIDField, UUID, None),
+    (models.DateTimeField, datetime, None),
 )
 
 
@@ -138,61 +140,57 @@ def _readers_of(model: type[models.Model]) -> tuple[Any, ...]:
     return tuple(getattr(field, "from_db_value", None) for field in model._meta.concrete_fields)
 
 
-def insert_together(*rows: models.Model, given: str, unless: str, named: Mapping[str, Any]) -> bool | None:
-    """Write these new rows by one statement, each of another model, if `given`, a query with these `named` parameters, finds a row, and `unless`,
-    an expression, is false then: whether they were written; None where it finds none. What it locks is held before that is asked, and anything
-    written. Keys that the database counts up are not read back. Foreign keys of the rows are looked at afterwards, so that they may
-    refer to each other."""
+def insert_together(*rows: models.Model, given: str, named: Mapping[str, Any]) -> bool:
+    """Write these new rows by one statement, each of another model, if `given`, a query with these `named` parameters, finds a row; whether
+    it did. What it locks is held before anything is written. Keys that the database counts up are not read back. Foreign keys of the
+    rows are looked at afterwards, so that they may refer to each other."""
     values = dict(named)
     backend = connections[DEFAULT_DB_ALIAS]
     for number, row in enumerate(rows):
-        for name, key, field, plain in _written_of(type(row), number):
+        for name, key, field, (plain, wrap) in _written_of(type(row), number):
             value = getattr(row, name)
-            is_plain = value is None or type(value) is plain
-            values[key] = value if is_plain else field.get_db_prep_save(value, backend)
+            if type(value) is plain:
+                values[key] = wrap(value) if wrap else value
+            else:
+                values[key] = None if value is None else field.get_db_prep_save(value, backend)
     with prepared_cursor() as cursor:
-        cursor.execute(_insert_of(tuple(type(row) for row in rows), given, unless), values)
-        found = cursor.fetchone()
-    if found is None:
-        return None
-    is_written = not found[0]
-    for row in rows if is_written else ():
+        cursor.execute(_insert_of(tuple(type(row) for row in rows), given), values)
+        if not cursor.rowcount:
+            return False
+    for row in rows:
         row._state.adding = False
         row._state.db = connection.alias
-    return is_written
+    return True
 
 
 @cache
-def _written_of(model: type[models.Model], number: int) -> tuple[tuple[str, str, Any, type | None], ...]:
-    """Attribute, parameter and field of each column that is not counted up, and the type of which values are written as they are."""
+def _written_of(model: type[models.Model], number: int) -> tuple[tuple[str, str, Any, Any], ...]:
+    """Attribute, parameter and field of each column that is not counted up, and of `_PLAIN` what is said of the field."""
     counted = models.AutoField, models.BigAutoField
     return tuple(
-        (field.attname, f"{field.column}_{number}", field, _plain_type_of(field))
+        (field.attname, f"{field.column}_{number}", field, _plain(field))
         for field in model._meta.concrete_fields
         if not isinstance(field, counted)
     )
 
 
-def _plain_type_of(field: Any) -> type | None:
+def _plain(field: Any) -> tuple[type | None, Any]:
     while isinstance(field, models.ForeignKey):
         field = field.target_field
-    return next((plain for kinds, plain in _PLAIN if isinstance(field, kinds)), None)
+    return next((each[1:] for each in _PLAIN if isinstance(field, each[0])), (None, None))
 
 
 @cache
-def _insert_of(kinds: tuple[type[models.Model], ...], given: str, unless: str) -> str:
-    parts = [
-        f"given AS MATERIALIZED ({given})",
-        f"judged AS MATERIALIZED (SELECT {unless} AS is_stopped FROM given)",
-    ]
+def _insert_of(kinds: tuple[type[models.Model], ...], given: str) -> str:
+    parts = [f"given AS MATERIALIZED ({given})"]
     for number, model in enumerate(kinds):
         written = _written_of(model, number)
         names = ", ".join(connection.ops.quote_name(field.column) for _, _, field, _ in written)
         places = ", ".join(f"%({key})s::{_type_of(field)}" for _, key, field, _ in written)
         parts.append(
-            f"part_{number} AS (INSERT INTO {model._meta.db_table} ({names}) SELECT {places} FROM judged WHERE NOT is_stopped)"
+            f"part_{number} AS (INSERT INTO {model._meta.db_table} ({names}) SELECT {places} FROM given)"
         )
-    return f"WITH {', '.join(parts)} SELECT is_stopped FROM judged"
+    return f"WITH {', '.join(parts)} SELECT FROM given"
 
 
 def _type_of(field: Any) -> str:

@@ -5,12 +5,9 @@ from collections.abc import Iterable, Mapping
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils.translation import gettext as _
 
-from accounts.models import Project
 from accounts.roles import Role
 from agents import groups
 from agents.models import GroupGrant, ResourceGroup, SessionType
-from agents.selectors import access_resource_group
-from common.actors import Actor
 from common.errors import InvalidInput, LimitExceeded
 from common.languages import paragraph
 from common.slots import format_amount
@@ -87,14 +84,6 @@ def takes(group: ResourceGroup, request: SessionRequest) -> bool:
     except (InvalidInput, LimitExceeded):
         return False
     return True
-
-
-def demand_group_still_takes(
-    actor: Actor, group: ResourceGroup, project: Project, request: SessionRequest, fresh: ResourceGroup | None
-) -> None:
-    """Asked again in the transaction that writes the session, whose row has waited for whoever changes the group. `fresh`: the group as it is
-    then, if the actor may still use it; None: one query. Raises NotFound and what `demand_group_takes` raises."""
-    demand_group_takes(fresh or access_resource_group(actor, group.name, project), request)
 
 
 def is_open_to_all(group: ResourceGroup) -> bool:

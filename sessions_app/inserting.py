@@ -1,14 +1,11 @@
-"""The rows of a new session, in the transaction that lets it in: one statement for all that each session has."""
+"""The rows of a new session: one statement for all that each session has."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
-from django.db import transaction
-from django.db.models import Model
 from django.utils.translation import gettext as _
 
 from accounts.models import Domain, Project, User
-from accounts.selectors import demand_usable_project
 from agents.models import ResourceGroup
 from common import audit, clock
 from common.actors import Actor
@@ -16,15 +13,14 @@ from common.errors import NotFound
 from common.prepared import insert_together, prepared_cursor
 from sessions_app import holds
 from sessions_app.arrays import insert_array
-from sessions_app.asked import ResolvedMount, ResolvedRequest, read_asked
+from sessions_app.asked import ResolvedMount, ResolvedRequest
 from sessions_app.callbacks import keep_callback
 from sessions_app.copied import new_app_token, new_host_label
 from sessions_app.dependencies import hold_awaited, hold_for
-from sessions_app.group_rules import demand_group_still_takes
-from sessions_app.limits import demand_still_allowed
+from sessions_app.limits import demand_room_in_folders
 from sessions_app.models import ComputeSession, Kernel, SessionDependency, SessionMount, SessionTransition
 from sessions_app.states import Status
-from sessions_app.terms import HAVE_CHANGED
+from sessions_app.terms import STAND_BY
 from vfolders.services import hold_folders
 
 # Whoever closes the account waits for the first. The others have foreign keys from the session, which are looked at only when the
@@ -33,7 +29,8 @@ _GROUND = f"""
     WITH owner AS MATERIALIZED (
         SELECT id FROM {User._meta.db_table} WHERE id = %(user)s AND is_active FOR NO KEY UPDATE
     )
-    SELECT (SELECT id FROM {Domain._meta.db_table} WHERE id = %(domain)s FOR KEY SHARE),
+    SELECT {STAND_BY},
+           (SELECT id FROM {Domain._meta.db_table} WHERE id = %(domain)s FOR KEY SHARE),
            (SELECT id FROM {Project._meta.db_table} WHERE id = %(project)s FOR KEY SHARE),
            (SELECT id FROM {ResourceGroup._meta.db_table} WHERE id = %(group)s FOR KEY SHARE)
     FROM owner
@@ -43,13 +40,14 @@ _GROUND = f"""
 def insert_session(
     actor: Actor, resolved: ResolvedRequest, *, lifetime_s: int | None, action: str
 ) -> ComputeSession:
-    """A PENDING session, with its first container, the first line of its history, and the line of the access log that tells of `action`,
-    if it is still allowed. 1 statement; where the request is not `lone`, or anybody changed the terms since it was read, more, in the
-    present transaction. Raises what `enqueue_session` raises."""
+    """A PENDING session, with its first container, the first line of its history, and the line of the access log that tells of `action`.
+    1 statement; more, in the present transaction, where the request is not `lone`. Raises NotFound, Conflict, InvalidInput, and IntegrityError
+    by TERMS_STAND where anybody changed what the request was judged by."""
     request, ground = resolved.request, _ground_of(actor, resolved)
     if not resolved.is_lone:
         _hold(ground)  # before what follows, as everybody does
     hold_folders(mount.folder.pk for mount in resolved.mounts)
+    demand_room_in_folders(resolved.writable_folders)
     after = hold_awaited(resolved.dependencies)
     standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
     now = clock.now()
@@ -103,13 +101,8 @@ def insert_session(
         happened_at=now,
     )
     rows = session, Kernel(session=session), line, audit.entry_of(actor, action, session)
-    if not (resolved.asked.is_whole and _insert(rows, ground, resolved.asked.seen)):
-        with transaction.atomic(savepoint=False):
-            _hold(ground)
-            _demand_still_taken(actor, resolved)
-            _insert(rows, ground, seen=None)
-    elif resolved.writable_folders:
-        _demand_still_taken(actor, resolved)
+    if not insert_together(*rows, given=_GROUND, named=ground):
+        raise _no_account()
     keep_callback(session, request.callback_url)
     _insert_mounts(session, resolved.mounts)
     if after:
@@ -134,21 +127,14 @@ def _insert_mounts(session: ComputeSession, mounts: Sequence[ResolvedMount]) -> 
     )
 
 
-def _ground_of(actor: Actor, resolved: ResolvedRequest) -> dict[str, int]:
-    """Who asks, and all that the session will belong to."""
+def _ground_of(actor: Actor, resolved: ResolvedRequest) -> dict[str, Any]:
+    """Who asks, all that the session will belong to, and by what the request was judged."""
     project, group = resolved.project, resolved.group
-    return {"user": actor.user_id or 0, "domain": project.domain_id, "project": project.pk, "group": group.pk}
+    its = {"user": actor.user_id or 0, "domain": project.domain_id, "project": project.pk, "group": group.pk}
+    return {**its, "seen": resolved.asked.seen}
 
 
-def _insert(rows: Sequence[Model], ground: dict[str, int], seen: str | None) -> bool:
-    """Whether the terms are as they were `seen`, and the rows therefore written."""
-    is_written = insert_together(*rows, given=_GROUND, unless=HAVE_CHANGED, named={**ground, "seen": seen})
-    if is_written is None:
-        raise _no_account()
-    return is_written
-
-
-def _hold(ground: dict[str, int]) -> None:
+def _hold(ground: dict[str, Any]) -> None:
     with prepared_cursor() as cursor:
         cursor.execute(_GROUND, ground)
         if cursor.fetchone() is None:
@@ -157,16 +143,3 @@ def _hold(ground: dict[str, int]) -> None:
 
 def _no_account() -> NotFound:
     return NotFound(_("This account does not exist any more."))
-
-
-def _demand_still_taken(actor: Actor, resolved: ResolvedRequest) -> None:
-    """Read again, by whoever holds the ground: who archives the project or deletes the group was waited for, or waits. Raises what
-    `enqueue_session` raises."""
-    project, request, group = resolved.project, resolved.request, resolved.group
-    asked = read_asked(actor, replace(request, resource_group=group.name))
-    is_same = asked.project == project
-    if not is_same:
-        demand_usable_project(actor, project)
-    demand_group_still_takes(actor, group, project, request, asked.group)
-    read = asked.scopes if is_same else None
-    demand_still_allowed(actor, project, resolved.image, request, resolved.writable_folders, read)

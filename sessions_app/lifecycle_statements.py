@@ -81,8 +81,8 @@ CANCEL_MANY = f"""
 
 @cache
 def move_many(written: str = "") -> str:
-    """`written`: parts of WITH that write other rows, of which the last is called `written` and has rows. They are done first, and what
+    """`written`: parts of WITH that write other rows, of which the last is called `written` and returns something. They are done first, and what
     triggers count of them is counted first."""
-    # Who looks for a row in a part that writes waits until the whole of it is written.
-    after = "AND (SELECT count(*) FROM written) > 0" if written else ""
+    # Which is always so, but known only when all of it is written.
+    after = "AND (SELECT count(*) FROM written) >= 0" if written else ""
     return _MOVE_MANY.format(before=f"{written}," if written else "", after=after)

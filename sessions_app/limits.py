@@ -49,21 +49,10 @@ def demand_within_limits(
     return scopes
 
 
-def demand_still_allowed(
-    actor: Actor,
-    project: Project,
-    image: ContainerImage,
-    request: SessionRequest,
-    writable: Collection[VFolder] = (),
-    read: Sequence[Scope] | None = None,
-) -> None:
-    """Asked again in the transaction that writes the session, after all that it waits for. One query, none where its scopes were `read` just
-    now and it writes into no folder. Raises LimitExceeded."""
-    scopes, full = _read(scope_ids(actor, project).keys(), writable, read)
-    demand_room(
-        (*priority_refusals(actor, scopes, request.priority), *full),
-        lists=allow_lists.refusals(scopes, lists_asked(image)),
-    )
+def demand_room_in_folders(writable: Collection[VFolder]) -> None:
+    """Asked again in the transaction that writes a session, which holds these folders. One query, none for no folder. Raises LimitExceeded."""
+    _, full = _read((), writable, ())
+    demand_room(full)
 
 
 def demand_allowed_again(session: ComputeSession) -> None:

@@ -46,10 +46,12 @@ from sessions_app.retries import give_up_retries
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
 from sessions_app.specs import HOME, build_app_argv
 from sessions_app.states import Reason, Status
+from sessions_app.terms import TERMS_STAND
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
 
 APP_START_S = 10
+TRIES = 20  # an import changes terms hundreds of times a second; a request takes milliseconds
 
 
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
@@ -67,13 +69,28 @@ def enqueue_alike(*, actor: Actor, requests: Sequence[SessionRequest]) -> list[U
 
 
 def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeSession, list[UUID]]:
+    for _attempt in range(TRIES):
+        try:
+            return _judge_and_write(actor, requests)
+        except IntegrityError as error:
+            if constraint_of(error) == "live_session_name_of_owner":
+                raise name_is_used(_used_name(actor, requests)) from error
+            if constraint_of(error) != TERMS_STAND:
+                raise
+    raise Conflict(
+        _("Rights or limits were changed again and again at this moment."), hint=_("Try again in a minute.")
+    )
+
+
+def _judge_and_write(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeSession, list[UUID]]:
+    """Raises IntegrityError by TERMS_STAND where somebody changed meanwhile what it was judged by; then nothing was written."""
     request = requests[0]
     resolved = resolve_request(actor, request)
     check_fits_somewhere(actor, resolved)
-    seen = [resolved.asked]  # by the first check alone: whoever is asked again finds what others took
+    read = [resolved.asked]  # by the first check alone: whoever is asked again finds what others took
 
     def check() -> list[Scope]:
-        folders, asked = resolved.writable_folders, seen.pop() if seen else NOTHING
+        folders, asked = resolved.writable_folders, read.pop() if read else NOTHING
         return demand_within_limits(
             actor,
             resolved.project,
@@ -93,12 +110,7 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
         _tell_enqueued(session, copies)
         return session, list(copies)
 
-    try:
-        return write_within_limits(check, write, by_one_statement=resolved.is_lone and len(requests) == 1)
-    except IntegrityError as error:
-        if constraint_of(error) == "live_session_name_of_owner":
-            raise name_is_used(_used_name(actor, requests)) from error
-        raise
+    return write_within_limits(check, write, by_one_statement=resolved.is_lone and len(requests) == 1)
 
 
 def _tell_enqueued(session: ComputeSession, copies: Mapping[UUID, str]) -> None:

@@ -19,21 +19,33 @@ COLUMNS = {
         "min_cpu_percent", "min_mem_percent", "min_device_percent", "min_device_mem_percent",
     ),
 }  # fmt: skip
-# A change that the present transaction made was there when it read. Each call sees what is committed by then, later than the statement that
-# calls it.
+# After `berth_sessions_added` by its name, so that whoever wrote the session has waited for all that it counts. A change that the present
+# transaction made was there when it read. The order makes PostgreSQL begin at the first that may be new, however many are kept.
 FUNCTIONS = """
-CREATE FUNCTION berth_terms_changed(seen text) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION berth_demand_terms() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    seen text := current_setting('berth.terms_seen', true);
 BEGIN
-    RETURN EXISTS (
-        SELECT FROM sessions_app_termschange
+    IF seen <> '' AND (
+        SELECT true FROM sessions_app_termschange
         WHERE transaction_id >= pg_snapshot_xmin(seen::pg_snapshot)::text::bigint
             AND NOT pg_visible_in_snapshot(transaction_id::text::xid8, seen::pg_snapshot)
-            AND transaction_id IS DISTINCT FROM pg_current_xact_id_if_assigned()::text::bigint);
+            AND transaction_id IS DISTINCT FROM pg_current_xact_id_if_assigned()::text::bigint
+        ORDER BY transaction_id LIMIT 1
+    ) IS NOT NULL THEN
+        RAISE EXCEPTION 'the terms of this request were changed since it was read'
+        USING ERRCODE = 'check_violation', CONSTRAINT = 'terms_stand';
+    END IF;
+    RETURN NULL;
 END $$;
+CREATE TRIGGER berth_terms_stand AFTER INSERT ON sessions_app_computesession
+FOR EACH STATEMENT EXECUTE FUNCTION berth_demand_terms();
+
 CREATE FUNCTION berth_note_terms() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO sessions_app_termschange (transaction_id, noted_at)
-    VALUES (pg_current_xact_id()::text::bigint, now()) ON CONFLICT DO NOTHING;
+    INSERT INTO sessions_app_termschange AS change (transaction_id, noted_at)
+    VALUES (pg_current_xact_id()::text::bigint, now())
+    ON CONFLICT (transaction_id) DO UPDATE SET noted_at = now() WHERE change.noted_at <> now();
     RETURN NULL;
 END $$;
 """
@@ -47,9 +59,10 @@ FOR EACH STATEMENT EXECUTE FUNCTION berth_note_terms();
         *((table, f"UPDATE OF {', '.join(columns)}") for table, columns in COLUMNS.items()),
     )
 )
-BACKWARD = "".join(f"DROP TRIGGER berth_note_terms ON {table};" for table in (*WHOLE, *COLUMNS)) + (
-    "DROP FUNCTION berth_note_terms(); DROP FUNCTION berth_terms_changed(text);"
-)
+BACKWARD = """
+DROP TRIGGER berth_terms_stand ON sessions_app_computesession;
+DROP FUNCTION berth_demand_terms();
+""" + "".join(f"DROP TRIGGER berth_note_terms ON {table};" for table in (*WHOLE, *COLUMNS))
 
 
 class Migration(migrations.Migration):
@@ -68,5 +81,5 @@ class Migration(migrations.Migration):
                 ("noted_at", models.DateTimeField(db_index=True)),
             ],
         ),
-        migrations.RunSQL(FUNCTIONS + TRIGGERS, BACKWARD),
+        migrations.RunSQL(FUNCTIONS + TRIGGERS, f"{BACKWARD} DROP FUNCTION berth_note_terms();"),
     ]

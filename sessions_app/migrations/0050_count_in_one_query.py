@@ -7,13 +7,13 @@ from django.db import migrations
 before = import_module("sessions_app.migrations.0021_count_by_sums")
 single = import_module("sessions_app.migrations.0048_count_one_session")
 
-ADD = "is_counted := berth_use(one.domain_id, one.project_id, one.owner_id, one.keypair_id, one.resources, one.amounts);"
+ADD = "ignored := berth_use(its.domain_id, its.project_id, its.owner_id, its.keypair_id, its.resources, its.amounts);"
 READ = """
         SELECT now.domain_id, now.project_id, now.owner_id, now.keypair_id,
             ARRAY['sessions', 'pending_sessions'] || slots.names AS resources,
             ARRAY[live.change, pending.change]::bigint[] || slots.amounts AS amounts,
             {alone} AS is_alone, live.change <> 0 OR pending.change <> 0 AS changes
-        INTO one
+        INTO its
         FROM {rows}, LATERAL (SELECT {live}) AS live (change), LATERAL (SELECT {pending}) AS pending (change), LATERAL (
             SELECT array_agg('pending_slots.' || key) AS names, array_agg(value::bigint * now.kernel_count * pending.change) AS amounts
             FROM jsonb_each_text(now.requested_slots)
@@ -36,11 +36,11 @@ ONE_CHANGED = READ.format(
 FORWARD = f"""
 CREATE OR REPLACE FUNCTION berth_count_sessions() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    one record;
-    is_counted boolean;
+    its record;  -- what one session changes, or holds
+    ignored boolean;  -- an expression is asked faster than a query
 BEGIN
     IF TG_OP = 'INSERT' THEN{ONE_ADDED}
-        IF one.is_alone THEN
+        IF its.is_alone THEN
             {ADD}
         ELSE
             {before.count(before.ADDED)}
@@ -48,9 +48,9 @@ BEGIN
     ELSIF TG_OP = 'DELETE' THEN
         {before.count(before.REMOVED)}
     ELSE{ONE_CHANGED}
-        IF NOT one.is_alone THEN
+        IF NOT its.is_alone THEN
             {before.count(f"{before.ADDED} UNION ALL {before.REMOVED}")}
-        ELSIF one.changes THEN
+        ELSIF its.changes THEN
             {ADD}
         END IF;
     END IF;
@@ -61,10 +61,10 @@ CREATE OR REPLACE FUNCTION berth_count_held(){
     single.HELD_OF_MANY.replace(
         "BEGIN",
         f'''DECLARE
-    one record;
-    is_counted boolean;
+    its record;  -- what one session changes, or holds
+    ignored boolean;  -- an expression is asked faster than a query
 BEGIN
-    SELECT session.domain_id, session.project_id, session.owner_id, session.keypair_id, part.* INTO one
+    SELECT session.domain_id, session.project_id, session.owner_id, session.keypair_id, part.* INTO its
     FROM (
         SELECT count(DISTINCT kernel_id) = 1 AS is_alone, (array_agg(kernel_id))[1] AS kernel_id,
             array_agg('slots.' || slot_name) AS resources,
@@ -73,7 +73,7 @@ BEGIN
     ) AS part
     JOIN sessions_app_kernel AS kernel ON kernel.id = part.kernel_id
     JOIN sessions_app_computesession AS session ON session.id = kernel.session_id;
-    IF one.is_alone THEN
+    IF its.is_alone THEN
         {ADD}
         RETURN NULL;
     END IF;''',

@@ -8,11 +8,14 @@ import pytest
 from django.db import connection, connections, transaction
 
 from accounts import closing
+from accounts.policies import LimitUse
 from agents.groups import delete_resource_group
 from common.actors import SYSTEM
 from common.errors import BerthError, Conflict
 from sessions_app import services
 from sessions_app.models import ComputeSession
+from tests.db.test_scheduler_concurrency import held_open
+from tests.elsewhere import elsewhere
 from tests.factories_sessions import Place, make_place
 from tests.waiting import wait_until
 
@@ -33,12 +36,15 @@ def delete_group(place: Place) -> object:
 
 
 def somebody_waits_for_a_lock() -> bool:
+    return waiting_for_locks() > 0
+
+
+def waiting_for_locks() -> int:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT EXISTS (SELECT FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock')"
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
-        return bool(cursor.fetchone()[0])
+        return int(cursor.fetchone()[0])
 
 
 @pytest.mark.parametrize("close", [archive_project, close_domain, delete_group])
@@ -70,3 +76,30 @@ def test_who_closes_what_a_session_is_let_into_waits_and_finds_it(
     closer.join()
     assert [type(error) for error in refused] == [Conflict]
     assert ComputeSession.objects.live().filter(pk=session.pk).exists()
+
+
+@pytest.mark.parametrize("close", [archive_project, close_domain, delete_group])
+def test_and_so_does_who_closes_it_while_a_lone_request_is_written(close: Close) -> None:
+    """By its only statement, which waits for what others count meanwhile."""
+    place = make_place()
+    place.enqueue()
+    told: list[object] = []
+
+    def tell(job: Callable[[], object]) -> None:
+        try:
+            told.append(type(job()))
+        except BerthError as error:
+            told.append(type(error))
+
+    late, closer = (
+        threading.Thread(target=lambda job=job: elsewhere(lambda: tell(job)))  # type: ignore[misc]
+        for job in (place.enqueue, lambda: close(place))
+    )
+    with held_open(lambda: list(LimitUse.objects.select_for_update())):
+        late.start()
+        wait_until(somebody_waits_for_a_lock)
+        closer.start()
+        wait_until(lambda: waiting_for_locks() == 2)
+    late.join()
+    closer.join()
+    assert sorted(told, key=str) == sorted([ComputeSession, Conflict], key=str)

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import pytest
@@ -10,20 +10,23 @@ from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import KeyPair, Membership
+from accounts.policies import LimitUse, ResourcePolicy
 from agents.models import ResourceGroup
 from common import clock
-from common.errors import BerthError
+from common.errors import BerthError, Conflict, LimitExceeded, NotFound
 from common.prepared import _numbered
 from common.scopes import TokenScope
 from images.models import ContainerImage, Registry
 from sessions_app import asked, services, tasks
 from sessions_app.models import ComputeSession, TermsChange
-from sessions_app.terms import HAVE_CHANGED, KEPT_FOR, SEEN
+from sessions_app.terms import KEPT_FOR
 from tests import factories
-from tests.db.test_asked import asked_of
+from tests.db.test_closing_while_enqueueing import somebody_waits_for_a_lock
+from tests.db.test_scheduler_concurrency import held_open
 from tests.elsewhere import elsewhere
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
+from tests.waiting import wait_until
 
 Change = Callable[[Place], object]
 # What is true of a moment, and changes again and again: it is looked at when sessions are placed, or by the database.
@@ -66,6 +69,14 @@ def take_no_such_type(place: Place) -> None:
 
 def allow_another_image(place: Place) -> None:
     limit(place.owner, allowed_images=["another:*"])
+
+
+def disable_image(place: Place) -> None:
+    ContainerImage.objects.filter(pk=place.image.pk).update(is_enabled=False)
+
+
+def forbid_sessions_of_its_size(place: Place) -> None:
+    limit(place.owner, max_slots={"cpu": 1})
 
 
 def relations_of(statement: str) -> set[str]:
@@ -166,7 +177,6 @@ def answer(place: Place, keypair: KeyPair) -> Any:
         return cursor.fetchone()[:-1]  # all but what it has seen
 
 
-@pytest.mark.django_db
 def test_what_writes_nothing_of_that_leaves_no_note(place: Place) -> None:
     TermsChange.objects.all().delete()
     ResourceGroup.objects.update(epoch=7)
@@ -176,60 +186,33 @@ def test_what_writes_nothing_of_that_leaves_no_note(place: Place) -> None:
     assert not TermsChange.objects.exists()
 
 
-def seen_now() -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {SEEN}")
-        return str(cursor.fetchone()[0])
+@pytest.fixture
+def after_reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Do this between the reading of the next request and its writing."""
+    resolve = services.resolve_request
+
+    def patch(job: Callable[[], object]) -> None:
+        def resolve_and_be_overtaken(*args: Any) -> Any:
+            resolved = resolve(*args)
+            monkeypatch.setattr(services, "resolve_request", resolve)
+            job()
+            return resolved
+
+        monkeypatch.setattr(services, "resolve_request", resolve_and_be_overtaken)
+
+    return patch
 
 
-def have_changed(seen: str | None) -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {HAVE_CHANGED}", {"seen": seen})
-        return bool(cursor.fetchone()[0])
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_change_is_one_when_it_is_committed_whenever_it_began() -> None:
-    place = make_place()
-    began, may_commit = threading.Event(), threading.Event()
-
-    def change() -> None:
-        with transaction.atomic():
-            close_project(place)
-            began.set()
-            may_commit.wait(10)
-
-    long_one = threading.Thread(target=lambda: elsewhere(change))
-    long_one.start()
-    began.wait(10)
-    seen = seen_now()
-    assert not have_changed(seen)
-    may_commit.set()
-    long_one.join()
-    assert have_changed(seen)
-    assert not have_changed(seen_now())
-    assert not have_changed(None)
-    with transaction.atomic():
-        close_group(place)
-        assert not have_changed(seen_now())  # its own
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_change_that_was_taken_back_is_none() -> None:
-    place = make_place()
-    seen = seen_now()
-
-    def change() -> None:
-        with transaction.atomic():
-            close_project(place)
-            transaction.set_rollback(True)
-
-    elsewhere(change)
-    assert not have_changed(seen)
+def first_words(job: Callable[[], object]) -> list[str]:
+    """Of the statements that it asks."""
+    with CaptureQueriesContext(connection) as captured:
+        job()
+    return [(each["sql"] or "").split()[0] for each in captured.captured_queries]
 
 
 CHANGES = [
     close_project, close_domain, end_membership, close_group, delete_group, take_no_such_type, allow_another_image,
+    disable_image, forbid_sessions_of_its_size,
 ]  # fmt: skip
 
 
@@ -237,26 +220,82 @@ CHANGES = [
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("is_inside", [False, True])
 def test_what_is_refused_by_then_is_refused_though_it_was_allowed_when_it_was_read(
-    change: Change, is_inside: bool, monkeypatch: pytest.MonkeyPatch
+    change: Change, is_inside: bool, after_reading: Any
 ) -> None:
     place = make_place()
-    resolve = services.resolve_request
-
-    def resolve_and_be_overtaken(*args: Any) -> Any:
-        resolved = resolve(*args)
-        elsewhere(lambda: change(place))
-        return resolved
-
-    monkeypatch.setattr(services, "resolve_request", resolve_and_be_overtaken)
+    after_reading(lambda: elsewhere(lambda: change(place)))
     with pytest.raises(BerthError), transaction.atomic() if is_inside else nullcontext():
         place.enqueue()
     assert not ComputeSession.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_still_allowed_is_written_though_somebody_changed_something(
-    monkeypatch: pytest.MonkeyPatch,
+def test_it_gets_what_is_allowed_by_then(after_reading: Any) -> None:
+    place = make_place()
+    after_reading(lambda: elsewhere(lambda: limit(place.owner, max_lifetime_s=60)))
+    assert place.enqueue().lifetime_s == 60
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_counts_from_its_commit_whenever_it_began(after_reading: Any) -> None:
+    place = make_place()
+    with ExitStack() as uncommitted:
+        uncommitted.enter_context(held_open(lambda: end_membership(place)))
+        after_reading(uncommitted.close)
+        with pytest.raises(NotFound):
+            place.enqueue()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_changes_while_it_waits_for_what_others_count_is_noticed_too() -> None:
+    place = make_place()
+    policy = limit(place.owner)
+    place.enqueue()
+    told: list[object] = []
+
+    def enqueue() -> None:
+        try:
+            told.append(place.enqueue())
+        except BerthError as error:
+            told.append(error)
+
+    late = threading.Thread(target=lambda: elsewhere(enqueue))
+    with held_open(lambda: list(LimitUse.objects.select_for_update())):
+        late.start()
+        wait_until(somebody_waits_for_a_lock)
+        elsewhere(lambda: ResourcePolicy.objects.filter(pk=policy.pk).update(allowed_images=["another:*"]))
+    late.join()
+    assert [type(each) for each in told] == [LimitExceeded]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_taken_back_or_changed_in_the_same_transaction_before_is_no_change(
+    after_reading: Any,
 ) -> None:
+    place = make_place()
+
+    def take_back() -> None:
+        with transaction.atomic():
+            close_project(place)
+            transaction.set_rollback(True)
+
+    after_reading(lambda: elsewhere(take_back))
+    assert first_words(place.enqueue) == ["WITH", "WITH"]
+    with transaction.atomic():
+        factories.make_project()
+        assert first_words(place.enqueue).count("WITH") == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_request_is_judged_anew_where_somebody_changed_something_else(after_reading: Any) -> None:
+    place = make_place()
+    after_reading(lambda: elsewhere(factories.make_project))
+    assert first_words(place.enqueue) == ["WITH", "WITH"] * 2
+    assert ComputeSession.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_where_terms_never_stand_still_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     place = make_place()
     resolve = services.resolve_request
 
@@ -266,23 +305,29 @@ def test_what_is_still_allowed_is_written_though_somebody_changed_something(
         return resolved
 
     monkeypatch.setattr(services, "resolve_request", resolve_and_be_overtaken)
-    with CaptureQueriesContext(connection) as captured:
-        session = place.enqueue()
-    assert ComputeSession.objects.get().pk == session.pk
-    words = [(each["sql"] or "").split()[0] for each in captured.captured_queries]
-    assert words == ["WITH", "WITH", "BEGIN", "WITH", "WITH", "WITH", "COMMIT"]  # hold, read again, write
+    with pytest.raises(Conflict, match="again and again"):
+        place.enqueue()
+    assert not ComputeSession.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_lone_request_is_written_by_one_statement_without_a_transaction_around_it() -> None:
-    place = make_place()
-    request, actor = asked_of(place), factories.actor_for(place.owner)
-    with CaptureQueriesContext(connection) as captured:
-        services.enqueue_session(actor=actor, request=request)
-    assert [(each["sql"] or "").split()[0] for each in captured.captured_queries] == ["WITH", "WITH"]
+    assert first_words(make_place().enqueue) == ["WITH", "WITH"]
 
 
-@pytest.mark.django_db
+def test_old_notes_cost_a_request_nothing(place: Place) -> None:
+    TermsChange.objects.bulk_create(
+        TermsChange(transaction_id=number, noted_at=clock.now()) for number in range(1, 500)
+    )
+    for _ in range(7):  # PostgreSQL keeps a plan for all then
+        place.enqueue()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'sessions_app_termschange'"
+        )
+        assert cursor.fetchone()[0] < 50
+
+
 def test_old_notes_are_forgotten(place: Place) -> None:
     now = clock.now()
     TermsChange.objects.all().delete()
