@@ -30,7 +30,7 @@ class Allowances:
         # What those have left of which nobody may have any, and the priority of the session for which it is kept.
         self._kept: dict[Account, tuple[int, int]] = {}
         self._closed: dict[Account, int] = {}  # once all is open: the priorities of those that were kept
-        self._least: dict[
+        self.leasts: dict[
             tuple[str, ...], int
         ] = {}  # once all is open, by scopes: what fits there exceeds none
 
@@ -49,7 +49,7 @@ class Allowances:
             account.left = account.left_at_first
         self._kept.clear()
         self._closed.clear()
-        self._least.clear()
+        self.leasts.clear()
         if len(self.by_scopes) > MOST_PATHS:
             self.by_scopes.clear()
         return True
@@ -94,9 +94,9 @@ class Allowances:
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
         """Once all is open: the first limit that `session` would exceed, in the order of its scopes."""
         guards, total, scopes = self._layout.guards, shape.total, session.scopes
-        least = self._least.get(scopes)
+        least = self.leasts.get(scopes)
         if least is None:
-            least = self._least[scopes] = self._least_of(scopes)
+            least = self.leasts[scopes] = self._least_of(scopes)
         if (least - total) & guards == guards:
             return None
         exceeded = (each for each in self.of(scopes) if (each.left - total) & guards != guards)

@@ -151,9 +151,9 @@ class Finder:
         self._shelf, self._amount = shelf, amount
         self._looked_at: dict[int, int] = {}  # by what was left, so many of those that were told
 
-    def candidates(self) -> Iterator[int]:
-        """The ordinals of the agents with a device that has enough, the least left first: of equal ones the first that had so much.
-        Who asks for the next says that this one has no room for the rest of the request."""
+    def candidates(self, free: Sequence[int], guards: int, joins: int) -> Iterator[int]:
+        """The ordinals of the agents with a device that has enough, the least left first: of equal ones the first that had so much. Most have no
+        room for the rest, `joins`, in what is `free` there: these are passed over. Who asks for the next says that this one has none either."""
         lefts, left_of, looked_at = self._shelf.lefts, self._shelf.left, self._looked_at
         for place in range(bisect_left(lefts, self._amount), len(lefts)):
             left = lefts[place]
@@ -162,9 +162,10 @@ class Finder:
                 continue
             for index in range(start, len(devices)):
                 device = devices[index]
-                if left_of[device] == left:
+                ordinal = device[0]
+                if left_of[device] == left and (free[ordinal] | guards) - joins & guards == guards:
                     looked_at[left] = index
-                    yield device[0]
+                    yield ordinal
             looked_at[left] = len(devices)
 
 

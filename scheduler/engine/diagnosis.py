@@ -1,7 +1,7 @@
 """Why a session found no room, in one code and the numbers that show it."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -68,6 +68,26 @@ class Diagnosis:
         self._is_end_known = machines.knows_until()
         machines.open_all()
         allowances.open_all()
+
+    def of_all(self, sessions: Sequence[PendingSession], shapes: Sequence[Shape]) -> list[Deferral]:
+        """`of` each of these, which are all that wait. Most of a shape are told the same, so little is asked for each of them."""
+        guards, usual, leasts = self._layout.guards, dict[Shape, Explanation](), self._allowances.leasts
+        new, deferrals = tuple.__new__, list[Deferral]()
+        for position, (session, shape) in enumerate(zip(sessions, shapes, strict=True), start=1):
+            why = usual.get(shape)
+            least = None if why is None else leasts.get(session.scopes)
+            if least is not None and (least - shape.total) & guards == guards:
+                deferrals.append(new(Deferral, (session.id, position, why)))
+                continue
+            deferral = self.of(session, shape, position)
+            deferrals.append(deferral)
+            if deferral.why is self._known.get(shape) and self._is_usual(deferral.why, shape):
+                usual[shape] = deferral.why
+        return deferrals
+
+    def _is_usual(self, why: Explanation, shape: Shape) -> bool:
+        """Whether nothing but its limits makes it another for some sessions of this shape."""
+        return not (shape.is_bounded or self._making_room or why.reason is ReasonCode.KEPT_FREE)
 
     def of(self, session: PendingSession, shape: Shape, position: int) -> Deferral:
         """The deferral of a session that the pass did not place, `position`-th of those that wait."""

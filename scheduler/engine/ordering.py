@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
-from itertools import chain, groupby
-from operator import attrgetter
+from itertools import chain, groupby, islice
+from operator import attrgetter, eq
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
@@ -85,11 +85,19 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
     """The sessions of equal band, the oldest first; the highest band first. A band is a priority, raised by one for each
     `rules.ageing` that the session has waited; never below the priority."""
     bands: dict[int, list[PendingSession]] = {}
-    waiting = sorted(pending, key=attrgetter("enqueued_at", "id"))
-    for raised, alike in _raised(waiting, rules.ageing, now):
+    for raised, alike in _raised(_oldest_first(pending), rules.ageing, now):
         for priority, members in groupby(alike, attrgetter("priority")):
             bands.setdefault(priority + raised, []).extend(members)
     return [bands[band] for band in sorted(bands, reverse=True)]
+
+
+def _oldest_first(pending: Iterable[PendingSession]) -> list[PendingSession]:
+    """Of the same moment, which is rare, the one with the smaller id."""
+    waiting = sorted(pending, key=attrgetter("enqueued_at"))
+    moments = list(map(attrgetter("enqueued_at"), waiting))
+    if any(map(eq, moments, islice(moments, 1, None))):
+        waiting.sort(key=attrgetter("enqueued_at", "id"))
+    return waiting
 
 
 def _raised(

@@ -109,12 +109,22 @@ class _Pass:
         shapes, shape_of = self._fleet.shapes, self._fleet.shape_of
         known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
         placements = self._placements
+        wait, wait_shaped = self._waiting.append, self._waiting_shapes.append
+        patient_since, preemptor, knows_until = self._patient_since, self._preemptor, machines.knows_until
         new = tuple.__new__  # makes a named tuple in a third of the time
         for session in line:
             needs, scopes, lasts = session.needs, session.scopes, session.lasts
             shape = shapes.get(id(needs)) or shape_of(needs)
-            if shape.has_no_room and self._is_in_vain(session, shape):
-                self._wait(session, shape)
+            # Nothing can come of trying one of a shape that found no room, where it could use nothing that is kept or reserved, and it is
+            # too early to keep or make anything for it. Nearly all sessions of a long queue.
+            if (
+                shape.has_no_room
+                and session.enqueued_at > patient_since
+                and not (shape.is_bounded or preemptor or session.promised)
+                and (lasts is None or not knows_until())
+            ):
+                wait(session)
+                wait_shaped(shape)
                 continue
             accounts = known_accounts.get(scopes) or accounts_of(scopes)
             total = shape.total
@@ -134,15 +144,6 @@ class _Pass:
                     account.left = account.rest
                 charge(line.standings, shape.fractions)
                 line.was_charged = True
-
-    def _is_in_vain(self, session: PendingSession, shape: Shape) -> bool:
-        """Whether nothing can come of trying a session of a shape that found no room: it could use nothing that is kept or
-        reserved, and it is too early to keep or make anything for it. Nearly all sessions of a long queue."""
-        return (
-            session.enqueued_at > self._patient_since
-            and not (shape.is_bounded or self._preemptor or session.promised)
-            and (session.lasts is None or not self._machines.knows_until())
-        )
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
@@ -278,7 +279,7 @@ class _Pass:
             epoch=snapshot.epoch,
             planned_at=self._now,
             placements=tuple(self._placements),
-            deferrals=tuple(map(diagnosis.of, self._waiting, self._waiting_shapes, count(1))),
+            deferrals=tuple(diagnosis.of_all(self._waiting, self._waiting_shapes)),
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
         )

@@ -204,7 +204,6 @@ class SharingMachines(Machines):
     def _join(self, request: int, part: Part, search: Search, until: Until, *, is_usual: bool) -> int | None:
         """On an agent with a shared device that has room. `is_usual`: where others of that shape will look, too, so that it is
         remembered which have none."""
-        free, guards, joins = self._open, self._layout.guards, part.joins
         for pool, query in search:
             key = pool, request, query.hosts
             finder = self._finders.get(key) if is_usual else None
@@ -212,9 +211,7 @@ class SharingMachines(Machines):
                 finder = Finder(self._shelf(pool, part.slot_name), part.amount)
             if is_usual:
                 self._finders[key] = finder
-            for ordinal in finder.candidates():
-                if (free[ordinal] | guards) - joins & guards != guards:  # most of them, so it is told first
-                    continue
+            for ordinal in finder.candidates(self._open, self._layout.guards, part.joins):
                 is_host = query.hosts is None or ordinal in query.hosts
                 if is_host and self._share_on(ordinal, request, part, until):
                     return ordinal

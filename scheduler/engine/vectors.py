@@ -10,6 +10,7 @@ Where devices are shared, a field above that of their slot says how much of it i
 (`devices.whole_of`): so that what is free in parts does not pass for whole ones. It is derived, and nobody holds it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from common.slots import CPU, MAX_AMOUNT, MEM, MILLI, ResourceSlots
@@ -102,9 +103,11 @@ class Layout:
     def nearest(self, request: int, rooms: list[int]) -> int:
         """Which of `rooms`, the smallest first, is nearest to `request`; of equally near ones the smallest; 0 where there are none."""
         guards = self.guards
-        alike: dict[int, list[int]] = {}  # by which fields have enough: the others alone tell these apart
+        alike = defaultdict[int, list[int]](
+            list
+        )  # by which fields have enough: the others alone tell these apart
         for room in rooms:
-            alike.setdefault(((room | guards) - request) & guards, []).append(room)
+            alike[((room | guards) - request) & guards].append(room)
         nearest = []
         for enough, candidates in alike.items():
             missing = guards ^ enough
