@@ -4,7 +4,7 @@ selectors: rights are written down there alone. What it does not find the select
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from typing import Any
@@ -30,6 +30,7 @@ from sessions_app.terms import SEEN
 from vfolders.models import VFolder
 
 _NAMED = (Project, ContainerImage, ResourceGroup)
+LEFT_BY_TICKS = frozenset({"epoch", "last_agent_id"})  # of a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,15 @@ class Asked:
     @property
     def is_whole(self) -> bool:
         return None not in (self.project, self.image, self.group)
+
+    @property
+    def terms(self) -> Sequence[object]:
+        """What it says of that by which a request is judged (`terms`)."""
+        named = [
+            row and [getattr(row, name) for name in columns_of(type(row)) if name not in LEFT_BY_TICKS]
+            for row in (self.project, self.image, self.group)
+        ]
+        return [*named, *(replace(scope, used={}) for scope in self.scopes)]
 
 
 NOTHING = Asked()

@@ -47,7 +47,6 @@ def insert_session(
     if not resolved.is_lone:
         _hold(ground)  # before what follows, as everybody does
     hold_folders(mount.folder.pk for mount in resolved.mounts)
-    demand_room_in_folders(resolved.writable_folders)
     after = hold_awaited(resolved.dependencies)
     standing = holds.standing_of(request.start_at, hold_for(after, resolved.project.pk))
     now = clock.now()
@@ -103,6 +102,7 @@ def insert_session(
     rows = session, Kernel(session=session), line, audit.entry_of(actor, action, session)
     if not insert_together(*rows, given=_GROUND, named=ground):
         raise _no_account()
+    demand_room_in_folders(resolved.writable_folders)
     keep_callback(session, request.callback_url)
     _insert_mounts(session, resolved.mounts)
     if after:

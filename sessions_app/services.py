@@ -1,6 +1,7 @@
 """Writes of sessions: enqueue, terminate, start an app."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 from uuid import UUID
 
@@ -46,12 +47,13 @@ from sessions_app.retries import give_up_retries
 from sessions_app.selectors import Action, access_session, kernel_named, own_sessions
 from sessions_app.specs import HOME, build_app_argv
 from sessions_app.states import Reason, Status
-from sessions_app.terms import TERMS_STAND
+from sessions_app.terms import TERMS_STAND, Overtaken
 from vfolders.models import VFolder
 from vfolders.selectors import access_mountable_folder, mountable_candidates
 
 APP_START_S = 10
-TRIES = 20  # an import changes terms hundreds of times a second; a request takes milliseconds
+# An import changes terms again and again: who is overtaken twice looks whether it is concerned.
+TRIES, HURRIED = 6, 2
 
 
 def enqueue_session(*, actor: Actor, request: SessionRequest) -> ComputeSession:
@@ -69,9 +71,11 @@ def enqueue_alike(*, actor: Actor, requests: Sequence[SessionRequest]) -> list[U
 
 
 def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeSession, list[UUID]]:
-    for _attempt in range(TRIES):
+    for attempt in range(TRIES):
         try:
-            return _judge_and_write(actor, requests)
+            return _judge_and_write(actor, requests, looks_closely=attempt >= HURRIED)
+        except Overtaken:
+            continue
         except IntegrityError as error:
             if constraint_of(error) == "live_session_name_of_owner":
                 raise name_is_used(_used_name(actor, requests)) from error
@@ -82,10 +86,15 @@ def _enqueue(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeS
     )
 
 
-def _judge_and_write(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[ComputeSession, list[UUID]]:
-    """Raises IntegrityError by TERMS_STAND where somebody changed meanwhile what it was judged by; then nothing was written."""
+def _judge_and_write(
+    actor: Actor, requests: Sequence[SessionRequest], *, looks_closely: bool
+) -> tuple[ComputeSession, list[UUID]]:
+    """Raises IntegrityError by TERMS_STAND where anybody changed any terms meanwhile; `looks_closely`: Overtaken, and only where what this request
+    was judged by was changed, which takes another query. Then nothing was written."""
     request = requests[0]
     resolved = resolve_request(actor, request)
+    if looks_closely:
+        resolved = replace(resolved, asked=replace(resolved.asked, seen=""))
     check_fits_somewhere(actor, resolved)
     read = [resolved.asked]  # by the first check alone: whoever is asked again finds what others took
 
@@ -107,10 +116,13 @@ def _judge_and_write(actor: Actor, requests: Sequence[SessionRequest]) -> tuple[
         lifetime_s = longest_lifetime_s(scopes, resolved.group)
         session = insert_session(actor, resolved, lifetime_s=lifetime_s, action="sessions.enqueue_session")
         copies = copy_session(session, requests[1:], others_of(session, request.array))
+        if looks_closely and read_asked(actor, request).terms != resolved.asked.terms:
+            raise Overtaken
         _tell_enqueued(session, copies)
         return session, list(copies)
 
-    return write_within_limits(check, write, by_one_statement=resolved.is_lone and len(requests) == 1)
+    is_one_statement = resolved.is_lone and len(requests) == 1 and not looks_closely
+    return write_within_limits(check, write, by_one_statement=is_one_statement)
 
 
 def _tell_enqueued(session: ComputeSession, copies: Mapping[UUID, str]) -> None:

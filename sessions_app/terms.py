@@ -16,6 +16,10 @@ TERMS_STAND = "terms_stand"
 """The constraint that an IntegrityError names then."""
 
 
+class Overtaken(Exception):
+    """What a request was judged by was changed until it was written; nothing is."""
+
+
 def purge_changes() -> None:
     """Forget those that nobody asks about any more."""
     TermsChange.objects.filter(noted_at__lt=clock.now() - KEPT_FOR).delete()

@@ -29,6 +29,7 @@ BEGIN
     IF seen <> '' AND (
         SELECT true FROM sessions_app_termschange
         WHERE transaction_id >= pg_snapshot_xmin(seen::pg_snapshot)::text::bigint
+            AND transaction_id < pg_snapshot_xmax(pg_current_snapshot())::text::bigint
             AND NOT pg_visible_in_snapshot(transaction_id::text::xid8, seen::pg_snapshot)
             AND transaction_id IS DISTINCT FROM pg_current_xact_id_if_assigned()::text::bigint
         ORDER BY transaction_id LIMIT 1
@@ -44,8 +45,8 @@ FOR EACH STATEMENT EXECUTE FUNCTION berth_demand_terms();
 CREATE FUNCTION berth_note_terms() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO sessions_app_termschange AS change (transaction_id, noted_at)
-    VALUES (pg_current_xact_id()::text::bigint, now())
-    ON CONFLICT (transaction_id) DO UPDATE SET noted_at = now() WHERE change.noted_at <> now();
+    VALUES (pg_current_xact_id()::text::bigint, clock_timestamp())
+    ON CONFLICT (transaction_id) DO UPDATE SET noted_at = EXCLUDED.noted_at WHERE change.noted_at < now();
     RETURN NULL;
 END $$;
 """

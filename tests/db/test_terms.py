@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
+from itertools import count
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from sessions_app import asked, services, tasks
 from sessions_app.models import ComputeSession, TermsChange
 from sessions_app.terms import KEPT_FOR
 from tests import factories
+from tests.db.test_asked import asked_of
 from tests.db.test_closing_while_enqueueing import somebody_waits_for_a_lock
 from tests.db.test_scheduler_concurrency import held_open
 from tests.elsewhere import elsewhere
@@ -33,8 +35,6 @@ Change = Callable[[Place], object]
 OF_THE_MOMENT = {
     "accounts_budget", "accounts_limituse", "agents_agent", "agents_agentimage", "agents_agentslot",
 }  # fmt: skip
-
-LEFT_BY_TICKS = {("agents_resourcegroup", "epoch"), ("agents_resourcegroup", "last_agent_id")}
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_every_column_that_a_request_is_judged_by_is_watched(place: Place) -> No
     )
     limit(keypair, max_sessions=3)
     mattered = {
-        each for each in changes() if each[:2] not in LEFT_BY_TICKS and is_noticed(place, keypair, *each)
+        each for each in changes() if each[1] not in asked.LEFT_BY_TICKS and is_noticed(place, keypair, *each)
     }
     assert {table for table, *_ in mattered} == watched() - {
         "agents_groupgrant"
@@ -294,20 +294,61 @@ def test_a_request_is_judged_anew_where_somebody_changed_something_else(after_re
     assert ComputeSession.objects.count() == 1
 
 
-@pytest.mark.django_db(transaction=True)
-def test_where_terms_never_stand_still_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = make_place()
+@pytest.fixture
+def always_after_reading(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Do this each time between the reading of a request and its writing."""
     resolve = services.resolve_request
 
-    def resolve_and_be_overtaken(*args: Any) -> Any:
-        resolved = resolve(*args)
-        elsewhere(factories.make_project)
-        return resolved
+    def patch(job: Callable[[], object]) -> None:
+        def resolve_and_be_overtaken(*args: Any) -> Any:
+            resolved = resolve(*args)
+            elsewhere(job)
+            return resolved
 
-    monkeypatch.setattr(services, "resolve_request", resolve_and_be_overtaken)
+        monkeypatch.setattr(services, "resolve_request", resolve_and_be_overtaken)
+
+    return patch
+
+
+@pytest.mark.django_db(transaction=True)
+def test_others_terms_that_never_stand_still_keep_nobody_out(always_after_reading: Any) -> None:
+    place = make_place()
+    always_after_reading(factories.make_project)
+    assert first_words(place.enqueue)[-5:] == ["WITH", "BEGIN", "WITH", "WITH", "COMMIT"]  # and read again
+    assert ComputeSession.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_where_its_own_terms_never_stand_still_it_is_refused(always_after_reading: Any) -> None:
+    place, most = make_place(), count(10)
+    always_after_reading(lambda: limit(place.owner, max_sessions=next(most)))
     with pytest.raises(Conflict, match="again and again"):
         place.enqueue()
     assert not ComputeSession.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_are_written_though_others_terms_change_while_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = make_place()
+    copy = services.copy_session
+
+    def copy_overtaken(*args: Any) -> Any:
+        elsewhere(factories.make_project)
+        return copy(*args)
+
+    monkeypatch.setattr(services, "copy_session", copy_overtaken)
+    requests = [asked_of(place, name=name) for name in ("a", "b", "c")]
+    ids = services.enqueue_alike(actor=factories.actor_for(place.owner), requests=requests)
+    assert set(ComputeSession.objects.values_list("pk", flat=True)) == set(ids)
+    assert len(ids) == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_notes_of_another_cluster_are_nothing_to_this_one() -> None:
+    """As a backup brings them."""
+    place = make_place()
+    TermsChange.objects.create(transaction_id=10**12, noted_at=clock.now())
+    assert first_words(place.enqueue) == ["WITH", "WITH"]
 
 
 @pytest.mark.django_db(transaction=True)
