@@ -57,7 +57,8 @@ class Asked:
             row and [getattr(row, name) for name in columns_of(type(row)) if name not in LEFT_BY_TICKS]
             for row in (self.project, self.image, self.group)
         ]
-        return [*named, *(replace(scope, used={}) for scope in self.scopes)]
+        scopes = sorted(self.scopes, key=lambda scope: scope.level)  # one of each, in any order
+        return [*named, *(replace(scope, used={}) for scope in scopes)]
 
 
 NOTHING = Asked()

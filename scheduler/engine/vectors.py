@@ -103,9 +103,8 @@ class Layout:
     def nearest(self, request: int, rooms: list[int]) -> int:
         """Which of `rooms`, the smallest first, is nearest to `request`; of equally near ones the smallest; 0 where there are none."""
         guards = self.guards
-        alike = defaultdict[int, list[int]](
-            list
-        )  # by which fields have enough: the others alone tell these apart
+        # By which fields have enough: the others alone tell these apart.
+        alike: dict[int, list[int]] = defaultdict(list)
         for room in rooms:
             alike[((room | guards) - request) & guards].append(room)
         nearest = []
