@@ -17,6 +17,7 @@ from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.processes import marked_processes
 from portal.ops.purge import DEFAULT_ENGINE, purge_data
 from tests.e2e.person import Person
+from tests.processes import process_of
 from tests.waiting import wait_until
 
 # Includes the session image, where bin/test has not built it before.
@@ -99,12 +100,8 @@ class RunningPortal:
             self._people[role] = Person(self.url, found["email"], found["password"], found["token"])
         return self._people[role]
 
-    def pid_of(self, part: str) -> int:
-        """The process of ours whose command line holds `part`; 0 while there is none."""
-        for pid in marked_processes(self.data):
-            if part in Path(f"/proc/{pid}/cmdline").read_text():
-                return pid
-        return 0
+    def pid_of(self, part: str) -> int | None:
+        return process_of(self.data, part)
 
     def engine_objects(self, installation: str = "") -> list[str]:
         """Names of containers, networks and volumes of sessions of this installation."""

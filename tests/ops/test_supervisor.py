@@ -41,16 +41,17 @@ while True:
 
 
 def service(directory: Path, code: str, **options: object) -> Service:
-    pid_file = directory / "pid"
-    defaults: dict[str, object] = {"is_ready": pid_file.exists, "stop_grace_s": 5.0}
+    defaults: dict[str, object] = {"is_ready": lambda: pid_in(directory) is not None, "stop_grace_s": 5.0}
     return Service(
         "part", (sys.executable, "-c", code), dict(os.environ), directory, **{**defaults, **options}
     )
 
 
-def pid_in(directory: Path) -> int:
-    text = (directory / "pid").read_text() if (directory / "pid").exists() else ""
-    return int(text or 0)
+def pid_in(directory: Path) -> int | None:
+    """None until it is written: a file is there before its text."""
+    file = directory / "pid"
+    text = file.read_text() if file.exists() else ""
+    return int(text) if text else None
 
 
 @pytest.fixture
@@ -76,10 +77,11 @@ async def test_output_appears_under_the_name_of_its_part(
 async def test_what_dies_is_started_again(supervisor: Supervisor, tmp_path: Path) -> None:
     await supervisor.start(service(tmp_path, SPEAKS_AND_STAYS))
     first = pid_in(tmp_path)
+    assert first
 
     os.kill(first, signal.SIGKILL)
 
-    await asyncio.to_thread(wait_until, lambda: pid_in(tmp_path) not in (0, first))
+    await asyncio.to_thread(wait_until, lambda: pid_in(tmp_path) not in (None, first))
 
 
 async def test_a_part_that_never_gets_ready_is_named_with_its_last_words(
@@ -95,7 +97,9 @@ async def test_a_part_that_ignores_the_stop_is_killed(tmp_path: Path) -> None:
 
     await supervisor.stop()
 
-    assert not is_alive(pid_in(tmp_path))
+    ended = pid_in(tmp_path)
+    assert ended
+    assert not is_alive(ended)
 
 
 async def test_a_failed_command_of_the_set_up_says_why(tmp_path: Path) -> None:
@@ -112,6 +116,7 @@ async def test_who_comes_while_a_server_starts_anew_waits_and_is_served(
         code = SERVES_AN_INHERITED_SOCKET.format(descriptor=descriptor)
         await supervisor.start(service(tmp_path, code, descriptors=(descriptor,)))
         killed = pid_in(tmp_path)
+        assert killed
         os.kill(killed, signal.SIGKILL)
         await asyncio.to_thread(wait_until, lambda: not is_alive(killed))
 

@@ -20,6 +20,7 @@ from portal.ops.envfile import free_port, read_env
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.processes import marked_processes
 from portal.ops.purge import DEFAULT_ENGINE, purge_data
+from tests.processes import process_of
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
@@ -62,12 +63,8 @@ class Up:
         except OSError:
             return False
 
-    def pid_of(self, part: str) -> int:
-        """The process whose command line holds `part`; 0 while there is none."""
-        for pid in marked_processes(self.data):
-            if part in Path(f"/proc/{pid}/cmdline").read_text():
-                return pid
-        return 0
+    def pid_of(self, part: str) -> int | None:
+        return process_of(self.data, part)
 
     def end(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -143,8 +140,9 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
 
     for part in ("postgres", "redis-server", "portal.web_server"):
         killed = up.pid_of(part)
+        assert killed
         os.kill(killed, signal.SIGKILL)
-        wait_until(lambda part=part, killed=killed: up.pid_of(part) not in (0, killed), deadline_s=60)
+        wait_until(lambda part=part, killed=killed: up.pid_of(part) not in (None, killed), deadline_s=60)
         wait_until(up.is_healthy, deadline_s=20)
 
     up.process.kill()
@@ -172,6 +170,6 @@ def test_given_servers_replace_the_embedded_ones(place: Place) -> None:
         assert not (place.data / "postgres").exists()
         assert not (place.data / "redis").exists()
         assert not {"DATABASE_URL", "REDIS_URL"} & read_env(place.data / "env").keys()
-        assert up.pid_of("postgres") == up.pid_of("redis-server") == 0
+        assert up.pid_of("postgres") is up.pid_of("redis-server") is None
         up.end()
         connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
