@@ -1,4 +1,4 @@
-"""The access log: who did what to which object, from where, with what outcome. And answers that may be asked for again."""
+"""The access log: who did what to which object, from where, with what outcome. Answers that may be asked for again. Clocks of machines."""
 
 from django.db import models
 
@@ -87,3 +87,14 @@ class KeptAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} to {self.actor_id}"
+
+
+class ClockReading(models.Model):
+    """How far the time of day was ahead of a machine's steady clock (`clock.reading`) when all instants last moved along. A boot
+    of a machine makes a new row."""
+
+    machine = models.CharField(max_length=64, primary_key=True)
+    ahead_s = models.FloatField()
+
+    def __str__(self) -> str:
+        return f"{self.machine}: {self.ahead_s:.0f} s ahead"

@@ -43,13 +43,13 @@ def leaving_of(group: ResourceGroup) -> Leaving:
         return Leaving(ends, promises)
     has_notice = Q(outcome=PreemptionOutcome.OPEN, session__status=Status.RUNNING.value)
     ended = (PreemptionOutcome.OPEN, PreemptionOutcome.ENDED)
-    ending = Q(outcome__in=ended, session__status=Status.TERMINATING.value)
+    of_this_attempt = Q(decided_at__gte=F("session__started_at"))  # notices of others are closed
+    ending = of_this_attempt & Q(outcome__in=ended, session__status=Status.TERMINATING.value)
     rows = Preemption.objects.filter(
         has_notice | ending,
         by__resource_group=group,
         by__status=Status.PENDING.value,
         agent__resource_group=group,  # it may have been moved
-        decided_at__gte=F("session__started_at"),  # of this attempt
     )
     columns = ("session_id", "session__status", "session__status_changed_at", "ends_at", "by_id", "agent_id")
     now = clock.now()
@@ -109,19 +109,20 @@ def preemptible_of(
             "agent_id",
             "kernel__session_id",
             "kernel__session__priority",
-            "kernel__session__started_at",
             *END_COLUMNS,
         )
         .annotate(slots=_HELD_OF_DEVICES if has_devices else _HELD)
     )
     found: dict[int, dict[UUID, Preemptible]] = {}
-    for _, agent_id, session_id, priority, started_at, *when, amounts in kernels.order_by():
+    # Since when it runs is told by its status, which moves along when the clock is set; the moment it started is history.
+    for _, agent_id, session_id, priority, *when, amounts in kernels.order_by():
+        _, _, runs_since, _ = when
         of_agent = found.setdefault(agent_id, {})
         known = of_agent.get(session_id)  # another kernel of it
         slots, shares = _slots(amounts), _shares(amounts)
         if known:
             slots, shares = slots + known.slots, known.shares + shares
-        of_agent[session_id] = Preemptible(session_id, priority, started_at, slots, shares, known_end(*when))
+        of_agent[session_id] = Preemptible(session_id, priority, runs_since, slots, shares, known_end(*when))
     return {agent_id: sorted(sessions.values()) for agent_id, sessions in found.items()}
 
 

@@ -43,13 +43,13 @@ from sessions_app.idle_rules import (
     warning_due,
 )
 from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, use_of
+from sessions_app.instants import ROUND, is_since, moved
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
 
 log = structlog.get_logger(__name__)
 
-ROUND = timedelta(seconds=10)
 SILENCE = timedelta(seconds=60)
 """So long may gateways not report, and may nobody judge, before interactions count as not known."""
 
@@ -61,7 +61,6 @@ REASONS = {
     Cause.INTERACTION: Reason.UNUSED,
     Cause.USE: Reason.UNDERUSED,
 }
-_INSTANTS = ("measured_from", "kept_until", "warned_of", "last_told_at")
 _JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use")
 
 
@@ -105,8 +104,11 @@ def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
     for column in THRESHOLDS.values():
         has_limit |= ~Q(**{f"{group}{column}": None})
     running = ComputeSession.objects.filter(status=Status.RUNNING)
+    was_judged = ~Q(idle__max_idle_s=None) | ~Q(
+        idle__low_since=None
+    )  # by limits that are gone: it is to be told no end
     if not ResourcePolicy.objects.exclude(max_idle_s=None).exists():
-        running = running.filter(has_limit | Q(deadline_at__lte=now + NEAR) | ~Q(idle__max_idle_s=None))
+        running = running.filter(has_limit | Q(deadline_at__lte=now + NEAR) | was_judged)
     return running.select_related("resource_group", "idle").prefetch_related("kernels__agent").order_by("pk")
 
 
@@ -164,7 +166,7 @@ def _machines_answer(session: ComputeSession) -> bool:
 
 def _judge_use(sessions: Sequence[ComputeSession], now: datetime) -> None:
     """Over the window of its group, and where it was found low, over the last minutes: who comes back is not made to wait
-    for a mean of hours."""
+    for a mean of hours, and where these were not measured nobody knows whether it did."""
     watched = [session for session in sessions if _is_use_watched(session)]
     ready = [session for session in watched if _has_window(session, now)]
     means = use_of([Wanted(session, _window(session)) for session in ready], now)
@@ -177,7 +179,7 @@ def _judge_use(sessions: Sequence[ComputeSession], now: datetime) -> None:
         is_now_low = is_low(idle.use, wants, rule)
         if is_now_low and idle.low_since is None:
             idle.low_since = now
-        elif is_now_low and is_low(recent.get(session.pk, {}), wants, rule) is not False:
+        elif is_now_low and is_low(recent.get(session.pk, {}), wants, rule):
             continue
         elif idle.low_since is not None:
             idle.low_since, idle.use_from = None, now
@@ -292,17 +294,16 @@ def _last_told_at(session_id: UUID, end: End) -> datetime | None:
 
 
 def shift_instants(step: timedelta, now: datetime) -> None:
-    """The clock was set by `step`: nobody has been idle for longer because of that, and whoever was warned was. What was seen
-    since is younger than a round, by the new clock. How much is used is judged anew from now on: no window reaches over it."""
-    is_new = Q(interacted_at__gt=now - ROUND, interacted_at__lte=now + ROUND)
+    """The clock was set by `step`: nobody has been idle for longer because of that, and whoever was warned was. What was seen,
+    warned of or told since stays. How much is used is judged anew from now on: no window reaches over it."""
     live = SessionIdle.objects.filter(session__ended_at=None)
-    live.exclude(is_new).update(interacted_at=F("interacted_at") + step)
-    live.update(**_moved(step, *_INSTANTS), use_from=now, low_since=None)
     warnings = SessionWarning.objects.filter(session__ended_at=None)
-    warnings.update(**_moved(step, "ends_at", "warned_at", "told_at"))
+    warned_since = warnings.filter(is_since("warned_at", now))
+    live.exclude(session__in=warned_since.values("session")).update(**moved(step, "warned_of"))
+    for name in ("interacted_at", "last_told_at"):
+        live.exclude(is_since(name, now)).update(**moved(step, name))
+    live.update(**moved(step, "measured_from", "kept_until"), use_from=now, low_since=None)
+    warnings.exclude(is_since("told_at", now)).update(**moved(step, "told_at"))
+    warnings.exclude(is_since("warned_at", now)).update(**moved(step, "ends_at", "warned_at"))
     IdleWatch.objects.update(judged_at=F("judged_at") + step)
     GatewayReport.objects.update(reported_at=F("reported_at") + step)
-
-
-def _moved(step: timedelta, *names: str) -> dict[str, object]:
-    return {name: F(name) + step for name in names}

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import DurationField, ExpressionWrapper, F, Q
 from psycopg.types.json import Jsonb
 
 from common import clock
@@ -23,6 +23,7 @@ from common.prepared import array_of, prepared_cursor
 from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
 from sessions_app.events import CapacityReleased, SessionsEnded
+from sessions_app.instants import ROUND, is_since
 from sessions_app.lifecycle_statements import (
     CANCEL_MANY,
     FINISH_MANY,
@@ -45,7 +46,6 @@ from sessions_app.states import (
 
 log = structlog.get_logger(__name__)
 _TRIED_AGAIN = {"retried": [each.value for each in RETRIED], "requeued": [each.value for each in REQUEUED]}
-CLOCK_ROUND = timedelta(seconds=10)
 _MOVED_FIELDS = (
     "status", "status_reason", "status_message", "status_changed_at", "deadline_at",
     "outcome", "outcome_reason", "queue_position", "exit_code", "started_at", "ended_at",
@@ -220,15 +220,21 @@ def postpone_end(session_id: UUID) -> None:
     push_session_change(session)
 
 
+@transaction.atomic
 def shift_deadlines(step: timedelta) -> None:
-    """The clock was set by `step`: deadlines that were written before move along. What was written since is younger than
-    a round of the reconciler, by the new clock."""
-    now = clock.now()
-    is_new = Q(status_changed_at__gt=now - CLOCK_ROUND, status_changed_at__lte=now + CLOCK_ROUND)
-    old = ComputeSession.objects.live().exclude(is_new)
-    old.update(deadline_at=F("deadline_at") + step, status_changed_at=F("status_changed_at") + step)
-    asked = ComputeSession.objects.live().exclude(stops_at__gt=now, stops_at__lte=now + 2 * CLOCK_ROUND)
-    asked.update(stops_at=F("stops_at") + step)
+    """The clock was set by `step`: deadlines that were written before move along."""
+    now, live = clock.now(), ComputeSession.objects.live()
+    list(live.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # as all do (ADR 8)
+    was_moved = is_since("status_changed_at", now)
+    # Who was let into the queue since has the whole time to wait, but stands in its status for longer.
+    waits_since = Q(status=Status.PENDING.value, pending_timeout_s__isnull=False) & is_since(
+        "waits_from", now
+    )
+    waited_s = ExpressionWrapper(F("pending_timeout_s") * timedelta(seconds=1), output_field=DurationField())
+    due = live.annotate(waits_from=F("deadline_at") - waited_s).exclude(was_moved).exclude(waits_since)
+    due.update(deadline_at=F("deadline_at") + step)
+    live.exclude(was_moved).update(status_changed_at=F("status_changed_at") + step)
+    live.exclude(stops_at__gt=now, stops_at__lte=now + 2 * ROUND).update(stops_at=F("stops_at") + step)
 
 
 def _move(

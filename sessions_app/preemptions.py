@@ -18,6 +18,7 @@ from sessions_app import lifecycle
 from sessions_app.events import SessionEndsSoon
 from sessions_app.idle_models import SessionWarning
 from sessions_app.idle_rules import Cause
+from sessions_app.instants import is_since, moved
 from sessions_app.known_ends import END_COLUMNS, LASTS_S, known_end, removed_at
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.preemption_models import Preemption, PreemptionOutcome
@@ -75,9 +76,10 @@ def settle_preemptions(now: datetime) -> None:
         _settle(pk, session_id, by_id, now)
 
 
-def shift_instants(step: timedelta) -> None:
+def shift_instants(step: timedelta, now: datetime) -> None:
     """The clock was set by `step`: grace is as long as it was."""
-    Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).update(ends_at=F("ends_at") + step)
+    notices = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).exclude(is_since("decided_at", now))
+    notices.update(**moved(step, "ends_at"))
 
 
 @transaction.atomic

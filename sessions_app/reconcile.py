@@ -21,17 +21,16 @@ from agents.runtime.base import (
     RuntimeFault,
 )
 from agents.selectors import connected_agents, lost_agents, runtime_of
-from agents.services import shift_instants
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from common.cache import forget_what_was_asked
 from common.dispatch import TaskName, enqueue_on_commit
 from common.kept_sentences import KeptSentence
 from common.lanes import Lanes
 from common.locks import held_among
-from sessions_app import callbacks, idle, idle_facts, lifecycle, metrics, preemptions, specs, together
+from sessions_app import idle, idle_facts, lifecycle, specs, together
 from sessions_app.arrays import release_all
+from sessions_app.clock_steps import follow_the_clock
 from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.dependencies import settle_all
 from sessions_app.holds import release_what_is_due
@@ -58,7 +57,6 @@ STALE_AFTER = timedelta(seconds=5)
 LOST_GRACE = timedelta(minutes=5)
 LANES = 16
 ROUND_S = 10
-CLOCK_KEY = f"clock:{clock.machine_id()}"
 # How often what is late is tried again: a container that cannot be killed takes a thread for a while each time.
 LATE_AFTER = timedelta(seconds=60)
 LATE_RETRY_S = 30
@@ -106,24 +104,6 @@ def _reconcile_in_lane(agent: Agent) -> None:
         log.warning("reconcile.agent_failed", agent=agent.name, error=str(error))
     finally:
         connection.close()  # the lane's own
-
-
-def follow_the_clock() -> bool:
-    """Deadlines move along when somebody sets the clock of this machine, or it slept: nothing has had its time. Whether
-    that was so."""
-    step = clock.step_since(cache.get(CLOCK_KEY))
-    if step or step is None:
-        cache.set(CLOCK_KEY, clock.reading(), timeout=None)
-    if step:
-        log.warning("reconcile.clock_was_set", seconds=step.total_seconds())
-        forget_what_was_asked()
-        lifecycle.shift_deadlines(step)
-        shift_instants(step)
-        idle.shift_instants(step, clock.now())
-        metrics.forget_what_is_to_come(clock.now())
-        preemptions.shift_instants(step)
-        callbacks.shift_instants(step)
-    return bool(step)
 
 
 def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common import clock
-from sessions_app import callbacks, reconcile
+from sessions_app import callbacks, clock_steps
 from sessions_app.callback_rules import Fault
 from sessions_app.callback_secrets import make_callback_secret
 from sessions_app.callback_sending import Answer
@@ -173,7 +173,7 @@ def test_callbacks_go_on_when_the_clock_is_set(
     settings.BERTH_CALLBACKS_PER_MINUTE = 1
     receivers = Receivers(monkeypatch)
     monkeypatch.setattr(receivers, "answer", lambda host: Answer(200 if host == "good" else 500))
-    reconcile.follow_the_clock()
+    clock_steps.follow_the_clock()
     begun = clock.reading()
     ended(place, "good")
     tell_callbacks()
@@ -183,7 +183,7 @@ def test_callbacks_go_on_when_the_clock_is_set(
 
     monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
     with clock.frozen_at(clock.now() + step):
-        reconcile.follow_the_clock()
+        clock_steps.follow_the_clock()
         assert callbacks._next_batch() == []  # a minute has not gone by
         moved = CallbackDelivery.objects.get(pk=waits.pk)
         for name in ("made_at", "due_at"):

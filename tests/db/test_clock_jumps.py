@@ -15,17 +15,20 @@ from agents.states import AgentState
 from common import clock
 from portal.warning_notices import notify_of_warnings
 from scheduler.tick import run_tick
-from sessions_app import idle, metrics, reconcile
+from sessions_app import clock_steps, idle, metrics, reconcile
 from sessions_app.gateway.interactions import write_report
+from sessions_app.holds import release_what_is_due
 from sessions_app.idle_facts import outlook_of
 from sessions_app.idle_models import SessionIdle
 from sessions_app.models import ComputeSession, KernelMetric
+from sessions_app.preemption_models import Preemption
 from sessions_app.states import Reason, Status
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 
+SHORTLY = timedelta(seconds=5)  # sooner than the round that finds the jump
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 SOON = timedelta(seconds=20)  # as exactly as rounds of ten seconds can be
 
@@ -55,14 +58,22 @@ def began() -> datetime:
 @pytest.fixture
 def jump(monkeypatch: pytest.MonkeyPatch) -> Jump:
     """The reconciler finds that the clock was set by so much, at the instant that is frozen."""
-    reconcile.follow_the_clock()
+    clock_steps.follow_the_clock()
     begun = clock.reading()
 
     def set_by(step: timedelta) -> None:
         monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
-        assert reconcile.follow_the_clock()
+        assert clock_steps.follow_the_clock()
 
     return set_by
+
+
+class Killed(BaseException):
+    """Like SIGKILL, as far as Python can: nothing between here and the top handles it."""
+
+
+def die(*_: object) -> None:
+    raise Killed
 
 
 def at(instant: datetime) -> AbstractContextManager[None]:
@@ -204,3 +215,82 @@ def test_a_machine_is_not_lost_and_what_was_lost_is_not_given_up(
         jump(2 * step)
         reconcile.end_sessions_of_lost_agents(clock.now())
     assert place.fresh(session).is_running
+
+
+def test_whoever_dies_over_it_has_moved_nothing_and_the_next_round_moves_all(
+    place: Place, step: timedelta, jump: Jump, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.run(resources={"cpu": 8, "mem": "1g"})
+    session, now = place.enqueue(pending_timeout_s=600), clock.now()
+    due = place.fresh(session).deadline_at
+    with monkeypatch.context() as patched, at(now + step):
+        patched.setattr(clock_steps.callbacks, "shift_instants", die)
+        with pytest.raises(Killed):
+            jump(step)
+        assert place.fresh(session).deadline_at == due
+    with at(now + step):
+        assert clock_steps.follow_the_clock()
+        assert not clock_steps.follow_the_clock()
+    assert place.fresh(session).deadline_at == due + step
+
+
+def test_a_notice_given_before_the_round_that_finds_the_jump_leaves_the_whole_grace(
+    place: Place, step: timedelta, jump: Jump
+) -> None:
+    group_has(place, preemptible_priority=0, preemption_after_s=0, preemption_grace_s=600)
+    low = place.run(resources={"cpu": 8, "mem": "1g"})
+    since = clock.now() - 2 * HOUR
+    ComputeSession.objects.filter(pk=low.pk).update(status_changed_at=since, started_at=since)
+    high = place.enqueue(resources={"cpu": 8, "mem": "1g"})
+    ComputeSession.objects.filter(pk=high.pk).update(priority=10)
+    now = clock.now() + step
+    with at(now):
+        run_tick(place.group.pk)
+        notify_of_warnings()
+    with at(now + SHORTLY):
+        jump(step)
+        reconcile.settle_preemptions(clock.now())
+    with at(now + 9 * MINUTE):
+        reconcile.settle_preemptions(clock.now())
+        assert place.fresh(low).is_running
+        run_tick(place.group.pk)  # nobody else has to leave
+    with at(now + 11 * MINUTE):
+        reconcile.settle_preemptions(clock.now())
+        assert place.fresh(low).status_reason == Reason.PREEMPTED
+
+
+def test_whoever_was_let_into_the_queue_before_that_round_waits_as_long_as_was_asked(
+    place: Place, step: timedelta, jump: Jump
+) -> None:
+    place.run(resources={"cpu": 8, "mem": "1g"})
+    begun = clock.now()
+    session = place.enqueue(pending_timeout_s=600, start_at=(begun + 10 * MINUTE).isoformat())
+    now = begun + 11 * MINUTE + step
+    ComputeSession.objects.filter(pk=session.pk).update(start_at=now - MINUTE)
+    with at(now):
+        release_what_is_due()
+    with at(now + SHORTLY):
+        jump(step)
+    with at(now + 9 * MINUTE):
+        reconcile.enforce_deadlines(clock.now())
+        assert place.fresh(session).status == Status.PENDING
+    with at(now + 11 * MINUTE):
+        reconcile.enforce_deadlines(clock.now())
+        assert place.fresh(session).status_reason == Reason.PENDING_TIMEOUT
+
+
+def test_who_has_just_begun_is_spared_for_as_long_as_the_group_says(
+    place: Place, step: timedelta, jump: Jump
+) -> None:
+    group_has(place, preemptible_priority=0, preemption_after_s=600, preemption_grace_s=600)
+    low = place.run(resources={"cpu": 8, "mem": "1g"})
+    high = place.enqueue(resources={"cpu": 8, "mem": "1g"})
+    ComputeSession.objects.filter(pk=high.pk).update(priority=10)
+    now = clock.now() + MINUTE + step
+    with at(now):
+        jump(step)
+        run_tick(place.group.pk)
+        assert not Preemption.objects.filter(session=low).exists()
+    with at(now + 10 * MINUTE):
+        run_tick(place.group.pk)
+        assert Preemption.objects.filter(session=low).exists()

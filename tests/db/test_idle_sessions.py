@@ -334,6 +334,11 @@ def test_a_program_that_computes_is_work(place: Place, began: datetime) -> None:
     assert place.fresh(session).is_running
 
 
+def end_of(place: Place, session: ComputeSession) -> datetime | None:
+    outlook = outlook_of(place.fresh(session))
+    return outlook.ends_at if outlook is not None else None
+
+
 LITTLE = {"min_cpu_percent": 5, "use_window_s": 1200, "use_grace_s": 1200}
 
 
@@ -368,6 +373,29 @@ def test_what_was_not_measured_is_not_too_little(
     use(session, began, 60 if cpu_milli is None else 8, cpu_milli=cpu_milli)
     watch(began, began + 60 * MINUTE)
     assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
+
+
+def test_who_was_found_low_stays_while_nobody_knows_what_it_does_now(place: Place, began: datetime) -> None:
+    """Of its long window four fifths were measured even so."""
+    group_has(place, min_cpu_percent=5, use_window_s=3600, use_grace_s=600)
+    session = place.run()
+    use(session, began, 62, cpu_milli=1)
+    watch(began, began + 61 * MINUTE)
+    assert SessionIdle.objects.get(session=session).low_since is not None
+    watch(began + 61 * MINUTE, began + 75 * MINUTE)
+    assert place.fresh(session).is_running
+    assert end_of(place, session) is None
+
+
+def test_no_end_is_told_any_more_when_the_limit_is_gone(place: Place, began: datetime) -> None:
+    group_has(place, **LITTLE)
+    session = place.run()
+    use(session, began, 25, cpu_milli=1)
+    watch(began, began + 22 * MINUTE)
+    assert end_of(place, session) is not None
+    group_has(place, min_cpu_percent=None)
+    watch(began + 22 * MINUTE, began + 23 * MINUTE)
+    assert end_of(place, session) is None
 
 
 @pytest.mark.parametrize("is_chosen", [False, True])

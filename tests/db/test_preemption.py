@@ -378,9 +378,10 @@ def test_the_clock_takes_no_grace_away(place: Place) -> None:
     urgent(place, resources=ALL)
     tick(place)
     hour = timedelta(hours=1)
-    shift_instants(hour)
-    idle.shift_instants(hour, clock.now())
-    settle_preemptions(clock.now() + hour)
+    moved = clock.now() + hour
+    shift_instants(hour, moved)
+    idle.shift_instants(hour, moved)
+    settle_preemptions(moved)
     assert place.fresh(low).is_running
     settle_preemptions(over() + hour)
     assert place.fresh(low).status == Status.TERMINATING

@@ -17,7 +17,7 @@ from agents.runtime.simulated import SimulatedRuntime
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
-from sessions_app import lifecycle, reconcile
+from sessions_app import clock_steps, lifecycle, reconcile
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.models import ComputeSession
 from sessions_app.services import terminate_session
@@ -141,7 +141,7 @@ def test_deadlines_move_along_when_the_clock_is_set(
 ) -> None:
     sessions = [place.place(), place.run(), place.enqueue(resources={"cpu": 8, "mem": "1g"})]
     before = {session.pk: place.fresh(session).deadline_at - clock.now() for session in sessions}
-    reconcile.follow_the_clock()
+    clock_steps.follow_the_clock()
     begun = clock.reading()
 
     monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
@@ -183,7 +183,7 @@ def test_lost_work_is_found_after_the_clock_was_set_back(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = place.place()
-    reconcile.follow_the_clock()
+    clock_steps.follow_the_clock()
     begun = clock.reading()
     asked: list[str] = []
     monkeypatch.setattr(reconcile, "enqueue_on_commit", lambda task, session_ids: asked.extend(session_ids))
@@ -195,12 +195,12 @@ def test_lost_work_is_found_after_the_clock_was_set_back(
 
 
 def test_what_was_asked_before_the_clock_was_set_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    reconcile.follow_the_clock()
+    clock_steps.follow_the_clock()
     begun = clock.reading()
     assert cache.add("tick-asked:1", 1, timeout=5)
     cache.set("kept", 1)
     monkeypatch.setattr(clock, "reading", lambda: begun - 3600)
-    reconcile.follow_the_clock()
+    clock_steps.follow_the_clock()
     assert cache.add("tick-asked:1", 1, timeout=5)
     assert cache.get("kept") == 1
 
