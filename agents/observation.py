@@ -53,11 +53,13 @@ def measure_devices_of(agent: Agent) -> tuple[DeviceUse, ...]:
     return measure_devices() if can_measure_devices(agent) else ()
 
 
-def demand_own_engine(agent: Agent, runtime: ContainerRuntime) -> None:
+def demand_own_engine(agent: Agent, runtime: ContainerRuntime) -> EngineInfo:
     """Another engine at the same address has none of the agent's containers, and those it has are another agent's.
     Raises RuntimeUnavailable; the heartbeat finds out too, and the agent is lost soon."""
-    if runtime.info().engine_id != agent.engine_id:
+    info = runtime.info()
+    if info.engine_id != agent.engine_id:
         raise RuntimeUnavailable(f"Another engine answers at {agent.address}.")
+    return info
 
 
 def _observation_or_fault(agent: Agent) -> Observation | RuntimeFault:

@@ -10,6 +10,7 @@ import structlog
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connection, transaction
+from django.utils.translation import gettext_noop
 
 from agents.models import Agent
 from agents.observation import demand_own_engine
@@ -60,6 +61,7 @@ ROUND_S = 10
 # How often what is late is tried again: a container that cannot be killed takes a thread for a while each time.
 LATE_AFTER = timedelta(seconds=60)
 LATE_RETRY_S = 30
+STARTED_ANEW = gettext_noop("The machine was started anew, which ended all that ran there.")
 SENT_TOGETHER = 500  # ids in one message
 
 _lanes = Lanes[None]("reconcile", LANES)
@@ -120,13 +122,12 @@ def reconcile_agent(agent: Agent, runtime: ContainerRuntime) -> None:
     running = {name: each for name, each in kernels.items() if each.session.status == Status.RUNNING}
     ended = [kernel for name, kernel in running.items() if not is_up(found.get(name))]
     strays = found.keys() - kernels.keys()
-    if ended or strays:
-        demand_own_engine(agent, runtime)
+    alive_since = demand_own_engine(agent, runtime).alive_since if ended or strays else None
     for name, kernel in running.items():
         if is_up(found.get(name)):
             note_address(kernel, found[name])
     for kernel in ended:
-        check_running(kernel, runtime)
+        check_running(kernel, runtime, alive_since)
     ids = ids_in([found[name] for name in strays], specs.KERNEL_LABEL)
     known = set(Kernel.objects.filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     for name in strays:
@@ -157,19 +158,31 @@ def is_up(state: ContainerState | None) -> bool:
     return state is not None and state.status in (ContainerStatus.RUNNING, ContainerStatus.PAUSED)
 
 
-def check_running(kernel: Kernel, runtime: ContainerRuntime) -> None:
-    """End the session of a container that ended or vanished. A list may be older than the row: ask again before."""
+def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: datetime | None = None) -> None:
+    """End the session of a container that ended or vanished. A list may be older than the row: ask again before. `alive_since`
+    is of its machine (`EngineInfo`)."""
     state = runtime.inspect_container(kernel.container_name)
     if is_up(state) or not Kernel.objects.filter(pk=kernel.pk, attempt=kernel.attempt).exists():
         return  # or it is of an attempt that is over
-    reason = reason_for_end(kernel, state)
+    went_down = state is not None and has_gone_down_with_its_machine(state, alive_since)
+    reason = Reason.AGENT_LOST if went_down else reason_for_end(kernel, state)
     exit_code = state.exit_code if state is not None else None
     if exit_code is not None:
         Kernel.objects.filter(pk=kernel.pk).update(exit_code=exit_code)
     if state is not None:
         note_memory_kill_at_end(kernel, state)
     message = memory_sentence(kernel.session, kernel) if reason is Reason.OUT_OF_MEMORY else None
+    message = KeptSentence(STARTED_ANEW) if went_down else message
     _begin_end(kernel.session_id, reason, exit_code=exit_code, message=message)
+
+
+def has_gone_down_with_its_machine(state: ContainerState, alive_since: datetime | None) -> bool:
+    """Its machine, or the engine there, stopped and came back before it counted as lost, and with it what ran. A machine that goes
+    down in order ends programs as a user does, and they may even say that all went well. What had ended long before has not."""
+    began, ended = state.started_at, state.finished_at
+    if began is None or ended is None or alive_since is None:
+        return False
+    return began < alive_since < ended + LOST_GRACE
 
 
 def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:

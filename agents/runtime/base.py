@@ -194,8 +194,9 @@ class MemoryKill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel. `devices` are slots
-    beside cores and memory, in base units."""
+    """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel; what ran when that life
+    began (`alive_since`, by the engine's clock; None: it does not tell) was ended before. `devices` are slots beside cores and
+    memory, in base units."""
 
     engine_id: str
     version: str
@@ -209,6 +210,7 @@ class EngineInfo:
     storage_driver: str = ""
     root_dir: str = ""
     life_id: str = ""
+    alive_since: datetime | None = None
     devices: Mapping[str, int] = field(default_factory=dict)
 
 

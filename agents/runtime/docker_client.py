@@ -312,11 +312,10 @@ def last_bytes(payloads: Iterator[bytes], limit_bytes: int) -> bytes:
     return b"".join(kept)[-limit_bytes:] if limit_bytes else b""
 
 
-def default_bridge_id(client: EngineClient) -> str:
+def default_bridge(client: EngineClient) -> dict[str, Any]:
     """The engine makes its own bridge anew at each start that finds no container running: at each boot at least."""
-    return next(
-        (network["Id"] for network in client.networks(names=["bridge"]) if network["Name"] == "bridge"), ""
-    )
+    found = client.networks(names=["bridge"])
+    return next((network for network in found if network["Name"] == "bridge"), {})
 
 
 def label_filter(labels: Mapping[str, str]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from agents.runtime.docker_client import (
     Connection,
     EngineClient,
     answered,
-    default_bridge_id,
+    default_bridge,
     first_bytes,
     label_filter,
     labelled,
@@ -62,6 +62,7 @@ from agents.runtime.wire import (
     machine_name,
     memory_kill_of,
     network_config,
+    parse_instant,
     registry_headers,
     state_of_inspection,
     state_of_listing,
@@ -93,7 +94,7 @@ class DockerRuntime(ContainerRuntime):
         client = self._client
         answer = client.get(client.url_of("/info"), timeout=HEARTBEAT_TIMEOUT_S)
         raise_refusal(answer)
-        body = answer.json()
+        body, bridge = answer.json(), default_bridge(client)
         return EngineInfo(
             engine_id=body["ID"],
             version=body["ServerVersion"],
@@ -106,7 +107,8 @@ class DockerRuntime(ContainerRuntime):
             has_live_restore=bool(body.get("LiveRestoreEnabled")),
             storage_driver=body.get("Driver", ""),
             root_dir=body.get("DockerRootDir", ""),
-            life_id=default_bridge_id(client),
+            life_id=bridge.get("Id", ""),
+            alive_since=parse_instant(bridge.get("Created", "")),
         )
 
     def close(self) -> None:

@@ -114,9 +114,11 @@ class SimulatedRuntime(ContainerRuntime):
         with self._lock:
             self._running(name).usage = usage
 
-    def reboot(self) -> None:
-        """The machine has booted anew, as far as its engine tells."""
-        self._info = replace(self._info, life_id=f"{self._info.life_id}+")
+    def reboot(self, at: datetime | None = None) -> None:
+        """The machine has booted anew, as far as its engine tells: now, or `at`."""
+        self._info = replace(
+            self._info, life_id=f"{self._info.life_id}+", alive_since=at or datetime.now(UTC)
+        )
 
     def processes_of(self, name: str) -> tuple[tuple[str, ...], ...]:
         """What was started in the container by `start_process` and `run_process`, in order."""

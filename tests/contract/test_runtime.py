@@ -6,6 +6,7 @@ import re
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -45,6 +46,7 @@ def test_info_tells_what_the_machine_has(rig: Rig) -> None:
     assert info.architecture in ("x86_64", "aarch64")
     assert info.cpu_milli >= 1000
     assert info.mem_bytes > 2**28
+    assert info.alive_since is None or info.alive_since < datetime.now(UTC)
 
 
 # Images

@@ -108,6 +108,31 @@ def test_a_lost_machine_sends_it_back_if_that_was_chosen(place: Place) -> None:
     assert place.occupied() == {}
 
 
+@pytest.mark.parametrize("exit_code", [0, 143])
+def test_a_machine_that_was_started_anew_before_it_was_lost_sends_it_back_too(
+    place: Place, exit_code: int
+) -> None:
+    """Whatever its command said when it was told to end."""
+    chosen, other = batch(place, requeues=True), batch(place, max_retries=3)
+    for session in (chosen, other):
+        place.runtime.finish(session.kernels.get().container_name, exit_code=exit_code)
+    place.runtime.reboot()
+    reconcile.reconcile_agent(place.agent, place.runtime)
+    end_session(chosen.pk), end_session(other.pk)
+
+    assert (place.fresh(chosen).status, place.fresh(chosen).status_reason) == (Status.PENDING, "requeued")
+    assert place.fresh(other).status_reason == "agent_lost"
+    assert "started anew" in str(place.fresh(other).status_message)
+
+
+def test_what_ended_long_before_its_machine_was_started_anew_has_ended_by_itself(place: Place) -> None:
+    session = batch(place, requeues=True)
+    place.runtime.finish(session.kernels.get().container_name)
+    place.runtime.reboot(clock.now() + reconcile.LOST_GRACE + timedelta(seconds=1))
+    reconcile.reconcile_agent(place.agent, place.runtime)
+    assert place.fresh(session).status_reason == Reason.COMMAND_FINISHED
+
+
 def test_the_machine_that_comes_back_loses_the_old_container_and_keeps_the_new_one(place: Place) -> None:
     session = batch(place, requeues=True)
     old = session.kernels.get().container_name
