@@ -2,7 +2,8 @@
 that comes of it, until it is killed.
 
 `python -m tests.chaos.worker SEED` has all in memory that they need, the world too, and no connection; each line `NUMBER LIFE` of its standard
-input is one more process, whose id it prints: `born NUMBER PID`. What nobody expects is a line `error: …`.
+input is one more process, whose id it prints: `born NUMBER PID`. No other process gets that id before the next of that number is
+asked for. What nobody expects is a line `error: …`.
 """
 
 import logging
@@ -74,10 +75,9 @@ class Worker:
         self._counts = COUNTS.format(installation=settings.BERTH_INSTALLATION)
         self._beat = BEAT.format(installation=settings.BERTH_INSTALLATION)
 
-    def run(self) -> None:
+    def run(self, nursery: int) -> None:
         """One call after the other, as long as the run goes on."""
-        parent = os.getppid()
-        while os.getppid() == parent:  # nobody is left over from a run that was itself killed
+        while os.getppid() == nursery:  # nobody is left over from a run that was itself killed
             [kind] = self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
             self._call(kind)
             waiting = self._world.sent()
@@ -262,22 +262,26 @@ def tell(line: str) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     logging.disable(logging.CRITICAL)
     world = enter(settings.BERTH_INSTALLATION)
     world.are_lost = LOST
     leave_startup_to_rest()
+    nursery, born = os.getpid(), dict[int, int]()
     for line in sys.stdin:
         number, life = map(int, line.split())
+        if number in born:
+            os.waitpid(born[number], 0)  # killed, or ended by itself: until now its id was nobody else's
         connection.close()
         connection.close_pool()  # type: ignore[attr-defined]
         client().close()
         if child := os.fork():
+            born[number] = child
             tell(f"born {number} {child}")
         else:
             chance = random.Random(f"{sys.argv[1]} {number} {life}")
             random.seed(chance.random())
-            Worker(world, chance, f"w{number}-{life}").run()
+            Worker(world, chance, f"w{number}-{life}").run(nursery)
+            return
 
 
 if __name__ == "__main__":
