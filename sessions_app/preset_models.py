@@ -1,7 +1,8 @@
-"""Sizes of sessions under a name, made by administrators."""
+"""Sizes of sessions under a name."""
 
 from typing import Any
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -10,8 +11,8 @@ from common import clock
 from common.slots import ResourceSlots
 from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
 
-PRESET_SHARINGS = (Sharing.PROJECT, Sharing.DOMAIN, Sharing.EVERYBODY)
-_PROJECT, _DOMAIN = Q(project__isnull=False), Q(domain__isnull=False)
+_OWN, _PROJECT = Q(owner__isnull=False), Q(project__isnull=False)
+_DOMAIN = Q(domain__isnull=False)
 
 
 class ResourcePreset(models.Model):
@@ -19,7 +20,10 @@ class ResourcePreset(models.Model):
     it asks for is checked for whoever starts a session with it."""
 
     name = models.CharField(max_length=MAX_NAME_LENGTH)
-    sharing = models.CharField(max_length=10, choices=[(each.value, each.value) for each in PRESET_SHARINGS])
+    sharing = models.CharField(max_length=10, choices=[(each.value, each.value) for each in Sharing])
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="presets"
+    )
     project = models.ForeignKey(Project, on_delete=models.CASCADE, null=True, related_name="presets")
     domain = models.ForeignKey(Domain, on_delete=models.CASCADE, null=True, related_name="presets")
     slots: Any = models.JSONField(help_text="By slot, in base units.")
@@ -27,22 +31,21 @@ class ResourcePreset(models.Model):
     changed_by = models.CharField(max_length=254, editable=False)
     changed_at = models.DateTimeField(default=clock.now, editable=False)
 
-    owner_id: int | None = None  # of nobody alone
-
     class Meta:
         ordering = ("name", "pk")
         constraints = (
             models.CheckConstraint(
-                condition=(Q(sharing="project") & _PROJECT & ~_DOMAIN)
-                | (Q(sharing="domain") & ~_PROJECT & _DOMAIN)
-                | (Q(sharing="everybody") & ~_PROJECT & ~_DOMAIN),
+                condition=(Q(sharing="own") & _OWN & ~_PROJECT & ~_DOMAIN)
+                | (Q(sharing="project") & ~_OWN & _PROJECT & ~_DOMAIN)
+                | (Q(sharing="domain") & ~_OWN & ~_PROJECT & _DOMAIN)
+                | (Q(sharing="everybody") & ~_OWN & ~_PROJECT & ~_DOMAIN),
                 name="preset_has_one_place",
             ),
             models.CheckConstraint(
                 condition=Q(shm_bytes=None) | Q(shm_bytes__gt=0), name="preset_shm_is_some"
             ),
             models.UniqueConstraint(
-                fields=("sharing", "project", "domain", "name"),
+                fields=("sharing", "owner", "project", "domain", "name"),
                 name="preset_name_in_place",
                 nulls_distinct=False,
             ),

@@ -13,24 +13,22 @@ from common.actors import Actor
 from common.database import constraint_of
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from common.slots import CPU, MEM
-from common.texts import quoted
 from sessions_app.models import ResourcePreset
-from sessions_app.preset_models import PRESET_SHARINGS
 from sessions_app.requests import parse_request
 from sessions_app.sharing import found_by, place_of, writes
 from sessions_app.template_rules import MOST_OF_ONE_PLACE, Sharing, check_template_name
 
 
 def visible_presets(actor: Actor) -> QuerySet[ResourcePreset]:
-    """Those of projects and domains that the actor sees, and of everybody."""
     return ResourcePreset.objects.filter(found_by(actor)).select_related("project", "domain")
 
 
 def offered_presets(actor: Actor, project: Project | None) -> list[ResourcePreset]:
-    """For a session in `project`: its own, those of its domain and of everybody, the smallest first. One query."""
+    """For a session of the actor in `project`: the actor's own, those of the project, of its domain and of everybody, the smallest
+    first. One query."""
     domain_id = project.domain_id if project else actor.domain_id
     there = (
-        Q(sharing=Sharing.EVERYBODY)
+        Q(sharing__in=(Sharing.OWN, Sharing.EVERYBODY))
         | Q(domain_id=domain_id or 0)
         | Q(project_id=project.pk if project else 0)
     )
@@ -52,17 +50,12 @@ def create_preset(
 ) -> ResourcePreset:
     """`resources` as a request for a session has them; `place` names the project or the domain, without one the own. Raises InvalidInput, NotFound,
     PermissionDenied, Conflict, LimitExceeded."""
-    if sharing not in {each.value for each in PRESET_SHARINGS}:
-        known = ", ".join(each.value for each in PRESET_SHARINGS)
-        sentence = _("{value} is no way to share a preset. Use one of {known}.")
-        sentence = sentence.format(value=quoted(sharing), known=known)
-        raise InvalidInput(sentence, fields={"sharing": [sentence]})
     preset = ResourcePreset(
         name=_checked_name(name), **_amounts(resources), **place_of(actor, sharing, place)
     )
     _demand_writes(actor, preset)
     siblings = ResourcePreset.objects.filter(
-        sharing=sharing, project=preset.project_id, domain=preset.domain_id
+        sharing=sharing, owner=preset.owner_id, project=preset.project_id, domain=preset.domain_id
     )
     if siblings.count() >= MOST_OF_ONE_PLACE:
         sentence = _("There are {count} presets already, as many as there may be.")

@@ -28,9 +28,10 @@ class Shared(Protocol):
 
 
 def found_by(actor: Actor) -> Q:
-    """What is shared with the actor: of projects and domains that they see, and of everybody."""
+    """What the actor finds: their own, that of projects and domains that they see, and of everybody."""
     return (
-        Q(project__in=visible_projects(actor))
+        Q(owner_id=actor.user_id or 0)
+        | Q(project__in=visible_projects(actor))
         | Q(domain__in=visible_domains(actor))
         | Q(sharing=Sharing.EVERYBODY)
     )

@@ -14,7 +14,7 @@ CUSTOM = "custom"
 @dataclass(frozen=True, slots=True)
 class Size:
     """A size by name; `cpu` and `mem`, and what a preset says besides, as a person types them. Names of usual sizes are translated where
-    they are shown, those of presets are what an administrator wrote."""
+    they are shown, those of presets are what whoever made them wrote."""
 
     key: str
     title: str

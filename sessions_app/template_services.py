@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from accounts.selectors import usable_projects
@@ -28,9 +28,7 @@ from sessions_app.template_rules import (
 
 
 def visible_templates(actor: Actor) -> QuerySet[SessionTemplate]:
-    """One's own; those of projects and domains that one sees; those of everybody."""
-    seen = Q(owner_id=actor.user_id or 0) | found_by(actor)
-    return SessionTemplate.objects.filter(seen).select_related("project", "domain")
+    return SessionTemplate.objects.filter(found_by(actor)).select_related("project", "domain")
 
 
 def access_template(actor: Actor, template_id: int, *, locked: bool = False) -> SessionTemplate:

@@ -16,12 +16,11 @@ from common.scopes import FOR_SESSIONS
 from sessions_app import presets
 from sessions_app.api.serializers import ResourcesField
 from sessions_app.models import ResourcePreset
-from sessions_app.preset_models import PRESET_SHARINGS
 from sessions_app.sharing import writes_which
 from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
-SHARINGS = [(each.value, each.value) for each in PRESET_SHARINGS]
+SHARINGS = [(each.value, each.value) for each in Sharing]
 RESOURCES_HELP = 'Like {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm may be left out.'
 
 
@@ -71,7 +70,7 @@ class PresetChangeInput(InputSerializer):
 
 @extend_schema_view(get=extend_schema(operation_id="list_presets"))
 class PresetListView(ListAPIView[ResourcePreset]):
-    """Sizes under a name: those of your projects, your domain and everybody."""
+    """Sizes under a name: your own, those of your projects, your domain and everybody."""
 
     token_scopes = FOR_SESSIONS
     serializer_class = PresetOut
@@ -84,7 +83,7 @@ class PresetListView(ListAPIView[ResourcePreset]):
     @extend_schema(operation_id="create_preset", request=PresetInput, responses={201: PresetOut, **REFUSALS})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Make one: superadmins for everybody, domain admins for a domain, project admins for a project."""
+        """Make one: for yourself (own), or as superadmin for everybody, as domain admin for a domain, as project admin for a project."""
         asked = PresetInput(data=request.data)
         asked.is_valid(raise_exception=True)
         made = presets.create_preset(actor=actor_of(request), **asked.validated_data)

@@ -19,10 +19,11 @@ SHARING_WORDS = {
 
 
 def place_choices(actor: Actor) -> list[tuple[str, Any]]:
-    """Of a select: where the actor keeps things for others: "project:uni/vision", "domain:uni", "everybody". 3 queries."""
+    """Of a select: where the actor keeps things: "own", "project:uni/vision", "domain:uni", "everybody". 3 queries."""
     projects, domains, is_central = writable_places(actor)
     has_many = len({each.domain_id for each in projects}) > 1
-    choices = [
+    choices: list[tuple[str, Any]] = [(Sharing.OWN.value, SHARING_WORDS[Sharing.OWN])]
+    choices += [
         (f"project:{each.domain.name}/{each.name}", _("Project {name}").format(name=_named(each, has_many)))
         for each in projects
     ]

@@ -1,4 +1,4 @@
-"""Pages of presets: which sizes people are offered, and, for administrators, making and changing them."""
+"""Pages of presets: which sizes people are offered, making and changing them."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class PresetForm(forms.Form):
 
     name = TypedField(
         label=gettext_lazy("Name"),
-        help_text=gettext_lazy("As people see it on the card, like “A100, quarter”."),
+        help_text=gettext_lazy("As it stands on the card, like “A100, quarter”."),
         widget=forms.TextInput(attrs=TYPED | {"maxlength": MAX_NAME_LENGTH}),
     )
     place = TypedChoice(label=gettext_lazy("Who is offered it"))
@@ -173,6 +173,4 @@ def _page(request: HttpRequest, actor: Actor, form: PresetForm, *, status: int =
         }
         for each in found
     ]
-    may_make = bool(form.fields["place"].choices)  # type: ignore[attr-defined]
-    context = {"rows": rows, "form": form if may_make else None}
-    return render(request, "sessions_app/presets.html", context, status=status)
+    return render(request, "sessions_app/presets.html", {"rows": rows, "form": form}, status=status)

@@ -31,7 +31,7 @@ from sessions_app.shortcuts import request_like
 from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH, Sharing, kept_choices
 from sessions_app.web.arrays import page_of
 from sessions_app.web.forms import LauncherForm
-from sessions_app.web.places import SHARING_WORDS, chosen_place, place_choices, whose
+from sessions_app.web.places import chosen_place, place_choices, whose
 
 LONGEST_BODY = 256 * 1024
 MOST_DIGITS = 18  # of an id
@@ -49,8 +49,7 @@ class TemplateForm(forms.Form):
 
     def __init__(self, *arguments: Any, actor: Actor, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        choices = [(Sharing.OWN.value, SHARING_WORDS[Sharing.OWN]), *place_choices(actor)]
-        self.fields["place"].choices = choices  # type: ignore[attr-defined]
+        self.fields["place"].choices = place_choices(actor)  # type: ignore[attr-defined]
 
 
 @require_GET

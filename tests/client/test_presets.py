@@ -37,8 +37,15 @@ def test_presets_are_listed_added_and_removed(portal: Any, command: Command) -> 
     assert command("preset", "add", "half", *typed).out == "4\n"
     resources = {"cpu": "4", "mem": "16g", "shm": "1g", "cuda": "0.5"}
     assert wire.body() == {"name": "half", "sharing": "project", "place": "vision", "resources": resources}
+    own = PRESET | {"sharing": "own", "project": None}
+    wire = portal(made(own))
+    assert command("preset", "add", "half", "--cpu", "4", "--mem", "16g").out == "4\n"
+    assert (wire.body()["sharing"], wire.body()["place"]) == ("own", "")
+    portal(page(own))
+    assert command("preset", "ls").out.splitlines()[1].split("\t")[2] == "only you"
     portal()
-    assert "Say for whom" in command("preset", "add", "half", "--cpu", "4", "--mem", "16g").err
+    both = ("--project", "vision", "--everybody")
+    assert "For whom?" in command("preset", "add", "half", "--cpu", "4", "--mem", "16g", *both).err
     wire = portal(page(PRESET, OF_ALL), made({}))
     assert command("preset", "rm", "half").code == 0
     assert wire.requests[-1].url.path.endswith("/presets/4/")

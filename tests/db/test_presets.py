@@ -1,4 +1,4 @@
-"""Presets: sizes under a name that administrators make, and the sessions that use them."""
+"""Presets: sizes under a name, and the sessions that use them."""
 
 import json
 from collections.abc import Callable
@@ -78,6 +78,23 @@ def test_presets_of_others_are_not_there(place: Place) -> None:
             act()
 
 
+def test_everybody_makes_presets_of_their_own_which_nobody_else_finds(place: Place) -> None:
+    actor, other = actor_for(place.owner), actor_for(make_user(member_of=place.project))
+    mine = create_preset(actor=actor, name="mine", sharing="own", resources=SIZE)
+    create_preset(actor=other, name="mine", sharing="own", resources=SIZE)
+    assert [each.pk for each in offered_presets(actor, place.project)] == [mine.pk]
+    with pytest.raises(NotFound):
+        change_preset(actor=other, preset_id=mine.pk, changes={"name": "yours"})
+    with pytest.raises(Conflict):
+        create_preset(actor=actor, name="mine", sharing="own", resources=SIZE)
+    superadmin = actor_for(make_user(role=Role.SUPERADMIN))
+    assert not visible_presets(superadmin).filter(sharing="own").exists()
+
+    assert change_preset(actor=actor, preset_id=mine.pk, changes={"name": "small"}).name == "small"
+    delete_preset(actor=actor, preset_id=mine.pk)
+    assert not visible_presets(actor).exists()
+
+
 def test_one_that_is_deleted_at_the_same_moment_is_not_there(place: Place) -> None:
     preset = keep()
     template, _left_out = create_template(actor=SYSTEM, name="x", sharing="everybody", body=place.request())
@@ -132,7 +149,6 @@ def test_those_of_another_project_of_ones_own_are_not_offered(place: Place) -> N
     ("changes", "field"),
     [
         ({"name": " "}, "name"),
-        ({"sharing": "own"}, "sharing"),
         ({"sharing": "team"}, "sharing"),
         ({"resources": {"cpu": 0, "mem": "1g"}}, "resources.cpu"),
         ({"resources": {"cpu": 1}}, "resources.mem"),

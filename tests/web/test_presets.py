@@ -85,7 +85,7 @@ def test_one_is_made_offered_changed_and_deleted(
         ({"devices": "cuda=-1"}, "devices"),
         ({"shm": "999g"}, "shm"),
         ({"place": ""}, "place"),
-        ({"place": "own"}, "place"),
+        ({"place": "team"}, "place"),
         ({"place": "project:none/none"}, "place"),
         ({"place": "domain:none"}, "place"),
     ],
@@ -118,28 +118,32 @@ def test_administrators_are_offered_their_own_places_alone(place: Place, browser
     here, there = (f"project:{domain.name}/{each.name}" for each in (project, other))
     admin = browser_of(make_user(admin_of=project))
     offered = admin.get(LIST).context["form"].fields["place"].choices
-    assert [value for value, _words in offered] == [here]
+    assert [value for value, _words in offered] == ["own", here]
     assert admin.post(LIST, typed(place=here))["Location"] == LIST
     assert admin.post(LIST, typed(place=there)).status_code in (403, 422)
     assert admin.post(LIST, typed(place="everybody")).status_code == 403
 
     domain_admin = browser_of(make_user(domain=domain, role=Role.DOMAIN_ADMIN))
     offered = [value for value, _words in domain_admin.get(LIST).context["form"].fields["place"].choices]
-    assert set(offered) == {here, there, f"domain:{domain.name}"}
+    assert set(offered) == {"own", here, there, f"domain:{domain.name}"}
     assert ResourcePreset.objects.count() == 1
 
 
-def test_people_see_what_they_are_offered_and_change_nothing(place: Place, browser_of: Browser) -> None:
+def test_people_see_what_they_are_offered_and_change_but_their_own(place: Place, browser_of: Browser) -> None:
     mine, other = keep(sharing="project", place=place.project.name), keep("for all")
     owner = browser_of(place.owner)
     told = words(owner)
     assert "usual" in told
     assert "for all" in told
-    assert "New preset" not in told
     assert "Change" not in told
     for preset in (mine, other):
         assert owner.get(f"{LIST}{preset.pk}/").status_code == 403
         assert owner.post(f"{LIST}{preset.pk}/delete/").status_code == 403
+    assert owner.post(LIST, typed(name="mine", place="own"))["Location"] == LIST
+    told = words(owner)
+    assert "Only you" in told
+    own = ResourcePreset.objects.get(owner=place.owner)
+    assert owner.post(f"{LIST}{own.pk}/", typed(name="still mine"))["Location"] == LIST
     stranger = browser_of(make_user())
     assert "usual" not in words(stranger)
     assert stranger.get(f"{LIST}{mine.pk}/").status_code == 404

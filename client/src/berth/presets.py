@@ -1,4 +1,4 @@
-"""Presets: sizes of sessions under a name, made by administrators."""
+"""Presets: sizes of sessions under a name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from berth.errors import InvalidInput, NotFound
 from berth.paging import iterate
 from berth.transport import Transport, json_of, new_key
 
-NEAREST_FIRST = ("project", "domain", "everybody")
+NEAREST_FIRST = ("own", "project", "domain", "everybody")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Presets:
         return iterate(self._transport, "presets/", Preset)
 
     def find(self, text: str, *, project: str = "") -> Preset:
-        """By name or id: of `project`, or of any of yours without one, before those of the domain and of everybody. Raises NotFound, InvalidInput."""
+        """By name or id: of `project`, or of any of yours without one; your own before those of the project, of the domain and of everybody. Raises NotFound, InvalidInput."""
         found = [
             one
             for one in self.list()
@@ -66,7 +66,7 @@ class Presets:
         return nearest[0]
 
     def add(self, name: str, resources: Mapping[str, Any], *, sharing: str, place: str = "") -> Preset:
-        """For a project, a domain or everybody (`sharing`), by an administrator there. Raises PermissionDenied, Conflict."""
+        """For oneself, or by an administrator there for a project, a domain or everybody (`sharing`: "own", "project", "domain", "everybody"). Raises PermissionDenied, Conflict."""
         told = {"name": name, "sharing": sharing, "place": place, "resources": dict(resources)}
         answer = self._transport.request("POST", "presets/", json=told, headers=new_key())
         return decode(Preset, json_of(answer))

@@ -11,13 +11,13 @@ from berth.cli.output import say, show_json, show_table
 from berth.errors import InvalidInput
 from berth.presets import Preset
 
-app = typer.Typer(no_args_is_help=True, help="Sizes of sessions under a name, made by administrators.")
+app = typer.Typer(no_args_is_help=True, help="Sizes of sessions under a name.")
 
 
 @app.command("ls", hidden=True)
 @app.command("list")
 def list_presets(context: typer.Context, as_json: AsJson = False) -> None:
-    """List presets: those of your projects, your domain and everybody."""
+    """List presets: your own, those of your projects, your domain and everybody."""
     found = list(client_of(context).presets.list())
     if as_json:
         show_json(found)
@@ -41,10 +41,10 @@ def add(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a preset for a project, a domain or everybody."""
-    if bool(project) + bool(domain) + everybody != 1:
-        raise InvalidInput("Say for whom.", hint="One of --project, --domain, --everybody.")
-    sharing = "project" if project else "domain" if domain else "everybody"
+    """Make a preset for yourself, or as an administrator for a project, a domain or everybody."""
+    if bool(project) + bool(domain) + everybody > 1:
+        raise InvalidInput("For whom?", hint="At most one of --project, --domain, --everybody.")
+    sharing = "project" if project else "domain" if domain else "everybody" if everybody else "own"
     made = client_of(context).presets.add(
         name,
         {"cpu": cpu, "mem": mem, **resources_of(shm, resource)},
@@ -66,7 +66,7 @@ def remove(
 
 
 def _whose(preset: Preset) -> str:
-    return preset.project or preset.domain or "everybody"
+    return preset.project or preset.domain or {"own": "only you"}.get(preset.sharing, preset.sharing)
 
 
 def _size(preset: Preset) -> str:
