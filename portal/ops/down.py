@@ -7,6 +7,7 @@ import sys
 import time
 
 from portal.ops.console import speaker
+from portal.ops.errors import PreflightFailed
 from portal.ops.layout import Layout, layout_of
 from portal.ops.locks import holder
 from portal.ops.processes import end_leftovers
@@ -36,7 +37,11 @@ def main() -> int:
         return 1
     say("stopped" if was_running else "was not running")
     if options.purge:
-        purge(layout, say)
+        try:
+            purge(layout, say)
+        except PreflightFailed as fault:
+            say(f"{fault.message}\nfix: {fault.fix}")
+            return 1
         say("purged")
     return 0
 

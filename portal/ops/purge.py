@@ -11,12 +11,14 @@ from portal.ops.engine_objects import has_others, remove_images, remove_objects,
 from portal.ops.envfile import read_env
 from portal.ops.layout import Layout
 from portal.ops.locks import directory_lock
+from portal.ops.originals import check_is_original
 
 DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 
 
 def purge(layout: Layout, log: Say) -> None:
-    """Remove it all; the portal must be stopped. The engine itself and Debian packages stay."""
+    """Remove it all; the portal must be stopped. The engine itself and Debian packages stay. Raises PreflightFailed for a copy."""
+    check_is_original(layout)
     values = read_env(layout.env_file)
     if installation := values.get("BERTH_INSTALLATION"):
         try:

@@ -22,6 +22,7 @@ from portal.ops.errors import PreflightFailed
 from portal.ops.layout import CHECKOUT, Layout, layout_of
 from portal.ops.locks import directory_lock, running
 from portal.ops.machine import is_root
+from portal.ops.originals import PLACE, check_no_original
 from portal.ops.portal_processes import Portal
 from portal.ops.processes import end_leftovers, mark_of
 from portal.ops.session_image import ensure_session_image
@@ -44,6 +45,7 @@ def main() -> int:
     try:
         preflight.check_python()
         preflight.check_data_directory(layout)
+        check_no_original(layout)
         layout.data.mkdir(parents=True, exist_ok=True)
         # Root's servers run as nobody and must pass through; what is secret in here has modes of its own.
         layout.data.chmod(0o711 if is_root() else 0o700)
@@ -131,6 +133,7 @@ def portal_environment(options: argparse.Namespace, layout: Layout, engine: str)
     given = {name for name in ("DATABASE_URL", "REDIS_URL") if os.environ.get(name)}
     values = updated(read_env(layout.env_file), host=options.host, port=options.port, is_given=given)
     values["BERTH_ENGINE"] = engine
+    values[PLACE] = str(layout.data.resolve())
     write_env(layout.env_file, values)
     caller = {
         name: value

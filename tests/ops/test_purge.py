@@ -1,7 +1,9 @@
 """bin/down --purge: what is ours goes, what is not stays."""
 
 import io
+import shutil
 import tarfile
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +11,14 @@ import pytest
 
 from portal.ops.engine_api import EngineClient
 from portal.ops.engine_objects import has_others, listed, mark_presence, remove_images, remove_objects
-from portal.ops.envfile import new_installation_id, write_env
+from portal.ops.envfile import new_installation_id, read_env, write_env
+from portal.ops.errors import PreflightFailed
 from portal.ops.layout import Layout
-from portal.ops.purge import DEFAULT_ENGINE, purge_checkout, purge_data
+from portal.ops.originals import check_is_original, check_no_original
+from portal.ops.purge import DEFAULT_ENGINE, purge, purge_checkout, purge_data
+from portal.ops.up import portal_environment
+
+NO_ENGINE = "unix:///nonexistent/docker.sock"
 
 
 def silent(_: str) -> None:
@@ -60,6 +67,53 @@ def test_quarters_elsewhere_go_too_but_only_if_they_bear_our_name(layout: Layout
     layout.quarters_link.symlink_to(foreign)
     purge_data(layout, silent)
     assert (foreign / "postgres").exists()
+
+
+def run_once(layout: Layout) -> None:
+    """As far as its env file is concerned."""
+    portal_environment(Namespace(host="127.0.0.1", port=8080), layout, NO_ENGINE)
+
+
+def test_a_copy_is_not_purged_and_does_not_start_beside_its_original(layout: Layout, tmp_path: Path) -> None:
+    layout.data.mkdir()
+    run_once(layout)
+    copy = Layout(checkout=layout.checkout, data=tmp_path / "backup")
+    shutil.copytree(layout.data, copy.data)
+
+    with pytest.raises(PreflightFailed, match=f"copied or moved from {layout.data}") as refusal:
+        purge(copy, silent)
+    assert f"rm -r {copy.data}" in refusal.value.fix
+    assert copy.env_file.exists()
+    with pytest.raises(PreflightFailed, match=f"a copy of {layout.data}"):
+        check_no_original(copy)
+    check_no_original(layout)
+    check_is_original(layout)
+
+
+def test_data_that_were_moved_are_purged_once_they_ran_at_their_new_place(
+    layout: Layout, tmp_path: Path
+) -> None:
+    layout.data.mkdir()
+    run_once(layout)
+    name = read_env(layout.env_file)["BERTH_INSTALLATION"]
+    moved = Layout(checkout=layout.checkout, data=tmp_path / "elsewhere")
+    layout.data.rename(moved.data)
+    with pytest.raises(PreflightFailed, match="moved"):
+        purge(moved, silent)
+
+    check_no_original(moved)
+    run_once(moved)
+    assert read_env(moved.env_file)["BERTH_INSTALLATION"] == name
+    purge(moved, silent)
+    assert not moved.data.exists()
+
+
+def test_a_link_to_the_data_is_no_copy(layout: Layout, tmp_path: Path) -> None:
+    layout.data.mkdir()
+    run_once(layout)
+    link = tmp_path / "link"
+    link.symlink_to(layout.data)
+    check_is_original(Layout(checkout=layout.checkout, data=link))
 
 
 def test_only_what_bin_up_built_leaves_the_checkout(layout: Layout) -> None:
