@@ -1,5 +1,6 @@
 """Removes every trace of one installation: engine objects, data, and what the checkout got from bin/up."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -82,17 +83,31 @@ def purge_checkout(layout: Layout, log: Say) -> None:
 
 
 def remove_tree(path: Path, log: Say) -> None:
-    """Remove a file or directory; directories that a program closed to their owner are opened first."""
+    """Remove a file or directory; directories that a program closed to their owner are opened first. What links point to is left
+    as it is."""
+    tried: set[str] = set()
 
-    def open_and_retry(function: Any, name: str, _: Any) -> None:
-        try:
-            os.chmod(os.path.dirname(name), 0o700)
-            os.chmod(name, 0o700, follow_symlinks=True)
-            function(name)
-        except OSError as fault:
-            log(f"could not remove {name}: {fault.strerror}")
+    def open_and_retry(_: Any, name: str, fault: tuple[Any, Any, Any]) -> None:
+        if name in tried:
+            return  # the first try says so
+        tried.add(name)
+        with contextlib.suppress(OSError):
+            if name != str(path):
+                os.chmod(os.path.dirname(name), 0o700)
+            if is_directory(Path(name)):
+                os.chmod(name, 0o700)
+                shutil.rmtree(name, onerror=open_and_retry)
+            else:
+                os.unlink(name)
+        if os.path.lexists(name):
+            log(f"could not remove {name}: {fault[1].strerror}")
 
-    if path.is_dir() and not path.is_symlink():
+    if is_directory(path):
         shutil.rmtree(path, onerror=open_and_retry)
     else:
         path.unlink(missing_ok=True)
+
+
+def is_directory(path: Path) -> bool:
+    """A link to one is none."""
+    return path.is_dir() and not path.is_symlink()

@@ -1,8 +1,11 @@
 """bin/down --purge: what is ours goes, what is not stays."""
 
 import io
+import os
 import shutil
+import stat
 import tarfile
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +17,10 @@ from portal.ops.engine_objects import has_others, listed, mark_presence, remove_
 from portal.ops.envfile import new_installation_id, read_env, write_env
 from portal.ops.errors import PreflightFailed
 from portal.ops.layout import Layout
+from portal.ops.machine import is_root
 from portal.ops.originals import check_is_original, check_no_original
-from portal.ops.purge import DEFAULT_ENGINE, purge, purge_checkout, purge_data
+from portal.ops.purge import DEFAULT_ENGINE, purge, purge_checkout, purge_data, remove_tree
+from portal.ops.quarters import server_account
 from portal.ops.up import portal_environment
 
 NO_ENGINE = "unix:///nonexistent/docker.sock"
@@ -45,6 +50,43 @@ def test_the_data_directory_goes_with_all_in_it(layout: Layout) -> None:
     fill(layout)
     purge_data(layout, silent)
     assert not layout.data.exists()
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[Path]:
+    """A directory of an account that may not pass where modes forbid it, unlike root, as who this process acts meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="berth-purge-") as directory:
+        if not is_root():
+            yield Path(directory)
+            return
+        account = server_account()
+        assert account
+        os.chown(directory, account.uid, account.gid)
+        os.seteuid(account.uid)
+        try:
+            yield Path(directory)
+        finally:
+            os.seteuid(0)
+
+
+def test_what_a_program_closed_goes_and_what_its_links_point_to_keeps_its_mode(as_nobody: Path) -> None:
+    outside, tree = as_nobody / "outside", as_nobody / "tree"
+    outside.touch(mode=0o440)
+    (tree / "full" / "below").mkdir(parents=True)
+    (tree / "full" / "below" / "file").touch()
+    (tree / "full" / "link").symlink_to(outside)
+    (tree / "full" / "to a directory").symlink_to(as_nobody)
+    (tree / "full" / "dangling").symlink_to("nothing")
+    for closed, mode in ((tree / "full" / "below", 0o000), (tree / "full", 0o500), (tree, 0o000)):
+        closed.chmod(mode)
+    said: list[str] = []
+
+    remove_tree(tree, said.append)
+
+    assert said == []
+    assert not tree.exists()
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o440
+    assert stat.S_IMODE(as_nobody.stat().st_mode) == 0o700
 
 
 def test_a_directory_that_was_never_ours_stays(layout: Layout) -> None:
