@@ -11,7 +11,7 @@ from portal.ops.engine_api import EngineClient, EngineUnreachable
 from portal.ops.engine_objects import has_others, remove_images, remove_objects, remove_walls
 from portal.ops.envfile import read_env
 from portal.ops.layout import Layout
-from portal.ops.locks import directory_lock
+from portal.ops.locks import directory_lock, holders
 from portal.ops.originals import check_is_original
 
 DEFAULT_ENGINE = "unix:///var/run/docker.sock"
@@ -31,7 +31,10 @@ def purge(layout: Layout, log: Say) -> None:
         if is_ours_alone:
             purge_checkout(layout, log)
         else:
-            log("another data directory runs from this checkout: .venv, node_modules and assets stay")
+            log(
+                f"bin/up on other data, tests or a bench run from this checkout ({holders(layout.checkout)}): "
+                ".venv, node_modules and assets stay"
+            )
 
 
 def purge_engine(engine: EngineClient, installation: str, log: Say) -> None:

@@ -16,7 +16,8 @@ from portal.ops.engine_api import EngineClient
 from portal.ops.engine_objects import has_others, listed, mark_presence, remove_images, remove_objects
 from portal.ops.envfile import new_installation_id, read_env, write_env
 from portal.ops.errors import PreflightFailed
-from portal.ops.layout import Layout
+from portal.ops.layout import CHECKOUT, Layout
+from portal.ops.locks import directory_lock
 from portal.ops.machine import is_root
 from portal.ops.originals import check_is_original, check_no_original
 from portal.ops.purge import DEFAULT_ENGINE, purge, purge_checkout, purge_data, remove_tree
@@ -177,6 +178,24 @@ def test_only_what_bin_up_built_leaves_the_checkout(layout: Layout) -> None:
 
     assert {path.name for path in layout.checkout.iterdir()} == {"portal", "node_modules"}
     assert source.exists()
+
+
+def test_what_others_run_from_stays_and_it_is_said_who_they_are(layout: Layout) -> None:
+    layout.venv.mkdir()
+    (layout.venv / "berth-requirements").touch()
+    said: list[str] = []
+    with directory_lock(layout.checkout, is_shared=True):
+        purge(layout, said.append)
+    assert layout.venv.exists()
+    assert f"process {os.getpid()}" in said[-1]
+
+    purge(layout, silent)
+    assert not layout.venv.exists()
+
+
+def test_tests_hold_the_checkout_that_they_run_from() -> None:
+    with directory_lock(CHECKOUT, waits=False) as is_ours_alone:
+        assert not is_ours_alone
 
 
 @pytest.fixture
