@@ -14,7 +14,7 @@ from portal.ops.console import Say, speaker
 from portal.ops.engine import ensure_engine
 from portal.ops.errors import PreflightFailed
 from portal.ops.layout import CHECKOUT, Layout, content_hash, layout_of
-from portal.ops.locks import directory_lock
+from portal.ops.locks import setting_up
 from portal.ops.machine import apt_install, can_apt_install, run_step
 from portal.ops.session_image import ensure_session_image
 from portal.ops.venv import install_requirements, pip_install, prepare_venv
@@ -28,7 +28,7 @@ def main() -> int:
     layout = layout_of(None)
     os.environ.pop("PYTHONPATH", None)
     try:
-        with directory_lock(CHECKOUT / "portal" / "ops"):
+        with setting_up(CHECKOUT, say):
             prepare_tools(layout)
             if sys.argv[1:] == ["all"]:
                 prepare_all(layout)

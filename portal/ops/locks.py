@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from portal.ops.console import Say
 from portal.ops.layout import Layout
 
 
@@ -51,6 +52,17 @@ def directory_lock(directory: Path, *, is_shared: bool = False, waits: bool = Tr
         yield False
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def setting_up(checkout: Path, log: Say) -> Iterator[None]:
+    """One set-up of a checkout at a time, whatever data directory it is for. Nobody waits without a word."""
+    room = checkout / "portal" / "ops"
+    with directory_lock(room, waits=False) as is_free:
+        if not is_free:
+            log(f"this checkout is being set up by {holders(room)}; waiting for it")
+    with directory_lock(room):
+        yield
 
 
 def holders(directory: Path) -> str:

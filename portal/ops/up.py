@@ -20,7 +20,7 @@ from portal.ops.engine_objects import mark_presence
 from portal.ops.envfile import read_env, updated, write_env
 from portal.ops.errors import PreflightFailed
 from portal.ops.layout import CHECKOUT, Layout, layout_of
-from portal.ops.locks import directory_lock, running
+from portal.ops.locks import directory_lock, running, setting_up
 from portal.ops.machine import is_root
 from portal.ops.originals import PLACE, check_no_original
 from portal.ops.portal_processes import Portal
@@ -30,8 +30,6 @@ from portal.ops.supervisor import CHILD, ServiceFailed
 from portal.ops.venv import install_requirements, prepare_venv
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8080
-# One set-up of a checkout at a time, whatever data directory it is for.
-SETUP_LOCK = CHECKOUT / "portal" / "ops"
 
 say = speaker("up")
 
@@ -114,10 +112,7 @@ def set_up_and_run(
     environment = portal_environment(options, layout, engine)
     mark_presence(EngineClient(engine), environment["BERTH_INSTALLATION"])
     with directory_lock(layout.checkout, is_shared=True):
-        with directory_lock(SETUP_LOCK, waits=False) as is_free:
-            if not is_free:
-                say("another bin/up is setting up this checkout; waiting for it")
-        with directory_lock(SETUP_LOCK):
+        with setting_up(layout.checkout, say):
             prepare_venv(layout, say)
             image = InBackground(lambda: "" if options.no_image else build_image(layout, engine))
             install_requirements(layout, say)

@@ -1,0 +1,26 @@
+"""Who runs from what, and what somebody is told who waits for it."""
+
+import os
+import threading
+from pathlib import Path
+
+from portal.ops.locks import directory_lock, setting_up
+from tests.waiting import wait_until
+
+
+def test_whoever_waits_for_a_set_up_says_for_whom(tmp_path: Path) -> None:
+    room = tmp_path / "portal" / "ops"
+    room.mkdir(parents=True)
+    said: list[str] = []
+
+    def set_up() -> None:
+        with setting_up(tmp_path, said.append):
+            said.append("done")
+
+    waiting = threading.Thread(target=set_up, daemon=True)
+    with directory_lock(room):
+        waiting.start()
+        wait_until(lambda: said)
+        assert f"process {os.getpid()}" in said[0]
+    waiting.join(10)
+    assert said[1:] == ["done"]
