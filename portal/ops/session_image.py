@@ -121,7 +121,10 @@ class _Build:
         self._client = client
         self._log = log
         self._logs = data_dir / "logs"
-        self._container = f"berth-build-{hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]}"
+        # Others may build on the same engine at the same time; a build that was killed is found again by the next one.
+        own = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
+        self._container = f"berth-build-{own}"
+        self._raw_tag = f"raw-{own}"
 
     def ensure_base(self, reference: str) -> tuple[str, bool]:
         """A base image on the engine, and whether it came only for this build."""
@@ -170,7 +173,7 @@ class _Build:
         self._log(f"Unpacking {len(packages)} packages into a base image.")
         with tempfile.TemporaryFile() as root:
             debian_base.write_root_tar(packages, root)
-            raw = self._import(root, tag="raw")
+            raw = self._import(root, tag=self._raw_tag)
         files = {f"packages/{name}": content for name, content in packages.items()}
         try:
             with (

@@ -3,14 +3,17 @@
 import io
 import json
 import tarfile
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from portal.ops import machine_network
+from portal.ops import machine_network, session_image
 from portal.ops.debian_base import Package, choose_packages, parse_packages, write_root_tar
 from portal.ops.engine import ensure_engine
-from portal.ops.engine_api import EngineClient
+from portal.ops.engine_api import EngineClient, EngineRefused, EngineUnreachable
 from portal.ops.errors import PreflightFailed
 from portal.ops.machine_network import AptSources, build_files, parse_apt_sources
 from portal.ops.session_image import ensure_session_image, read_recipe
@@ -223,6 +226,45 @@ def test_a_build_leaves_nothing_of_this_machine_in_the_image(
         assert ensure_session_image(lines.append, tmp_path, recipe_folder=recipe) == reference
     finally:
         client.delete(f"/images/{reference}")
+
+
+class EngineThatOnlyImports(EngineClient):
+    """It has no image, reaches no registry, and makes no container. `imported` and `deleted` are names of images."""
+
+    def __init__(self) -> None:
+        super().__init__("unix:///nonexistent/docker.sock")
+        self.imported: list[str] = []
+        self.deleted: list[str] = []
+
+    def get(self, path: str, *, timeout_s: float = 10) -> Any:
+        if path.startswith("/images/"):
+            raise EngineRefused(HTTPStatus.NOT_FOUND, "no such image")
+        return {"Arch": "amd64"}
+
+    def post(self, path: str, **_: Any) -> Any:
+        raise EngineRefused(HTTPStatus.INTERNAL_SERVER_ERROR, "no containers today")
+
+    def delete(self, path: str, **_: Any) -> None:
+        self.deleted += [path.removeprefix("/images/")] if path.startswith("/images/") else []
+
+    def messages(self, path: str, *, query: Mapping[str, str], **_: Any) -> Iterator[dict[str, Any]]:
+        if "fromImage" in query:
+            raise EngineUnreachable("no registry")
+        self.imported.append(f"{query['repo']}:{query['tag']}")
+        yield from ()
+
+
+def test_two_builds_on_one_engine_take_no_image_from_each_other(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = EngineThatOnlyImports()
+    monkeypatch.setattr(session_image, "EngineClient", lambda _: engine)
+    monkeypatch.setattr(session_image.debian_base, "fetch_packages", lambda *_: {})
+    for data in ("one", "other"):
+        with pytest.raises(PreflightFailed, match="no containers today"):
+            ensure_session_image(print, tmp_path / data, address="any", recipe_folder=recipe)
+    assert len(set(engine.imported)) == 2
+    assert engine.deleted == engine.imported
 
 
 def names_and_contents(image: Path) -> set[str]:
