@@ -1,4 +1,5 @@
-"""bin/bench: runs one bench, prints its table, and ends with 1 where a target is missed."""
+"""bin/bench: runs one bench, prints its table, and ends with 1 where a target is missed, with 2 where nothing
+was measured."""
 
 import argparse
 import importlib
@@ -34,7 +35,9 @@ def main() -> int:
         metavar="DIR",
         help="measure the portal that runs on this data directory (live, start, memory)",
     )
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="turns of ours and the peer (default: 5)")
+    parser.add_argument(
+        "--rounds", type=count, default=ROUNDS, help="turns of ours and the peer (default: 5)"
+    )
     parser.add_argument("--only", default="", metavar="TEXT", help="only measures whose name holds this")
     parser.add_argument(
         "--with-peer", action="store_true", help="install the published Backend.AI and run its scheduler too"
@@ -51,10 +54,20 @@ def main() -> int:
     if given.bench in WITH_ROWS_OF_ITS_OWN:
         importlib.import_module("tests.bench.own_django")
     rows = importlib.import_module(f"tests.bench.{given.bench}").bench(options)
+    if not rows:
+        there_are = "".join(f"\n  {name}" for name in options.offered)
+        parser.error(f'no measure of {given.bench} has "{given.only}" in its name; there are:{there_are}')
     print(as_table(given.bench, rows))
     if given.json:
         given.json.write_text(as_json(given.bench, rows))
     return int(any(row.holds is False for row in rows))
+
+
+def count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("one is the least")
+    return number
 
 
 if __name__ == "__main__":

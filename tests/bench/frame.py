@@ -10,7 +10,7 @@ import platform
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,13 +23,19 @@ say = speaker("bench")
 @dataclass(frozen=True, slots=True)
 class Options:
     """What `bin/bench` was told. `is_given`: the person named a data directory. `only`: part of a measure's name.
-    `with_peer`: install a peer that is large."""
+    `with_peer`: install a peer that is large. `offered`: the measures there were to choose from."""
 
     layout: Layout
     is_given: bool
     rounds: int
     only: str = ""
     with_peer: bool = False
+    offered: list[str] = field(default_factory=list)
+
+    def wants(self, measure: str) -> bool:
+        """Whether this one is asked for."""
+        self.offered.append(measure)
+        return self.only in measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ def measure_in_turns(measures: Sequence[Measure], options: Options) -> list[Row]
     """One row for each measure that `options.only` names. Who is first changes from round to round."""
     rows = []
     for measure in measures:
-        if options.only not in measure.name:
+        if not options.wants(measure.name):
             continue
         ours: list[float] = []
         peers: list[float] = []

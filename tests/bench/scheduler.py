@@ -63,7 +63,7 @@ def bench(options: Options) -> list[Row]:
 
 def commits(options: Options) -> list[Row]:
     """On the servers that tests share; without them where only the engine is asked for."""
-    if not any(options.only in name for name in NEED_DATABASE):
+    if not [measure for measure in NEED_DATABASE if options.wants(measure)]:
         return []
     import_module("tests.bench.own_django")
     rows: list[Row] = import_module("tests.bench.scheduler_commit").bench(options)
@@ -71,7 +71,7 @@ def commits(options: Options) -> list[Row]:
 
 
 def checks(options: Options) -> list[Row]:
-    if options.only not in CHECK:
+    if not options.wants(CHECK):
         return []
     import_module("tests.bench.own_django")
     rows: list[Row] = import_module("tests.bench.scheduler_check").bench(options)

@@ -1,11 +1,13 @@
 """What a bench makes of its numbers."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from portal.ops.layout import layout_of
+from portal.ops.layout import CHECKOUT, layout_of
 from tests.bench.frame import (
     Measure,
     Options,
@@ -56,6 +58,26 @@ def test_ours_and_the_peer_take_turns_and_change_who_is_first() -> None:
     options = Options(layout_of(None), is_given=False, rounds=2)
     measure_in_turns([Measure("a", "s", lambda: note("ours"), lambda: note("peer"))], options)
     assert order == ["peer", "ours", "ours", "peer"]
+
+
+def run_bench(*arguments: str) -> tuple[int, str]:
+    """Exit code and what it complains about."""
+    command = [sys.executable, "-m", "tests.bench", *arguments]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_measure_that_there_is_not_is_refused_with_those_there_are() -> None:
+    code, said = run_bench("scheduler", "--only", "nothing of the kind")
+    assert code == 2
+    assert "check before submitting" in said
+    assert "20,000 nodes" in said
+
+
+def test_no_rounds_are_refused() -> None:
+    code, said = run_bench("scheduler", "--rounds", "0")
+    assert code == 2
+    assert "--rounds: one is the least" in said
 
 
 def test_table_and_json_say_the_same(tmp_path: Path) -> None:
