@@ -23,13 +23,15 @@ SECOND_DISK_MIB = 128
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--faults-report", type=Path, help="write what was done and seen to this file")
+    parser.addoption("--faults-report", type=Path, help="write what a whole, green run did and saw here")
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    file = session.config.getoption("--faults-report", None)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode, config: pytest.Config
+) -> None:
+    file = config.getoption("--faults-report", None)
     if file is not None:
-        report.write(file)
+        terminalreporter.write_line(report.conclude(file, is_green=exitstatus == pytest.ExitCode.OK))
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """What a run of these tests did and saw: docs/faults.md is written from it."""
 
+import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,12 +36,33 @@ class Row:
 
     @classmethod
     def of(cls, test: Callable[..., object], seen: str, recovered_s: float, looks: int) -> "Row":
-        name = test.__name__.removeprefix("test_").replace("_", " ")
         done = " ".join((inspect.getdoc(test) or "").split())
-        return cls(name[0].upper() + name[1:], done, seen, recovered_s, looks)
+        return cls(title_of(test.__name__), done, seen, recovered_s, looks)
 
 
 ROWS: list[Row] = []
+
+
+def title_of(test: str) -> str:
+    return test.removeprefix("test_").replace("_", " ").capitalize()
+
+
+def conclude(file: Path, *, is_green: bool) -> str:
+    """Write the report of a run that saw every fault and nothing that must not be; otherwise it stays as it was. What to say."""
+    missing = left_out()
+    if is_green and not missing:
+        write(file)
+        return f"{file} was written."
+    why = f"without {len(missing)} of the faults" if is_green else "not green"
+    return f"{file} stays as it was: this run was {why}."
+
+
+def left_out() -> list[str]:
+    """Faults that there are tests of, and no row."""
+    parsed = [ast.parse(file.read_text()) for file in Path(__file__).parent.glob("test_*.py")]
+    tests = [each for module in parsed for each in module.body if isinstance(each, ast.FunctionDef)]
+    faults = [test.name for test in tests if "fault" in (given.arg for given in test.args.args)]
+    return sorted(set(map(title_of, faults)) - {row.fault for row in ROWS})
 
 
 def write(file: Path) -> None:
