@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults import report
 from tests.faults.engines import OwnEngine
-from tests.faults.leftovers import clear_away_abandoned_runs, home_of, left_of, remove_run
+from tests.faults.leftovers import begin_run, left_of, remove_run
 from tests.faults.observer import ENDED, Observer, Watch
 from tests.faults.portal import Client, FaultPortal
 from tests.faults.proxy import FaultyEngine
@@ -98,9 +98,7 @@ class World:
 
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
-    clear_away_abandoned_runs()
-    home = home_of(os.getpid())
-    home.mkdir(mode=0o711)
+    home = begin_run(os.getpid())
     try:
         first = OwnEngine(home, "one", has_live_restore=True)
         second = OwnEngine(home, "two", has_live_restore=False, disk_mib=SECOND_DISK_MIB)

@@ -1,5 +1,5 @@
 """What engines of these tests leave on the machine when they are killed, and how it goes: processes by a mark in their
-environment, containers by their control group, mounts and directories by their path, bridges by their address."""
+environment, containers by their control group, mounts and directories by their path, bridges by name and address."""
 
 import contextlib
 import fcntl
@@ -13,20 +13,38 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
+from portal.ops.locks import directory_lock
 from portal.ops.processes import is_alive
 from tests.waiting import wait_until
 
 MARK = "BERTH_FAULT_TESTS"
 HOMES = Path("/tmp")
 PREFIX = "berth-faults-"
-POOL = IPv4Network("10.222.0.0/16")
+POOLS = tuple(IPv4Network("10.222.0.0/16").subnets(new_prefix=20))
+BRIDGES = "bth"  # how names of sessions' bridges begin
+POOL_FILE = "pool"
 CGROUPS = Path("/sys/fs/cgroup")
+INTERFACES = Path("/sys/class/net")
 GET_ADDRESS, SET_FLAGS, DELETE_BRIDGE = 0x8915, 0x8914, 0x89A1  # ioctls on interfaces
 
 
 def home_of(owner: int) -> Path:
     """Where the run of this process keeps everything; short, as paths of sockets must be."""
     return HOMES / f"{PREFIX}{owner}"
+
+
+def begin_run(owner: int) -> Path:
+    """The home of the run of this process, with a pool that is nobody else's. What runs left whose process was killed goes first:
+    their pools are not free before."""
+    home = home_of(owner)
+    with directory_lock(HOMES):
+        clear_away_abandoned_runs()
+        taken = {pool_of(other) for other in HOMES.glob(f"{PREFIX}*")}
+        free = [number for number, pool in enumerate(POOLS) if pool not in taken]
+        assert free, f"{len(POOLS)} runs at once are the most"
+        home.mkdir(mode=0o711)
+        (home / POOL_FILE).write_text(str(free[0]))
+    return home
 
 
 def clear_away_abandoned_runs() -> None:
@@ -45,8 +63,8 @@ def remove_run(home: Path) -> None:
         # A group stays for as long as a dead process in it has not been waited for.
         wait_until(lambda group=group: is_removed(group), deadline_s=60)  # type: ignore[misc]
     unmount_below(home)
-    for bridge in bridges_in(pool_of(home)):
-        delete_bridge(bridge)
+    # While the home still says which pool was its own.
+    wait_until(lambda: not delete_all(bridges_of(home)), deadline_s=60)
     shutil.rmtree(home, ignore_errors=True)
 
 
@@ -56,15 +74,16 @@ def left_of(home: Path) -> list[str]:
         *(f"process {pid}" for pid in marked(f"{MARK}={home}".encode())),
         *(f"control group {group}" for group in groups_of(home)),
         *(f"mount {point}" for point in mounts_below(home)),
-        *(f"bridge {name}" for name in bridges_in(pool_of(home))),
+        *(f"bridge {name}" for name in bridges_of(home)),
         *([str(home)] if home.exists() else []),
     ]
 
 
-def pool_of(home: Path) -> IPv4Network:
-    """A /20 of its own for each run, so that two at the same time do not meet."""
-    number = int(home.name.removeprefix(PREFIX)) % 16
-    return list(POOL.subnets(new_prefix=20))[number]
+def pool_of(home: Path) -> IPv4Network | None:
+    """The addresses of a run's sessions; None for one that has ended, or was killed before it had any."""
+    with contextlib.suppress(FileNotFoundError):
+        return POOLS[int((home / POOL_FILE).read_text())]
+    return None
 
 
 def cgroup_of(home: Path) -> str:
@@ -127,8 +146,11 @@ def unmount_below(home: Path) -> None:
         subprocess.run(["umount", "--lazy", point], check=False, capture_output=True)
 
 
-def bridges_in(pool: IPv4Network) -> list[str]:
-    return [name for name, address in interface_addresses() if address in pool]
+def bridges_of(home: Path) -> list[str]:
+    """Bridges of sessions in its pool. Others may use these addresses too, for a network of their own."""
+    pool = pool_of(home)
+    found = [name for name, address in interface_addresses() if pool and address in pool]
+    return [name for name in found if name.startswith(BRIDGES) and (INTERFACES / name / "bridge").exists()]
 
 
 def interface_addresses() -> Iterator[tuple[str, IPv4Address]]:
@@ -139,7 +161,10 @@ def interface_addresses() -> Iterator[tuple[str, IPv4Address]]:
                 yield name, IPv4Address(answer[20:24])
 
 
-def delete_bridge(name: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, contextlib.suppress(OSError):
-        fcntl.ioctl(asking, SET_FLAGS, struct.pack("16sh", name.encode(), 0))  # down, as it must be
-        fcntl.ioctl(asking, DELETE_BRIDGE, name.encode())
+def delete_all(bridges: list[str]) -> list[str]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for name in bridges:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(asking, SET_FLAGS, struct.pack("16sh", name.encode(), 0))  # down, as it must be
+                fcntl.ioctl(asking, DELETE_BRIDGE, name.encode())
+    return bridges
