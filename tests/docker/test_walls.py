@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -12,8 +13,10 @@ from django.conf import settings
 
 from agents import walls
 from agents.models import Agent
-from agents.runtime.base import HelperSpec, NetworkSpec
+from agents.runtime.base import HelperSpec, NetworkSpec, ProcessResult
+from agents.runtime.docker_client import run_once
 from agents.runtime.docker_engine import DockerRuntime
+from agents.runtime.wire import helper_config
 from portal.ops.engine_api import EngineClient
 from portal.ops.engine_objects import remove_walls
 from portal.ops.session_image import ensure_session_image
@@ -203,17 +206,56 @@ def test_nothing_but_traffic_of_sessions_is_judged(
     )
 
 
-def test_walls_that_were_removed_are_raised_again(
-    machine: Agent, image_id: str, make_session: MakeSession, service: int
-) -> None:
-    (inside,) = make_session("main1")
-    said: list[str] = []
-    remove_walls(EngineClient(engines.ADDRESS), engines.INSTALLATION, said.append)
-    assert said == ["removed the walls"]
-    assert inside.answer_of(main_address(), service) == "secret\n"
+class InNetworkOf(DockerRuntime):
+    """Helpers work in the network of a container, which stands for a machine: while the walls of the real one are down, everybody's
+    sessions are without."""
 
-    assert walls.raise_walls(machine, [image_id]) == ""
-    assert "secret" not in inside.answer_of(main_address(), service)
+    def __init__(self, container: str) -> None:
+        super().__init__(engines.ADDRESS)
+        self._network = f"container:{container}"
+
+    def run_helper(self, spec: HelperSpec, *, timeout_s: int = 30) -> ProcessResult:
+        return run_once(self._client, spec.name, moved(helper_config(spec), self._network), timeout_s)
+
+
+class ClientInNetworkOf(EngineClient):
+    """The same for what bin/down does."""
+
+    def __init__(self, container: str) -> None:
+        super().__init__(engines.ADDRESS)
+        self._network = f"container:{container}"
+
+    def post(self, path: str, *, body: Any = None, **options: Any) -> Any:
+        is_helper = path == "/containers/create"
+        return super().post(path, body=moved(body, self._network) if is_helper else body, **options)
+
+
+def moved(config: dict[str, Any], network: str) -> dict[str, Any]:
+    return {**config, "HostConfig": {**config["HostConfig"], "NetworkMode": network}}
+
+
+def test_walls_that_were_removed_are_raised_again(
+    image_id: str, make_session: MakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, machine = make_session("main1", "machine")
+    there = InNetworkOf(machine.name)
+    monkeypatch.setattr(walls, "runtime_of", lambda _: there)
+    agent = Agent(name="there", address=engines.ADDRESS)
+    like_a_bridge = "ip link set eth0 down && ip link set eth0 name bth0 && ip link set bth0 up"
+    assert on_machine(there, engines.TINY_IMAGE, "sh", "-c", like_a_bridge) == ""
+    wait_until(lambda: inside.answer_of(machine.address, 8000) == "hello\n")
+
+    assert walls.raise_walls(agent, [image_id]) == ""
+    assert "hello" not in inside.answer_of(machine.address, 8000)
+
+    said: list[str] = []
+    remove_walls(ClientInNetworkOf(machine.name), engines.INSTALLATION, said.append)
+    assert said == ["removed the walls"]
+    wait_until(lambda: inside.answer_of(machine.address, 8000) == "hello\n")
+
+    assert walls.raise_walls(agent, [image_id]) == ""
+    assert "hello" not in inside.answer_of(machine.address, 8000)
+    there.close()
 
 
 def test_raising_twice_changes_nothing_and_leaves_no_container(
