@@ -33,12 +33,15 @@ from common.texts import quoted
 HAS_MACHINE = f"""
     EXISTS (
         SELECT FROM {Agent._meta.db_table} AS agent
-        WHERE resource_group_id = {{group}} AND state <> '{AgentState.RETIRED.value}' AND {{model}} IN ('', device_model) AND NOT EXISTS (
+        WHERE resource_group_id = {{group}} AND state <> '{AgentState.RETIRED.value}' AND architecture = {{architecture}}
+          AND {{model}} IN ('', device_model) AND NOT EXISTS (
             SELECT FROM unnest(%(slots)s::text[], %(amounts)s::bigint[]) AS asked (name, amount) WHERE NOT EXISTS (
                 SELECT FROM {AgentSlot._meta.db_table} AS slot
                 WHERE slot.agent_id = agent.id AND slot.slot_name = asked.name AND slot.capacity >= asked.amount)))
 """
-_HAS_MACHINE = f"SELECT {HAS_MACHINE}".format(group="%(group)s", model="%(model)s::text")
+_HAS_MACHINE = f"SELECT {HAS_MACHINE}".format(
+    group="%(group)s", architecture="%(architecture)s::text", model="%(model)s::text"
+)
 
 
 def visible_agents(actor: Actor) -> AgentQuerySet:
@@ -165,27 +168,43 @@ def grants_of(group: ResourceGroup) -> QuerySet[GroupGrant]:
     return GroupGrant.objects.filter(group=group).select_related("domain", "project__domain", "user")
 
 
-def capacities_by_group(actor: Actor) -> dict[str, list[ResourceSlots]]:
-    """What each machine has in all, of each group that the actor may use; retired machines left out. One query."""
-    groups = usable_resource_groups(actor)
+@dataclass(frozen=True, slots=True)
+class MachineSize:
+    """What a machine has in all, and what could run there."""
+
+    architecture: str
+    device_model: str
+    capacity: ResourceSlots
+
+    def suits(self, architecture: str, device_model: str) -> bool:
+        return self.architecture == architecture and device_model in ("", self.device_model)
+
+
+def machine_sizes(actor: Actor, project: Project) -> dict[str, list[MachineSize]]:
+    """Of the machines in use, by name of the groups that the actor may use in `project`. One query."""
+    groups = usable_resource_groups(actor, project)
     rows = AgentSlot.objects.filter(agent__resource_group__in=groups, agent__in=Agent.objects.in_use())
-    amounts: dict[tuple[str, int], dict[str, int]] = {}
-    for group, agent_id, slot_name, capacity in rows.values_list(
-        "agent__resource_group__name", "agent_id", "slot_name", "capacity"
+    its = ("resource_group__name", "pk", "architecture", "device_model")
+    amounts: dict[tuple[str, int, str, str], dict[str, int]] = {}
+    for group, agent_id, architecture, model, slot_name, capacity in rows.values_list(
+        *(f"agent__{name}" for name in its), "slot_name", "capacity"
     ):
-        amounts.setdefault((group, agent_id), {})[slot_name] = capacity
-    capacities: dict[str, list[ResourceSlots]] = {}
-    for (group, _agent_id), slots in amounts.items():
-        capacities.setdefault(group, []).append(ResourceSlots(slots))
-    return capacities
+        amounts.setdefault((group, agent_id, architecture, model), {})[slot_name] = capacity
+    sizes: dict[str, list[MachineSize]] = {}
+    for (group, _agent_id, architecture, model), slots in amounts.items():
+        sizes.setdefault(group, []).append(MachineSize(architecture, model, ResourceSlots(slots)))
+    return sizes
 
 
-def has_machine_for(group: ResourceGroup, slots: ResourceSlots, device_model: str = "") -> bool:
-    """Whether a machine in use of `group`, with accelerators of that model if one is named, could hold this much, were it empty. One
-    query, which ends at the first."""
+def has_machine_for(
+    group: ResourceGroup, slots: ResourceSlots, *, architecture: str, device_model: str = ""
+) -> bool:
+    """Whether a machine in use of `group`, of that architecture and with accelerators of that model if one is named, could hold this
+    much, were it empty. One query, which ends at the first."""
     with prepared_cursor() as cursor:
         asked = {
             "group": group.pk,
+            "architecture": architecture,
             "model": device_model,
             "slots": list(slots),
             "amounts": list(slots.values()),

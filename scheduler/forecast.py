@@ -61,9 +61,16 @@ class Starts(NamedTuple):
 _starts = KeptByGroup[Starts](for_s=STARTS_HOLD_S)
 
 
-def has_machine_for(group: ResourceGroup, keys: Collection[tuple[Level, int]], slots: ResourceSlots) -> bool:
-    """Whether a machine in use of the group could hold so much, were it empty. One query or none where the group is as it was."""
-    return picture_of(group, keys).has_machine_for(slots)
+def has_machine_for(
+    group: ResourceGroup,
+    keys: Collection[tuple[Level, int]],
+    slots: ResourceSlots,
+    architecture: str,
+    device_model: str,
+) -> bool:
+    """Whether a machine in use of the group, of that architecture and with accelerators of that model if one is named, could hold so
+    much, were it empty. One query or none where the group is as it was."""
+    return picture_of(group, keys).has_machine_for(slots, architecture, device_model)
 
 
 def foresee(question: Question) -> Outlook:

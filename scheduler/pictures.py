@@ -16,7 +16,7 @@ from agents.selectors import SlotRoom
 from agents.states import AgentState
 from common import clock
 from common.slots import ResourceSlots
-from scheduler.engine import Allowance, Foresight, PendingSession, Planner, Snapshot
+from scheduler.engine import Allowance, Foresight, Needs, PendingSession, Planner, Snapshot
 from scheduler.engine.devices import most_of
 from scheduler.kept import KeptByGroup
 from scheduler.placement_groups import hosts_of, keys_of
@@ -82,10 +82,15 @@ class Picture:
         """What the next tick would do with those that wait."""
         return self._planner.foresee(self.snapshot, None, now)
 
-    def has_machine_for(self, slots: ResourceSlots) -> bool:
-        """Whether one of its machines could hold so much, were it empty."""
-        kinds = {id(agent.largest): agent.largest for agent in self.snapshot.agents}  # most are alike
-        return any(slots.fits_in(largest) for largest in kinds.values())
+    def has_machine_for(self, slots: ResourceSlots, architecture: str, device_model: str) -> bool:
+        """Whether one of its machines of that architecture, with accelerators of that model if one is named, could hold so much, were
+        it empty."""
+        needs = Needs(architecture, (slots,), device_model=device_model)
+        kinds = {  # most are alike
+            (agent.architecture, agent.device_model, id(agent.largest)): agent
+            for agent in self.snapshot.agents
+        }
+        return any(needs.suits(agent) and slots.fits_in(agent.largest) for agent in kinds.values())
 
     def agent_named(self, agent_id: int) -> str:
         """The name of one of its machines, which may be in another group by now. One query the first time."""

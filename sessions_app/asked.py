@@ -1,5 +1,5 @@
-"""What a request names, read together: its project, image and resource group with the actor's rights to them, whether a machine is large
-enough, what policies allow and have in use, and whether anybody has a budget. One statement, whose parts are the querysets of the
+"""What a request names, read together: its project, image and resource group with the actor's rights to them, whether a machine that
+could run it is large enough, what policies allow and have in use, and whether anybody has a budget. One statement, whose parts are the querysets of the
 selectors: rights are written down there alone. What it does not find the selectors look for, and say why there is none."""
 
 import json
@@ -113,6 +113,7 @@ def read_asked(actor: Actor, request: SessionRequest) -> Asked:
         "project": request.project,
         "image": int(request.image) if by_id else full_reference(request.image),
         "group": request.resource_group,
+        "model": request.device_model,
         "slots": list(request.slots),
         "amounts": list(request.slots.values()),
     }
@@ -164,7 +165,7 @@ def _statement(may_everything: bool, names_group: bool, is_image_id: bool) -> st
             its_image AS MATERIALIZED ({its_image}),
             its_group AS MATERIALIZED ({its_group})
         SELECT its_project.*, its_image.*, its_group.*,
-            {HAS_MACHINE.format(group="its_group.id", model="''")},
+            {HAS_MACHINE.format(group="its_group.id", architecture="its_image.architecture", model="%(model)s::text")},
             {ANY_BUDGET.format(project="its_project.id", user="%(user)s::bigint")},
             CASE WHEN its_image.registry_id IS NULL THEN ({without}) ELSE 0 END,
             (SELECT coalesce(jsonb_agg(jsonb_build_array(level, id, name, policy, used)), '[]') FROM ({scopes}) AS its_scopes),

@@ -4,7 +4,7 @@ from django.utils.translation import gettext as _
 
 from agents.models import Agent, ResourceGroup
 from common.errors import LimitExceeded, NotFound
-from common.slots import ResourceSlots, format_slots
+from common.slots import format_slots
 from common.texts import quoted
 from images.models import ContainerImage
 from sessions_app.requests import SessionRequest
@@ -29,15 +29,19 @@ def find_designated_agent(
         hint = _("It has {names}.").format(names=names) if names else ""
         raise NotFound(sentence, hint=hint, fields={"designated_agent": [sentence]})
     if not request.may_run_elsewhere:
-        _demand_fits(agent, image, request.slots)
+        _demand_fits(agent, image, request)
     return agent
 
 
-def _demand_fits(agent: Agent, image: ContainerImage, asked: ResourceSlots) -> None:
-    capacity = ResourceSlots({slot.slot_name: slot.capacity for slot in agent.slots.all()})
+def _demand_fits(agent: Agent, image: ContainerImage, request: SessionRequest) -> None:
+    asked, model, capacity = request.slots, request.device_model, agent.capacity
     if agent.architecture != image.architecture:
         sentence = _("The machine “{agent}” is {has}, and the image {image} is for {wants}.").format(
             agent=agent.name, has=agent.architecture, image=image, wants=image.architecture
+        )
+    elif model not in ("", agent.device_model):
+        sentence = _("The machine “{agent}” does not have the accelerators {model}.").format(
+            agent=agent.name, model=quoted(model)
         )
     elif asked.fits_in(capacity):
         return

@@ -5,9 +5,7 @@ from collections.abc import Iterable
 from django.utils.translation import gettext as _
 
 from agents.models import Agent, ResourceGroup
-from agents.selectors import has_machine_for
-from common.errors import LimitExceeded, NotFound
-from common.slots import format_slots
+from common.errors import NotFound
 from common.texts import quoted
 from images.models import ContainerImage
 from sessions_app.requests import SessionRequest
@@ -23,8 +21,7 @@ def device_models_in(groups: Iterable[ResourceGroup], architecture: str = "") ->
 
 
 def demand_device_model(group: ResourceGroup, image: ContainerImage, request: SessionRequest) -> None:
-    """Two queries, none where no model is named. Raises NotFound where no machine of `group` has that model, and LimitExceeded where none
-    that has it could hold this much, were it empty."""
+    """One query, none where no model is named. Raises NotFound where no machine of `group` that could run `image` has that model."""
     wanted = request.device_model
     if not wanted:
         return
@@ -35,10 +32,3 @@ def demand_device_model(group: ResourceGroup, image: ContainerImage, request: Se
         )
         hint = _("It has {names}.").format(names=", ".join(models)) if models else ""
         raise NotFound(sentence, hint=hint, fields={"device_model": [sentence]})
-    if not has_machine_for(group, request.slots, wanted):
-        sentence = _("No machine of “{group}” with {model} has {amounts}.").format(
-            group=group.name, model=wanted, amounts=format_slots(request.slots)
-        )
-        raise LimitExceeded(
-            sentence, hint=_("Ask for less, or for any model."), fields={"device_model": [sentence]}
-        )

@@ -101,8 +101,9 @@ class Prospect:
 
 Foreseer = Callable[[Question], Outlook]
 Estimator = Callable[[ComputeSession], Prospect | None]
-# Whether a machine of a group could hold so much, were it empty; whoever limits the session is asked about next.
-Finder = Callable[[ResourceGroup, Collection[tuple[Level, int]], ResourceSlots], bool]
+# Whether a machine of a group could hold so much, were it empty, of an architecture and with accelerators of a model, or of any where
+# that is ""; whoever limits the session is asked about next.
+Finder = Callable[[ResourceGroup, Collection[tuple[Level, int]], ResourceSlots, str, str], bool]
 
 _foreseers: list[tuple[Foreseer, Estimator, Finder]] = []
 
@@ -154,7 +155,8 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     check_enough_for_image(resolved)
     keys = scope_ids(actor, resolved.project).keys()
     [(_foreseer, _estimator, has_machine_for)] = _foreseers
-    if not has_machine_for(resolved.group, keys, request.slots):
+    architecture = resolved.image.architecture
+    if not has_machine_for(resolved.group, keys, request.slots, architecture, request.device_model):
         refuse_size(actor, resolved)
     names = [each.name for each in elements_of(request)]
     owners = owners_of(keys)
@@ -171,7 +173,6 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     live_names = list(own_sessions(actor).live().values_list("name", flat=True))
     if used := next((name for name in names if name in live_names), ""):
         raise name_is_used(used)
-    architecture = resolved.image.architecture
     outlook = _outlook(
         resolved,
         Question(

@@ -14,7 +14,7 @@ from accounts.limits import write_within_limits
 from accounts.quota import Scope
 from accounts.selectors import access_usable_project
 from agents.runtime.base import RuntimeFault
-from agents.selectors import access_resource_group, capacities_by_group, has_machine_for, runtime_of
+from agents.selectors import access_resource_group, has_machine_for, machine_sizes, runtime_of
 from common import audit
 from common.actors import Actor
 from common.database import constraint_of
@@ -185,13 +185,17 @@ def _resolve_mount(
 
 
 def check_fits_somewhere(actor: Actor, resolved: ResolvedRequest) -> None:
-    """Refuse what is too little for the image, or what no machine of the group could hold even when empty. Raises InvalidInput, and
-    LimitExceeded with the largest that fits."""
+    """Refuse what is too little for the image, or what no machine of the group that suits it could hold even when empty. Raises
+    InvalidInput, and LimitExceeded with the largest that fits."""
     check_enough_for_image(resolved)
-    is_read = resolved.asked.group is not None
-    if not (
-        resolved.asked.has_machine if is_read else has_machine_for(resolved.group, resolved.request.slots)
-    ):
+    request, architecture = resolved.request, resolved.image.architecture
+    if resolved.asked.is_whole:
+        has_machine = resolved.asked.has_machine
+    else:
+        has_machine = has_machine_for(
+            resolved.group, request.slots, architecture=architecture, device_model=request.device_model
+        )
+    if not has_machine:
         refuse_size(actor, resolved)
 
 
@@ -208,30 +212,49 @@ def check_enough_for_image(resolved: ResolvedRequest) -> None:
 
 
 def refuse_size(actor: Actor, resolved: ResolvedRequest) -> NoReturn:
-    """Of what no machine of the group could hold."""
-    asked = resolved.request.slots
-    capacities = capacities_by_group(actor)
-    here = capacities.get(resolved.group.name, [])
+    """Of what no machine of the group could hold, among those that can run the image and have the accelerators that are named."""
+    request, group, architecture = resolved.request, resolved.group.name, resolved.image.architecture
+    asked, model = request.slots, request.device_model
+    sizes = machine_sizes(actor, resolved.project)
+    capacities = {
+        name: [each.capacity for each in there if each.suits(architecture, model)]
+        for name, there in sizes.items()
+    }
     roomy = [name for name in sorted(capacities) if any(asked.fits_in(each) for each in capacities[name])]
     elsewhere = [
         _("The resource group “{group}” has a machine that is large enough.").format(group=name)
         for name in roomy[:1]
     ]
+    here = capacities.get(group, [])
     if not here:
-        other = _("Choose another resource group, or ask an administrator to add a machine.")
-        raise LimitExceeded(
-            _("The resource group “{group}” has no machine.").format(group=resolved.group.name),
-            hint=next(iter(elsewhere), other),
-        )
+        raise _no_machine(resolved, elsewhere, is_empty=group not in sizes)
     largest = max(
         here, key=lambda capacity: sum(min(asked[name], capacity[name]) / asked[name] for name in asked)
     )
-    sentence = _("No machine of “{group}” has {amounts}.").format(
-        group=resolved.group.name, amounts=format_slots(asked)
-    )
+    sentence = (
+        _("No machine of “{group}” with {model} has {amounts}.")
+        if model
+        else _("No machine of “{group}” has {amounts}.")
+    ).format(group=group, model=model, amounts=format_slots(asked))
     fits = _("The largest that fits is {amounts}.").format(amounts=format_slots(largest))
-    hint = paragraph([fits, *elsewhere])
-    raise LimitExceeded(sentence, hint=hint, fields={"resources": [paragraph([sentence, hint])]})
+    any_model = [_("Ask for less, or for any model.")] if model else []
+    hint = paragraph([fits, *any_model, *elsewhere])
+    field = "device_model" if model else "resources"
+    raise LimitExceeded(sentence, hint=hint, fields={field: [paragraph([sentence, hint])]})
+
+
+def _no_machine(resolved: ResolvedRequest, elsewhere: Sequence[str], *, is_empty: bool) -> LimitExceeded:
+    """`is_empty`: none at all, not only none for the image."""
+    hint = next(
+        iter(elsewhere), _("Choose another resource group, or ask an administrator to add a machine.")
+    )
+    group, image = resolved.group.name, resolved.image
+    if is_empty:
+        return LimitExceeded(_("The resource group “{group}” has no machine.").format(group=group), hint=hint)
+    sentence = _("The image {image} is for {architecture}, and no machine of “{group}” is.").format(
+        image=image, architecture=image.architecture, group=group
+    )
+    return LimitExceeded(sentence, hint=hint, fields={"image": [paragraph([sentence, hint])]})
 
 
 def terminate_session(*, actor: Actor, session_id: UUID) -> ComputeSession:

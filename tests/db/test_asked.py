@@ -159,7 +159,7 @@ def test_limits_machines_and_budgets_are_those_of_the_project_and_the_person(pla
     assert not found.have_budgets
     assert found.is_whole
     assert found.has_machine
-    assert has_machine_for(place.group, small.slots)
+    assert has_machine_for(place.group, small.slots, architecture=place.image.architecture)
     assert not read_asked(actor, large).has_machine
 
 

@@ -73,7 +73,7 @@ def test_one_container_gets_no_more_than_a_machine_has(cluster: Cluster) -> None
     small = cluster.add_agent(MACHINE)
     overcommit(cluster, cpu_overcommit=2)
     five = ResourceSlots({"cpu": 5000, "mem": GIB})
-    assert not has_machine_for(cluster.group, five)
+    assert not has_machine_for(cluster.group, five, architecture=small.architecture)
     session = cluster.add_pending(five.to_json())
     assert running(cluster) == 0
     session.refresh_from_db()

@@ -171,7 +171,7 @@ def is_noticed(place: Place, keypair: KeyPair, table: str, column: str, value: s
 def answer(place: Place, keypair: KeyPair) -> Any:
     values = {
         "user": place.owner.pk, "domain": place.project.domain_id, "keypair": keypair.pk, "project": place.project.name,
-        "image": ContainerImage.objects.get().reference, "group": place.group.name, "slots": ["cpu"], "amounts": [1],
+        "image": ContainerImage.objects.get().reference, "group": place.group.name, "model": "", "slots": ["cpu"], "amounts": [1],
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(asked._statement(False, True, False), values)
