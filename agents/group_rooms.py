@@ -3,15 +3,18 @@
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.db import connection
 from django.db.models import Count, Q
 
+from accounts.limits import ScopeIds
 from agents.group_models import ResourceGroupQuerySet
-from agents.models import Agent, AgentDevice, AgentSlot
+from agents.models import Agent, AgentDevice, AgentImage, AgentSlot, Reservation, ReservedAgent
 from agents.selectors import usable_resource_groups
 from agents.states import AgentState
+from common import clock
 from common.actors import Actor
 from common.slots import CPU, MEM, ResourceSlots
 
@@ -28,6 +31,15 @@ _HAS_DEVICES = f"""(
         {_KNOWN.replace("SELECT", "SELECT count(*)")} AND device.is_present AND device.occupied = 0
     )
 )"""
+# It is reserved for others now, or will be for anybody before what begins now has ended.
+_CLOSED = f"""
+    SELECT FROM {ReservedAgent._meta.db_table} machine
+    JOIN {Reservation._meta.db_table} reserved ON reserved.id = machine.reservation_id
+    WHERE machine.agent_id = agent.id AND reserved.ends_at > %(now)s AND reserved.starts_at < %(until)s AND (
+        reserved.starts_at > %(now)s OR
+        (reserved.domain_id = %(domain)s OR reserved.project_id = %(project)s OR reserved.user_id = %(user)s) IS NOT TRUE
+    )
+"""
 _ASKED = {"state": AgentState.CONNECTED.value, "cpu": CPU, "mem": MEM}
 AMOUNTS = f"""
     SELECT agent.resource_group_id, slot.slot_name, sum(slot.capacity + slot.surplus), sum(slot.occupied), sum(slot.capacity)
@@ -55,7 +67,11 @@ ROOMY = f"""
     WHERE EXISTS (
         SELECT FROM {_AGENT} agent
         WHERE agent.resource_group_id = known.id AND agent.state = %(state)s AND agent.architecture = %(architecture)s
-          AND NOT EXISTS (
+          AND %(model)s IN ('', agent.device_model)
+          AND (%(image)s = '' OR EXISTS (
+            SELECT FROM {AgentImage._meta.db_table} image WHERE image.agent_id = agent.id AND image.reference = %(image)s
+          ))
+          AND NOT EXISTS ({_CLOSED}) AND NOT EXISTS (
             SELECT FROM unnest(%(names)s::text[], %(amounts)s::bigint[]) AS asked (name, amount)
             WHERE NOT EXISTS (
                 SELECT FROM {_SLOT} slot
@@ -135,17 +151,37 @@ def rooms_of(groups: Iterable[Any]) -> list[GroupRoom]:
     return found
 
 
-def with_room(group_ids: Collection[int], slots: ResourceSlots, architecture: str) -> set[int]:
-    """Those of these groups in which one machine has so much free now. One query, which leaves a group at the first; none without
-    groups."""
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What a session needs to start on a machine now, in base units. `scopes`: who may use what is reserved for them; `lasts`: how long
+    it counts as running; `image`: of one that the machine must have, "" where a registry has it."""
+
+    slots: ResourceSlots
+    architecture: str
+    scopes: ScopeIds
+    lasts: timedelta
+    device_model: str = ""
+    image: str = ""
+
+
+def with_room(group_ids: Collection[int], sought: Sought) -> set[int]:
+    """Those of these groups in which one machine takes it now. One query, which leaves a group at the first; none without groups."""
     if not group_ids:
         return set()
+    now = clock.now()
     asked: dict[str, Any] = {
         "groups": list(group_ids),
         **_ASKED,
-        "architecture": architecture,
-        "names": list(slots),
-        "amounts": list(slots.values()),
+        "architecture": sought.architecture,
+        "model": sought.device_model,
+        "image": sought.image,
+        "names": list(sought.slots),
+        "amounts": list(sought.slots.values()),
+        "now": now,
+        "until": now + sought.lasts,
+        "domain": sought.scopes.domain,
+        "project": sought.scopes.project,
+        "user": sought.scopes.user,
     }
     with connection.cursor() as cursor:
         cursor.execute(ROOMY, asked)

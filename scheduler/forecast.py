@@ -114,8 +114,18 @@ def foresee(question: Question) -> Outlook:
     sentence = sentence_for(why, snapshot.group_name)
     room = ResourceSlots() if why.excess else why.best_agent
     reason, who = deferral.reason.value, who_may_raise(why)
-    is_limited = why.excess is not None
-    return Outlook("", reason, sentence, deferral.position, room, start_range, who, not is_limited, rooms)
+    return Outlook(
+        "",
+        reason,
+        sentence,
+        deferral.position,
+        room,
+        start_range,
+        who,
+        waits_for_group=why.excess is None and asked.needs.designated_agent_id is None,
+        rooms=rooms,
+        lasts=_counted_lasts(asked),
+    )
 
 
 def prospect_of(session: ComputeSession) -> Prospect | None:
@@ -134,7 +144,13 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
     start_range, why = _range_of(deferral, asked, snapshot, foreseen, now), deferral.why
     if why.excess:
         return Prospect(start_range, who_may_raise=who_may_raise(why))
-    return Prospect(start_range, why.best_agent, who_may_raise(why), waits_for_group=True)
+    return Prospect(
+        start_range,
+        why.best_agent,
+        who_may_raise(why),
+        waits_for_group=asked.needs.designated_agent_id is None,
+        lasts=_counted_lasts(asked),
+    )
 
 
 def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, StartRange]:
@@ -252,7 +268,7 @@ def _wanted(
 def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tuple[float, float]]:
     """From when until when a reservation of others lets it not begin there: it has to have ended when that begins."""
     spans = []
-    lasts = LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts
+    lasts = _counted_lasts(session)
     for window in (agent.window, agent.next_window):
         if window is not None and window.reservation_id not in session.needs.reservations:
             latest = (window.starts_at - lasts - now).total_seconds()
@@ -262,6 +278,11 @@ def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tu
 
 def _fits(kernels: Iterable[ResourceSlots], largest: ResourceSlots) -> bool:
     return all(slots.fits_in(largest) for slots in kernels)
+
+
+def _counted_lasts(session: PendingSession) -> timedelta:
+    """How long it runs, as reservations to come count it."""
+    return LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts
 
 
 def _lasts_s(session: PendingSession) -> float | None:

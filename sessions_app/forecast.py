@@ -6,18 +6,20 @@ Who decides lives a floor above: the scheduler registers a foreseer here, which 
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from accounts.budget_selectors import budget_states, have_budgets
 from accounts.limits import scope_ids
 from accounts.models import Project
 from accounts.quota import Level, Scope
 from accounts.spending import BudgetState
-from agents.group_rooms import with_room
+from agents.group_rooms import Sought, with_room
 from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms, usable_resource_groups
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
+from images.models import ContainerImage
 from sessions_app import holds
 from sessions_app.arrays import elements_of
 from sessions_app.dependencies import hold_for
@@ -54,9 +56,10 @@ class Outlook:
         default_factory=KeptSentence
     )  # whom to ask where a limit or a priority is in the way
     waits_for_group: bool = (
-        False  # another group might help: limits hold in all of them, and so does what holds it back
+        False  # another one might help: nothing holds it back in all, and it names no machine
     )
     rooms: Mapping[str, SlotRoom] | None = None  # of the group, by slot; None: nobody looked
+    lasts: timedelta = timedelta()  # as it counts where machines will be reserved
 
     @property
     def starts_now(self) -> bool:
@@ -95,8 +98,9 @@ class Prospect:
     start_range: StartRange | None = None  # None: nobody can know
     best_room: ResourceSlots = field(default_factory=ResourceSlots)
     who_may_raise: KeptSentence = field(default_factory=KeptSentence)
-    waits_for_group: bool = False  # another group might help
+    waits_for_group: bool = False  # as above
     other_groups: Sequence[str] = ()
+    lasts: timedelta = timedelta()  # as it counts where machines will be reserved
 
 
 Foreseer = Callable[[Question], Outlook]
@@ -142,8 +146,9 @@ def prospect_of(actor: Actor, session: ComputeSession) -> Prospect | None:
         slots=slots,
         shm_bytes=session.shm_bytes,
         timeout_s=session.timeout_s,
+        device_model=session.device_model,
     )
-    others = _other_groups(actor, session.project, session.resource_group, image.architecture, asked)
+    others = _other_groups(actor, session.project, session.resource_group, image, asked, prospect.lasts)
     return replace(prospect, other_groups=others)
 
 
@@ -198,7 +203,9 @@ def forecast_session(actor: Actor, request: SessionRequest) -> Forecast:
     return Forecast(
         resolved=resolved,
         outlook=outlook,
-        other_groups=_other_groups(actor, resolved.project, resolved.group, architecture, request)
+        other_groups=_other_groups(
+            actor, resolved.project, resolved.group, resolved.image, request, outlook.lasts
+        )
         if outlook.waits_for_group
         else [],
         live_sessions=len(live_names),
@@ -221,13 +228,26 @@ def _outlook(resolved: ResolvedRequest, question: Question) -> Outlook:
 
 
 def _other_groups(
-    actor: Actor, project: Project, group: ResourceGroup, architecture: str, request: SessionRequest
+    actor: Actor,
+    project: Project,
+    group: ResourceGroup,
+    image: ContainerImage,
+    request: SessionRequest,
+    lasts: timedelta,
 ) -> list[str]:
-    """Where a machine has room for it now and nobody waits: it would start there at once. At most 3 queries."""
+    """Where a machine takes it now and nobody waits: it would start there at once. At most 3 queries."""
     usable = usable_resource_groups(actor, project).filter(is_active=True).exclude(pk=group.pk)
     groups = usable.order_by("name").only("name", "session_types", "max_session_slots", "max_lifetime_s")
     others = {each.pk: each.name for each in groups if takes(each, request)}
-    roomy = with_room(others, request.slots, architecture)
+    sought = Sought(
+        slots=request.slots,
+        architecture=image.architecture,
+        scopes=scope_ids(actor, project),
+        lasts=lasts,
+        device_model=request.device_model,
+        image=image.reference if image.registry_id is None else "",
+    )
+    roomy = with_room(others, sought)
     found = {pk: name for pk, name in others.items() if pk in roomy}
     if not found:
         return []

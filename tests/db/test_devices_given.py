@@ -1,11 +1,13 @@
 """Which devices sessions get: from a request by a tick to rows, and back."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 
-from agents.group_rooms import with_room
+from accounts.limits import scope_ids
+from agents.group_rooms import Sought, with_room
 from agents.models import Agent, AgentDevice, AgentSlot
 from agents.selectors import rooms
 from common import clock
@@ -136,7 +138,8 @@ def test_room_at_once_is_what_devices_have(place: Place) -> None:
 
     def has_room_for(gpu: int) -> bool:
         slots = ResourceSlots({"cpu": 1000, "gpu": gpu})
-        return place.group.pk in with_room([place.group.pk], slots, "x86_64")
+        sought = Sought(slots, "x86_64", scope_ids(actor), timedelta(days=7))
+        return place.group.pk in with_room([place.group.pk], sought)
 
     assert (most(), has_room_for(2000)) == (2000, True)
     for gpu in (0.6, 0.7):

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import Agent
+from agents.models import Agent, AgentImage
 from agents.reservations import reserve_agents
 from agents.states import AgentState
 from common import clock
@@ -33,6 +33,11 @@ def place() -> Place:
 def expected_start(session: ComputeSession) -> StartRange | None:
     prospect = prospect_of(actor_for(session.owner), session)
     return prospect and prospect.start_range
+
+
+def has_image(agent: Agent, place: Place) -> None:
+    """It has the image of `place`, which no registry has."""
+    AgentImage.objects.create(agent=agent, reference=place.image.reference, image_id="sha256:1")
 
 
 def ran(place: Place, *minutes: int) -> None:
@@ -117,7 +122,7 @@ def test_room_that_another_session_takes_in_the_same_tick_is_not_told_twice(plac
 
 def test_a_check_tells_the_range_the_room_and_other_groups(place: Place) -> None:
     other = make_place()
-    Agent.objects.filter(pk=other.agent.pk).update(architecture=place.agent.architecture)
+    has_image(other.agent, place)
     place.run(resources={"cpu": 6, "mem": "1g"}, timeout_s=600)
     api = api_client(place.owner)
     body = api.post("/api/v1/sessions/check/", place.request(resources=ALL)).json()
@@ -176,6 +181,7 @@ def test_who_waits_for_a_limit_reads_whom_to_ask(place: Place, browser_of: Any) 
 
 def test_who_waits_for_room_reads_what_is_free_and_which_group_has_it(place: Place, browser_of: Any) -> None:
     elsewhere = make_place()
+    has_image(elsewhere.agent, place)
     place.run(resources={"cpu": 7, "mem": "1g"})
     waiting = place.place(resources={"cpu": 2, "mem": "1g"})
     found = told(place, waiting)
