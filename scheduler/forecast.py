@@ -266,13 +266,14 @@ def _wanted(
 
 
 def _closed(agent: AgentView, session: PendingSession, now: datetime) -> list[tuple[float, float]]:
-    """From when until when a reservation of others lets it not begin there: it has to have ended when that begins."""
+    """From when until when a reservation lets it not begin there: it has to have ended when that begins, or, if that is its own, to
+    begin with it."""
     spans = []
-    lasts = _counted_lasts(session)
+    lasts, own = _counted_lasts(session), session.needs.reservations
     for window in (agent.window, agent.next_window):
-        if window is not None and window.reservation_id not in session.needs.reservations:
+        if window is not None and (opens_at := window.opens_at(own)) > now:
             latest = (window.starts_at - lasts - now).total_seconds()
-            spans.append((max(0.0, latest), (window.ends_at - now).total_seconds()))
+            spans.append((max(0.0, latest), (opens_at - now).total_seconds()))
     return spans
 
 

@@ -146,6 +146,12 @@ def _reservation(why: Explanation) -> Said:
     reserved = why.reserved
     if reserved is None:
         raise ValueError(f"{why} names no reservation.")
+    if reserved.is_own and reserved.starts_at is not None:
+        text = gettext_noop(
+            "A reservation that it may use begins at {start} UTC on a machine that could run it. It can start there then, or"
+            " before with a time limit short enough to end by then."
+        )
+        return text, {"start": _clock(reserved.starts_at)}
     arguments: dict[str, Argument] = {"count": reserved.agents, "until": _clock(reserved.until)}
     if reserved.starts_at is None:
         text = gettext_noop(

@@ -30,7 +30,10 @@ _SHORT: dict[str, tuple[str, ...]] = {
     "priority": (gettext_noop("Higher priority ahead: {count}"),),
     "making_room": (gettext_noop("Room is being made"),),
     "placement_rule": (gettext_noop("Placement group: {count} agents"),),
-    "reservation": (gettext_noop("Reserved until {until} UTC"),),
+    "reservation": (
+        gettext_noop("Reserved until {until} UTC"),
+        gettext_noop("Reserved for it from {start} UTC"),
+    ),
 }
 
 

@@ -192,8 +192,8 @@ class Diagnosis:
         return (ReasonCode.FRAGMENTED if asked.fits_in(free.total) else ReasonCode.NO_CAPACITY), free
 
     def _reserved(self, shape: Shape, until: Until) -> Reserved | None:
-        """The agents that are reserved for others, now or before `until`, if they had room for `shape`, or if there are no
-        other agents."""
+        """The agents that are reserved for others now, or for anybody before `until`, if they had room for `shape`, or if there are
+        no other agents."""
         if not self._machines.has_windows:
             return None
         closed, rooms = self._closed(shape, until)
@@ -203,10 +203,15 @@ class Diagnosis:
         with_room = {each: at for each, at in closed.items() if self._layout.fits(largest, rooms[each])}
         if len(closed) < len(rooms) and not (with_room and self._holds(shape, list(rooms.values()))):
             return None
-        told = (with_room or closed).values()
-        first = min(told, key=lambda window: (window.ends_at, window))
+        told, own = (with_room or closed).values(), shape.needs.reservations
+        first = min(told, key=lambda window: (window.opens_at(own), window))
         is_to_come = self._machines.is_to_come(first)
-        return Reserved(len(told), first.ends_at, first.starts_at if is_to_come else None)
+        return Reserved(
+            len(told),
+            first.ends_at,
+            first.starts_at if is_to_come else None,
+            is_own=first.reservation_id in own,
+        )
 
     def _closed(self, shape: Shape, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
         """Of the agents that suit: the reservations that are in the way, and what all of them have free."""

@@ -83,6 +83,10 @@ class Window(NamedTuple):
     starts_at: datetime
     ends_at: datetime
 
+    def opens_at(self, reservations: frozenset[int]) -> datetime:
+        """When the agent takes again what this keeps off, of whoever may use these reservations."""
+        return self.starts_at if self.reservation_id in reservations else self.ends_at
+
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
@@ -302,12 +306,13 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Agents with room that are reserved for others: how many, and when the first of them may be used again. `starts_at`:
-    when it will be reserved, if it is not yet."""
+    """Agents with room that are reserved, and keep a session off: how many, and until when the first of them that it may use is.
+    `starts_at`: when that one will be, if it is not yet. `is_own`: for the session too, which may use it from then on."""
 
     agents: int
     until: datetime
     starts_at: datetime | None = None
+    is_own: bool = False
 
 
 class DeviceRoom(NamedTuple):

@@ -11,7 +11,7 @@ from scheduler.engine.vectors import FIELD_MASK
 
 
 class Surroundings:
-    """What they are, how large, and from when until when others have reserved them."""
+    """What they are, how large, and from when until when they are reserved."""
 
     def __init__(self, fleet: Fleet, now: datetime) -> None:
         self._fleet = fleet
@@ -33,7 +33,7 @@ class Surroundings:
         return None if lasts is None else self._now + lasts
 
     def closed_by(self, agent: AgentView, needs: Needs, until: Until) -> Window | None:
-        """The reservation of others that keeps off that agent what would run until then."""
+        """The reservation that keeps off that agent what would run until then: of others, or one that is to come, whoever's it is."""
         if not needs.may_run_on(agent):
             return agent.window
         window = agent.next_window

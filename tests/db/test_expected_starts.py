@@ -14,9 +14,12 @@ from agents.reservations import reserve_agents
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
+from scheduler.tick import run_tick
 from sessions_app.forecast import prospect_of
 from sessions_app.models import ComputeSession
+from sessions_app.short_reasons import short_reason
 from sessions_app.start_ranges import StartRange
+from sessions_app.states import Status
 from tests.factories import actor_for, api_client
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
@@ -107,6 +110,31 @@ def test_who_waits_for_a_reservation_reads_when_its_machine_is_free(
     found = expected_start(waiting)
     assert found is not None
     assert starts_h * 3600 - 60 <= found.earliest_s <= found.latest_s <= starts_h * 3600  # type: ignore[operator]
+
+
+def test_who_waits_for_its_own_reservation_reads_when_that_begins_and_starts_then(place: Place) -> None:
+    begins = clock.now() + timedelta(hours=1)
+    reserve_agents(
+        actor=SYSTEM,
+        group_id=place.group.pk,
+        name="Course",
+        agents=[place.agent.name],
+        starts_at=begins,
+        ends_at=begins + timedelta(hours=2),
+        grantee=place.project,
+    )
+    waiting = place.place()
+    assert f"A reservation that it may use begins at {begins:%Y-%m-%d %H:%M} UTC" in str(
+        waiting.status_message
+    )
+    short = str(short_reason(waiting.status_reason, waiting.status_message))
+    assert short == f"Reserved for it from {begins:%Y-%m-%d %H:%M} UTC"
+    found = expected_start(waiting)
+    assert found is not None
+    assert 3540 <= found.earliest_s <= (found.latest_s or 0) <= 3600
+    with clock.frozen_at(begins):
+        run_tick(place.group.pk)
+    assert place.fresh(waiting).status == Status.SCHEDULED
 
 
 def test_what_the_next_tick_places_starts_now(place: Place) -> None:

@@ -145,6 +145,22 @@ def test_who_would_run_into_one_is_told_from_when() -> None:
     assert (reserved.agents, reserved.until, reserved.starts_at) == (1, SOON.ends_at, SOON.starts_at)
 
 
+def test_who_waits_for_its_own_is_told_when_that_begins() -> None:
+    mine = frozenset({SOON.reservation_id})
+    later = Window(9, NOW + HOUR, NOW + 3 * HOUR)
+    for agents, asked, starts_at in (
+        ([agent(1, next_window=SOON)], 1, SOON.starts_at),
+        ([agent(1, next_window=SOON), agent(2, next_window=later)], 1, SOON.starts_at),
+        ([agent(1, next_window=SOON), agent(2, 8, next_window=later)], 8, later.starts_at),
+    ):
+        (deferral,) = decide(agents, session(1, asked, reservations=mine)).deferrals
+        reserved = deferral.why.reserved
+        assert reserved is not None
+        assert (reserved.starts_at, reserved.is_own) == (starts_at, asked == 1)
+        is_told = "A reservation that it may use begins" in str(sentence_for(deferral.why, "lab"))
+        assert is_told == reserved.is_own
+
+
 @pytest.mark.parametrize(
     ("agents", "asked", "reason"),
     [
