@@ -41,7 +41,8 @@ def held_in(group_id: int, now: datetime) -> list[Held]:
         most_s = timeout_s or lifetime_s
         ran_s = max(0.0, (now - began).total_seconds()) if began else 0.0
         left_s = None if most_s is None else max(0.0, most_s - ran_s)
-        if status == Status.TERMINATING.value:
+        is_ending = status == Status.TERMINATING.value
+        if is_ending or (status == Status.RUNNING.value and most_s is not None):  # which may be extended
             left_s = max(0.0, (deadline_at - now).total_seconds()) if deadline_at else 0.0
         slots = {each["name"]: each["amount"] for each in amounts}
         found.append(Held(agent_id, slots, (owner, image, type_), ran_s, left_s))

@@ -137,6 +137,19 @@ def test_who_waits_for_its_own_reservation_reads_when_that_begins_and_starts_the
     assert place.fresh(waiting).status == Status.SCHEDULED
 
 
+def test_an_end_that_was_put_off_is_when_it_was_put(place: Place) -> None:
+    running = place.run(resources=ALL)
+    now = clock.now()
+    ComputeSession.objects.filter(pk=running.pk).update(
+        lifetime_s=8 * 3600,
+        started_at=now - timedelta(hours=8.5),
+        deadline_at=now + timedelta(hours=1.5),
+    )
+    found = expected_start(place.place(resources=ALL))
+    assert found is not None
+    assert 5390 <= (found.latest_s or 0) <= 5400
+
+
 def test_what_the_next_tick_places_starts_now(place: Place) -> None:
     assert expected_start(place.enqueue()) == StartRange(0, 10)
 
