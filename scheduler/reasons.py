@@ -37,6 +37,12 @@ def _no_agents(why: Explanation) -> Said:
 
 
 def _agent_unavailable(why: Explanation) -> Said:
+    if why.is_host_gone:
+        text = gettext_noop(
+            "The agent that this session must run on cannot run it any more: it was retired, is in another resource group, or has"
+            " other accelerators now. Cancel it and choose another agent."
+        )
+        return text, {}
     text = gettext_noop(
         "The agent that this session must run on takes no sessions now. It starts when that agent does."
     )

@@ -155,6 +155,7 @@ class Diagnosis:
             group=room.total,
             is_end_known=self._is_end_known,
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
+            is_host_gone=reason is ReasonCode.AGENT_UNAVAILABLE and not capacity.vectors,
             device_model=needs.device_model,
             devices=self._device_room(needs) if reason is ReasonCode.FRAGMENTED else None,
             gang=needs.gang,

@@ -344,6 +344,7 @@ class Explanation:
     )
     until: datetime | None = None  # making_room: when the others have ended, at the latest
     reserved: Reserved | None = None  # reservation: where the room is
+    is_host_gone: bool = False  # agent_unavailable: that agent could not run it even if it took sessions
     device_model: str = ""  # that it waits for
     devices: DeviceRoom | None = None  # fragmented: where amounts suffice and devices do not
     gang: Gang = Gang.ANYWHERE

@@ -3,7 +3,9 @@
 import pytest
 
 from agents import lifecycle as agent_lifecycle
+from agents.groups import move_agent
 from agents.models import AgentSlot
+from agents.services import change_agent_state
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.errors import LimitExceeded, NotFound
@@ -64,7 +66,24 @@ def test_while_its_machine_takes_nothing_it_says_so(place: Place, others: list[s
     agent_lifecycle.transition(agent.pk, to=AgentState.LOST, actor=SYSTEM)
     waiting = place.place(designated_agent=others[0])
     assert (waiting.status, waiting.status_reason) == (Status.PENDING, "agent_unavailable")
+    assert "It starts when that agent does." in str(waiting.status_message)
     assert place.place(designated_agent=others[0], may_run_elsewhere=True).status == Status.SCHEDULED
+
+
+@pytest.mark.parametrize("is_retired", [False, True])
+def test_where_its_machine_has_left_the_group_it_says_so(
+    place: Place, others: list[str], is_retired: bool
+) -> None:
+    waiting = place.enqueue(designated_agent=others[0])
+    agent = place.group.agents.get(name=others[0])
+    if is_retired:
+        change_agent_state(actor=SYSTEM, agent_id=agent.pk, to=AgentState.RETIRED)
+    else:
+        move_agent(actor=SYSTEM, agent_id=agent.pk, group_id=make_place().group.pk)
+    run_tick(place.group.pk)
+    waiting = place.fresh(waiting)
+    assert (waiting.status, waiting.status_reason) == (Status.PENDING, "agent_unavailable")
+    assert "cannot run it any more" in str(waiting.status_message)
 
 
 def test_it_is_told_before_where_it_would_run(place: Place, others: list[str]) -> None:
