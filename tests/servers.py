@@ -6,6 +6,7 @@ database and Redis keys of its own. `DATABASE_URL` and `REDIS_URL`, where given,
     python -m tests.servers stop        # stops the pair
 """
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -74,11 +75,10 @@ def running_servers() -> dict[str, Any]:
 
 def stop_servers() -> None:
     """Stop the pair of this working tree, if it runs, and forget what it kept outside of the tree."""
-    servers = _read_state() or {}
-    for pid in servers.get("pids", []):
-        if is_alive(pid) and _is_server(pid):
+    for pid in _our_servers():
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGINT)
-            _wait("a server stops", lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
+        _wait("a server stops", lambda pid=pid: not is_alive(pid))  # type: ignore[misc]
     STATE_FILE.unlink(missing_ok=True)
     if LAYOUT.quarters_link.is_symlink():
         shutil.rmtree(LAYOUT.quarters_link.resolve(), ignore_errors=True)
@@ -93,14 +93,11 @@ def _start_servers() -> dict[str, Any]:
     redis_server = EmbeddedRedis(quarters, cache, os.environ)
     postgres.prepare()
     redis_server.prepare()
-    pids = [
-        _start_detached(postgres.service(), *POSTGRES_OPTIONS),
-        _start_detached(redis_server.service(), "--appendonly", "no"),
-    ]
+    _start_detached(postgres.service(), *POSTGRES_OPTIONS)
+    _start_detached(redis_server.service(), "--appendonly", "no")
     _wait("PostgreSQL answers", postgres.is_ready)
     _wait("Redis answers", redis_server.is_ready)
     return {
-        "pids": pids,
         "database_server": f"postgres://berth:{database.password}@127.0.0.1:{database.port}",
         "redis_url": f"redis://:{cache.password}@127.0.0.1:{cache.port}/0",
     }
@@ -115,7 +112,7 @@ def _kept_password() -> str:
     return file.read_text()
 
 
-def _start_detached(service: Service, *options: str) -> int:
+def _start_detached(service: Service, *options: str) -> None:
     """Start a server that outlives this run; in a session of its own, so that Ctrl-C does not reach it."""
     with (LAYOUT.data / f"{service.name}.log").open("ab") as output:
         process = subprocess.Popen(
@@ -131,7 +128,20 @@ def _start_detached(service: Service, *options: str) -> int:
             extra_groups=[] if service.account else None,
         )
     process.returncode = 0  # Popen would warn at exit that its child still runs.
-    return process.pid
+
+
+def _our_servers() -> dict[int, str]:
+    """The programs of this working tree's servers by the ids of their processes. Found by the places that their command lines
+    name: a number that was noted may be another's by now, and nobody notes those of a start that is cut short."""
+    home = LAYOUT.quarters_link.readlink() if LAYOUT.quarters_link.is_symlink() else LAYOUT.data
+    places = {"postgres": f"{home}/postgres", "redis-server": f"{home}/redis/redis.conf"}
+    found = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            program, *arguments = os.fsdecode((entry / "cmdline").read_bytes()).split("\0")
+            if places.get(Path(program).name) in arguments:
+                found[int(entry.name)] = Path(program).name
+    return found
 
 
 def _read_state() -> dict[str, Any] | None:
@@ -167,12 +177,6 @@ def _clear_away_abandoned_runs(servers: dict[str, Any]) -> None:
     for directory in (LAYOUT.data / "data").glob("*"):
         if directory.name.isdecimal() and not is_alive(int(directory.name)):
             shutil.rmtree(directory, ignore_errors=True)
-
-
-def _is_server(pid: int) -> bool:
-    """Process ids are used again; another process is left alone."""
-    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
-    return command.endswith((b"/postgres", b"/redis-server"))
 
 
 def _wait(what: str, is_true: Callable[[], bool]) -> None:

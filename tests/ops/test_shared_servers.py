@@ -1,0 +1,53 @@
+"""The pair of servers that runs of tests share: whose it is, and what ends it."""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from portal.ops.layout import CHECKOUT, Layout
+from tests import servers
+
+WAITS = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); signal.pause()"
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """As if it were `var/test` of another working tree; the servers' account can pass it."""
+    with tempfile.TemporaryDirectory(prefix="berth-shared-") as directory:
+        place = Path(directory)
+        place.chmod(0o711)
+        monkeypatch.setattr(servers, "LAYOUT", Layout(checkout=CHECKOUT, data=place))
+        monkeypatch.setattr(servers, "STATE_FILE", place / "servers.json")
+        yield place
+        servers.stop_servers()
+
+
+@contextlib.contextmanager
+def seeming(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with the command line of a server, that only waits."""
+    argv = [f"/somewhere/{program}", "-c", WAITS, *arguments]
+    with subprocess.Popen(argv, executable=sys.executable, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_servers_of_others_are_left_alone(data: Path) -> None:
+    with (
+        seeming("postgres", "-D", f"{data}/postgres") as ours,
+        seeming("postgres", "-D", f"{data}-of-others/postgres") as theirs,
+        seeming("redis-server", "/etc/redis.conf") as foreign,
+        seeming("tail", f"{data}/redis/redis.conf") as reader,
+    ):
+        servers.stop_servers()
+
+        assert ours.wait(10) < 0
+        assert [each.poll() for each in (theirs, foreign, reader)] == [None] * 3
