@@ -67,8 +67,8 @@ def running_servers() -> dict[str, Any]:
         if not (servers and _database_answers(servers) and _redis_answers(servers)):
             stop_servers()
             servers = _start_servers()
-            STATE_FILE.touch(mode=0o600)
-            STATE_FILE.write_text(json.dumps(servers))
+        _wait("PostgreSQL answers", lambda: _database_answers(servers))
+        _wait("Redis answers", lambda: _redis_answers(servers))
         _clear_away_abandoned_runs(servers)
         return servers
 
@@ -86,6 +86,7 @@ def stop_servers() -> None:
 
 
 def _start_servers() -> dict[str, Any]:
+    """Where they are is noted before they are, so that whoever comes after a start that was cut short knows of them."""
     database = ServerAddress(free_port(), _kept_password())
     cache = ServerAddress(free_port(), database.password)
     quarters = take_quarters(LAYOUT, f"tests-{hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:8]}")
@@ -93,23 +94,30 @@ def _start_servers() -> dict[str, Any]:
     redis_server = EmbeddedRedis(quarters, cache, os.environ)
     postgres.prepare()
     redis_server.prepare()
-    _start_detached(postgres.service(), *POSTGRES_OPTIONS)
-    _start_detached(redis_server.service(), "--appendonly", "no")
-    _wait("PostgreSQL answers", postgres.is_ready)
-    _wait("Redis answers", redis_server.is_ready)
-    return {
+    servers = {
         "database_server": f"postgres://berth:{database.password}@127.0.0.1:{database.port}",
         "redis_url": f"redis://:{cache.password}@127.0.0.1:{cache.port}/0",
     }
+    _write_private(STATE_FILE, json.dumps(servers))
+    _start_detached(postgres.service(), *POSTGRES_OPTIONS)
+    _start_detached(redis_server.service(), "--appendonly", "no")
+    return servers
 
 
 def _kept_password() -> str:
     """The cluster remembers its password over restarts, so do we."""
     file = LAYOUT.data / "servers.password"
     if not file.exists():
-        file.touch(mode=0o600)
-        file.write_text(secrets.token_hex(16))
+        _write_private(file, secrets.token_hex(16))
     return file.read_text()
+
+
+def _write_private(file: Path, text: str) -> None:
+    """In one step: of whoever is killed meanwhile there is all of the text or none."""
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.touch(mode=0o600)
+    fresh.write_text(text)
+    fresh.replace(file)
 
 
 def _start_detached(service: Service, *options: str) -> None:

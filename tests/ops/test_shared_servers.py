@@ -7,9 +7,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from portal.ops.layout import CHECKOUT, Layout
+from portal.ops.supervisor import Service
 from tests import servers
 
 WAITS = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print(flush=True); signal.pause()"
@@ -51,3 +53,25 @@ def test_servers_of_others_are_left_alone(data: Path) -> None:
 
         assert ours.wait(10) < 0
         assert [each.poll() for each in (theirs, foreign, reader)] == [None] * 3
+
+
+def test_a_start_that_was_cut_short_is_no_hindrance_to_the_next(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = servers._start_detached
+
+    def start_postgres_alone(service: Service, *options: str) -> None:
+        if service.name == "redis":
+            raise KeyboardInterrupt
+        start(service, *options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(servers, "_start_detached", start_postgres_alone)
+        with pytest.raises(KeyboardInterrupt):
+            servers.running_servers()
+    assert list(servers._our_servers().values()) == ["postgres"]
+
+    found = servers.running_servers()
+
+    with psycopg.connect(f"{found['database_server']}/postgres") as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
