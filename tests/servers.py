@@ -24,9 +24,10 @@ from typing import Any
 import psycopg
 import redis
 
-from portal.ops.envfile import ServerAddress, free_port
+from portal.ops.envfile import ServerAddress, free_port, server_address_of
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.postgres import EmbeddedPostgres
+from portal.ops.preflight import bind_fault
 from portal.ops.processes import is_alive
 from portal.ops.quarters import take_quarters
 from portal.ops.redis import EmbeddedRedis
@@ -59,12 +60,12 @@ def prepare_environment() -> None:
 
 
 def running_servers() -> dict[str, Any]:
-    """The shared pair, started if it does not answer."""
+    """The shared pair, started if it does not run."""
     LAYOUT.data.mkdir(parents=True, exist_ok=True)
     with (LAYOUT.data / "servers.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         servers = _read_state()
-        if not (servers and _database_answers(servers) and _redis_answers(servers)):
+        if not (servers and _are_running(servers)):
             stop_servers()
             servers = _start_servers()
         _wait("PostgreSQL answers", lambda: _database_answers(servers))
@@ -83,6 +84,13 @@ def stop_servers() -> None:
     if LAYOUT.quarters_link.is_symlink():
         shutil.rmtree(LAYOUT.quarters_link.resolve(), ignore_errors=True)
         LAYOUT.quarters_link.unlink()
+
+
+def _are_running(servers: dict[str, Any]) -> bool:
+    """Whether both are there and listen. One that is too busy to answer serves others, who would lose it."""
+    ports = [server_address_of(servers[name]).port for name in ("database_server", "redis_url")]
+    are_there = set(_our_servers().values()) == {"postgres", "redis-server"}
+    return are_there and all(bind_fault("127.0.0.1", port) for port in ports)
 
 
 def _start_servers() -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """The pair of servers that runs of tests share: whose it is, and what ends it."""
 
 import contextlib
+import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -10,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from portal.ops.envfile import free_port
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.supervisor import Service
 from tests import servers
@@ -75,3 +78,22 @@ def test_a_start_that_was_cut_short_is_no_hindrance_to_the_next(
 
     with psycopg.connect(f"{found['database_server']}/postgres") as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_servers_that_are_too_busy_to_answer_are_not_ended(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "DEADLINE_S", 0.1)
+    with (
+        seeming("postgres", "-D", f"{data}/postgres") as postgres,
+        seeming("redis-server", f"{data}/redis/redis.conf") as redis,
+        socket.create_server(("127.0.0.1", free_port())) as silent,
+    ):
+        address = f"berth:secret@127.0.0.1:{silent.getsockname()[1]}"
+        addresses = {"database_server": f"postgres://{address}", "redis_url": f"redis://{address}/0"}
+        (data / "servers.json").write_text(json.dumps(addresses))
+
+        with pytest.raises(SystemExit, match="PostgreSQL answers"):
+            servers.running_servers()
+
+        assert postgres.poll() is redis.poll() is None
