@@ -3,7 +3,7 @@
 One pair of servers per working tree, started by the first run, shared by all and left running; each run has a
 database and Redis keys of its own. `DATABASE_URL` and `REDIS_URL`, where given, replace them.
 
-    python -m tests.servers stop        # stops the pair
+    python -m tests.servers stop        # stops the pair, unless a run uses it
 """
 
 import contextlib
@@ -17,13 +17,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import redis
 
+from portal.ops.console import speaker
 from portal.ops.envfile import ServerAddress, free_port, server_address_of
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.postgres import EmbeddedPostgres
@@ -35,6 +36,7 @@ from portal.ops.supervisor import Service
 
 LAYOUT = Layout(checkout=CHECKOUT, data=CHECKOUT / "var" / "test")
 STATE_FILE = LAYOUT.data / "servers.json"
+USERS_FILE = LAYOUT.data / "servers.users"  # each run that uses the pair has a share of its lock
 DEADLINE_S = 30.0
 # Rows of tests need not survive a power cut; several runs share the server.
 POSTGRES_OPTIONS = (
@@ -60,22 +62,45 @@ def prepare_environment() -> None:
 
 
 def running_servers() -> dict[str, Any]:
-    """The shared pair, started if it does not run."""
-    LAYOUT.data.mkdir(parents=True, exist_ok=True)
-    with (LAYOUT.data / "servers.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """The shared pair, started if it does not run. Nobody stops it before this process ends."""
+    with _one_at_a_time():
         servers = _read_state()
         if not (servers and _are_running(servers)):
-            stop_servers()
+            _end_servers()
             servers = _start_servers()
         _wait("PostgreSQL answers", lambda: _database_answers(servers))
         _wait("Redis answers", lambda: _redis_answers(servers))
         _clear_away_abandoned_runs(servers)
+        _use_until_the_end()
         return servers
 
 
-def stop_servers() -> None:
-    """Stop the pair of this working tree, if it runs, and forget what it kept outside of the tree."""
+def stop_servers() -> bool:
+    """Stop the pair of this working tree, if it runs, and forget what it kept outside of the tree; False if somebody uses it."""
+    with _one_at_a_time(), USERS_FILE.open("w") as users:
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        _end_servers()
+        return True
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Whoever looks for the pair, starts or stops it."""
+    LAYOUT.data.mkdir(parents=True, exist_ok=True)
+    with (LAYOUT.data / "servers.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _use_until_the_end() -> None:
+    """Of this process: nobody closes the file, and no program that it starts gets it."""
+    fcntl.flock(os.open(USERS_FILE, os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_SH)
+
+
+def _end_servers() -> None:
     for pid in _our_servers():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGINT)
@@ -206,6 +231,7 @@ def _wait(what: str, is_true: Callable[[], bool]) -> None:
 if __name__ == "__main__":
     if sys.argv[1:] != ["stop"]:
         raise SystemExit(__doc__)
-    stop_servers()
+    if not stop_servers():
+        speaker("test")("another run uses PostgreSQL and Redis: they are left running")
 else:
     prepare_environment()

@@ -1,6 +1,7 @@
 """The pair of servers that runs of tests share: whose it is, and what ends it."""
 
 import contextlib
+import fcntl
 import json
 import socket
 import subprocess
@@ -28,8 +29,9 @@ def data(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         place.chmod(0o711)
         monkeypatch.setattr(servers, "LAYOUT", Layout(checkout=CHECKOUT, data=place))
         monkeypatch.setattr(servers, "STATE_FILE", place / "servers.json")
+        monkeypatch.setattr(servers, "USERS_FILE", place / "servers.users")
         yield place
-        servers.stop_servers()
+        servers._end_servers()
 
 
 @contextlib.contextmanager
@@ -52,10 +54,21 @@ def test_servers_of_others_are_left_alone(data: Path) -> None:
         seeming("redis-server", "/etc/redis.conf") as foreign,
         seeming("tail", f"{data}/redis/redis.conf") as reader,
     ):
-        servers.stop_servers()
+        assert servers.stop_servers()
 
         assert ours.wait(10) < 0
         assert [each.poll() for each in (theirs, foreign, reader)] == [None] * 3
+
+
+def test_servers_are_stopped_once_nobody_uses_them(data: Path) -> None:
+    with seeming("postgres", "-D", f"{data}/postgres") as postgres:
+        with (data / "servers.users").open("w") as users:
+            fcntl.flock(users, fcntl.LOCK_SH)
+            assert not servers.stop_servers()
+            assert postgres.poll() is None
+
+        assert servers.stop_servers()
+        assert postgres.wait(10) < 0
 
 
 def test_a_start_that_was_cut_short_is_no_hindrance_to_the_next(
@@ -76,6 +89,7 @@ def test_a_start_that_was_cut_short_is_no_hindrance_to_the_next(
 
     found = servers.running_servers()
 
+    assert not servers.stop_servers(), "we use them"
     with psycopg.connect(f"{found['database_server']}/postgres") as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
