@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+import traceback
 from pathlib import Path
 from typing import Self
 
@@ -87,9 +88,13 @@ class TypedInto:
     def __init__(self, argv: list[str], environment: dict[str, str], home: Path) -> None:
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
-            _set_size(0, 100, 30)  # here, for the program may ask before the parent goes on
-            os.chdir(home)
-            os.execve(argv[0], argv, environment)
+            try:
+                _set_size(0, 100, 30)  # here, for the program may ask before the parent goes on
+                os.chdir(home)
+                os.execve(argv[0], argv, environment)
+            finally:  # It raised; from here it would go on as a second pytest.
+                traceback.print_exc(file=sys.__stderr__)  # into the terminal: sys.stderr is pytest's
+                os._exit(1)
         self._raw = ""
 
     @property
