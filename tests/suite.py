@@ -6,7 +6,8 @@ A test that fails is run once more, alone. If it fails again the suite is red; i
 says at its end which tests those were, for each of them is a race somebody has yet to find. More than
 `SECOND_RUNS` failures in a stage are no races: nothing is run again.
 
-Stages run side by side where that leaves no processor idle. What the others say is shown when they have ended.
+Stages run side by side where that leaves no processor idle. What the others say is shown when they have ended. A
+working tree has one suite at a time.
 """
 
 import json
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from portal.ops.layout import CHECKOUT
+from portal.ops.layout import CHECKOUT, Layout
+from portal.ops.locks import holder, running
 
 SECOND_RUNS = 3
 NOTES = CHECKOUT / "var" / "test" / "stages"
@@ -80,16 +82,26 @@ TURNS = ((FAST, WALKS), (WHOLE, FAULTS))
 
 
 def main() -> int:
-    subprocess.run([sys.executable, "-m", "coverage", "erase"], cwd=CHECKOUT, check=True)
+    """What a stage says, which tests failed and what was covered is noted by working tree: of two suites each would read the
+    other's, and be green by it."""
     NOTES.mkdir(parents=True, exist_ok=True)
+    layout = Layout(checkout=CHECKOUT, data=NOTES)
+    with running(layout) as is_ours:
+        if not is_ours:
+            print(f"test     | process {holder(layout)} runs the suite of this tree already")
+            return 1
+        return 0 if is_green() else 1
+
+
+def is_green() -> bool:
+    """Whether all tests passed and the coverage has not sunk."""
+    subprocess.run([sys.executable, "-m", "coverage", "erase"], cwd=CHECKOUT, check=True)
     flaky: list[str] = []
-    is_green = True
-    for stages in TURNS:
-        is_green = run_together(stages, flaky) and is_green
-    is_green = _run([sys.executable, "-m", "tests.coverage_floor"]) == 0 and is_green
+    verdicts = [run_together(stages, flaky) for stages in TURNS]
+    verdicts.append(_run([sys.executable, "-m", "tests.coverage_floor"]) == 0)
     for name in flaky:
         print(f"test     | failed once and passed when run again, a race to be found: {name}", flush=True)
-    return 0 if is_green else 1
+    return all(verdicts)
 
 
 def run_together(stages: Sequence[Stage], flaky: list[str]) -> bool:
