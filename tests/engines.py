@@ -2,6 +2,7 @@
 
 import io
 import os
+import secrets
 import shutil
 import subprocess
 import tarfile
@@ -13,7 +14,8 @@ from agents.runtime.base import ContainerSpec
 from agents.runtime.docker_engine import DockerRuntime
 
 ADDRESS = os.environ.get("BERTH_TEST_ENGINE", "unix:///var/run/docker.sock")
-INSTALLATION = f"test-{os.getpid()}"
+# Process ids alone would do on one machine; an engine may serve several, or containers with processes of their own.
+INSTALLATION = f"test-{os.getpid()}-{secrets.token_hex(4)}"
 LABELS = {"io.berth.installation": INSTALLATION}
 TINY_IMAGE = f"berth-test/tiny:{INSTALLATION}"
 

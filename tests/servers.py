@@ -25,7 +25,7 @@ import psycopg
 import redis
 
 from portal.ops.console import speaker
-from portal.ops.envfile import ServerAddress, free_port, server_address_of
+from portal.ops.envfile import ServerAddress, free_port, new_installation_id, server_address_of
 from portal.ops.layout import CHECKOUT, Layout
 from portal.ops.postgres import EmbeddedPostgres
 from portal.ops.preflight import bind_fault
@@ -54,7 +54,7 @@ def prepare_environment() -> None:
         servers = running_servers()
         os.environ.setdefault("DATABASE_URL", f"{servers['database_server']}/berth_{os.getpid()}")
         os.environ.setdefault("REDIS_URL", servers["redis_url"])
-    os.environ["BERTH_INSTALLATION"] = f"t{os.getpid() % 10_000_000:07d}"
+    os.environ["BERTH_INSTALLATION"] = new_installation_id()
     os.environ["BERTH_DATA"] = str(LAYOUT.data / "data" / str(os.getpid()))
     os.environ.setdefault("BERTH_SECRET_KEY", secrets.token_urlsafe(32))
     os.environ.setdefault("BERTH_URL", "http://localhost:8080")
