@@ -18,7 +18,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-os.environ.setdefault("CHAOS_INSTALLATION", f"chaos{os.getpid()}")
 import tests.chaos.one_installation  # noqa: F401  # isort: skip
 from django.db import connection
 

@@ -1,10 +1,15 @@
-"""Django for a process of a chaos run: all of them are one installation. Imported before any model."""
+"""Django for a process of a chaos run: all of them are one installation, that of the first. Imported before any model.
+
+At its end go all keys of Redis with its name in them: no other run's has that in its own.
+"""
 
 import os
 
 import tests.servers
 
-os.environ["BERTH_INSTALLATION"] = os.environ["CHAOS_INSTALLATION"]
+os.environ["BERTH_INSTALLATION"] = os.environ.setdefault(
+    "CHAOS_INSTALLATION", os.environ["BERTH_INSTALLATION"]
+)
 os.environ.setdefault("BERTH_DB_SILENCE_S", "300")  # a busy machine is late, and no fault
 
 import tests.bench.own_django  # noqa: F401
