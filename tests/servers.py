@@ -37,6 +37,8 @@ from portal.ops.supervisor import Service
 LAYOUT = Layout(checkout=CHECKOUT, data=CHECKOUT / "var" / "test")
 STATE_FILE = LAYOUT.data / "servers.json"
 USERS_FILE = LAYOUT.data / "servers.users"  # each run that uses the pair has a share of its lock
+# Names what is this working tree's, where several share a machine or, by DATABASE_URL, a server.
+TREE = hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:8]
 DEADLINE_S = 30.0
 # Rows of tests need not survive a power cut; several runs share the server.
 POSTGRES_OPTIONS = (
@@ -122,7 +124,7 @@ def _start_servers() -> dict[str, Any]:
     """Where they are is noted before they are, so that whoever comes after a start that was cut short knows of them."""
     database = ServerAddress(free_port(), _kept_password())
     cache = ServerAddress(free_port(), database.password)
-    quarters = take_quarters(LAYOUT, f"tests-{hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:8]}")
+    quarters = take_quarters(LAYOUT, f"tests-{TREE}")
     postgres = EmbeddedPostgres(quarters, database, os.environ)
     redis_server = EmbeddedRedis(quarters, cache, os.environ)
     postgres.prepare()

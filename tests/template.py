@@ -12,9 +12,9 @@ import sys
 import psycopg
 
 from portal.ops.layout import CHECKOUT, content_hash
-from tests.servers import LAYOUT
+from tests.servers import LAYOUT, TREE
 
-PREFIX = "template_berth_"
+PREFIX = f"template_berth_{TREE}_"
 
 
 def ensure_template() -> str:

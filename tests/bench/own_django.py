@@ -10,7 +10,7 @@ import django
 from django.conf import settings
 from django.db import ProgrammingError, connection, connections
 
-import tests.servers  # noqa: F401 -- fills the environment
+import tests.servers  # fills the environment
 from common.redis import client as redis_client
 from portal.garbage import leave_startup_to_rest
 from tests.bench.frame import say
@@ -24,6 +24,7 @@ def own_database() -> Iterator[dict[str, str]]:
     """The environment for processes of a portal on a fresh database, which goes with the block. One after the other, as often as wanted."""
     say("making a database")
     outer = connection.settings_dict["NAME"]
+    connection.settings_dict["TEST"]["NAME"] = f"test_{outer}_{tests.servers.TREE}"
     name = connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     leave_startup_to_rest()  # as every process of a portal does
     try:
