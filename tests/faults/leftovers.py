@@ -48,10 +48,10 @@ def begin_run(owner: int) -> Path:
 
 
 def clear_away_abandoned_runs() -> None:
-    """Runs whose process was killed."""
+    """Runs whose process was killed; one of our own number too, as we have not begun."""
     for home in HOMES.glob(f"{PREFIX}*"):
         owner = home.name.removeprefix(PREFIX)
-        if owner.isdigit() and not is_alive(int(owner)):
+        if owner.isdigit() and (int(owner) == os.getpid() or not is_alive(int(owner))):
             remove_run(home)
 
 
