@@ -79,8 +79,8 @@ def browser_of() -> Callable[[User], Client]:
 
 
 @pytest.fixture
-def within_one_minute() -> Iterator[None]:
-    """The clock stands, for what counts by the minute."""
+def standing_clock() -> Iterator[None]:
+    """For what counts by the minute or by the day, which may end during a test."""
     with clock.frozen_at(clock.now()):
         yield
 

@@ -17,7 +17,7 @@ from common.tasks import purge_audit
 from tests.conftest import People
 from tests.factories import PASSWORD, actor_for
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis", "within_one_minute")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_redis", "standing_clock")]
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 

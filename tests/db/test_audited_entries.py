@@ -39,7 +39,7 @@ def test_who_is_let_in_is_recorded_with_place_and_way() -> None:
     ]
 
 
-@pytest.mark.usefixtures("within_one_minute")
+@pytest.mark.usefixtures("standing_clock")
 def test_who_is_not_let_in_is_recorded_once_a_minute() -> None:
     place = make_place()
     session = place.run()

@@ -26,7 +26,7 @@ from tests.factories import api_client, make_user
 from tests.factories_sessions import Place, make_place
 from tests.web.test_second_factor import browser_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("standing_clock")]
 
 
 @pytest.fixture

@@ -57,6 +57,7 @@ def spent_by(place: Place) -> float:
     return float(state.spent)
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_running_sessions_count_until_now_and_ended_ones_for_good(place: Place) -> None:
     Price.objects.create(slot_name="cpu", since=clock.now().date(), per_hour=2)
     soon_gone = budget(place, unit=Unit.DEVICE_HOURS)
@@ -84,7 +85,8 @@ def test_what_ended_is_kept_for_each_day_to_the_microsecond(place: Place) -> Non
     end_session(session.pk)
 
     kept = list(DaySlots.objects.filter(slot_name="cpu").order_by("day").values_list("day", "held"))
-    assert [day for day, _held in kept] == [since.date() + timedelta(days=n) for n in range(4)]
+    assert len(kept) in {4, 5}, "three days back, and one more where midnight came meanwhile"
+    assert [day for day, _held in kept] == [since.date() + timedelta(days=n) for n in range(len(kept))]
     assert [held for _day, held in kept[1:3]] == [1000 * 24 * HOUR] * 2
     next_day = datetime.combine(since.date() + timedelta(days=1), datetime.min.time(), UTC)
     assert kept[0][1] == 1000 * ((next_day - since) // timedelta(microseconds=1))
@@ -176,6 +178,7 @@ def test_who_may_set_budgets_and_what_is_none(place: Place) -> None:
             budget(place, **wrong)
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_a_budget_is_changed_by_whom_it_is_to_change(place: Place) -> None:
     governor = actor_for(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
     today = clock.now().astimezone(UTC).date()
@@ -217,6 +220,7 @@ def test_owners_are_named_as_people_write_them(place: Place) -> None:
             owner_named(SYSTEM, text)
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_what_was_held_keeps_its_price(place: Place) -> None:
     day = today()
     for begun in (day - timedelta(days=1), day):
@@ -241,6 +245,7 @@ def test_what_was_held_keeps_its_price(place: Place) -> None:
         delete_price(actor=SYSTEM, price_id=price.pk)
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_budgets_and_prices_over_rest(place: Place) -> None:
     api = api_client(make_user(domain=place.project.domain, role=Role.SUPERADMIN))
     body = {"level": "user", "id": place.owner.pk, "unit": "money", "amount": "99.50", "period": "month"}
@@ -266,6 +271,7 @@ def test_budgets_and_prices_over_rest(place: Place) -> None:
     assert api.post("/api/v1/budgets/", {**body, "period": "term"}, format="json").status_code == 400
 
 
+@pytest.mark.usefixtures("standing_clock")
 def test_terms_that_are_over_stay_in_the_list(place: Place) -> None:
     today = clock.now().astimezone(UTC).date()
     for start in (-20, 0, 20):

@@ -171,7 +171,7 @@ def test_values_read_as_words() -> None:
     assert words.word(words.ACTIONS, "of.another_time") == "of.another_time"
 
 
-@pytest.mark.usefixtures("within_one_minute")
+@pytest.mark.usefixtures("standing_clock")
 def test_the_profile_says_where_one_was_signed_in(people: People, browser_of: BrowserOf) -> None:
     empty = browser_of(people.member).get("/profile/").content.decode()
     assert "No sign-ins are recorded" in empty

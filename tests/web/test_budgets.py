@@ -20,7 +20,7 @@ from tests.factories import api_client, make_user
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("standing_clock")]
 Browser = Callable[[User], Client]
 TYPED = {"unit": "device_hours", "amount": "100", "period": "month", "warn_percent": "80", "is_hard": "yes"}
 
