@@ -47,7 +47,7 @@ from sessions_app.queueing import Hold
 from sessions_app.retries import finish_or_retry
 from sessions_app.selectors import sessions_past_deadline
 from sessions_app.services import begin_termination
-from sessions_app.states import LAUNCHING, Reason, Status
+from sessions_app.states import LAUNCHING, NO_IMAGE_IN_TIME, OWN_LIMIT_OVER, Reason, Status
 from sessions_app.stops import stop_what_is_due
 
 log = structlog.get_logger(__name__)
@@ -261,7 +261,8 @@ def _end_late(session: ComputeSession) -> None:
         _insist(session.pk)
     elif status is Status.RUNNING:
         if idle_facts.is_own_limit(session):  # all other limits warn before: `idle` ends what they end
-            _begin_end(session.pk, Reason.COMMAND_TIMED_OUT)
+            message = None if session.command else OWN_LIMIT_OVER
+            _begin_end(session.pk, Reason.COMMAND_TIMED_OUT, message=message)
     else:
         _begin_end(session.pk, Reason.DEADLINE_PASSED)
 
@@ -308,13 +309,15 @@ def _finish(session_id: UUID) -> None:
 
 def _end_waiting(session: ComputeSession) -> None:
     """It waited as long as it was to, or far too long. The row is locked."""
+    message = None
     if session.held_for == Hold.GROUP:
         to, reason = Status.CANCELLED, Reason.GROUP_CLOSED
     elif session.pending_timeout_s and session.held_for in (Hold.NOTHING, Hold.IMAGE):
         to, reason = Status.CANCELLED, Reason.PENDING_TIMEOUT
+        message = NO_IMAGE_IN_TIME if session.held_for == Hold.IMAGE else None
     else:
         to, reason = Status.ERROR, Reason.DEADLINE_PASSED
-    lifecycle.transition(session.pk, to=to, reason=reason, actor=SYSTEM)
+    lifecycle.transition(session.pk, to=to, reason=reason, actor=SYSTEM, message=message)
 
 
 def _begin_end(

@@ -177,6 +177,11 @@ REASON_SENTENCES = MappingProxyType(
     }
 )
 
+# Of ends whose reason is mostly of something else: of a command, of room.
+OWN_LIMIT_OVER = KeptSentence(gettext_noop("The time limit that was asked for with it was over."))
+NO_IMAGE_IN_TIME = KeptSentence(
+    gettext_noop("No machine got its image within the time that it was to wait. Choose another image.")
+)
 LATE_END = KeptSentence(
     gettext_noop(
         "Its machine has not removed its container yet and is asked again; until then it keeps what it holds."

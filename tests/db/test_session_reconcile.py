@@ -184,6 +184,16 @@ def test_batch_session_past_its_time_limit_is_stopped(place: Place) -> None:
     assert place.fresh(session).status_reason == Reason.COMMAND_TIMED_OUT
 
 
+def test_a_time_limit_of_its_own_ends_no_command_where_there_is_none(place: Place) -> None:
+    session = place.run(timeout_s=60)
+    with clock.frozen_at(clock.now() + timedelta(seconds=61)):
+        reconcile.enforce_deadlines(clock.now())
+    end_session(session.pk)
+    ended = place.fresh(session)
+    assert (ended.status, ended.status_reason) == (Status.TERMINATED, Reason.COMMAND_TIMED_OUT)
+    assert str(ended.status_message) == "The time limit that was asked for with it was over."
+
+
 def test_session_stuck_in_any_stage_ends_with_a_reason(place: Place) -> None:
     scheduled, waiting = place.place(), place.enqueue(resources={"cpu": 8, "mem": "1g"})
     with clock.frozen_at(clock.now() + timedelta(days=40)):
