@@ -20,14 +20,14 @@ from sessions_app import holds
 from sessions_app.array_rules import ArraySpec
 from sessions_app.copied import Element
 from sessions_app.events import SessionsEnqueued
-from sessions_app.group_rules import is_closed_to
 from sessions_app.lifecycle import push_sessions_changed
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queueing import Hold
 from sessions_app.requests import SessionRequest
-from sessions_app.states import REASON_SENTENCES, Reason, Status
+from sessions_app.states import Reason, Status
 
-_LET_IN = (Hold.NOTHING.value, Hold.GROUP.value)  # those that their group is closed to keep their place
+# Those that have had their turn: who is held since, for a closed group or an image that is gone, keeps its place.
+_LET_IN = (Hold.NOTHING.value, Hold.GROUP.value, Hold.IMAGE.value)
 
 
 def elements_of(request: SessionRequest) -> list[SessionRequest]:
@@ -61,7 +61,7 @@ def others_of(first: ComputeSession, array: ArraySpec | None) -> list[Element]:
         return []
     like_first = holds.Standing(Hold(first.held_for), Reason(first.status_reason), first.status_message)
     most = array.most_at_once
-    if first.held_for or most is None:
+    if most is None or first.held_for not in _LET_IN:
         return [Element(index, like_first, first.deadline_at) for index in array.indices[1:]]
     turn = holds.its_turn(most)
     later = holds.deadline_of(turn.hold, first.pending_timeout_s)
@@ -79,11 +79,10 @@ def release_elements(array_id: UUID) -> int:
         return 0
     let_in = array.elements.filter(ended_at=None, held_for__in=_LET_IN).count()
     room = max(0, array.most_at_once - let_in)
+    held = _held().filter(array=array).order_by("array_index").select_related("resource_group", "image")
     # Whoever holds a row now ends it, or asks for it to end: another one goes in its place.
-    held = (
-        _held().filter(array=array).order_by("array_index").select_for_update(skip_locked=True, no_key=True)
-    )
-    chosen = list(held[:room]) if room else []
+    free = held.select_for_update(skip_locked=True, no_key=True, of=("self",))
+    chosen = list(free[:room]) if room else []
     _let_in(array, chosen)
     return len(chosen)
 
@@ -92,22 +91,19 @@ def _let_in(array: SessionArray, chosen: Sequence[ComputeSession]) -> None:
     if not chosen:
         return
     told = [(each.pk, each.owner_id, each.project_id, each.domain_id) for each in chosen]
-    if is_closed_to(chosen[0]):  # elements are alike
-        holds.put_outside([each.pk for each in chosen], chosen[0].resource_group)
-        push_sessions_changed(told, Status.PENDING)
-        return
-    now, pending_timeout_s = clock.now(), chosen[0].pending_timeout_s
+    standing = holds.standing_in_group(chosen[0])  # elements are alike
     # They were written a microsecond after each other, and queue in that order.
     since_first = ExpressionWrapper(F("created_at") - Value(array.created_at), output_field=DurationField())
     ComputeSession.objects.filter(pk__in=[each.pk for each in chosen]).update(
-        held_for=Hold.NOTHING.value,
-        eligible_at=ExpressionWrapper(Value(now) + since_first, output_field=DateTimeField()),
-        status_reason=Reason.ENQUEUED.value,
-        status_message=REASON_SENTENCES[Reason.ENQUEUED],
-        deadline_at=holds.deadline_of(Hold.NOTHING, pending_timeout_s),
+        held_for=standing.hold.value,
+        eligible_at=ExpressionWrapper(Value(clock.now()) + since_first, output_field=DateTimeField()),
+        status_reason=standing.reason.value,
+        status_message=standing.message,
+        deadline_at=holds.deadline_of(standing.hold, chosen[0].pending_timeout_s),
     )
     push_sessions_changed(told, Status.PENDING)
-    announce(SessionsEnqueued(chosen[0].resource_group_id))
+    if not standing.hold:
+        announce(SessionsEnqueued(chosen[0].resource_group_id))
 
 
 def release_all() -> None:

@@ -118,6 +118,15 @@ def standing_of_image(
     return Standing(Hold.IMAGE, Reason.IMAGE_MISSING, message) if count else None
 
 
+def standing_in_group(session: ComputeSession) -> Standing:
+    """Of one that nothing else holds: in the queue, if its group is open to it and its image can be had there. Two queries at most, where
+    group and image were read."""
+    group = session.resource_group
+    if is_closed_to(session):
+        return standing_outside(group)
+    return standing_of_image(group, session.image) or standing_of(None)
+
+
 def deadline_of(hold: Hold, pending_timeout_s: int | None) -> datetime:
     """Until when it may be PENDING: the time that it is to wait counts from when it queues."""
     if hold is Hold.GROUP:
@@ -143,19 +152,18 @@ def go_on(session: ComputeSession) -> None:
     The row is locked."""
     standing, was_held_for = standing_of(session.start_at), session.held_for
     most_at_once = session.array.most_at_once if session.array is not None else None
-    if not standing.hold and most_at_once is not None and was_held_for != Hold.GROUP:
-        standing = its_turn(most_at_once)  # whoever is held for a group has had it
-    elif not standing.hold and is_closed_to(session):
-        standing = standing_outside(session.resource_group)
-    if not standing.hold:
-        standing = standing_of_image(session.resource_group, session.image) or standing
+    # Who is held for what administrators do (a slip with a group, an image that is gone) keeps the place, and has had its turn.
+    keeps_place = was_held_for in (Hold.GROUP, Hold.IMAGE)
+    if not standing.hold and most_at_once is not None and not keeps_place:
+        standing = its_turn(most_at_once)
+    elif not standing.hold:
+        standing = standing_in_group(session)
     session.held_for = standing.hold.value
     session.status_reason = standing.reason.value
     session.status_message = standing.message
     if was_held_for != Hold.IMAGE or standing.hold:  # that time counted
         session.deadline_at = deadline_of(standing.hold, session.pending_timeout_s)
-    # Who is held for what administrators do (a slip with a group, an image that is gone) keeps the place.
-    if standing.hold != Hold.START_TIME and was_held_for not in (Hold.GROUP, Hold.IMAGE):
+    if standing.hold != Hold.START_TIME and not keeps_place:
         session.eligible_at = clock.now()
     if not standing.hold:
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))

@@ -11,10 +11,10 @@ from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage, Registry
 from scheduler.tick import run_tick
-from sessions_app.arrays import release_all
+from sessions_app.arrays import release_all, release_elements
 from sessions_app.forecast import forecast_session
 from sessions_app.missing_images import settle_missing_images
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, SessionArray
 from sessions_app.reconcile import enforce_deadlines
 from sessions_app.requests import parse_request
 from tests.factories import actor_for
@@ -40,6 +40,17 @@ def bring(place: Place) -> None:
 def standing(session: ComputeSession) -> tuple[str, str, str]:
     session.refresh_from_db()
     return session.status, session.held_for, session.status_reason
+
+
+def sweep(place: Place, spec: str, **changes: object) -> SessionArray:
+    first = place.enqueue(name="sweep", type="batch", command="true", array=spec, **changes)
+    assert first.array is not None
+    return first.array
+
+
+def held_for(array: SessionArray) -> list[str]:
+    """Of each element that lives, by index."""
+    return list(array.elements.live().order_by("array_index").values_list("held_for", flat=True))
 
 
 def test_it_waits_until_a_machine_has_the_image_and_keeps_its_place(place: Place) -> None:
@@ -101,13 +112,53 @@ def test_its_time_to_wait_counts(place: Place) -> None:
     waits = place.enqueue(pending_timeout_s=60)
     enforce_deadlines(clock.now() + timedelta(seconds=61))
     assert standing(waits)[::2] == ("CANCELLED", "pending_timeout")
+    assert "No machine got its image" in str(waits.status_message)
 
 
-def test_of_an_array_no_more_go_on_at_once_than_may(place: Place) -> None:
-    place.enqueue(type="batch", command="true", array="1-3%1")
-    assert set(ComputeSession.objects.values_list("held_for", flat=True)) == {"image_missing"}
+def test_of_an_array_no_more_are_in_the_queue_at_once_than_may(place: Place) -> None:
+    array = sweep(place, "1-3%1")
+    assert held_for(array) == ["image_missing", "array_limit", "array_limit"]
     bring(place)
     settle_missing_images()
     release_all()
-    queue = ComputeSession.objects.order_by("array_index").values_list("held_for", flat=True)
-    assert list(queue) == ["", "array_limit", "array_limit"]
+    assert held_for(array) == ["", "array_limit", "array_limit"]
+
+
+def test_an_image_that_goes_while_an_array_runs_costs_no_element(place: Place) -> None:
+    bring(place)
+    array = sweep(place, "1-5%2")
+    runs = run_tick(place.group.pk)
+    AgentImage.objects.filter(reference=place.image.reference).delete()
+    for session_id in runs:
+        place.end(ComputeSession.objects.get(pk=session_id))
+        release_elements(array.pk)
+        settle_missing_images()
+        release_all()
+    assert held_for(array) == ["image_missing", "image_missing", "array_limit"]
+    assert not run_tick(place.group.pk)
+
+    bring(place)
+    settle_missing_images()
+    release_all()
+    assert held_for(array) == ["", "", "array_limit"]
+
+
+def test_elements_keep_their_place_and_the_time_that_they_waited(place: Place) -> None:
+    bring(place)
+    array = sweep(place, "1-4%2", pending_timeout_s=60)
+    place.end(place.fresh(array.elements.get(array_index=1)))
+    release_elements(array.pk)
+
+    def places() -> list[tuple[object, ...]]:
+        queue = array.elements.live().filter(array_index__in=[2, 3]).order_by("array_index")
+        return list(queue.values_list("eligible_at", "deadline_at"))
+
+    before = places()
+    AgentImage.objects.filter(reference=place.image.reference).delete()
+    settle_missing_images()
+    assert held_for(array) == ["image_missing", "image_missing", "array_limit"]
+    bring(place)
+    settle_missing_images()
+    release_all()
+    assert held_for(array) == ["", "", "array_limit"]
+    assert places() == before
