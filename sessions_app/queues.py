@@ -1,4 +1,5 @@
-"""Who waits in each resource group, told so that nobody learns of others' sessions more than how many they are."""
+"""Who waits in each resource group. Of sessions that one does not see everybody learns their place, their size, since which minute they wait,
+and why in words that name nobody; not whose they are, what they are called, and which priority they have."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Count, F, QuerySet, Window
-from django.db.models.functions import RowNumber
+from django.db.models.functions import Coalesce, RowNumber
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -15,6 +16,14 @@ from common.slots import ResourceSlots
 from sessions_app.models import ComputeSession
 from sessions_app.priorities import governed_domain_id, may_prioritize
 from sessions_app.selectors import visible_sessions
+
+# As they were last tried, then those who were never tried.
+_IN_ORDER = (
+    F("queue_position").asc(nulls_last=True),
+    F("priority").desc(),
+    Coalesce("eligible_at", "created_at").asc(),
+    F("id").asc(),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +42,14 @@ def queues(actor: Actor) -> dict[int, Queue]:
     """By group; groups in which nothing waits are left out. One query, one row for each group."""
     pending = ComputeSession.objects.waiting().filter(held_for="", stops_at=None).order_by()
     same_group = [F("resource_group_id")]
-    in_order = [F("priority").desc(), F("created_at").asc(), F("id").asc()]
     firsts = pending.annotate(
         count=Window(Count("pk"), partition_by=same_group),
-        place=Window(RowNumber(), partition_by=same_group, order_by=in_order),
+        place=Window(RowNumber(), partition_by=same_group, order_by=_IN_ORDER),
     ).filter(place=1)
     return {
         session.resource_group_id: Queue(
             count=session.count,
-            since=session.created_at,
+            since=_queued_since(session, is_seen=session.owner_id == actor.user_id),
             why=why_of(session, is_seen=session.owner_id == actor.user_id),
             first_id=session.pk if session.owner_id == actor.user_id else None,
             first_name=session.name if session.owner_id == actor.user_id else "",
@@ -71,8 +79,8 @@ OWN_LIMITS = gettext_noop("Waits for a limit or a time of its own.")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One place in a queue. Id, name and owner are "" or None unless the reader sees that session; `slots` are of each of its
-    `kernel_count` containers."""
+    """One place in a queue. Id, name, owner and priority are "" or None unless the reader sees that session, and `since` is the minute;
+    `slots` are of each of its `kernel_count` containers."""
 
     position: int
     id: UUID | None
@@ -81,7 +89,7 @@ class Waiting:
     is_own: bool
     slots: ResourceSlots
     kernel_count: int
-    priority: int
+    priority: int | None
     since: datetime
     reason: str
     why: str
@@ -89,14 +97,13 @@ class Waiting:
 
 
 def waiting_in(group_ids: Iterable[int]) -> QuerySet[ComputeSession]:
-    """Who waits there, in the order in which they were last tried, then those who were never tried."""
+    """Who waits there, in order."""
     pending = ComputeSession.objects.waiting().filter(
         resource_group_id__in=list(group_ids), held_for="", stops_at=None
     )
-    tried = F("queue_position").asc(nulls_last=True)
-    rows = pending.order_by(tried, "-priority", "created_at", "id")
-    return rows.only(  # type: ignore[no-any-return]
-        "status_reason", "status_message", "requested_slots", "kernel_count", "priority", "created_at", "owner_id", "domain_id", "queue_position",
+    return pending.order_by(*_IN_ORDER).only(  # type: ignore[no-any-return]
+        "status_reason", "status_message", "requested_slots", "kernel_count", "priority", "created_at", "eligible_at", "owner_id", "domain_id",
+        "queue_position",
     )  # fmt: skip
 
 
@@ -114,14 +121,20 @@ def places(actor: Actor, sessions: Sequence[ComputeSession], *, first: int = 1) 
             is_own=session.owner_id == actor.user_id,
             slots=session.slots,
             kernel_count=session.kernel_count,
-            priority=session.priority,
-            since=session.created_at,
+            priority=session.priority if session.pk in names else None,
+            since=_queued_since(session, is_seen=session.pk in names),
             reason=session.status_reason if session.pk in names else _public_code(session.status_reason),
             why=why_of(session, is_seen=session.pk in names),
             can_prioritize=session.pk in names and may_prioritize(actor, session, governed_id),
         )
         for position, session in enumerate(sessions, start=first)
     ]
+
+
+def _queued_since(session: ComputeSession, *, is_seen: bool) -> datetime:
+    """To others by the minute: the very moment tells whose it is to whoever saw them ask for it."""
+    since = session.eligible_at or session.created_at
+    return since if is_seen else since.replace(second=0, microsecond=0)
 
 
 def why_of(session: ComputeSession, *, is_seen: bool) -> str:

@@ -16,7 +16,8 @@ from sessions_app.queues import places, waiting_in
 
 
 class WaitingOut(serializers.Serializer[Any]):
-    """One place in a queue. Amounts in base units, of each of its containers."""
+    """One place in a queue. Amounts in base units, of each of its containers. Of a session that you do not see: its place, its size,
+    since which minute it waits, and why in words that name nobody."""
 
     position = serializers.IntegerField()
     id = serializers.UUIDField(allow_null=True, help_text="null: a session that you do not see.")
@@ -25,8 +26,10 @@ class WaitingOut(serializers.Serializer[Any]):
     is_own = serializers.BooleanField()
     resources = serializers.DictField(source="slots", child=serializers.IntegerField())
     containers = serializers.IntegerField(source="kernel_count")
-    priority = serializers.IntegerField()
-    since = serializers.DateTimeField()
+    priority = serializers.IntegerField(allow_null=True, help_text="null: of a session that you do not see.")
+    since = serializers.DateTimeField(
+        help_text="When it was let into the queue; the minute, of a session that you do not see."
+    )
     reason = serializers.CharField(allow_blank=True, help_text="Empty: a limit or a time of its own.")
     message = serializers.CharField(source="why")
 
@@ -45,7 +48,8 @@ class QueueView(GenericAPIView[ComputeSession]):
         responses=WaitingOut(many=True),
     )
     def get(self, request: Request) -> Response:
-        """Who waits in a resource group, in order. Sessions that you do not see say their size and since when they wait."""
+        """Who waits in a resource group, in order. Sessions that you do not see say their size, since which minute they wait, and why in
+        words that name nobody."""
         actor = actor_of(request)
         group = group_to_look_at(actor, asked_name(request, "resource_group"))
         page = self.paginate_queryset(waiting_in([group.pk]))

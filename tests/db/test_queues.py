@@ -1,7 +1,7 @@
 """Queues, as everybody may look at them."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from django.test import Client
@@ -14,6 +14,7 @@ from common import clock
 from common.actors import SYSTEM
 from scheduler.engine.model import ReasonCode
 from scheduler.tick import run_tick
+from sessions_app.holds import release_what_is_due
 from sessions_app.models import ComputeSession
 from sessions_app.queues import places, queues, waiting_in, why_of
 from tests.factories import actor_for, api_client, make_user
@@ -104,6 +105,38 @@ def test_a_long_queue_takes_as_many_queries_and_goes_on_over_pages(
     browser.get("/queue/")
     with django_assert_max_num_queries(20):
         assert "51–61 of 61" in browser.get("/queue/", {"page": "2"}).content.decode()
+
+
+def test_others_tell_no_priority_and_only_the_minute_since_when_they_wait(place: Place, other: User) -> None:
+    fill(place, other)
+    since = clock.now().replace(second=41, microsecond=123456) - timedelta(hours=1)
+    place.group.sessions.update(created_at=since, priority=7)
+    api = api_client(place.owner)
+    mine, theirs = api.get("/api/v1/queue/", {"resource_group": place.group.name}).json()["results"]
+    assert (mine["priority"], datetime.fromisoformat(mine["since"])) == (7, since)
+    minute = since.replace(second=0, microsecond=0)
+    assert (theirs["priority"], datetime.fromisoformat(theirs["since"])) == (None, minute)
+    assert queues(actor_for(other))[place.group.pk].since == minute
+
+
+def test_waiting_counts_from_when_a_session_was_let_into_the_queue(place: Place) -> None:
+    place.enqueue(start_at=(clock.now() + timedelta(days=7)).isoformat())
+    with clock.frozen_at(clock.now() + timedelta(days=7, minutes=1)):
+        release_what_is_due()
+        [row] = places(actor_for(place.owner), list(waiting_in([place.group.pk])))
+        assert row.since == queues(actor_for(place.owner))[place.group.pk].since == clock.now()
+
+
+def test_the_first_of_a_queue_is_who_was_tried_first(place: Place) -> None:
+    """By LIFO, say: neither the oldest nor the one with the highest priority."""
+    for name, position in (("old", 2), ("young", 1)):
+        session = place.enqueue(name=name, priority=0)
+        ComputeSession.objects.filter(pk=session.pk).update(queue_position=position)
+    assert queues(actor_for(place.owner))[place.group.pk].first_name == "young"
+    assert [row.name for row in places(actor_for(place.owner), list(waiting_in([place.group.pk])))] == [
+        "young",
+        "old",
+    ]
 
 
 def test_who_does_not_queue_is_not_in_it(place: Place) -> None:

@@ -68,8 +68,8 @@ class ResourceGroup(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePlace(Record):
-    """One that waits in a resource group; of sessions that you do not see, `id` is None and `name` "". Amounts are of each
-    of its containers, in base units."""
+    """One that waits in a resource group; of sessions that you do not see, `id` and `priority` are None, `name` "", and `since` is the
+    minute. Amounts are of each of its containers, in base units."""
 
     position: int
     id: str | None = None
@@ -78,7 +78,7 @@ class QueuePlace(Record):
     is_own: bool = False
     resources: Mapping[str, int] = field(default_factory=dict)
     containers: int = 1
-    priority: int = 0
+    priority: int | None = None
     since: datetime | None = None
     reason: str = ""
     message: str = ""
