@@ -53,9 +53,7 @@ def reserve_agents(
         group=group, name=name, reason=reason, starts_at=start, ends_at=ends_at, **whom
     )
     _keep_machines(reservation, machines)
-    told = _columns(reservation, machines)
-    if grantee is not None:
-        told[level_of(grantee)] = name_of(grantee)
+    told = _all_of(reservation, machines)
     audit.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
     _replan(group)
     return reservation
@@ -107,10 +105,16 @@ def cancel_reservation(*, actor: Actor, group_id: int, reservation_id: int) -> N
     group = hold_to_change(actor, group_id)
     reservation = access_reservation(group, reservation_id)
 
-    told = {"name": reservation.name, "ends_at": reservation.ends_at.isoformat()}
+    told = _all_of(reservation, [each.agent for each in reservation.machines.all()])
     audit.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
     reservation.delete()
     _replan(group)
+
+
+def _all_of(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
+    """As the access log tells of one that is made or gone: whose it was, too."""
+    told, grantee = _columns(reservation, machines), reservation.grantee
+    return told if grantee is None else {**told, level_of(grantee): name_of(grantee)}
 
 
 def _columns(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:

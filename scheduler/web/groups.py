@@ -25,10 +25,11 @@ from agents.group_rooms import GroupRoom, rooms_in, rooms_of, with_takers
 from agents.models import ResourceGroup, Scheduler, Strategy
 from agents.selectors import access_group, agent_named, grants_of, visible_agents, visible_resource_groups
 from common.actors import Actor
-from common.errors import BerthError, InvalidInput
+from common.errors import BerthError, InvalidInput, NotFound
 from common.idempotency import once_a_form
 from common.slots import CPU, MEM
 from common.tables import Column, Filter, Listing, Table, declare
+from common.texts import quoted
 from common.toasts import offer_undo
 from scheduler.web.group_forms import GrantForm, GroupForm, MoveForm, field_of, typed_group
 from sessions_app.group_rules import counts_by_group
@@ -215,7 +216,10 @@ def grantee_named(actor: Actor, level: Level, text: str) -> Domain | Project | U
         return domain_named(actor, text.strip() or "-")
     if level is Level.USER:
         return person_with_address(actor, text, field="grantee")
-    return owner_named(actor, text.replace("@", ""))
+    if "@" in text:  # which `owner_named` takes for a person
+        sentence = _("There is no project {name} among those that you may see.").format(name=quoted(text))
+        raise NotFound(sentence, fields={"grantee": [sentence]})
+    return owner_named(actor, text)
 
 
 def superadmin(request: HttpRequest) -> Actor:

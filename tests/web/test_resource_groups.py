@@ -194,7 +194,7 @@ def test_it_is_granted_and_the_grant_revoked(place: Place, superadmin: Client, l
     ],
 )
 def test_a_grant_to_nobody_is_refused_at_its_field(place: Place, superadmin: Client, asked: Any) -> None:
-    make_project(name="twice"), make_project(name="twice")
+    make_project(name="twice"), make_project(name="twice"), make_project(name="onelab")
     answer = superadmin.post(f"/resource-groups/{place.group.pk}/grants/", asked)
     assert answer.status_code == 422
     assert answer.context["grant_form"].errors
@@ -223,3 +223,4 @@ def test_the_menu_says_which_of_a_groups_pages_one_is_on(
     shown = superadmin.get(f"/resource-groups/{place.group.pk}/{page}").content.decode()
     active = re.findall(r'class="menu-link" href="[^"]*" title="([^"]*)" aria-current="page"', shown)
     assert active == [link]
+        {"level": "project", "grantee": "one@lab"},
