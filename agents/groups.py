@@ -71,7 +71,7 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
 @transaction.atomic
 def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, Any]) -> ResourceGroup:
     """Other values for these columns of EDITABLE; a new default takes that from the one before. What waits is looked at again
-    at once. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
+    at once, and held where it is not let in any more. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
     group = hold_to_change(actor, group_id)
     before = _values(group)
     if group.is_default and changes.get("is_default") is False:

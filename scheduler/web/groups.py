@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext_noop, ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts.budget_selectors import owner_named
@@ -32,6 +32,7 @@ from common.tables import Column, Filter, Listing, Table, declare
 from common.texts import quoted
 from common.toasts import offer_undo
 from scheduler.web.group_forms import GrantForm, GroupForm, MoveForm, field_of, typed_group
+from sessions_app.closed_groups import let_in_by, shut_out_by
 from sessions_app.group_rules import counts_by_group
 
 STATES = {"active": True, "paused": False}
@@ -111,6 +112,9 @@ def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
         return _page(request, actor, group, GroupForm(initial=typed_group(group)))
     form = GroupForm(request.POST)
     if form.is_valid():
+        shut_out = 0 if "confirm" in request.POST else shut_out_by(group, form.columns())
+        if shut_out:
+            return _page(request, actor, group, form, warning=_held_words(shut_out), status=422)
         try:
             groups.update_resource_group(actor=actor, group_id=group_id, changes=form.columns())
         except BerthError as refusal:
@@ -189,7 +193,10 @@ def grant(request: HttpRequest, group_id: int) -> HttpResponse:
 @require_POST
 def revoke(request: HttpRequest, group_id: int, grant_id: int) -> HttpResponse:
     groups.revoke_resource_group(actor=superadmin(request), group_id=group_id, grant_id=grant_id)
-    messages.success(request, _("The grant is revoked. What waits or runs already goes on."))
+    messages.success(
+        request,
+        _("The grant is revoked. What runs goes on; what waits by it is held, and cancelled after a day."),
+    )
     return redirect(f"{reverse('resource-group', args=[group_id])}#grants")
 
 
@@ -266,8 +273,10 @@ def _page(
     form: GroupForm,
     *,
     grant_form: GrantForm | None = None,
+    warning: str = "",
     status: int = 200,
 ) -> HttpResponse:
+    """`warning`: what would come of what was typed; it is asked for once more."""
     [room] = rooms_in(ResourceGroup.objects.filter(pk=group.pk))
     can_change = may_do_everything(actor)
     machines: Any = visible_agents(actor).in_use().order_by("name")
@@ -276,15 +285,35 @@ def _page(
         "form": form if can_change else None,
         "facts": _facts(group, room, counts_by_group([group.pk]).get(group.pk, {})),
         "machines": machines.filter(resource_group=group)[:SHOWN_AGENTS],
-        "grants": [
-            {"grant": each, "title": _title_of(each.grantee), "name": groups.name_of(each.grantee)}
-            for each in grants_of(group)
-        ],
+        "grants": _grants_of(group),
+        "warning": warning,
     }
     if can_change:
         others = machines.exclude(resource_group=group).values_list("name", flat=True)
         context |= {"grant_form": grant_form or GrantForm(), "move_form": MoveForm(names=list(others))}
     return render(request, "scheduler/group.html", context, status=status)
+
+
+def _grants_of(group: ResourceGroup) -> list[dict[str, Any]]:
+    grants = list(grants_of(group))
+    alone = let_in_by(group, grants)
+    return [
+        {
+            "grant": each,
+            "title": _title_of(each.grantee),
+            "name": groups.name_of(each.grantee),
+            "affected": [_held_words(alone[each.pk])] if each.pk in alone else [],
+        }
+        for each in grants
+    ]
+
+
+def _held_words(count: int) -> str:
+    return ngettext(
+        "{count} session that waits would be held, and cancelled after a day.",
+        "{count} sessions that wait would be held, and cancelled after a day.",
+        count,
+    ).format(count=count)
 
 
 def _title_of(grantee: groups.Grantee) -> str:

@@ -13,6 +13,7 @@ from accounts.roles import Role
 from agents import groups
 from agents.models import GroupGrant, ResourceGroup
 from common.actors import SYSTEM
+from sessions_app.models import ComputeSession
 from tests.factories import make_project, make_user
 from tests.factories_sessions import Place, make_place
 
@@ -198,6 +199,61 @@ def test_a_grant_to_nobody_is_refused_at_its_field(place: Place, superadmin: Cli
     answer = superadmin.post(f"/resource-groups/{place.group.pk}/grants/", asked)
     assert answer.status_code == 422
     assert answer.context["grant_form"].errors
+
+
+def test_a_revoke_says_first_how_many_wait_by_that_grant_alone_and_then_what_comes_of_them(
+    place: Place, superadmin: Client
+) -> None:
+    groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
+    of_project, of_person = (
+        groups.grant_resource_group(actor=SYSTEM, group_id=place.group.pk, grantee=each)
+        for each in (place.project, place.owner)
+    )
+    place.enqueue()
+    for _number in range(2):
+        place.enqueue(by=make_user(member_of=place.project))
+    place.enqueue(by=make_user(member_of=place.project, role=Role.SUPERADMIN))
+    page = f"/resource-groups/{place.group.pk}/"
+    shown = superadmin.get(page).content.decode()
+    asked = {
+        each.pk: shown.split(f'id="revoke-{each.pk}"')[1].split("</dialog>")[0]
+        for each in (of_project, of_person)
+    }
+    assert "2 sessions that wait would be held" in asked[of_project.pk]
+    assert "would be held" not in asked[of_person.pk]
+
+    told = superadmin.post(f"{page}grants/{of_project.pk}/revoke/", follow=True).content.decode()
+    assert "what waits by it is held, and cancelled after a day" in told
+    assert ComputeSession.objects.filter(held_for="group_closed").count() == 2
+
+
+@pytest.mark.parametrize("closed", [{"is_public": "no"}, {"takes_interactive": ""}])
+def test_what_shuts_out_who_waits_is_asked_for_once_more(
+    place: Place, superadmin: Client, closed: dict[str, str]
+) -> None:
+    waits = place.enqueue()
+    page = f"/resource-groups/{place.group.pk}/"
+    open_to_all = {
+        "is_public": "yes",
+        "takes_interactive": "on",
+        "is_default": "on",
+        "name": place.group.name,
+    }
+    typed = {**TYPED, **open_to_all, "description": "As it was"}
+    assert superadmin.post(page, typed)["Location"] == page
+
+    closing = {**typed, **closed, "description": "Closed"}
+    asked = superadmin.post(page, closing)
+    assert asked.status_code == 422
+    shown = asked.content.decode()
+    assert "1 session that waits would be held" in shown
+    assert 'value="Closed"' in shown, "nothing that was typed is lost"
+    place.group.refresh_from_db()
+    assert place.group.description == "As it was"
+    assert place.fresh(waits).held_for == ""
+
+    assert superadmin.post(page, {**closing, "confirm": ""})["Location"] == page
+    assert place.fresh(waits).held_for == "group_closed"
 
 
 def test_monitors_look_and_change_nothing(place: Place, browser_of: Browser) -> None:
