@@ -30,10 +30,13 @@ export function startHtmx() {
   body.addEventListener("htmx:beforeRequest", (event) => {
     if (document.hidden && isTimed(event.detail)) event.preventDefault();
   });
-  body.addEventListener("htmx:beforeSwap", (event) => {
-    if (!isSignInPage(event.detail.xhr.responseURL)) return;
-    event.detail.shouldSwap = false;
-    location.reload();
+  body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (isSignInPage(detail.xhr.responseURL)) {
+      detail.shouldSwap = false;
+      location.reload();
+    } else if (detail.shouldSwap) {
+      forgetUntouchedFields(detail.target);
+    }
   });
   body.addEventListener("htmx:responseError", ({ detail }) => sayWhatFailed(detail));
   body.addEventListener("htmx:sendError", ({ detail }) => {
@@ -50,6 +53,13 @@ function isAsked({ requestConfig }) {
 /** A fragment that asks again every few seconds; nobody looks at it while the page is hidden. */
 function isTimed({ requestConfig }) {
   return !requestConfig.triggeringEvent && requestConfig.elt.matches('[hx-trigger*="every "]');
+}
+
+/** hx-preserve keeps a field by its id. Where nobody is in it or has changed it, it is to show what somebody else made of it. */
+function forgetUntouchedFields(fragment) {
+  for (const field of fragment.querySelectorAll("input[hx-preserve]")) {
+    if (field !== document.activeElement && field.value === field.defaultValue) field.removeAttribute("id");
+  }
 }
 
 function sayWhatFailed(detail) {

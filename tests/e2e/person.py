@@ -134,6 +134,10 @@ class Person:
         yield made
         self._http.delete(f"resource-groups/1/reservations/{made['id']}/").raise_for_status()
 
+    def prioritize(self, session_id: str, priority: int) -> None:
+        body = {"priority": priority}
+        self._http.put(f"sessions/{session_id}/priority/", json=body).raise_for_status()
+
     def stop_session(self, session_id: str) -> None:
         self._http.delete(f"sessions/{session_id}/").raise_for_status()
 

@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 from tests.e2e.conftest import Browse
 from tests.e2e.pages import do_not_reload, expect_status, has_not_reloaded
 from tests.e2e.person import Person
+from tests.e2e.portal import RunningPortal
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.browser, pytest.mark.timeout(300)]
@@ -83,3 +84,29 @@ def test_the_list_follows_sessions_that_start_and_stop_elsewhere(browse: Browse,
     user.stop_session(session_id)
     expect(row).to_have_count(0)
     assert has_not_reloaded(page)
+
+
+def test_a_priority_shows_what_others_make_of_it_unless_one_is_being_typed(
+    browse: Browse, portal: RunningPortal, user: Person
+) -> None:
+    admin = portal.person("superadmin")
+    admin.change_resource_group("default", is_active=False)
+    try:
+        waits = user.start_session(name="waits")
+        page = browse(admin)
+        page.goto("/queue/")
+        do_not_reload(page)
+        field = page.get_by_label("Priority of waits", exact=True)
+        expect(field).to_have_value("0")
+        admin.prioritize(waits, 7)
+        expect(field).to_have_value("7")
+
+        field.fill("3")
+        page.get_by_role("heading", name="Waiting").click()
+        admin.prioritize(waits, 9)
+        user.start_session(name="later")
+        expect(page.get_by_role("row", name="later")).to_be_visible()
+        expect(field).to_have_value("3")
+        assert has_not_reloaded(page)
+    finally:
+        admin.change_resource_group("default", is_active=True)
