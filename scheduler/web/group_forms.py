@@ -1,6 +1,5 @@
 """Forms of resource groups: amounts and times in the words of people."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -201,8 +200,8 @@ class GrantForm(forms.Form):
 
 
 class MoveForm(forms.Form):
-    agent = forms.ChoiceField(label=gettext_lazy("Machine"))
-
-    def __init__(self, data: Any = None, *, names: Iterable[str] = ()) -> None:
-        super().__init__(data)
-        self.fields["agent"].choices = [(name, name) for name in names]  # type: ignore[attr-defined]
+    agent = forms.CharField(
+        max_length=64,
+        label=gettext_lazy("Machine of another group"),
+        widget=forms.TextInput(attrs={**TYPED, "list": "machines-elsewhere"}),
+    )

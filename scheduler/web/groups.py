@@ -106,9 +106,13 @@ def new_group(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def group_page(request: HttpRequest, group_id: int) -> HttpResponse:
+    """`?agent=` asks for the fragment with machines of other groups that are called like it."""
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
+        if request.htmx:  # type: ignore[attr-defined]
+            names = _elsewhere(actor, group, request.GET.get("agent", ""))
+            return render(request, "scheduler/_elsewhere.html", {"elsewhere": names})
         return _page(request, actor, group, GroupForm(initial=typed_group(group)))
     form = GroupForm(request.POST)
     if form.is_valid():
@@ -279,19 +283,32 @@ def _page(
     """`warning`: what would come of what was typed; it is asked for once more."""
     [room] = rooms_in(ResourceGroup.objects.filter(pk=group.pk))
     can_change = may_do_everything(actor)
-    machines: Any = visible_agents(actor).in_use().order_by("name")
-    context = {
+    machines = visible_agents(actor).in_use().filter(resource_group=group).order_by("name")
+    shown = list(machines[:SHOWN_AGENTS])
+    context: dict[str, Any] = {
         "group": group,
         "form": form if can_change else None,
         "facts": _facts(group, room, counts_by_group([group.pk]).get(group.pk, {})),
-        "machines": machines.filter(resource_group=group)[:SHOWN_AGENTS],
+        "machines": shown,
+        "machine_count": len(shown) if len(shown) < SHOWN_AGENTS else machines.count(),
         "grants": _grants_of(group),
         "warning": warning,
     }
     if can_change:
-        others = machines.exclude(resource_group=group).values_list("name", flat=True)
-        context |= {"grant_form": grant_form or GrantForm(), "move_form": MoveForm(names=list(others))}
+        context |= {
+            "grant_form": grant_form or GrantForm(),
+            "move_form": MoveForm(),
+            "elsewhere": _elsewhere(actor, group, ""),
+        }
     return render(request, "scheduler/group.html", context, status=status)
+
+
+def _elsewhere(actor: Actor, group: ResourceGroup, typed: str) -> list[str]:
+    """Names of the first machines of other groups that are called like that."""
+    others = (
+        visible_agents(actor).in_use().exclude(resource_group=group).filter(name__icontains=typed.strip())
+    )
+    return list(others.order_by("name").values_list("name", flat=True)[:SHOWN_AGENTS])
 
 
 def _grants_of(group: ResourceGroup) -> list[dict[str, Any]]:

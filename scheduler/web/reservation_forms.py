@@ -16,6 +16,22 @@ from sessions_app.queueing import instant_of
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _CONTROL = {"type": "datetime-local"}
 NOBODY = "nobody"
+MOST_BOXES = 100
+
+
+class NamesField(forms.CharField):
+    """Names on lines of their own, or with commas between."""
+
+    widget = forms.Textarea(attrs={**_TYPED, "rows": 5})
+
+    def prepare_value(self, value: Any) -> Any:
+        return value if isinstance(value, str) or value is None else "\n".join(value)
+
+    def to_python(self, value: Any) -> Any:
+        return (value or "").replace(",", " ").split()
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return set(initial or ()) != set(self.to_python(data))
 
 
 class ReservationForm(forms.Form):
@@ -62,7 +78,11 @@ class ReservationForm(forms.Form):
         """`machines`: the names of all of the group."""
         super().__init__(data, initial=initial)
         self.machines = list(machines)
-        self.fields["agents"].choices = [(name, name) for name in self.machines]  # type: ignore[attr-defined]
+        if len(self.machines) > MOST_BOXES:
+            hint = _("The names, one a line or with commas between.")
+            self.fields["agents"] = NamesField(required=False, label=_("Machines"), help_text=hint)
+        else:
+            self.fields["agents"].choices = [(name, name) for name in self.machines]  # type: ignore[attr-defined]
 
     def clean_starts_at(self) -> datetime | None:
         return self._instant("starts_at")

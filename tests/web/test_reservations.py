@@ -10,8 +10,11 @@ from django.test import Client
 
 from accounts.models import User
 from accounts.roles import Role
+from agents import groups
 from agents.models import Reservation
 from common import clock
+from common.actors import SYSTEM
+from common.models import AuditEntry
 from tests.factories import make_user
 from tests.factories_sessions import Place, make_place
 
@@ -126,6 +129,33 @@ def test_all_machines_from_now_on_for_maintenance(place: Place, superadmin: Clie
     shown = superadmin.get(page_of(place)).content.decode()
     assert "Holds now" in shown
     assert "For nobody: maintenance" in shown
+
+
+def test_where_machines_are_many_their_names_are_typed(
+    place: Place, superadmin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.web.reservation_forms.MOST_BOXES", 1)
+    other, foreign = make_place().agent, make_place().agent
+    groups.move_agent(actor=SYSTEM, agent_id=other.pk, group_id=place.group.pk)
+    shown = superadmin.get(page_of(place)).content.decode()
+    assert '<textarea name="agents"' in shown
+    assert f'value="{other.name}"' not in shown
+    answer = superadmin.post(page_of(place), typed(place, agents=f"{other.name}, {foreign.name}"))
+    assert (answer.status_code, set(answer.context["form"].errors)) == (422, {"agents"})
+    superadmin.post(page_of(place), typed(place, agents=f"{other.name},\n{place.agent.name}"))
+    made = Reservation.objects.get()
+    assert made.machines.count() == 2
+
+    page = f"{page_of(place)}{made.pk}/"
+    form = superadmin.get(page).context["form"]
+    same = {
+        "time_zone": "",
+        **{name: form[name].value() for name in ("reason", "starts_at", "ends_at", "agents")},
+    }
+    assert superadmin.post(page, {**same, "name": "Exam"})["Location"] == page_of(place)
+    assert not AuditEntry.objects.filter(
+        changes__has_key="agents", action="agents.change_reservation"
+    ).exists()
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,23 @@ def test_machines_are_moved_between_groups(place: Place, superadmin: Client) -> 
     assert "There is no agent “absent”." in told
 
 
+def test_of_many_machines_the_first_are_shown_and_the_others_are_searched_for(
+    place: Place, superadmin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.web.groups.SHOWN_AGENTS", 1)
+    second, third = (make_place().agent for _number in range(2))
+    groups.move_agent(actor=SYSTEM, agent_id=second.pk, group_id=place.group.pk)
+    page = f"/resource-groups/{place.group.pk}/"
+    shown = superadmin.get(page).content.decode()
+    assert "1 of 2 are shown" in shown
+    assert 'action="/agents/"' in shown
+    assert f'<option value="{third.name}">' in shown
+    for typed, offered in ((third.name[-3:].upper(), True), (second.name, False)):
+        fragment = superadmin.get(page, {"agent": typed}, headers={"HX-Request": "true"}).content.decode()
+        assert (f'<option value="{third.name}">' in fragment) is offered
+        assert "<main" not in fragment
+
+
 @pytest.mark.parametrize("level", ["domain", "project", "user"])
 def test_it_is_granted_and_the_grant_revoked(place: Place, superadmin: Client, level: str) -> None:
     groups.update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"is_public": False})
@@ -182,23 +199,6 @@ def test_it_is_granted_and_the_grant_revoked(place: Place, superadmin: Client, l
     assert "Revoke" in superadmin.get(page).content.decode()
     superadmin.post(f"{page}grants/{grant.pk}/revoke/")
     assert not GroupGrant.objects.exists()
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"level": "user", "grantee": "nobody@berth.example"},
-        {"level": "domain", "grantee": "absent"},
-        {"level": "project", "grantee": "twice"},
-        {"level": "project", "grantee": ""},
-        {"level": "token", "grantee": "x"},
-    ],
-)
-def test_a_grant_to_nobody_is_refused_at_its_field(place: Place, superadmin: Client, asked: Any) -> None:
-    make_project(name="twice"), make_project(name="twice"), make_project(name="onelab")
-    answer = superadmin.post(f"/resource-groups/{place.group.pk}/grants/", asked)
-    assert answer.status_code == 422
-    assert answer.context["grant_form"].errors
 
 
 def test_a_revoke_says_first_how_many_wait_by_that_grant_alone_and_then_what_comes_of_them(
@@ -256,6 +256,24 @@ def test_what_shuts_out_who_waits_is_asked_for_once_more(
     assert place.fresh(waits).held_for == "group_closed"
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"level": "user", "grantee": "nobody@berth.example"},
+        {"level": "domain", "grantee": "absent"},
+        {"level": "project", "grantee": "twice"},
+        {"level": "project", "grantee": "one@lab"},
+        {"level": "project", "grantee": ""},
+        {"level": "token", "grantee": "x"},
+    ],
+)
+def test_a_grant_to_nobody_is_refused_at_its_field(place: Place, superadmin: Client, asked: Any) -> None:
+    make_project(name="twice"), make_project(name="twice"), make_project(name="onelab")
+    answer = superadmin.post(f"/resource-groups/{place.group.pk}/grants/", asked)
+    assert answer.status_code == 422
+    assert answer.context["grant_form"].errors
+
+
 def test_monitors_look_and_change_nothing(place: Place, browser_of: Browser) -> None:
     monitor = browser_of(make_user(domain=place.project.domain, role=Role.MONITOR))
     page = f"/resource-groups/{place.group.pk}/"
@@ -279,4 +297,3 @@ def test_the_menu_says_which_of_a_groups_pages_one_is_on(
     shown = superadmin.get(f"/resource-groups/{place.group.pk}/{page}").content.decode()
     active = re.findall(r'class="menu-link" href="[^"]*" title="([^"]*)" aria-current="page"', shown)
     assert active == [link]
-        {"level": "project", "grantee": "one@lab"},
