@@ -9,34 +9,43 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from accounts.limits import default_policy
 from accounts.models import Domain, Membership, Project, User
 from accounts.policies import LimitUse
 from accounts.quota import Level
 from agents.groups import create_resource_group
-from agents.models import ResourceGroup
+from agents.models import Agent, ResourceGroup
 from agents.runtime.addresses import SHARED, SIMULATED
-from agents.runtime.simulated_shelf import clear_shelves
+from agents.runtime.simulated_shelf import clear_shelves, remove_shelves
 from agents.simulation import Shape, add_simulated_agents, remove_simulated_agents
 from common import audit
 from common.actors import SYSTEM, Actor, ActorKind, Via
 from common.errors import BerthError
 from common.models import AuditEntry
 from images.models import ContainerImage
-from sessions_app.models import ComputeSession, KernelAllocation, SessionArray, SessionDependency
+from sessions_app.models import (
+    ComputeSession,
+    ComputeSessionQuerySet,
+    KernelAllocation,
+    SessionArray,
+    SessionDependency,
+)
 from sessions_app.requests import SessionRequest, parse_request
 from sessions_app.services import enqueue_alike, enqueue_session, terminate_session
 
 GROUP = "simulated"
 TITLE = "Simulated by bin/cluster"
 """Marks domains and resource groups as ours: somebody else's may have such a name too."""
+STEM = "simulated"
+"""Of the names of domains and projects."""
 OURS = "@simulated.berth.example"
 IMAGE = "berth.example/simulated:1"
 DOMAINS, PROJECTS, PEOPLE = 8, 50, 400
@@ -86,31 +95,44 @@ def is_ours(group: ResourceGroup) -> bool:
 @transaction.atomic
 def make_people() -> None:
     """Domains, projects and people of the workload, where they are not there yet. Nobody can sign in as one of them."""
-    if Domain.objects.filter(title=TITLE).exists():
+    if User.objects.filter(email__endswith=OURS).exists():
         return
     nobody_knows, policy = make_password(None), default_policy()
-    domains = Domain.objects.bulk_create(
-        Domain(name=f"simulated-{number}", title=TITLE) for number in range(DOMAINS)
+    domains, projects = _scopes()
+    Domain.objects.bulk_create(  # others are in some that were made before
+        (Domain(name=f"{STEM}-{number}", title=TITLE) for number in range(DOMAINS)), ignore_conflicts=True
     )
-    projects = Project.objects.bulk_create(
-        Project(domain=domains[number % DOMAINS], name=f"simulated-{number}") for number in range(PROJECTS)
+    tenants = list(domains.order_by("name"))
+    Project.objects.bulk_create(
+        (
+            Project(domain=tenants[number % len(tenants)], name=f"{STEM}-{number}")
+            for number in range(PROJECTS)
+        ),
+        ignore_conflicts=True,
     )
+    teams = list(projects.select_related("domain").order_by("pk"))
     people: list[User] = User.objects.bulk_create(
         User(
             email=f"person-{number}{OURS}",
             password=nobody_knows,
-            domain=projects[number % PROJECTS].domain,
+            domain=teams[number % len(teams)].domain,
             policy=policy,
         )
         for number in range(PEOPLE)
     )
     Membership.objects.bulk_create(
-        Membership(user=person, project=projects[number % PROJECTS]) for number, person in enumerate(people)
+        Membership(user=person, project=teams[number % len(teams)]) for number, person in enumerate(people)
     )
     ContainerImage.objects.get_or_create(
         reference=IMAGE, defaults={"title": "Simulated", "architecture": "x86_64"}
     )
     audit.record(actor=SYSTEM, action="portal.make_simulated_people", changes={"people": PEOPLE})
+
+
+def _scopes() -> tuple[QuerySet[Domain], QuerySet[Project]]:
+    """Domains and projects that were made here."""
+    domains = Domain.objects.filter(title=TITLE)
+    return domains, Project.objects.filter(domain__in=domains, name__startswith=f"{STEM}-")
 
 
 def people_of(group: ResourceGroup) -> People:
@@ -216,40 +238,70 @@ def _submit(actor: Actor, request: SessionRequest, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """How much went; `retired` machines are named by sessions of real people."""
+    """How much went; `retired` machines are named by sessions of real people, who are or have something in `kept` domains and projects."""
 
     agents: int
     retired: int
     sessions: int
+    kept: tuple[str, ...] = ()
 
 
 def clear() -> Cleared:
     """Remove all that was simulated and nothing else; right however often, and whoever died over it. A session that a real
-    person had started in such a group is ended and kept."""
+    person had started in such a group is ended and kept. So are a domain and a project in which others are or have something."""
+    groups, shelves = _our_groups(), f"{settings.BERTH_INSTALLATION}:"
+    _end_sessions_of_others(groups)
+    clear_shelves(shelves)  # before the rows: a container without one is reported
+    sessions = _remove_sessions(_our_sessions())
+    cleared = _remove_groups(groups, sessions)
+    clear_shelves(shelves)  # what was launched meanwhile
+    return cleared
+
+
+def clear_group(name: str) -> Cleared:
+    """The same of this group alone. The people go with the last group that there is."""
+    groups = [group for group in _our_groups() if group.name == name]
+    machines = Agent.objects.filter(resource_group__in=groups).values_list("name", flat=True)
+    shelves = [f"{settings.BERTH_INSTALLATION}:{machine}" for machine in machines]
+    _end_sessions_of_others(groups)
+    remove_shelves(shelves)
+    sessions = _remove_sessions(_our_sessions().filter(resource_group__in=groups))
+    cleared = _remove_groups(groups, sessions)
+    remove_shelves(shelves)
+    return cleared
+
+
+def _our_groups() -> list[ResourceGroup]:
+    found = ResourceGroup.objects.present().filter(Q(description=TITLE) | Q(agents__address__contains=SHARED))
+    return list(filter(is_ours, found.distinct()))
+
+
+def _our_sessions() -> ComputeSessionQuerySet:
+    ours: ComputeSessionQuerySet = ComputeSession.objects.filter(owner__email__endswith=OURS)
+    return ours
+
+
+def _end_sessions_of_others(groups: Sequence[ResourceGroup]) -> None:
+    live = ComputeSession.objects.live().filter(resource_group__in=groups)
+    for session in live.exclude(owner__email__endswith=OURS):
+        terminate_session(actor=SYSTEM, session_id=session.pk)
+
+
+def _remove_sessions(sessions: ComputeSessionQuerySet) -> int:
+    """How many."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SET CONSTRAINTS ALL IMMEDIATE"
         )  # all at the end take longer than one waits for an answer
-    found = ResourceGroup.objects.present().filter(Q(description=TITLE) | Q(agents__address__contains=SHARED))
-    groups = list(filter(is_ours, found.distinct()))
-    for session in (
-        ComputeSession.objects.live().filter(resource_group__in=groups).exclude(domain__title=TITLE)
-    ):
-        terminate_session(actor=SYSTEM, session_id=session.pk)
-    shelves, sessions = f"{settings.BERTH_INSTALLATION}:", 0
-    clear_shelves(shelves)  # before the rows: a container without one is reported
-    ours = ComputeSession.objects.filter(domain__title=TITLE).order_by("pk")
-    while ids := list(ours.values_list("pk", flat=True)[:SESSIONS_AT_ONCE]):
-        _remove_sessions(ids)
-        sessions += len(ids)
-    _remove_people()
-    counts = [remove_simulated_agents(actor=SYSTEM, group=group) for group in groups]
-    clear_shelves(shelves)  # what was launched meanwhile
-    return Cleared(sum(each[0] for each in counts), sum(each[1] for each in counts), sessions)
+    removed = 0
+    while ids := list(sessions.order_by("pk").values_list("pk", flat=True)[:SESSIONS_AT_ONCE]):
+        _remove_at_once(ids)
+        removed += len(ids)
+    return removed
 
 
 @transaction.atomic
-def _remove_sessions(ids: Sequence[UUID]) -> None:
+def _remove_at_once(ids: Sequence[UUID]) -> None:
     """What they hold is given back by the deletion itself; who waits for them goes on. Their rows first: a worker that ends one of them
     at the same moment takes what it holds after it, too."""
     list(ComputeSession.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
@@ -258,19 +310,41 @@ def _remove_sessions(ids: Sequence[UUID]) -> None:
     ComputeSession.objects.filter(pk__in=ids).delete()
 
 
+def _remove_groups(groups: Sequence[ResourceGroup], sessions: int) -> Cleared:
+    """These, with their machines, after so many sessions; with the last of them the people."""
+    counts = [remove_simulated_agents(actor=SYSTEM, group=group) for group in groups]
+    kept = () if _our_groups() else _remove_people()
+    return Cleared(sum(each[0] for each in counts), sum(each[1] for each in counts), sessions, kept)
+
+
 @transaction.atomic
-def _remove_people() -> None:
-    domains = Domain.objects.filter(title=TITLE)
-    ids = list(domains.values_list("pk", flat=True))
-    if not ids:
-        return
-    people, projects = User.objects.filter(domain__in=ids), Project.objects.filter(domain__in=ids)
-    scopes = {Level.DOMAIN: domains, Level.PROJECT: projects, Level.USER: people}
-    for level, rows in scopes.items():
-        LimitUse.objects.filter(level=level.value, scope_id__in=rows.values("pk")).delete()
-    lines = AuditEntry.objects.filter(domain_id__in=ids).delete()[0]
-    SessionArray.objects.filter(domain__in=ids).delete()
-    for part in (Membership.objects.filter(user__in=people), people, projects, domains):
-        part.delete()
-    ContainerImage.objects.filter(reference=IMAGE, sessions=None).delete()
-    audit.record(actor=SYSTEM, action="portal.remove_simulated_people", changes={"audit_lines": lines})
+def _remove_people() -> tuple[str, ...]:
+    """With all domains and projects in which nobody else is and has anything; the names of the others."""
+    people = User.objects.filter(email__endswith=OURS, sessions=None, folders=None)
+    domains, projects = _scopes()
+    nothing_of_others = {"sessions": None, "arrays": None, "folders": None}
+    ids = list(people.values_list("pk", flat=True))
+    SessionArray.objects.filter(owner__in=ids).delete()
+    Membership.objects.filter(user__in=ids).delete()
+    counts = {
+        level: _remove_scopes(level, rows)
+        for level, rows in (
+            (Level.USER, people),
+            (Level.PROJECT, projects.filter(memberships=None, **nothing_of_others)),
+            (Level.DOMAIN, domains.filter(users=None, projects=None, invitations=None, **nothing_of_others)),
+        )
+    }
+    if any(counts.values()):
+        lines = AuditEntry.objects.filter(actor_id__in=ids).delete()[0]
+        ContainerImage.objects.filter(reference=IMAGE, sessions=None).delete()
+        audit.record(actor=SYSTEM, action="portal.remove_simulated_people", changes={"audit_lines": lines})
+    teams = (f"{domain}/{name}" for domain, name in projects.values_list("domain__name", "name"))
+    return (*domains.values_list("name", flat=True), *teams)
+
+
+def _remove_scopes(level: Level, rows: QuerySet[Any]) -> int:
+    """What they use is counted for nobody any more."""
+    ids = list(rows.values_list("pk", flat=True))
+    LimitUse.objects.filter(level=level.value, scope_id__in=ids).delete()
+    rows.model.objects.filter(pk__in=ids).delete()
+    return len(ids)

@@ -8,8 +8,17 @@ one session is done by whoever holds its work lock.
 import json
 import random
 import time
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping, ValuesView
-from dataclasses import dataclass, field, replace
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+    ValuesView,
+)
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Network
 from itertools import islice
@@ -202,9 +211,19 @@ def read_containers(shelves: Iterable[Shelf]) -> list[dict[str, Container]]:
 def clear_shelves(engine: str) -> int:
     """Remove all shelves whose engine's name begins so; how many keys there were."""
     keys = list(client().scan_iter(match=f"berth:simulated:{engine}*", count=1000))
+    _remove_keys(keys)
+    return len(keys)
+
+
+def remove_shelves(engines: Iterable[str]) -> None:
+    """Those of exactly these engines."""
+    parts = [each.name for each in fields(Shelf)]
+    _remove_keys([f"berth:simulated:{engine}:{part}" for engine in engines for part in parts])
+
+
+def _remove_keys(keys: Sequence[Any]) -> None:
     for first in range(0, len(keys), 1000):
         client().delete(*keys[first : first + 1000])
-    return len(keys)
 
 
 def is_over(container: Container) -> bool:

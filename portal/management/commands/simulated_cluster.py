@@ -44,7 +44,7 @@ class Command(BaseCommand):
             "--fractional", action="store_true", help="sessions ask for a part of a GPU instead of one"
         )
         simulate.add_argument("--keep", action="store_true", help="leave all as it is at the end")
-        kinds.add_parser("clear", help="remove all that was simulated, and nothing else")
+        kinds.add_parser("clear", help="remove all that was simulated, of all groups, and nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -70,7 +70,7 @@ class Command(BaseCommand):
 
     def _end(self, options: dict[str, Any]) -> None:
         if not options["keep"]:
-            self._clear(options)
+            self._tell(simulation.clear_group(options["group"]))
 
     def _load(self, group: ResourceGroup, options: dict[str, Any]) -> None:
         people = simulation.people_of(group)
@@ -92,9 +92,15 @@ class Command(BaseCommand):
             )
 
     def _clear(self, _options: dict[str, Any]) -> None:
-        done = simulation.clear()
-        kept = f"; {done.retired} machines retired, for sessions of people name them" if done.retired else ""
-        self._say(f"removed {done.agents} machines and {done.sessions} sessions{kept}")
+        self._tell(simulation.clear())
+
+    def _tell(self, done: simulation.Cleared) -> None:
+        retired = (
+            f"; {done.retired} machines retired, for sessions of people name them" if done.retired else ""
+        )
+        self._say(f"removed {done.agents} machines and {done.sessions} sessions{retired}")
+        if done.kept:
+            self._say(f"kept, for others are or have something in them: {', '.join(done.kept)}")
 
     def _say(self, text: str, end: str = "\n") -> None:
         self.stdout.write(f"cluster  | {text}", ending=end)

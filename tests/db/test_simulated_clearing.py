@@ -1,0 +1,152 @@
+"""What was simulated goes; whoever came into it and whatever is theirs stays, and so does what another run keeps."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+
+from accounts.models import Domain, Membership, Project, User
+from accounts.policies import LimitUse
+from accounts.roles import Role
+from agents.groups import create_resource_group
+from agents.models import Agent, ResourceGroup
+from agents.simulation import Shape
+from common import audit
+from common.actors import SYSTEM
+from common.models import AuditEntry
+from common.redis import client
+from portal import simulation
+from scheduler.tick import run_tick
+from sessions_app import launcher
+from sessions_app.models import ComputeSession
+from sessions_app.services import enqueue_session
+from sessions_app.states import Status
+from tests import factories
+from tests.factories_folders import make_folder, make_storage_host
+from tests.factories_sessions import make_place
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def default_group() -> None:
+    create_resource_group(actor=SYSTEM, name="default", is_default=True)
+
+
+@pytest.fixture
+def group() -> ResourceGroup:
+    return make_group()
+
+
+def make_group(name: str = simulation.GROUP) -> ResourceGroup:
+    """With a machine, and two sessions of people who do not exist, one of which is launched."""
+    group = simulation.make_cluster(count=1, shape=Shape(), group_name=name)
+    requests = simulation.workload(simulation.people_of(group), seed=1)
+    for actor, request in islice(requests, 2):
+        enqueue_session(actor=actor, request=request)
+    launcher.launch_session(run_tick(group.pk)[0])
+    return group
+
+
+def ours() -> list[object]:
+    people = User.objects.filter(email__endswith=simulation.OURS)
+    lines = AuditEntry.objects.filter(actor_label__endswith=simulation.OURS)
+    return [*people, *lines, *ComputeSession.objects.filter(owner__in=people)]
+
+
+def shelves() -> list[bytes]:
+    return list(client().scan_iter(match=f"berth:simulated:{settings.BERTH_INSTALLATION}:*"))
+
+
+def test_a_real_person_in_a_simulated_domain_stays_there(group: ResourceGroup) -> None:
+    domain = Domain.objects.get(name="simulated-0")
+    person = factories.make_user(domain=domain)
+
+    cleared = simulation.clear()
+
+    assert cleared.kept == ("simulated-0",)
+    assert User.objects.get(pk=person.pk).domain == domain
+    assert list(Domain.objects.filter(title=simulation.TITLE)) == [domain]
+    assert not ours()
+    assert simulation.clear() == simulation.Cleared(0, 0, 0, kept=("simulated-0",))
+
+
+def test_a_project_in_which_a_real_person_works_stays_with_all_that_is_theirs(
+    group: ResourceGroup, tmp_path: Path
+) -> None:
+    make_storage_host(tmp_path)
+    place = make_place()
+    place.project = Project.objects.get(name="simulated-1")
+    place.owner = factories.make_user(member_of=place.project)
+    mine, folder = place.run(), make_folder(place.owner, project=place.project)
+    used = LimitUse.objects.filter(scope_id=place.project.pk, level="project", resource="sessions")
+
+    cleared = simulation.clear()
+
+    assert (cleared.agents, cleared.sessions) == (1, 2)
+    assert cleared.kept == ("simulated-1", "simulated-1/simulated-1")
+    assert place.fresh(mine).status == Status.RUNNING
+    folder.refresh_from_db()
+    assert Membership.objects.filter(user=place.owner, project=place.project).exists()
+    assert used.get().used == 1
+    assert not ours()
+
+
+def test_what_others_have_made_in_a_simulated_domain_stays(group: ResourceGroup) -> None:
+    domain = Domain.objects.get(name="simulated-2")
+    project = Project.objects.create(domain=domain, name="vision")
+    simulation.clear()
+    assert list(Project.objects.filter(domain=domain)) == [project]
+
+
+def test_people_are_made_anew_in_domains_that_were_kept(group: ResourceGroup) -> None:
+    factories.make_user(member_of=Project.objects.get(name="simulated-3"))
+    simulation.clear()
+
+    members = simulation.people_of(make_group()).members
+
+    assert len(members) == simulation.PEOPLE
+    assert Domain.objects.filter(title=simulation.TITLE).count() == simulation.DOMAINS
+    assert simulation.clear().kept == ("simulated-3", "simulated-3/simulated-3")
+
+
+def test_lines_of_the_access_log_about_what_real_people_did_there_stay(group: ResourceGroup) -> None:
+    admin = factories.make_user(role=Role.SUPERADMIN)
+    domain = Domain.objects.get(name="simulated-0")
+    audit.record(actor=factories.actor_for(admin), action="accounts.update_domain", target=domain)
+    line = AuditEntry.objects.get(action="accounts.update_domain")
+    assert line.domain_id == domain.pk
+
+    simulation.clear()
+
+    assert AuditEntry.objects.filter(pk=line.pk).exists()
+    assert not ours()
+
+
+def test_the_end_of_a_run_leaves_what_another_keeps() -> None:
+    kept = make_group("kept")
+    before = shelves()
+    make_group("mine")
+
+    cleared = simulation.clear_group("mine")
+
+    assert cleared == simulation.Cleared(1, 0, 2)
+    assert list(Agent.objects.values_list("name", flat=True)) == ["kept-00001"]
+    assert kept.sessions.count() == 2
+    assert User.objects.filter(email__endswith=simulation.OURS).count() == simulation.PEOPLE
+    assert sorted(shelves()) == sorted(before) != []
+    assert simulation.clear_group("kept") == simulation.Cleared(1, 0, 2)
+    assert not Domain.objects.filter(title=simulation.TITLE).exists()
+    assert not ours()
+
+
+def test_a_run_that_ends_clears_its_own_group_alone() -> None:
+    make_group("kept")
+    call_command(
+        "simulated_cluster", "simulate", "--agents", "1", "--group", "mine", "--load", "1", "--load-seconds", "0.01"
+    )  # fmt: skip
+    assert list(Agent.objects.values_list("name", flat=True)) == ["kept-00001"]
+    assert not ResourceGroup.objects.filter(name="mine").exists()
+    assert ComputeSession.objects.count() == 2
