@@ -34,9 +34,8 @@ from sessions_app.services import enqueue_alike, enqueue_session
 from sessions_app.states import Status
 from tests.bench.frame import Measure, Options, Row, measure_in_turns, never_below, say
 from tests.bench.own_django import own_database
+from tests.bench.scheduler import LIVES, SIDE_BY_SIDE
 
-SIDE_BY_SIDE = "whole lives in arrays, workers side by side"
-LIVES = "whole lives in arrays in one process, beside one by one"
 PROCESSOR = "this process, for a life in arrays"
 AGENTS, BATCH, ARRAY, MOST_ROUNDS = 1000, 1000, 100, 3  # each has room, whatever they ask for
 ASKED_ALONE = 100

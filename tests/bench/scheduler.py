@@ -1,5 +1,5 @@
 """How fast and how evenly sessions are placed: the engine alone, and beside the published Backend.AI's own with --with-peer;
-then its plans written down, beside a bare bulk commit of the same rows.
+then its plans written down, beside a bare bulk commit of the same rows; checks before submitting; and whole lives, as `bin/bench lives`.
 
 A decision is a placement, or the reason why not. Of what waits and where it may run, see `scheduler_workload`: as many
 sessions wait as there are nodes. Rows on flatness compare the rate at 20,000 nodes (ours) with that at 100 (peer).
@@ -49,6 +49,8 @@ COMMIT_WITH_TRIGGERS = f"{COMMIT} with the same triggers"
 LATENCY = "submit to committed, 10,000 wait for 5,000 agents"
 CHECK = "check before submitting, 1,000 agents"
 NEED_DATABASE = (COMMIT, COMMIT_WITH_TRIGGERS, LATENCY)
+SIDE_BY_SIDE = "whole lives in arrays, workers side by side"
+LIVES = "whole lives in arrays in one process, beside one by one"
 
 
 def bench(options: Options) -> list[Row]:
@@ -58,7 +60,7 @@ def bench(options: Options) -> list[Row]:
         beside = peer if policy in PEER_POLICIES else None
         measures += [*speed(policy, beside), *fairness(policy, beside), evenness_of_a_day(policy)]
     measures.append(emptiest_first(peer))
-    return [*measure_in_turns(measures, options), *commits(options), *checks(options)]
+    return [*measure_in_turns(measures, options), *commits(options), *checks(options), *lives(options)]
 
 
 def commits(options: Options) -> list[Row]:
@@ -75,6 +77,14 @@ def checks(options: Options) -> list[Row]:
         return []
     import_module("tests.bench.own_django")
     rows: list[Row] = import_module("tests.bench.scheduler_check").bench(options)
+    return rows
+
+
+def lives(options: Options) -> list[Row]:
+    if not any(options.only in name for name in (SIDE_BY_SIDE, LIVES)):
+        return []
+    import_module("tests.bench.own_django")
+    rows: list[Row] = import_module("tests.bench.lives").bench(options)
     return rows
 
 
