@@ -305,12 +305,18 @@ def test_what_is_said_of_fragments_is_so(world, queue):
             assert room.whole == max(each.devices[0].whole for each in hosts) * 1000
 
 
-@given(worlds(st.integers(1, 6)), st.lists(sessions(50), min_size=1, max_size=7), st.booleans())
-def test_nothing_that_passes_the_first_makes_it_start_later(world, queue, is_dispersed):
-    """As if it waited alone, minute by minute; all that runs ends, and some of what waits does not say when."""
+@given(
+    worlds(st.integers(1, 6)),
+    st.lists(st.tuples(st.just(0), sessions(50)), min_size=1, max_size=7),
+    st.lists(st.tuples(st.integers(1, 9), sessions(50)), max_size=9),
+    st.booleans(),
+)
+def test_nothing_that_passes_the_first_makes_it_start_later(world, waiting, later, is_dispersed):
+    """As if it waited alone and nobody came after it, minute by minute; all that runs ends, and some of what waits or comes does
+    not say when."""
     queue = [
-        replace(each, id=UUID(int=number), priority=1 if number == 1 else 0, enqueued_at=NOW)
-        for number, each in enumerate(queue, 1)
+        replace(each, id=UUID(int=number), priority=1 if number == 1 else 0, enqueued_at=at(minute))
+        for number, (minute, each) in enumerate([*waiting, *later], 1)
     ]
     rules = Rules(strategy=Strategy.DISPERSED if is_dispersed else Strategy.CONCENTRATED)
     alone = _starts_at(queue[:1], world, rules)
@@ -320,7 +326,8 @@ def test_nothing_that_passes_the_first_makes_it_start_later(world, queue, is_dis
 def _starts_at(queue: Sequence[PendingSession], world: World, rules: Rules) -> int | None:
     for minute in range(12):
         world = world.at(minute)
-        decided = plan(snapshot_of(world, queue, rules), at(minute))
+        there = [each for each in queue if each.enqueued_at <= at(minute)]
+        decided = plan(snapshot_of(world, there, rules), at(minute))
         world = world.after(decided, minute)
         placed = {each.session_id for each in decided.placements}
         if UUID(int=1) in placed:

@@ -353,26 +353,26 @@ def test_many_full_agents_cost_no_look_each():
     assert len(decided.reservations) == 1
 
 
+ASKED = st.tuples(
+    st.integers(1, 8),
+    st.integers(1, 3),
+    st.integers(1, 5),
+    st.none() | st.integers(1, 3),
+    st.sampled_from(Gang),
+)
+
+
 @given(
     st.lists(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 5)), max_size=2), min_size=1, max_size=3),
-    st.lists(
-        st.tuples(
-            st.integers(1, 8),
-            st.integers(1, 3),
-            st.integers(1, 5),
-            st.none() | st.integers(1, 3),
-            st.sampled_from(Gang),
-        ),
-        min_size=1,
-        max_size=7,
-    ),
+    st.lists(st.tuples(st.just(0), ASKED), min_size=1, max_size=7),
+    st.lists(st.tuples(st.integers(1, 12), ASKED), max_size=12),
 )
-def test_the_first_starts_no_later_than_if_nobody_else_were_waiting(running, waiting):
-    """Minute by minute until it starts, with ends that are kept to the minute."""
+def test_the_first_starts_no_later_than_if_nobody_came_after_it(running, waiting, later):
+    """Minute by minute until it starts, with ends that are kept to the minute. Others wait already, and others go on coming."""
     live = [(number, count, end) for number, each in enumerate(running, 1) for count, end in each]
     queue = [
-        session(number, *[count] * kernels, minutes=lasts, designated=designated, gang=gang)
-        for number, (count, kernels, lasts, designated, gang) in enumerate(waiting, 1)
+        session(number, *[count] * kernels, minutes=lasts, waited=-minute, designated=designated, gang=gang)
+        for number, (minute, (count, kernels, lasts, designated, gang)) in enumerate([*waiting, *later], 1)
     ]
     alone = _starts_at(queue[:1], list(live), len(running))
     assert alone is None or _starts_at(queue, list(live), len(running)) <= alone
@@ -386,7 +386,8 @@ def _starts_at(queue: list[PendingSession], live: list[tuple[int, int, int]], ag
             agent(number, *((count, end) for where, count, end in live if where == number))
             for number in range(1, agents + 1)
         )
-        for waiting, agent_ids in plan(Snapshot(1, "lab", 0, views, tuple(queue)), at(minute)).placements:
+        there = tuple(each for each in queue if each.enqueued_at < at(minute + 1))
+        for waiting, agent_ids in plan(Snapshot(1, "lab", 0, views, there), at(minute)).placements:
             if waiting.id.int == 1:
                 return minute
             ends = minute + int(waiting.lasts.total_seconds()) // 60
