@@ -194,9 +194,8 @@ class MemoryKill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel; what ran when that life
-    began (`alive_since`, by the engine's clock; None: it does not tell) was ended before. `devices` are slots beside cores and
-    memory, in base units."""
+    """`life_id` is another one once the machine has booted anew, and so lost what was set in its kernel and all that ran before
+    `alive_since` (by the engine's clock). `devices` are slots beside cores and memory, in base units."""
 
     engine_id: str
     version: str

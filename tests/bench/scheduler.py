@@ -81,7 +81,7 @@ def checks(options: Options) -> list[Row]:
 
 
 def lives(options: Options) -> list[Row]:
-    if not any(options.only in name for name in (SIDE_BY_SIDE, LIVES)):
+    if not [measure for measure in (SIDE_BY_SIDE, LIVES) if options.wants(measure)]:
         return []
     import_module("tests.bench.own_django")
     rows: list[Row] = import_module("tests.bench.lives").bench(options)

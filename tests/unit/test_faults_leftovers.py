@@ -21,7 +21,7 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_runs_at_the_same_time_have_pools_of_their_own(homes: Path) -> None:
-    pools = {pool_of(begin_run(owner)) for owner in (os.getpid(), os.getppid(), 1)}
+    pools = {pool_of(begin_run(owner)) for owner in (1, os.getppid(), os.getpid())}
     assert len(pools - {None}) == 3
 
 
@@ -46,3 +46,16 @@ def test_only_bridges_of_sessions_in_its_pool_are_a_runs_own(
         (tmp_path / "net" / bridge / "bridge").mkdir(parents=True)
 
     assert bridges_of(home) == ["bth0123"]
+
+
+def test_a_run_clears_away_what_an_earlier_process_of_its_number_left(
+    homes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed: list[Path] = []
+    monkeypatch.setattr(leftovers, "remove_run", removed.append)
+    for number in (os.getpid(), os.getppid()):
+        leftovers.home_of(number).mkdir()
+
+    leftovers.clear_away_abandoned_runs()
+
+    assert removed == [leftovers.home_of(os.getpid())]
