@@ -311,7 +311,6 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "SharingEnum": "sessions_app.api.templates.SHARINGS",
-        "PresetSharingEnum": "sessions_app.api.presets.SHARINGS",
         "LevelEnum": "accounts.api.policy_serializers.LEVELS",
         "GrantLevelEnum": "agents.api.serializers.GRANT_LEVELS",
         "RoleEnum": "accounts.api.people_serializers.ROLES",

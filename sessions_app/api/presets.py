@@ -15,12 +15,12 @@ from common.idempotency import takes_idempotency_key
 from common.scopes import FOR_SESSIONS
 from sessions_app import presets
 from sessions_app.api.serializers import ResourcesField
+from sessions_app.api.templates import SHARINGS
 from sessions_app.models import ResourcePreset
 from sessions_app.sharing import writes_which
 from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
 
 REFUSALS = {status: OpenApiResponse(ErrorOut) for status in (400, 403, 404, 409, 422)}
-SHARINGS = [(each.value, each.value) for each in Sharing]
 RESOURCES_HELP = 'Like {"cpu": 8, "mem": "32g", "cuda": 1, "shm": "8g"}; shm may be left out.'
 
 
