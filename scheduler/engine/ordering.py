@@ -11,14 +11,21 @@ from operator import attrgetter, eq
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
 
+NOTHING = timedelta()
+
 
 class Line:
     """Every pending session once: higher bands first, inside a band as the group's policy says, and in all else the older
-    before the newer. `standings`: whom to charge for the session that came last, if it is placed."""
+    before the newer; first in, first out with ageing, in the order of their head starts. `standings`: whom to charge for the session that came
+    last, if it is placed."""
 
     def __init__(self, snapshot: Snapshot, now: datetime, shares: Shares) -> None:
-        self._bands = _bands(snapshot.pending, snapshot.rules, now)
-        self._policy = snapshot.rules.policy
+        rules = snapshot.rules
+        if rules.policy is Policy.FIFO and rules.ageing is not None:
+            self._bands = [_with_head_starts(snapshot.pending, rules.ageing, now)]
+        else:
+            self._bands = _bands(snapshot.pending, rules, now)
+        self._policy = rules.policy
         self._shares = shares
         self.standings: tuple[Standing, ...] = ()  # none, where nobody asks any more what share they have
         self.was_charged = False  # said by who charges them: else whoever is first would stay first
@@ -79,6 +86,20 @@ class Line:
                 if not leaf.sessions:
                     leaf.leave()
                 yield session
+
+
+def _with_head_starts(
+    pending: Iterable[PendingSession], ageing: timedelta, now: datetime
+) -> list[PendingSession]:
+    """The oldest first, as if each had come earlier by `ageing` for each one of its priority. Of two that wait the same is always ahead; if both
+    were raised in steps, each at moments of its own, they would take turns, and the room that is kept for one would be given away in
+    the turn of the other."""
+    waiting = _oldest_first(pending)
+    head_starts = {priority: priority * ageing for priority in {session.priority for session in waiting}}
+    if len(head_starts) > 1:
+        # Relative to now: the year has no room for large ones. Whoever came by a clock that is ahead came now.
+        waiting.sort(key=lambda each: min(each.enqueued_at - now, NOTHING) - head_starts[each.priority])
+    return waiting
 
 
 def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> list[list[PendingSession]]:

@@ -67,10 +67,11 @@ class Held:
 
 @dataclass(frozen=True)
 class World:
-    """`sizes`: how many devices each machine has; 0: two that nobody knows one by one."""
+    """`sizes`: how many devices each machine has; 0: two that nobody knows one by one. `cores`: of each, if not CORES."""
 
     sizes: tuple[int, ...]
     held: tuple[Held, ...]
+    cores: tuple[int, ...] = ()
 
     def at(self, minute: int) -> "World":
         return replace(
@@ -89,7 +90,8 @@ class World:
 
     def _agent(self, agent_id: int) -> AgentView:
         size, here = self.sizes[agent_id - 1], [each for each in self.held if each.agent_id == agent_id]
-        capacity = ResourceSlots({"cpu": CORES * 1000, "gpu": (size or 2) * 1000})
+        cores = self.cores[agent_id - 1] if self.cores else CORES
+        capacity = ResourceSlots({"cpu": cores * 1000, "gpu": (size or 2) * 1000})
         occupied = self.occupied(agent_id)
         shared = [OpenDevice(number, 1000 - part) for number, part in occupied.items() if 0 < part < 1000]
         devices = SlotDevices("gpu", size, list(occupied.values()).count(0), tuple(shared))

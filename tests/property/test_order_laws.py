@@ -16,6 +16,8 @@ ONE = Needs("x86_64", (ResourceSlots({"cpu": 1}),))
 CORES = 100
 TENANTS = (("d", "p", "ann"), ("d", "q", "bea"), ("e", "r", "cem"))
 AGEINGS = st.integers(1, 9).map(lambda seconds: timedelta(seconds=seconds))
+STEPWISE = [policy for policy in Policy if policy is not Policy.FIFO]
+"""They order those of equal priority, and so waiting raises by whole ones."""
 PRIORITIES = st.integers(-2, 3)
 AGES_S = st.integers(-3, 40)
 
@@ -74,9 +76,9 @@ def test_whoever_comes_last_is_tried_before_all_of_its_priority_where_the_last_c
     assert came + waits == [*order[:ahead], newest.id, *order[ahead:]]
 
 
-@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize("policy", STEPWISE)
 @given(queues(), st.integers(0, 12), AGEINGS)
-def test_who_was_raised_higher_is_tried_first_whatever_the_policy(policy, pending, free, ageing):
+def test_who_was_raised_higher_is_tried_first(policy, pending, free, ageing):
     before, after = tried(Rules(policy=policy, ageing=ageing), free, pending)
     by_id = {each.id: raised(each, ageing) for each in pending}
     bands = [by_id[each] for each in before + after]
@@ -85,21 +87,26 @@ def test_who_was_raised_higher_is_tried_first_whatever_the_policy(policy, pendin
 
 
 @given(queues(), st.integers(0, 12), AGEINGS)
-def test_of_those_who_were_raised_to_the_same_the_policy_decides(pending, free, ageing):
-    def band_and_age(each: PendingSession) -> tuple[int, timedelta, int]:
-        return -raised(each, ageing), each.enqueued_at - NOW, each.id.int
+def test_of_those_who_were_raised_to_the_same_the_newest_is_tried_first_where_the_last_come_first(
+    pending, free, ageing
+):
+    expected = sorted(
+        pending, key=lambda each: (raised(each, ageing), each.enqueued_at, each.id), reverse=True
+    )
+    before, after = tried(Rules(policy=Policy.LIFO, ageing=ageing), free, pending)
+    assert before + after == [each.id for each in expected]
 
-    oldest_first = [each.id for each in sorted(pending, key=band_and_age)]
-    newest_first = [
-        each.id
-        for each in sorted(
-            sorted(pending, key=lambda each: (each.enqueued_at, each.id), reverse=True),
-            key=lambda each: -raised(each, ageing),
-        )
-    ]
-    for policy, expected in ((Policy.FIFO, oldest_first), (Policy.LIFO, newest_first)):
-        before, after = tried(Rules(policy=policy, ageing=ageing), free, pending)
-        assert before + after == expected
+
+@given(queues(), st.integers(0, 12), AGEINGS, st.integers(0, 40))
+def test_a_priority_is_worth_so_much_waiting_where_the_first_come_first(pending, free, ageing, waits_s):
+    """So of two that wait the same is always ahead, whenever one asks."""
+    there = [each for each in pending if each.enqueued_at <= NOW]
+    expected = sorted(
+        there, key=lambda each: (each.enqueued_at - each.priority * ageing, each.enqueued_at, each.id)
+    )
+    now = NOW + timedelta(seconds=waits_s)
+    before, after = tried(Rules(policy=Policy.FIFO, ageing=ageing), free, there, now)
+    assert before + after == [each.id for each in expected]
 
 
 @pytest.mark.parametrize("policy", Policy)
