@@ -58,7 +58,7 @@ TABLE = declare(
         ),
     )
 )
-SHOWN_AGENTS = 100
+SHOWN_AGENTS = 10
 
 
 @require_GET

@@ -80,7 +80,7 @@ class ReservationForm(forms.Form):
         self.machines = list(machines)
         if len(self.machines) > MOST_BOXES:
             hint = _("The names, one a line or with commas between.")
-            self.fields["agents"] = NamesField(required=False, label=_("Machines"), help_text=hint)
+            self.fields["agents"] = NamesField(required=False, label=_("Which"), help_text=hint)
         else:
             self.fields["agents"].choices = [(name, name) for name in self.machines]  # type: ignore[attr-defined]
 

@@ -2,10 +2,11 @@
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from accounts.models import Domain, Membership, Project, User
 from accounts.policies import LimitUse
@@ -150,3 +151,23 @@ def test_a_run_that_ends_clears_its_own_group_alone() -> None:
     assert list(Agent.objects.values_list("name", flat=True)) == ["kept-00001"]
     assert not ResourceGroup.objects.filter(name="mine").exists()
     assert ComputeSession.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_clearing_while_another_run_submits_says_what_to_do(
+    group: ResourceGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = ResourceGroup.delete
+
+    def delete_too_late(self: ResourceGroup) -> object:
+        [(actor, request)] = islice(simulation.workload(simulation.people_of(group), seed=2), 1)
+        enqueue_session(actor=actor, request=request)
+        return delete(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ResourceGroup, "delete", delete_too_late)
+        with pytest.raises(CommandError, match="submitted there still"):
+            call_command("simulated_cluster", "clear")
+    call_command("simulated_cluster", "clear")
+    assert not ours()
+    assert not ResourceGroup.objects.filter(pk=group.pk).exists()

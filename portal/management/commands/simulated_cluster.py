@@ -5,6 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.core.management import BaseCommand, CommandError
+from django.db import IntegrityError
 
 from agents.models import ResourceGroup
 from agents.runtime.simulated_shelf import Conduct
@@ -92,7 +93,12 @@ class Command(BaseCommand):
             )
 
     def _clear(self, _options: dict[str, Any]) -> None:
-        self._tell(simulation.clear())
+        try:
+            self._tell(simulation.clear())
+        except IntegrityError as error:  # a session that came meanwhile
+            raise CommandError(
+                "Sessions are submitted there still. End bin/cluster simulate with Ctrl-C, and clear again."
+            ) from error
 
     def _tell(self, done: simulation.Cleared) -> None:
         retired = (
