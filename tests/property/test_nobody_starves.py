@@ -42,6 +42,8 @@ PARTS = st.sampled_from([250, 400, 500, 600, 750, 1000, 1000])
 
 @dataclass(frozen=True)
 class Asked:
+    """`is_told`: how long it lasts."""
+
     amount: int
     cores: int
     lasts: int
@@ -49,6 +51,7 @@ class Asked:
     priority: int = 0
     kernels: int = 1
     gang: Gang = Gang.ANYWHERE
+    is_told: bool = True
 
     def session(self, number: int, minute: int) -> PendingSession:
         slots = ResourceSlots({"cpu": self.cores * 1000, "gpu": self.amount})
@@ -59,7 +62,7 @@ class Asked:
             kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(self.kernels)),
             priority=self.priority,
             tenants=(f"domain of {self.owner}", f"project of {self.owner}", self.owner),
-            lasts=timedelta(minutes=self.lasts),
+            lasts=timedelta(minutes=self.lasts) if self.is_told else None,
         )
 
 
@@ -82,9 +85,15 @@ class Life:
     """`others`: how many others wait, by minute; when it comes, of those before it."""
 
     session: PendingSession
+    lasts: int
     came: int
     others: dict[int, int] = field(default_factory=dict)
     started: int | None = None
+
+    @property
+    def ends(self) -> int:
+        assert self.started is not None
+        return self.started + self.lasts
 
     def demand_started(self, latest: int) -> None:
         """Where that is within the play."""
@@ -119,7 +128,7 @@ class Play:
         self._running = [
             (held, session)
             for number, (held, session) in enumerate(self._running)
-            if held.until is not None and held.until > minute
+            if self.lives[session.id].ends > minute
             if not (early and (minute + number) % early == 0)
         ]
 
@@ -128,7 +137,7 @@ class Play:
             self.lives[session.id].others[minute] = len(self._waiting) + len(asked) - 1
         for each in asked:
             session = each.session(len(self.lives) + 1, minute)
-            self.lives[session.id] = Life(session, minute, {minute: len(self._waiting)})
+            self.lives[session.id] = Life(session, each.lasts, minute, {minute: len(self._waiting)})
             self._waiting.append(session)
 
     def _tick(self, minute: int) -> None:
@@ -168,12 +177,13 @@ def streams(
     priorities: st.SearchStrategy[int] = SAME,
     *,
     owner: str = "",
+    machines: int = 3,
     at_once: int = 3,
     most_large: int = 2,
     is_cancelled: bool = False,
 ) -> Stream:
     """All of it would find room if nothing else ran. `owner`: of what is large."""
-    sizes = tuple(draw(st.lists(st.sampled_from([1, 2, 2, 3, 4, 0]), min_size=1, max_size=3)))
+    sizes = tuple(draw(st.lists(st.sampled_from([1, 2, 2, 3, 4, 0]), min_size=1, max_size=machines)))
     empty = World(sizes, (), tuple(draw(st.sampled_from([8, 16])) for _ in sizes))
     lasts, owners = st.integers(1, LONGEST), st.sampled_from(OWNERS)
     changes = {"lasts": lasts, "owner": st.just(owner) if owner else owners, "priority": priorities}
@@ -256,3 +266,15 @@ def test_by_dominant_shares_whoever_has_nothing_waits_for_nobody_who_comes_later
     for life in Play(stream, Rules(policy=Policy.DRF)).all_lives():
         if life.session.tenants[-1] == "dov":
             life.demand_started(life.came + LONGEST)
+
+
+@given(streams(machines=1), st.sets(st.integers(0, 7)), st.booleans(), st.integers(0, 9))
+def test_where_some_do_not_say_how_long_they_last_room_is_kept_once_it_has_waited_long(
+    stream, silent, is_told, patience
+):
+    """On one machine: of several it is kept where least is missing, and another may come to be that, each time with less."""
+    small = tuple(replace(each, is_told=number not in silent) for number, each in enumerate(stream.small))
+    large = tuple((when, replace(each, is_told=is_told)) for when, each in stream.large)
+    rules = Rules(patience=timedelta(minutes=patience))
+    for life in Play(replace(stream, small=small, large=large), rules).all_lives():
+        life.demand_started(life.came + patience + (life.others[life.came] + 1) * LONGEST)
