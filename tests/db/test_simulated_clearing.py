@@ -2,7 +2,6 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.conf import settings
@@ -157,11 +156,10 @@ def test_a_run_that_ends_clears_its_own_group_alone() -> None:
 def test_clearing_while_another_run_submits_says_what_to_do(
     group: ResourceGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delete = ResourceGroup.delete
+    delete, session = ResourceGroup.delete, make_place().enqueue()
 
     def delete_too_late(self: ResourceGroup) -> object:
-        [(actor, request)] = islice(simulation.workload(simulation.people_of(group), seed=2), 1)
-        enqueue_session(actor=actor, request=request)
+        ComputeSession.objects.filter(pk=session.pk).update(resource_group=self)
         return delete(self)
 
     with monkeypatch.context() as patched:
@@ -170,4 +168,4 @@ def test_clearing_while_another_run_submits_says_what_to_do(
             call_command("simulated_cluster", "clear")
     call_command("simulated_cluster", "clear")
     assert not ours()
-    assert not ResourceGroup.objects.filter(pk=group.pk).exists()
+    assert not ComputeSession.objects.live().exists()
