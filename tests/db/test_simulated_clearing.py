@@ -168,4 +168,4 @@ def test_clearing_while_another_run_submits_says_what_to_do(
             call_command("simulated_cluster", "clear")
     call_command("simulated_cluster", "clear")
     assert not ours()
-    assert not ComputeSession.objects.live().exists()
+    assert not ResourceGroup.objects.filter(pk=group.pk).exists()
