@@ -9,10 +9,8 @@ from django.db.models import Q
 from accounts.models import Domain, Project
 from common import clock
 from common.slots import ResourceSlots
+from sessions_app.template_models import HAS_ONE_PLACE
 from sessions_app.template_rules import MAX_NAME_LENGTH, Sharing
-
-_OWN, _PROJECT = Q(owner__isnull=False), Q(project__isnull=False)
-_DOMAIN = Q(domain__isnull=False)
 
 
 class ResourcePreset(models.Model):
@@ -35,10 +33,7 @@ class ResourcePreset(models.Model):
         ordering = ("name", "pk")
         constraints = (
             models.CheckConstraint(
-                condition=(Q(sharing="own") & _OWN & ~_PROJECT & ~_DOMAIN)
-                | (Q(sharing="project") & ~_OWN & _PROJECT & ~_DOMAIN)
-                | (Q(sharing="domain") & ~_OWN & ~_PROJECT & _DOMAIN)
-                | (Q(sharing="everybody") & ~_OWN & ~_PROJECT & ~_DOMAIN),
+                condition=HAS_ONE_PLACE,
                 name="preset_has_one_place",
             ),
             models.CheckConstraint(

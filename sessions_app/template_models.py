@@ -12,6 +12,13 @@ from sessions_app.template_rules import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH,
 
 _OWN, _PROJECT = Q(owner__isnull=False), Q(project__isnull=False)
 _DOMAIN = Q(domain__isnull=False)
+HAS_ONE_PLACE = (
+    (Q(sharing="own") & _OWN & ~_PROJECT & ~_DOMAIN)
+    | (Q(sharing="project") & ~_OWN & _PROJECT & ~_DOMAIN)
+    | (Q(sharing="domain") & ~_OWN & ~_PROJECT & _DOMAIN)
+    | (Q(sharing="everybody") & ~_OWN & ~_PROJECT & ~_DOMAIN)
+)
+"""Of a row that is kept for others (`sharing`)."""
 
 
 class SessionTemplate(models.Model):
@@ -36,10 +43,7 @@ class SessionTemplate(models.Model):
         ordering = ("name", "pk")
         constraints = (
             models.CheckConstraint(
-                condition=(Q(sharing="own") & _OWN & ~_PROJECT & ~_DOMAIN)
-                | (Q(sharing="project") & ~_OWN & _PROJECT & ~_DOMAIN)
-                | (Q(sharing="domain") & ~_OWN & ~_PROJECT & _DOMAIN)
-                | (Q(sharing="everybody") & ~_OWN & ~_PROJECT & ~_DOMAIN),
+                condition=HAS_ONE_PLACE,
                 name="template_has_one_place",
             ),
             models.UniqueConstraint(
