@@ -7,7 +7,6 @@ from datetime import timedelta
 import structlog
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import F
 from django.utils.translation import gettext as _
 
 from accounts.selectors import require_superadmin
@@ -27,6 +26,7 @@ from common import audit, clock
 from common.actors import SYSTEM, Actor
 from common.errors import InvalidInput, Unavailable
 from common.events import announce
+from common.instants import Step
 from common.slots import MILLI, ResourceSlots
 from common.texts import quoted
 
@@ -169,9 +169,13 @@ def record_heartbeat(agent_id: int, seen: Observation) -> Agent:
     return agent
 
 
-def shift_instants(step: timedelta) -> None:
-    """The clock was set by `step`: no machine has been silent, or lost, for longer because of that."""
-    Agent.objects.update(heartbeat_at=F("heartbeat_at") + step, state_changed_at=F("state_changed_at") + step)
+@transaction.atomic
+def shift_instants(step: Step) -> None:
+    """The clock was set: no machine has been silent, or lost, for longer because of that."""
+    list(Agent.objects.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # as all do (ADR 8)
+    Agent.objects.update(
+        heartbeat_at=step.moves("heartbeat_at"), state_changed_at=step.moves("state_changed_at")
+    )
 
 
 @transaction.atomic

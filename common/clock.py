@@ -34,6 +34,12 @@ def reading() -> float:
     return time.time() - time.monotonic()
 
 
+def steady() -> float:
+    """Seconds of a clock that nobody sets: the same for all processes of this machine, until it boots. It stands while the machine
+    sleeps."""
+    return time.monotonic()
+
+
 def step_since(earlier: float | None) -> timedelta | None:
     """By how much the time was set since that `reading` on this machine: zero for what a time server corrects without
     notice, None if there is no such reading."""

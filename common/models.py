@@ -90,11 +90,15 @@ class KeptAnswer(models.Model):
 
 
 class ClockReading(models.Model):
-    """How far the time of day was ahead of a machine's steady clock (`clock.reading`) when all instants last moved along. A boot
-    of a machine makes a new row."""
+    """One row: how far the time of day was ahead of the steady clock (`clock.reading`) at the last look, on which machine, and when
+    that was by its steady clock."""
 
-    machine = models.CharField(max_length=64, primary_key=True)
+    machine = models.CharField(max_length=64)
     ahead_s = models.FloatField()
+    looked_at_s = models.FloatField()
+
+    class Meta:
+        constraints = (models.CheckConstraint(condition=models.Q(pk=1), name="one_clock_reading"),)
 
     def __str__(self) -> str:
         return f"{self.machine}: {self.ahead_s:.0f} s ahead"

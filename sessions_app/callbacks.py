@@ -25,6 +25,7 @@ from django.utils.translation import gettext as _
 from common import clock
 from common.actors import Actor
 from common.errors import InvalidInput
+from common.instants import Step
 from common.locks import try_exclusive
 from sessions_app.callback_rules import (
     TRIED_FOR,
@@ -106,15 +107,17 @@ def deliveries_of(session: ComputeSession) -> QuerySet[CallbackDelivery]:
     return theirs.order_by("transition_id").select_related("transition")
 
 
-def shift_instants(step: timedelta) -> None:
-    """The clock was set by `step`: what waits is due and given up as late as before, and a minute is as long as it was. What was
-    made or tried since goes by the new clock."""
-    was = clock.now() - step
-    is_new = Q(made_at__gt=was + MINUTE) | Q(tried_at__gt=was + MINUTE)
+def shift_instants(step: Step) -> None:
+    """The clock was set: what waits is due and given up as late as before, and a minute is as long as it was. What was made or
+    tried since goes by the new clock."""
+    was = step.now - step.by
+    is_new = step.is_since("made_at") | step.is_since("tried_at")
     waiting = CallbackDelivery.objects.filter(state=_WAITING).exclude(is_new)
-    waiting.update(made_at=F("made_at") + step, due_at=F("due_at") + step)
-    lately = CallbackDelivery.objects.filter(tried_at__gt=was - MINUTE, tried_at__lte=was + MINUTE)
-    lately.update(tried_at=F("tried_at") + step)
+    waiting.update(made_at=F("made_at") + step.by, due_at=F("due_at") + step.by)
+    lately = CallbackDelivery.objects.filter(
+        tried_at__gt=was - step.unseen - MINUTE, tried_at__lte=was + MINUTE
+    )
+    lately.exclude(step.is_since("tried_at")).update(tried_at=F("tried_at") + step.by)
 
 
 def tell_callbacks() -> None:

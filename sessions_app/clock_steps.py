@@ -8,38 +8,48 @@ from django.db import transaction
 from agents.services import shift_instants
 from common import clock
 from common.cache import forget_what_was_asked
+from common.instants import Step
 from common.models import ClockReading
 from sessions_app import callbacks, idle, lifecycle, metrics, preemptions
 
 log = structlog.get_logger(__name__)
 
+LEEWAY = timedelta(seconds=1)
+
+
+def follow_the_clock() -> bool:
+    """Whether the clock was set since the last look. On another machine than that of the last look nobody knows: it looks anew."""
+    known = ClockReading.objects.first()
+    if known is not None and known.machine == clock.machine_id() and clock.step_since(known.ahead_s):
+        # Before the locks, for it may take long; whoever dies over it does it again.
+        forget_what_was_asked()
+        metrics.forget_what_is_to_come(clock.now())
+    return _look()
+
 
 @transaction.atomic
-def follow_the_clock() -> bool:
-    """Whether the clock was set since the last look. What it says now is written down with all that moves: who dies over it has
-    moved nothing, and two that look at the same moment move it once."""
-    machine = clock.machine_id()
-    known = ClockReading.objects.select_for_update().filter(machine=machine).first()
-    if known is None:
-        ClockReading.objects.get_or_create(machine=machine, defaults={"ahead_s": clock.reading()})
+def _look() -> bool:
+    """What the clock says is written down with all that moves: who dies over it has moved nothing, and two that look at the same
+    moment move it once."""
+    said = {"machine": clock.machine_id(), "ahead_s": clock.reading(), "looked_at_s": clock.steady()}
+    last, is_first = ClockReading.objects.select_for_update().get_or_create(pk=1, defaults=said)
+    if is_first:
         return False
-    step = clock.step_since(known.ahead_s)
-    if not step:
-        return False
-    log.warning("clock.was_set", seconds=step.total_seconds())
-    known.ahead_s += step.total_seconds()
-    known.save(update_fields=["ahead_s"])
-    _shift(step)
-    return True
+    by = clock.step_since(last.ahead_s) if last.machine == said["machine"] else None
+    if by:
+        log.warning("clock.was_set", seconds=by.total_seconds())
+        unseen = timedelta(seconds=clock.steady() - last.looked_at_s) + LEEWAY
+        _shift(Step(by, clock.now(), unseen))
+    if by is not None:  # what is too little to be a step adds up
+        said["ahead_s"] = last.ahead_s + by.total_seconds()
+    ClockReading.objects.filter(pk=1).update(**said)
+    return bool(by)
 
 
-def _shift(step: timedelta) -> None:
+def _shift(step: Step) -> None:
     """Everything once, in the order of locks (ADR 8)."""
-    now = clock.now()
-    forget_what_was_asked()
-    lifecycle.shift_deadlines(step)
-    idle.shift_instants(step, now)
-    preemptions.shift_instants(step, now)
+    lifecycle.shift_instants(step)
+    idle.shift_instants(step)
+    preemptions.shift_instants(step)
     callbacks.shift_instants(step)
-    metrics.forget_what_is_to_come(now)
     shift_instants(step)

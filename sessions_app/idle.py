@@ -17,6 +17,7 @@ from accounts.quota import Limit
 from agents.states import AgentState
 from common.actors import SYSTEM
 from common.events import announce
+from common.instants import Step
 from common.slots import CPU
 from sessions_app import lifecycle
 from sessions_app.device_use import device_milli_of
@@ -43,13 +44,13 @@ from sessions_app.idle_rules import (
     warning_due,
 )
 from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, use_of
-from sessions_app.instants import ROUND, is_since, moved
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
 
 log = structlog.get_logger(__name__)
 
+ROUND = timedelta(seconds=10)
 SILENCE = timedelta(seconds=60)
 """So long may gateways not report, and may nobody judge, before interactions count as not known."""
 
@@ -293,17 +294,27 @@ def _last_told_at(session_id: UUID, end: End) -> datetime | None:
     return told.values_list("told_at", flat=True).first()
 
 
-def shift_instants(step: timedelta, now: datetime) -> None:
-    """The clock was set by `step`: nobody has been idle for longer because of that, and whoever was warned was. What was seen,
-    warned of or told since stays. How much is used is judged anew from now on: no window reaches over it."""
-    live = SessionIdle.objects.filter(session__ended_at=None)
+def shift_instants(step: Step) -> None:
+    """The clock was set: nobody has been idle for longer because of that, and whoever was warned was. How much is used is judged anew
+    from now on: no window reaches over it."""
     warnings = SessionWarning.objects.filter(session__ended_at=None)
-    warned_since = warnings.filter(is_since("warned_at", now))
-    live.exclude(session__in=warned_since.values("session")).update(**moved(step, "warned_of"))
-    for name in ("interacted_at", "last_told_at"):
-        live.exclude(is_since(name, now)).update(**moved(step, name))
-    live.update(**moved(step, "measured_from", "kept_until"), use_from=now, low_since=None)
-    warnings.exclude(is_since("told_at", now)).update(**moved(step, "told_at"))
-    warnings.exclude(is_since("warned_at", now)).update(**moved(step, "ends_at", "warned_at"))
-    IdleWatch.objects.update(judged_at=F("judged_at") + step)
-    GatewayReport.objects.update(reported_at=F("reported_at") + step)
+    live = SessionIdle.objects.filter(session__ended_at=None)
+    list(warnings.order_by("pk").select_for_update(of=("self",)).values_list("pk"))
+    list(live.order_by("pk").select_for_update(of=("self",)).values_list("pk"))
+    warned_since = warnings.filter(step.is_since("warned_at"))
+    live.exclude(session__in=warned_since.values("session")).update(warned_of=F("warned_of") + step.by)
+    live.update(
+        interacted_at=step.moves("interacted_at"),
+        last_told_at=step.moves("last_told_at"),
+        measured_from=F("measured_from") + step.by,
+        kept_until=F("kept_until") + step.by,
+        use_from=step.now,
+        low_since=None,
+    )
+    warnings.update(
+        ends_at=step.moves("ends_at", unless=step.is_since("warned_at")),
+        warned_at=step.moves("warned_at"),
+        told_at=step.moves("told_at"),
+    )
+    IdleWatch.objects.update(judged_at=F("judged_at") + step.by)
+    GatewayReport.objects.update(reported_at=step.moves("reported_at"))

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q
+from django.db.models import Case, DateTimeField, DurationField, ExpressionWrapper, F, Q, When
+from django.db.models.functions import Coalesce
 from psycopg.types.json import Jsonb
 
 from common import clock
@@ -17,13 +18,13 @@ from common.actors import Actor
 from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import Conflict
 from common.events import announce
+from common.instants import Step
 from common.kept_sentences import KeptSentence
 from common.pauses import pause
 from common.prepared import array_of, prepared_cursor
 from common.push import Audience, push_many_on_commit, push_on_commit
 from common.revocations import ring_on_commit
 from sessions_app.events import CapacityReleased, SessionsEnded
-from sessions_app.instants import ROUND, is_since
 from sessions_app.lifecycle_statements import (
     CANCEL_MANY,
     FINISH_MANY,
@@ -221,20 +222,27 @@ def postpone_end(session_id: UUID) -> None:
 
 
 @transaction.atomic
-def shift_deadlines(step: timedelta) -> None:
-    """The clock was set by `step`: deadlines that were written before move along."""
-    now, live = clock.now(), ComputeSession.objects.live()
+def shift_instants(step: Step) -> None:
+    """The clock was set: deadlines that were written before move along, and who queued first is still first."""
+    live = ComputeSession.objects.live()
     list(live.order_by("pk").select_for_update(no_key=True).values_list("pk"))  # as all do (ADR 8)
-    was_moved = is_since("status_changed_at", now)
-    # Who was let into the queue since has the whole time to wait, but stands in its status for longer.
-    waits_since = Q(status=Status.PENDING.value, pending_timeout_s__isnull=False) & is_since(
-        "waits_from", now
+    waited = ExpressionWrapper(F("pending_timeout_s") * timedelta(seconds=1), output_field=DurationField())
+    known = live.annotate(
+        waits_from=ExpressionWrapper(F("deadline_at") - waited, output_field=DateTimeField()),
+        queued_at=Coalesce("eligible_at", "created_at"),
     )
-    waited_s = ExpressionWrapper(F("pending_timeout_s") * timedelta(seconds=1), output_field=DurationField())
-    due = live.annotate(waits_from=F("deadline_at") - waited_s).exclude(was_moved).exclude(waits_since)
-    due.update(deadline_at=F("deadline_at") + step)
-    live.exclude(was_moved).update(status_changed_at=F("status_changed_at") + step)
-    live.exclude(stops_at__gt=now, stops_at__lte=now + 2 * ROUND).update(stops_at=F("stops_at") + step)
+    is_waiting = Q(status=Status.PENDING.value)
+    # Who was let into the queue since has the whole time to wait, but stands in its status for longer.
+    has_all_its_time = step.is_since("status_changed_at") | (is_waiting & step.is_since("waits_from"))
+    known.update(
+        deadline_at=step.moves("deadline_at", unless=has_all_its_time),
+        status_changed_at=step.moves("status_changed_at"),
+        stops_at=step.moves("stops_at"),
+        eligible_at=Case(
+            When(is_waiting & ~step.is_since("queued_at"), then=F("queued_at") + step.by),
+            default=F("eligible_at"),
+        ),
+    )
 
 
 def _move(

@@ -14,11 +14,11 @@ from agents.models import AgentSlot
 from common import clock
 from common.actors import SYSTEM
 from common.events import announce
+from common.instants import Step
 from sessions_app import lifecycle
 from sessions_app.events import SessionEndsSoon
 from sessions_app.idle_models import SessionWarning
 from sessions_app.idle_rules import Cause
-from sessions_app.instants import is_since, moved
 from sessions_app.known_ends import END_COLUMNS, LASTS_S, known_end, removed_at
 from sessions_app.models import ComputeSession, KernelAllocation
 from sessions_app.preemption_models import Preemption, PreemptionOutcome
@@ -76,10 +76,10 @@ def settle_preemptions(now: datetime) -> None:
         _settle(pk, session_id, by_id, now)
 
 
-def shift_instants(step: timedelta, now: datetime) -> None:
-    """The clock was set by `step`: grace is as long as it was."""
-    notices = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).exclude(is_since("decided_at", now))
-    notices.update(**moved(step, "ends_at"))
+def shift_instants(step: Step) -> None:
+    """The clock was set: grace is as long as it was."""
+    notices = Preemption.objects.filter(outcome=PreemptionOutcome.OPEN).exclude(step.is_since("decided_at"))
+    notices.update(ends_at=F("ends_at") + step.by)
 
 
 @transaction.atomic

@@ -56,6 +56,8 @@ UUID_TEXT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # A launch or an end that nobody reported on for this long is started again; whoever still works on it holds its lock.
 STALE_AFTER = timedelta(seconds=5)
 LOST_GRACE = timedelta(minutes=5)
+STOPPED_WITHIN = LOST_GRACE + timedelta(minutes=1)  # who is away for longer is lost by then
+LEEWAY = timedelta(minutes=1)
 LANES = 16
 ROUND_S = 10
 # How often what is late is tried again: a container that cannot be killed takes a thread for a while each time.
@@ -64,6 +66,7 @@ LATE_RETRY_S = 30
 STARTED_ANEW = gettext_noop("The machine was started anew, which ended all that ran there.")
 SENT_TOGETHER = 500  # ids in one message
 
+_MAY_BE_OF_ITS_MACHINE = (Reason.COMMAND_FINISHED, Reason.COMMAND_FAILED, Reason.CONTAINER_EXITED)
 _lanes = Lanes[None]("reconcile", LANES)
 
 
@@ -164,8 +167,9 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: dateti
     state = runtime.inspect_container(kernel.container_name)
     if is_up(state) or not Kernel.objects.filter(pk=kernel.pk, attempt=kernel.attempt).exists():
         return  # or it is of an attempt that is over
-    went_down = state is not None and has_gone_down_with_its_machine(state, alive_since)
-    reason = Reason.AGENT_LOST if went_down else reason_for_end(kernel, state)
+    reason = reason_for_end(kernel, state)
+    went_down = reason in _MAY_BE_OF_ITS_MACHINE and has_gone_down_with_its_machine(state, alive_since)
+    reason = Reason.AGENT_LOST if went_down else reason
     exit_code = state.exit_code if state is not None else None
     if exit_code is not None:
         Kernel.objects.filter(pk=kernel.pk).update(exit_code=exit_code)
@@ -176,13 +180,15 @@ def check_running(kernel: Kernel, runtime: ContainerRuntime, alive_since: dateti
     _begin_end(kernel.session_id, reason, exit_code=exit_code, message=message)
 
 
-def has_gone_down_with_its_machine(state: ContainerState, alive_since: datetime | None) -> bool:
-    """Its machine, or the engine there, stopped and came back before it counted as lost, and with it what ran. A machine that goes
-    down in order ends programs as a user does, and they may even say that all went well. What had ended long before has not."""
-    began, ended = state.started_at, state.finished_at
-    if began is None or ended is None or alive_since is None:
+def has_gone_down_with_its_machine(state: ContainerState | None, alive_since: datetime | None) -> bool:
+    """Its machine, or the engine there, stopped and came back, and with it what ran. A machine that goes down in order ends programs as
+    a user does, and they may even say that all went well; only of what said so long before does one believe it."""
+    if state is None or state.started_at is None or state.finished_at is None or alive_since is None:
         return False
-    return began < alive_since < ended + LOST_GRACE
+    began, ended = state.started_at, state.finished_at
+    # Who was up over it is noted as ended a moment after; all instants are by the engine's clock.
+    was_there = began < alive_since and ended < alive_since + LEEWAY
+    return was_there and (alive_since - ended < STOPPED_WITHIN or state.exit_code != 0)
 
 
 def reason_for_end(kernel: Kernel, state: ContainerState | None) -> Reason:

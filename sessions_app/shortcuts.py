@@ -20,6 +20,7 @@ from sessions_app.presets import offered_presets
 from sessions_app.requests import parse_request
 from sessions_app.selectors import Action, access_session
 from sessions_app.services import check_fits_somewhere, enqueue_session, resolve_request, suggest_name
+from sessions_app.template_rules import Sharing
 from vfolders.selectors import host_refusals, own_folders, usual_storage_host
 from vfolders.services import create_folder
 
@@ -96,10 +97,11 @@ def quick_request(actor: Actor, image: ContainerImage, *, name: str) -> dict[str
 
 def quick_slots(image: ContainerImage, presets: Sequence[ResourcePreset] = ()) -> ResourceSlots:
     """The usual size, or what the image needs where that is more; instead the smallest of `presets`, which come in that order, that is
-    enough for the image and nowhere larger: nobody gets more without asking, or is refused where the usual size starts."""
+    enough for the image and nowhere larger: nobody gets more without asking, or is refused where the usual size starts. Those of one's
+    own are for choosing."""
     minimum = ResourceSlots(image.min_slots)
     usual = ResourceSlots({slot: max(minimum[slot], QUICK_SLOTS[slot]) for slot in {*minimum, *QUICK_SLOTS}})
-    amounts = (preset.amounts for preset in presets)
+    amounts = (preset.amounts for preset in presets if preset.sharing != Sharing.OWN)
     return next((each for each in amounts if minimum.fits_in(each) and each.fits_in(usual)), usual)
 
 

@@ -95,6 +95,9 @@ class DockerRuntime(ContainerRuntime):
         answer = client.get(client.url_of("/info"), timeout=HEARTBEAT_TIMEOUT_S)
         raise_refusal(answer)
         body, bridge = answer.json(), default_bridge(client)
+        made_at, now = (
+            parse_instant(text) for text in (bridge.get("Created", ""), body.get("SystemTime", ""))
+        )
         return EngineInfo(
             engine_id=body["ID"],
             version=body["ServerVersion"],
@@ -108,7 +111,9 @@ class DockerRuntime(ContainerRuntime):
             storage_driver=body.get("Driver", ""),
             root_dir=body.get("DockerRootDir", ""),
             life_id=bridge.get("Id", ""),
-            alive_since=parse_instant(bridge.get("Created", "")),
+            alive_since=made_at
+            if made_at and now and made_at <= now
+            else None,  # else its clock was set back
         )
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ class PresetInput(InputSerializer):
         max_length=64,
         required=False,
         allow_blank=True,
-        help_text="The project, or the domain, without which it is your own.",
+        help_text="The project; or the domain, if it is not your own domain. Nothing for “own” and “everybody”.",
     )
     resources = ResourcesField(help_text=RESOURCES_HELP)
 

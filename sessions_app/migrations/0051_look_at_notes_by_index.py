@@ -1,5 +1,5 @@
 """PostgreSQL keeps the plan by which notes of changed terms are looked at. Made while there were few it would read all of them, and go on
-reading all when there are many."""
+reading all when there are many. Whoever replaces the function says it again."""
 
 from django.db import migrations
 

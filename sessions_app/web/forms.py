@@ -81,13 +81,17 @@ class LauncherForm(LauncherFields):
         self.fields[name].choices = choices  # type: ignore[attr-defined]
 
     def _offered_sizes(self, actor: Actor) -> list[Size]:
-        """Presets, and the usual sizes unless superadmins have made presets for everybody; one of those that is chosen stays."""
+        """Presets, and the usual sizes unless superadmins have made presets for everybody; one of those that is chosen stays. One's own come last: the
+        first is chosen where nobody chooses."""
         presets = offered_presets(actor, self.chosen_project)
         usual: Sequence[Size] = SIZES
         if any(preset.sharing == Sharing.EVERYBODY for preset in presets):
             usual = tuple(size for size in SIZES if size.key == self.said("size"))
-        made = (size_of_preset(each.pk, each.name, each.amounts, each.shm_bytes) for each in presets)
-        return [*made, *usual]
+        made: dict[bool, list[Size]] = {True: [], False: []}
+        for each in presets:
+            size = size_of_preset(each.pk, each.name, each.amounts, each.shm_bytes)
+            made[each.sharing == Sharing.OWN].append(size)
+        return [*made[False], *usual, *made[True]]
 
     def _first_size(self) -> str:
         """What an address without a size means: its amounts, or the first size that fits."""

@@ -28,7 +28,8 @@ from tests.factories_sessions import Place, make_place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 
-SHORTLY = timedelta(seconds=5)  # sooner than the round that finds the jump
+UNSEEN = timedelta(seconds=45)  # a round may take long
+SHORTLY = timedelta(seconds=40)  # sooner than the round that finds the jump
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 SOON = timedelta(seconds=20)  # as exactly as rounds of ten seconds can be
 
@@ -57,12 +58,13 @@ def began() -> datetime:
 
 @pytest.fixture
 def jump(monkeypatch: pytest.MonkeyPatch) -> Jump:
-    """The reconciler finds that the clock was set by so much, at the instant that is frozen."""
+    """The reconciler finds that the clock was set by so much, at the instant that is frozen; it looked UNSEEN before."""
     clock_steps.follow_the_clock()
-    begun = clock.reading()
+    begun, looked_at_s = clock.reading(), clock.steady()
 
     def set_by(step: timedelta) -> None:
         monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())
+        monkeypatch.setattr(clock, "steady", lambda: looked_at_s + UNSEEN.total_seconds())
         assert clock_steps.follow_the_clock()
 
     return set_by
@@ -294,3 +296,50 @@ def test_who_has_just_begun_is_spared_for_as_long_as_the_group_says(
     with at(now + 10 * MINUTE):
         run_tick(place.group.pk)
         assert Preemption.objects.filter(session=low).exists()
+
+
+def test_what_begins_before_the_round_that_finds_the_jump_has_all_its_time(
+    place: Place, step: timedelta, jump: Jump
+) -> None:
+    now = clock.now() + step
+    with at(now):
+        session = place.run(type="batch", command="true", timeout_s=600)
+    with at(now + SHORTLY):
+        jump(step)
+    assert place.fresh(session).deadline_at == now + 10 * MINUTE
+
+
+def test_who_waits_is_still_ahead_of_whoever_comes_after_the_jump(
+    place: Place, step: timedelta, jump: Jump
+) -> None:
+    place.run(resources={"cpu": 8, "mem": "1g"})
+    first = place.enqueue(resources={"cpu": 8, "mem": "1g"})
+    now = clock.now() + step
+    with at(now):
+        second = place.enqueue(resources={"cpu": 8, "mem": "1g"})
+    with at(now + SHORTLY):
+        jump(step)
+        run_tick(place.group.pk)
+    assert [place.fresh(each).queue_position for each in (first, second)] == [1, 2]
+
+
+def test_on_another_machine_than_before_the_clock_is_looked_at_anew(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, begun = place.run(), clock.reading()
+    due = place.fresh(session).deadline_at
+    clock_steps.follow_the_clock()
+    monkeypatch.setattr(clock, "machine_id", lambda: "another")
+    monkeypatch.setattr(clock, "reading", lambda: begun + 3600)
+    assert not clock_steps.follow_the_clock()
+    assert place.fresh(session).deadline_at == due
+
+
+def test_small_corrections_add_up_to_a_step(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock_steps.follow_the_clock()
+    begun = clock.reading()
+    for seconds in (2, 4):
+        monkeypatch.setattr(clock, "reading", lambda seconds=seconds: begun + seconds)
+        assert not clock_steps.follow_the_clock()
+    monkeypatch.setattr(clock, "reading", lambda: begun + 6)
+    assert clock_steps.follow_the_clock()

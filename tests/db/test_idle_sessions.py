@@ -12,6 +12,7 @@ from agents.models import Agent, ResourceGroup
 from agents.states import AgentState
 from common import clock
 from common.errors import Conflict, LimitExceeded, NotFound
+from common.instants import Step
 from common.models import AuditEntry
 from portal.models import Notification
 from portal.warning_notices import notify_of_warnings
@@ -230,7 +231,8 @@ def test_a_clock_that_jumps_ends_nothing(place: Place, began: datetime) -> None:
     step = timedelta(hours=1)
     before = outlook_of(place.fresh(session))
     with at(began + 40 * MINUTE + step):
-        idle.shift_instants(step, clock.now())
+        with transaction.atomic():
+            idle.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
     after = outlook_of(place.fresh(session))
     assert before is not None
     assert after is not None

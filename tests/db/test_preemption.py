@@ -13,6 +13,7 @@ from agents.services import register_agent
 from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
+from common.instants import Step
 from portal.models import Notification
 from portal.warning_notices import notify_of_warnings
 from scheduler.commit import commit_newcomers, commit_plan
@@ -378,10 +379,10 @@ def test_the_clock_takes_no_grace_away(place: Place) -> None:
     urgent(place, resources=ALL)
     tick(place)
     hour = timedelta(hours=1)
-    moved = clock.now() + hour
-    shift_instants(hour, moved)
-    idle.shift_instants(hour, moved)
-    settle_preemptions(moved)
+    step = Step(hour, clock.now() + hour, timedelta(seconds=10))
+    shift_instants(step)
+    idle.shift_instants(step)
+    settle_preemptions(step.now)
     assert place.fresh(low).is_running
     settle_preemptions(over() + hour)
     assert place.fresh(low).status == Status.TERMINATING

@@ -19,6 +19,7 @@ from sessions_app.models import ComputeSession, ResourcePreset
 from sessions_app.presets import change_preset, create_preset, delete_preset, offered_presets, visible_presets
 from sessions_app.shortcuts import quick_slots, quick_start_session
 from sessions_app.template_services import change_template, create_template, delete_template
+from sessions_app.web.forms import LauncherForm
 from tests.factories import actor_for, api_client, make_project, make_user
 from tests.factories_folders import make_storage_host
 from tests.factories_limits import limit
@@ -93,6 +94,15 @@ def test_everybody_makes_presets_of_their_own_which_nobody_else_finds(place: Pla
     assert change_preset(actor=actor, preset_id=mine.pk, changes={"name": "small"}).name == "small"
     delete_preset(actor=actor, preset_id=mine.pk)
     assert not visible_presets(actor).exists()
+
+
+def test_own_presets_are_for_choosing_and_start_nothing_by_themselves(place: Place) -> None:
+    actor = actor_for(place.owner)
+    create_preset(actor=actor, name="tiny", sharing="own", resources={"cpu": "0.1", "mem": "64m"})
+    assert quick_slots(place.image, offered_presets(actor, place.project)) == quick_slots(place.image)
+    sizes = [size.title for size in LauncherForm(actor=actor).sizes]
+    assert sizes[-1] == "tiny"
+    assert sizes[0] != "tiny"
 
 
 def test_one_that_is_deleted_at_the_same_moment_is_not_there(place: Place) -> None:

@@ -125,12 +125,33 @@ def test_a_machine_that_was_started_anew_before_it_was_lost_sends_it_back_too(
     assert "started anew" in str(place.fresh(other).status_message)
 
 
-def test_what_ended_long_before_its_machine_was_started_anew_has_ended_by_itself(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("after", "exit_code", "reason"),
+    [
+        # Of what ended well long before one believes it; a portal that was off as well sees the rest late.
+        (timedelta(hours=9), 0, Reason.COMMAND_FINISHED),
+        (timedelta(hours=9), 143, Reason.AGENT_LOST),
+        # It ended while its machine was up, or that machine's clock was set.
+        (-timedelta(minutes=2), 0, Reason.COMMAND_FINISHED),
+        (-timedelta(minutes=2), 143, Reason.COMMAND_FAILED),
+    ],
+)
+def test_what_became_of_a_command_is_told_by_when_its_machine_was_started_anew(
+    place: Place, after: timedelta, exit_code: int, reason: Reason
+) -> None:
     session = batch(place, requeues=True)
-    place.runtime.finish(session.kernels.get().container_name)
-    place.runtime.reboot(clock.now() + reconcile.LOST_GRACE + timedelta(seconds=1))
+    place.runtime.finish(session.kernels.get().container_name, exit_code=exit_code)
+    place.runtime.reboot(clock.now() + after)
     reconcile.reconcile_agent(place.agent, place.runtime)
-    assert place.fresh(session).status_reason == Reason.COMMAND_FINISHED
+    assert place.fresh(session).status_reason == reason
+
+
+def test_a_container_that_began_after_its_machine_has_ended_by_itself(place: Place) -> None:
+    place.runtime.reboot()
+    session = batch(place, requeues=True)
+    place.runtime.finish(session.kernels.get().container_name, exit_code=143)
+    reconcile.reconcile_agent(place.agent, place.runtime)
+    assert place.fresh(session).status_reason == Reason.COMMAND_FAILED
 
 
 def test_the_machine_that_comes_back_loses_the_old_container_and_keeps_the_new_one(place: Place) -> None:

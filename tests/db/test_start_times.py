@@ -7,6 +7,7 @@ from django.db import transaction
 
 from common import clock
 from common.errors import InvalidInput
+from common.instants import Step
 from portal.models import Notification
 from portal.services import notify_of_what_nears
 from scheduler.snapshot import groups_with_pending_sessions
@@ -140,12 +141,12 @@ def test_a_forecast_says_that_it_starts_later(place: Place) -> None:
 
 
 def test_a_clock_that_jumps_ends_nobody_who_is_held(place: Place) -> None:
-    from sessions_app.lifecycle import shift_deadlines
+    from sessions_app import lifecycle
 
     session = place.enqueue(start_at=in_an_hour().isoformat(), pending_timeout_s=60)
     ComputeSession.objects.update(status_changed_at=clock.now() - HOUR)
     for step in (HOUR, -HOUR, -HOUR):
-        shift_deadlines(step)
+        lifecycle.shift_instants(Step(step, clock.now(), timedelta(seconds=10)))
     reconcile.enforce_deadlines(clock.now() + 2 * HOUR)
     assert place.fresh(session).is_live
 

@@ -41,7 +41,7 @@ Preset = Annotated[
     str,
     typer.Option(
         "--preset",
-        help="A size by name, which an administrator made; --cpu and the like change it.",
+        help="A size by name (berth preset ls); --cpu and the like change it.",
         autocompletion=complete.presets,
         show_default=False,
     ),
