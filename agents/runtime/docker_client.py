@@ -5,6 +5,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import wraps
 from threading import Lock
@@ -31,7 +32,7 @@ from agents.runtime.base import (
     TlsMaterial,
 )
 from agents.runtime.usage import ContainerUsage, usage_of_stats
-from agents.runtime.wire import FrameSplitter
+from agents.runtime.wire import FrameSplitter, parse_instant
 from common.outages import Circuit, Outage
 from common.pauses import pause
 
@@ -312,10 +313,13 @@ def last_bytes(payloads: Iterator[bytes], limit_bytes: int) -> bytes:
     return b"".join(kept)[-limit_bytes:] if limit_bytes else b""
 
 
-def default_bridge(client: EngineClient) -> dict[str, Any]:
-    """The engine makes its own bridge anew at each start that finds no container running: at each boot at least."""
+def life_of(client: EngineClient, now: datetime | None) -> tuple[str, datetime | None]:
+    """The engine's own bridge, which it makes anew at each start that finds no container running, at each boot at least: its id, and
+    when it was made; None where that is later than the engine's `now`, for its clock was set back."""
     found = client.networks(names=["bridge"])
-    return next((network for network in found if network["Name"] == "bridge"), {})
+    bridge = next((network for network in found if network["Name"] == "bridge"), {})
+    made_at = parse_instant(bridge.get("Created", ""))
+    return bridge.get("Id", ""), made_at if made_at and now and made_at <= now else None
 
 
 def label_filter(labels: Mapping[str, str]) -> dict[str, Any]:

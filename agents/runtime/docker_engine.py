@@ -37,11 +37,11 @@ from agents.runtime.docker_client import (
     Connection,
     EngineClient,
     answered,
-    default_bridge,
     first_bytes,
     label_filter,
     labelled,
     last_bytes,
+    life_of,
     measured,
     message_of,
     past_events,
@@ -94,10 +94,8 @@ class DockerRuntime(ContainerRuntime):
         client = self._client
         answer = client.get(client.url_of("/info"), timeout=HEARTBEAT_TIMEOUT_S)
         raise_refusal(answer)
-        body, bridge = answer.json(), default_bridge(client)
-        made_at, now = (
-            parse_instant(text) for text in (bridge.get("Created", ""), body.get("SystemTime", ""))
-        )
+        body = answer.json()
+        life_id, alive_since = life_of(client, parse_instant(body.get("SystemTime", "")))
         return EngineInfo(
             engine_id=body["ID"],
             version=body["ServerVersion"],
@@ -110,10 +108,8 @@ class DockerRuntime(ContainerRuntime):
             has_live_restore=bool(body.get("LiveRestoreEnabled")),
             storage_driver=body.get("Driver", ""),
             root_dir=body.get("DockerRootDir", ""),
-            life_id=bridge.get("Id", ""),
-            alive_since=made_at
-            if made_at and now and made_at <= now
-            else None,  # else its clock was set back
+            life_id=life_id,
+            alive_since=alive_since,
         )
 
     def close(self) -> None:
