@@ -317,7 +317,7 @@ def life_of(client: EngineClient, now: datetime | None) -> tuple[str, datetime |
     """The engine's own bridge, which it makes anew at each start that finds no container running, at each boot at least: its id, and
     when it was made; None where that is later than the engine's `now`, for its clock was set back."""
     found = client.networks(names=["bridge"])
-    bridge = next((network for network in found if network["Name"] == "bridge"), {})
+    bridge: dict[str, Any] = next((network for network in found if network["Name"] == "bridge"), {})
     made_at = parse_instant(bridge.get("Created", ""))
     return bridge.get("Id", ""), made_at if made_at and now and made_at <= now else None
 
