@@ -5,13 +5,13 @@ from agents.states import AgentState
 from common.prepared import prepared_cursor
 
 _AGENT, _IMAGE = Agent._meta.db_table, AgentImage._meta.db_table
-# How many, by the names and columns that are put in.
+# How many, by the names and columns that are put in. The machines of the group first (OFFSET), as in `HAS_MACHINE`.
 WITHOUT = f"""
     SELECT count(*) FROM {_AGENT} AS agent
     WHERE agent.resource_group_id = {{group}} AND agent.state = '{AgentState.CONNECTED.value}' AND agent.architecture = {{architecture}}
       AND NOT EXISTS (
-        SELECT FROM {_AGENT} AS other
-        WHERE other.resource_group_id = {{group}} AND other.state = '{AgentState.CONNECTED.value}' AND other.architecture = {{architecture}}
+        SELECT FROM (SELECT id, state, architecture FROM {_AGENT} WHERE resource_group_id = {{group}} OFFSET 0) AS other
+        WHERE other.state = '{AgentState.CONNECTED.value}' AND other.architecture = {{architecture}}
           AND (EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id AND image.reference = {{reference}})
                OR NOT EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id))
       )

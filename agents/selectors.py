@@ -29,11 +29,14 @@ from common.prepared import prepared_cursor
 from common.slots import CPU, MEM, ResourceSlots
 from common.texts import quoted
 
-# Not by the ORM: each request for a session asks it.
+# Not by the ORM: each request for a session asks it. The machines of the group first (OFFSET): PostgreSQL expects to be done soon, and
+# would look at machines of all groups, one after another.
 HAS_MACHINE = f"""
     EXISTS (
-        SELECT FROM {Agent._meta.db_table} AS agent
-        WHERE resource_group_id = {{group}} AND state <> '{AgentState.RETIRED.value}' AND architecture = {{architecture}}
+        SELECT FROM (
+            SELECT id, state, architecture, device_model FROM {Agent._meta.db_table} WHERE resource_group_id = {{group}} OFFSET 0
+        ) AS agent
+        WHERE state <> '{AgentState.RETIRED.value}' AND architecture = {{architecture}}
           AND {{model}} IN ('', device_model) AND NOT EXISTS (
             SELECT FROM unnest(%(slots)s::text[], %(amounts)s::bigint[]) AS asked (name, amount) WHERE NOT EXISTS (
                 SELECT FROM {AgentSlot._meta.db_table} AS slot
