@@ -10,10 +10,11 @@ WITHOUT = f"""
     SELECT count(*) FROM {_AGENT} AS agent
     WHERE agent.resource_group_id = {{group}} AND agent.state = '{AgentState.CONNECTED.value}' AND agent.architecture = {{architecture}}
       AND NOT EXISTS (
-        SELECT FROM (SELECT id, state, architecture FROM {_AGENT} WHERE resource_group_id = {{group}} OFFSET 0) AS other
-        WHERE other.state = '{AgentState.CONNECTED.value}' AND other.architecture = {{architecture}}
-          AND (EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id AND image.reference = {{reference}})
-               OR NOT EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id))
+        SELECT FROM (SELECT id, state, architecture FROM {_AGENT} WHERE resource_group_id = {{group}} OFFSET 0) AS other, LATERAL (
+            SELECT EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id AND image.reference = {{reference}})
+                OR NOT EXISTS (SELECT FROM {_IMAGE} AS image WHERE image.agent_id = other.id) AS has_it OFFSET 0
+        ) AS told
+        WHERE other.state = '{AgentState.CONNECTED.value}' AND other.architecture = {{architecture}} AND told.has_it
       )
 """
 _WITHOUT = WITHOUT.format(

@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.db.backends.utils import CursorWrapper
 from django.test.utils import CaptureQueriesContext
 
 from accounts.limits import scope_ids, scopes_of
 from accounts.models import Membership
 from accounts.roles import Role
 from accounts.selectors import usable_projects
+from agents.groups import create_resource_group
 from agents.models import GroupGrant, ResourceGroup
 from agents.selectors import has_machine_for, meant_group, usable_resource_groups
+from agents.simulation import Shape, add_simulated_agents
 from common.actors import ANONYMOUS, SYSTEM, Actor
 from common.errors import NotFound
 from images.models import ContainerImage, Registry
@@ -201,3 +204,25 @@ def test_whatever_the_session_will_belong_to_is_held_as_it_is_written() -> None:
         for row in (place.group, place.project, place.project.domain, place.owner):
             with pytest.raises(OperationalError, match="could not obtain lock"), transaction.atomic():
                 type(row)._default_manager.select_for_update(nowait=True).get(pk=row.pk)
+
+
+def test_machines_of_other_groups_are_not_looked_at() -> None:
+    """Though PostgreSQL has them first, and expects to find one that suits among the next few."""
+    far = create_resource_group(actor=SYSTEM, name="far")
+    add_simulated_agents(actor=SYSTEM, group=far, count=400, shape=Shape())
+    place = make_place()
+    add_simulated_agents(actor=SYSTEM, group=place.group, count=400, shape=Shape())
+    actor, request = factories.actor_for(place.owner), asked_of(place)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE agents_agent")
+        before = read_of_agents(cursor)
+        for _ in range(7):  # PostgreSQL keeps a plan for all then
+            read_asked(actor, request)
+        assert read_of_agents(cursor) - before < 100
+
+
+def read_of_agents(cursor: CursorWrapper) -> int:
+    cursor.execute(
+        "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'agents_agent'"
+    )
+    return int(cursor.fetchone()[0])
