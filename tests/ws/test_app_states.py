@@ -1,9 +1,10 @@
 """What a person sees while an app cannot answer."""
 
 import asyncio
+import socket
+from collections.abc import Iterator
 
 import pytest
-from aiohttp import web
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
@@ -23,9 +24,12 @@ async def opened(browser: Browser, stage: Stage, app: str) -> str:
     return stage.host(app)
 
 
-async def closed_port() -> int:
-    async with serve_app(web.RouteTableDef()) as port:
-        return port
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Nobody listens there, and nobody else gets it meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 async def test_a_waiting_session_turns_into_its_app_by_itself(stage: Stage) -> None:
@@ -54,12 +58,13 @@ async def test_pages_of_the_gateway_run_nothing_and_are_kept_nowhere(stage: Stag
     assert page.headers["Cache-Control"] == "no-store"
 
 
-async def test_an_app_that_is_not_up_is_started_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_app_that_is_not_up_is_started_once(
+    stage: Stage, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started: list[str] = []
     monkeypatch.setattr(access, "start_app", lambda _session_id, app: started.append(app))
-    port = await closed_port()
     async with gateway() as browser:
-        await in_thread(stage.declare)(LAB | {"port": port})
+        await in_thread(stage.declare)(LAB | {"port": closed_port})
         await in_thread(stage.run)()
         host = await opened(browser, stage, "lab")
         pages = [await browser.request("GET", host, "/", headers=NAVIGATION) for _ in range(3)]
@@ -69,9 +74,9 @@ async def test_an_app_that_is_not_up_is_started_once(stage: Stage, monkeypatch: 
     assert started == ["lab"]
 
 
-async def test_an_app_that_cannot_be_started_says_why(stage: Stage) -> None:
+async def test_an_app_that_cannot_be_started_says_why(stage: Stage, closed_port: int) -> None:
     async with gateway() as browser:
-        await in_thread(stage.declare)(LAB | {"port": await closed_port()})
+        await in_thread(stage.declare)(LAB | {"port": closed_port})
         await in_thread(stage.run)()
         host = await opened(browser, stage, "lab")
         # The first page asked the engine, which this agent does not have.
@@ -79,14 +84,13 @@ async def test_an_app_that_cannot_be_started_says_why(stage: Stage) -> None:
     assert page.status in (502, 503)
 
 
-async def test_a_port_without_server_says_what_to_do(stage: Stage) -> None:
+async def test_a_port_without_server_says_what_to_do(stage: Stage, closed_port: int) -> None:
     async with gateway() as browser:
         await in_thread(stage.run)()
-        port = await closed_port()
-        host = await opened(browser, stage, f"p{port}")
+        host = await opened(browser, stage, f"p{closed_port}")
         page = await browser.request("GET", host, "/", headers=NAVIGATION)
     assert page.status == 502
-    assert f"Nothing listens on port {port}" in page.text
+    assert f"Nothing listens on port {closed_port}" in page.text
 
 
 async def test_an_unknown_app_names_the_known_ones(stage: Stage) -> None:
