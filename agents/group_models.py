@@ -218,6 +218,12 @@ class ResourceGroup(models.Model):
     last_agent_id = models.BigIntegerField(
         default=0, editable=False, help_text="That was given a container; behind it round-robin goes on."
     )
+    head_ids = ArrayField(
+        models.UUIDField(),
+        default=list,
+        editable=False,
+        help_text="Sessions for which room was kept: each goes first until it starts.",
+    )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)
 

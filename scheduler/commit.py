@@ -147,7 +147,10 @@ def commit_plan(plan: Plan) -> list[UUID]:
     """
     with all_or_nothing(plan.group_name):
         lock_plans(plan.group_id)
-        if not _group_of(plan).update(epoch=F("epoch") + 1, last_agent_id=_last_agent(plan)):
+        is_newest = _group_of(plan).update(
+            epoch=F("epoch") + 1, last_agent_id=_last_agent(plan), head_ids=list(plan.heads)
+        )
+        if not is_newest:
             raise _overtaken(plan)
         _write_down(plan)
         give_notice(

@@ -70,6 +70,7 @@ _WAITING = f"""
 """
 WAITING_OF_THESE = _WAITING.format(only=f"AND session.id = ANY({unseen('sessions', 'uuid')})")
 NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
+NOBODY: frozenset[UUID] = frozenset()
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 
 
@@ -91,7 +92,8 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     scopes: set[ScopeKey] = set(also)
     named: set[str] = set()  # keys of placement groups
     leaving = leaving_of(group)
-    pending = tuple(pending_of(_waiting(group_id), scopes, named, reserved.by_scope, leaving.promises))
+    heads = frozenset(group.head_ids)
+    pending = tuple(pending_of(_waiting(group_id), scopes, named, reserved.by_scope, leaving.promises, heads))
     running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
     highest = max([highest, *(session.priority for session in pending)])
     preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
@@ -224,6 +226,7 @@ def pending_of(
     groups: set[str],
     reservations: Mapping[str, frozenset[int]],
     promises: Mapping[UUID, Promise] = NOTHING,
+    heads: Collection[UUID] = NOBODY,
 ) -> Iterator[PendingSession]:
     """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups."""
     needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
@@ -255,6 +258,7 @@ def pending_of(
             tenants=its_tenants,
             lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
             promised=promises.get(session_id),
+            is_head=session_id in heads,
         )
 
 

@@ -190,6 +190,7 @@ class PendingSession:
     tenants: tuple[str, ...] = ()  # keys of whose share it counts in: domain, project, owner
     lasts: timedelta | None = None  # at most, once it runs; None: nobody knows
     promised: Promise | None = None
+    is_head: bool = False  # the last plan named it among its `heads`
 
     def __post_init__(self) -> None:
         if len(self.kernel_ids) != len(self.needs.kernels):
@@ -268,10 +269,8 @@ class Snapshot:
     allowances: tuple[Allowance, ...] = ()  # of scopes that limit what their sessions hold
     tenants: Mapping[str, Tenant] = field(default_factory=dict)  # absent: weight 1, holds nothing
     last_agent_id: int = 0  # that was given a kernel; behind it round-robin goes on
-    reservations: Mapping[str, frozenset[int]] = field(
-        default_factory=dict
-    )  # by key of a scope, what it may use
-
+    # By key of a scope, what it may use.
+    reservations: Mapping[str, frozenset[int]] = field(default_factory=dict)
     # By key of a placement group that somebody who waits names: who hosts some of it.
     companions: Mapping[str, tuple[Host, ...]] = field(default_factory=dict)
 
@@ -388,7 +387,8 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A placement or a deferral for each pending session of the snapshot, in the order they were tried."""
+    """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: those that wait on of the
+    first that found no room, for whom some was kept, by this plan or an earlier one. Each goes before others of its band until it starts."""
 
     group_id: int
     group_name: str
@@ -398,3 +398,4 @@ class Plan:
     deferrals: tuple[Deferral, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     evictions: tuple[Eviction, ...] = ()
+    heads: tuple[UUID, ...] = ()

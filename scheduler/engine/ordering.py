@@ -7,17 +7,20 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, groupby, islice
 from operator import attrgetter, eq
+from uuid import UUID
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
 
 NOTHING = timedelta()
+# Which of a session's tenants are charged.
+_SHARING = {Policy.LIFO: slice(0), Policy.DRF: slice(-1, None), Policy.FAIR_SHARE: slice(None)}
 
 
 class Line:
-    """Every pending session once: higher bands first, inside a band as the group's policy says, and in all else the older
-    before the newer; first in, first out with ageing, in the order of their head starts. `standings`: whom to charge for the session that came
-    last, if it is placed."""
+    """Every pending session once: higher bands first, inside a band its heads and then as the group's policy says, and in all else the older
+    before the newer; first in, first out, which needs no heads, with ageing in the order of their head starts. `standings`: whom to charge
+    for the session that came last, if it is placed. `heads`: the ids of those that came and were not."""
 
     def __init__(self, snapshot: Snapshot, now: datetime, shares: Shares) -> None:
         rules = snapshot.rules
@@ -29,18 +32,40 @@ class Line:
         self._shares = shares
         self.standings: tuple[Standing, ...] = ()  # none, where nobody asks any more what share they have
         self.was_charged = False  # said by who charges them: else whoever is first would stay first
+        self.heads: list[UUID] = []
 
     def __iter__(self) -> Iterator[PendingSession]:
         bands, policy = self._bands, self._policy
         if policy is Policy.FIFO:
             return chain.from_iterable(bands)
-        if policy is Policy.LIFO:
-            return chain.from_iterable(map(reversed, bands))
-        if policy is Policy.DRF:
-            return chain.from_iterable(
-                self._least_owner_first(band, is_last=band is bands[-1]) for band in bands
-            )
-        return chain.from_iterable(map(self._least_share_first, bands))
+        return chain.from_iterable(
+            self._heads_first(band, is_last=number == len(bands)) for number, band in enumerate(bands, 1)
+        )
+
+    def _heads_first(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
+        """If another could get between, two that need the room of different machines might take turns, and the room that is kept for one be
+        given away in the turn of the other."""
+        heads = [session for session in band if session.is_head]
+        if not heads:
+            return self._by_policy(band, is_last=is_last)
+        others = [session for session in band if not session.is_head]
+        return chain(self._one_by_one(heads), self._by_policy(others, is_last=is_last))
+
+    def _one_by_one(self, heads: Iterable[PendingSession]) -> Iterator[PendingSession]:
+        sharing, standing = _SHARING[self._policy], self._shares.standing
+        for session in heads:
+            self.standings = tuple(map(standing, (session.tenants or NOBODY)[sharing]))
+            self.was_charged = False
+            yield session
+            if not self.was_charged:
+                self.heads.append(session.id)
+
+    def _by_policy(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
+        if self._policy is Policy.LIFO:
+            return reversed(band)
+        if self._policy is Policy.DRF:
+            return self._least_owner_first(band, is_last=is_last)
+        return self._least_share_first(band)
 
     def _least_owner_first(
         self, band: Iterable[PendingSession], *, is_last: bool

@@ -11,7 +11,7 @@ from scheduler.engine.shares import Shares
 def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
     """A deferral for each pending session, in the order in which they would be tried."""
     known: dict[Needs, Explanation] = {}
-    deferrals = []
+    deferrals, heads = [], []
     total: dict[str, int] = {}
     for agent in snapshot.agents:
         for name, amount in agent.capacity.items():
@@ -19,12 +19,15 @@ def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
     for position, session in enumerate(Line(snapshot, now, Shares(snapshot, total)), start=1):
         why = known.get(session.needs) or known.setdefault(session.needs, _why(session.needs))
         deferrals.append(Deferral(session.id, position, why))
+        if session.is_head:
+            heads.append(session.id)
     return Plan(
         group_id=snapshot.group_id,
         group_name=snapshot.group_name,
         epoch=snapshot.epoch,
         planned_at=now,
         deferrals=tuple(deferrals),
+        heads=tuple(heads),
     )
 
 

@@ -91,6 +91,7 @@ class _Pass:
         self._waiting: list[PendingSession] = []
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
+        self._heads: dict[UUID, None] = {}  # in order
         self._evictions: list[Eviction] = []
         self._making_room: dict[UUID, datetime] = {}  # by session, until when at the latest
         self._nothing_is_left_for: set[tuple[Shape, timedelta | None]] = set()
@@ -252,6 +253,7 @@ class _Pass:
         prospect = self._soonest(session, shape, self._machines.hosts, known_only=not has_waited)
         if prospect is not None:
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
+            self._heads[session.id] = None
         shape.may_keep = prospect is None and not has_waited
 
     def _keep_on(
@@ -282,6 +284,7 @@ class _Pass:
             deferrals=tuple(diagnosis.of_all(self._waiting, self._waiting_shapes)),
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
+            heads=tuple(self._heads | dict.fromkeys(self._line.heads)),
         )
 
     def answer_for(self, session: PendingSession | None) -> Foresight:

@@ -94,6 +94,27 @@ def test_room_is_kept_for_the_first_and_the_others_are_told_so():
     assert "kept for a session that is ahead" in str(endless.status_message)
 
 
+def test_whoever_room_is_kept_for_goes_first_until_it_starts():
+    """Whichever process ticks next, and whoever would be first by then."""
+    cluster = make_cluster(scheduler="lifo")
+    cluster.add_agent({"cpu": 2000})
+    runs = cluster.add_pending(CORE, timeout_s=3600)
+    run_tick(cluster.group.pk)
+    start(runs)
+    head = cluster.add_pending({"cpu": 2000}, timeout_s=3600)
+    run_tick(cluster.group.pk)
+    newest = cluster.add_pending({"cpu": 2000})
+    run_tick(cluster.group.pk)
+    head.refresh_from_db()
+    newest.refresh_from_db()
+    assert (head.queue_position, newest.queue_position) == (1, 2)
+    lifecycle.transition(runs.pk, to=Status.TERMINATING, reason=Reason.USER_REQUESTED, actor=SYSTEM)
+    lifecycle.finish(runs.pk, actor=SYSTEM)
+    assert run_tick(cluster.group.pk) == [head.pk]
+    cluster.group.refresh_from_db()
+    assert cluster.group.head_ids == [newest.pk]
+
+
 def test_where_no_end_is_known_room_is_kept_once_the_first_has_waited_long():
     cluster = make_cluster(patience_s=300)
     cluster.add_agent({"cpu": 4000})

@@ -110,6 +110,8 @@ class Play:
         self._running: list[tuple[Held, PendingSession]] = []
         self._lately: dict[str, float] = defaultdict(float)
         self._planner = Planner()
+        self._heads: tuple[UUID, ...] = ()
+        self.kept: dict[UUID, int] = {}  # since when room is kept for each, the first in the line of a pool
 
     def all_lives(self) -> list[Life]:
         stream, coming = self._stream, cycle(self._stream.small)
@@ -142,10 +144,12 @@ class Play:
 
     def _tick(self, minute: int) -> None:
         world = replace(self._stream.world, held=tuple(held for held, _ in self._running))
-        told = Snapshot(
-            1, "lab", 0, world.agents(), tuple(self._waiting), self._rules, tenants=self._tenants(world)
-        )
+        waiting = tuple(replace(each, is_head=each.id in self._heads) for each in self._waiting)
+        told = Snapshot(1, "lab", 0, world.agents(), waiting, self._rules, tenants=self._tenants(world))
         decided = self._planner.plan(told, at(minute))
+        self._heads = decided.heads
+        for session_id in self._heads:
+            self.kept.setdefault(session_id, minute)
         given = world.after(decided, minute).held[len(world.held) :]
         for held, session in zip(given, _of_each_kernel(decided.placements), strict=True):
             self._running.append((held, session))
@@ -252,6 +256,27 @@ def test_whatever_the_policy_waiting_brings_everybody_to_the_front_where_it_coun
         life.demand_started(life.came + (life.others[life.came] + 1) * LONGEST)
 
 
+ON_ONE_OR_THE_OTHER = Asked(1000, 1, 4, owner="bea"), Asked(500, 1, 4, owner="ann")
+OF_EACH = (5, replace(ON_ONE, owner="ann")), (6, replace(ON_THE_OTHER, owner="bea", priority=0))
+TAKING_TURNS = Stream(World((4, 1), (), (8, 16)), ON_ONE_OR_THE_OTHER, OF_EACH, at_once=2, most=3)
+"""Were it not for heads: in turn either owner has less."""
+
+
+@pytest.mark.parametrize("policy", Policy)
+@given(streams(most_large=4), st.none() | st.integers(2, 9))
+@example(TAKING_TURNS, None)
+def test_whatever_the_policy_whoever_room_is_kept_for_goes_first_until_it_starts(policy, stream, ageing):
+    """Of those who came before it each may get ahead once, where waiting raises, and then starts first; nobody else does."""
+    play = Play(stream, Rules(policy=policy, ageing=ageing and timedelta(minutes=ageing)))
+    lives = play.all_lives()
+    for life in lives:
+        since = play.kept.get(life.session.id)
+        if since is not None:
+            older = sum(each.came < life.came and (each.started or MINUTES) >= since for each in lives)
+            drained = older if ageing is None else older * (older + 3) // 2
+            life.demand_started(since + (drained + 1) * LONGEST)
+
+
 @given(streams(owner="dov", most_large=1))
 def test_by_fair_share_whoever_never_had_anything_waits_for_nobody_who_comes_later(stream):
     """Nor for those who wait and had something; those who had nothing go one after the other."""
@@ -262,7 +287,7 @@ def test_by_fair_share_whoever_never_had_anything_waits_for_nobody_who_comes_lat
 
 @given(streams(owner="dov", most_large=1, is_cancelled=True))
 def test_by_dominant_shares_whoever_has_nothing_waits_for_nobody_who_comes_later(stream):
-    """Nobody else waits when it comes. (Of two who wait and have nothing but now and then, each is first in turn: no more is promised.)"""
+    """Nobody else waits when it comes."""
     for life in Play(stream, Rules(policy=Policy.DRF)).all_lives():
         if life.session.tenants[-1] == "dov":
             life.demand_started(life.came + LONGEST)

@@ -1,6 +1,7 @@
 """Laws of the order in which sessions are tried: of priorities, of the newest first, and of waiting, which raises."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -74,6 +75,27 @@ def test_whoever_comes_last_is_tried_before_all_of_its_priority_where_the_last_c
     ahead = sum(each.priority > priority for each in pending)
     came, waits = tried(Rules(policy=Policy.LIFO), free, (*pending, newest))
     assert came + waits == [*order[:ahead], newest.id, *order[ahead:]]
+
+
+@pytest.mark.parametrize("policy", STEPWISE)
+@given(queues(), st.integers(0, 12), st.none() | AGEINGS, st.sets(st.integers(1, 12)))
+def test_heads_are_tried_before_all_others_of_their_band_the_oldest_first(
+    policy, pending, free, ageing, numbers
+):
+    """Of the newest first, all others as if these were not there; elsewhere, what these get is charged to whose they are."""
+    heads = [replace(each, is_head=True) for each in pending if each.id.int in numbers]
+    others = [each for each in pending if each.id.int not in numbers]
+    rules = Rules(policy=policy, ageing=ageing)
+    before, after = tried(rules, free, [*heads, *others])
+    is_head = {each.id: each in heads for each in (*heads, *others)}
+    band = {each.id: each.priority if ageing is None else raised(each, ageing) for each in pending}
+    tried_by_band = [(-band[each], not is_head[each]) for each in before + after]
+    assert tried_by_band == sorted(tried_by_band)
+    expected = sorted(heads, key=lambda each: (-band[each.id], each.enqueued_at, each.id))
+    assert [each for each in before + after if is_head[each]] == [each.id for each in expected]
+    if policy is Policy.LIFO:
+        without = tried(rules, free, others)
+        assert [each for each in before + after if not is_head[each]] == without[0] + without[1]
 
 
 @pytest.mark.parametrize("policy", STEPWISE)

@@ -14,7 +14,12 @@ ONE = Needs("x86_64", (ResourceSlots({"cpu": 1000}),))
 
 
 def session(
-    number: int, *tenants: str, needs: Needs = ONE, age_s: float = 0, priority: int = 0
+    number: int,
+    *tenants: str,
+    needs: Needs = ONE,
+    age_s: float = 0,
+    priority: int = 0,
+    is_head: bool = False,
 ) -> PendingSession:
     return PendingSession(
         id=UUID(int=number),
@@ -23,6 +28,7 @@ def session(
         kernel_ids=(UUID(int=number),),
         priority=priority,
         tenants=tenants,
+        is_head=is_head,
     )
 
 
@@ -188,3 +194,41 @@ def test_ten_owners_with_two_hundred_sessions_each_get_equal_shares():
 def test_a_weight_is_above_zero(weight):
     with pytest.raises(ValueError, match="above 0"):
         Tenant(weight=weight)
+
+
+HEADS = [
+    session(1, "d", "p", "ann", age_s=2, is_head=True),
+    session(2, "d", "p", "ann", age_s=3, is_head=True),
+]
+OTHERS = [session(3, "d", "p", "ann", age_s=9), session(4, "d", "q", "bea"), session(5, "d", "q", "bea")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "order"),
+    [
+        (Policy.FIFO, [3, 2, 1, 4, 5]),
+        (Policy.LIFO, [2, 1, 5, 4, 3]),
+        (Policy.DRF, [2, 1, 4, 5, 3]),
+        (Policy.FAIR_SHARE, [2, 1, 4, 5, 3]),
+    ],
+)
+def test_whoever_room_is_kept_for_is_tried_before_all_of_its_band_and_charged(policy, order):
+    assert placed(decide(Rules(policy=policy), 9, *OTHERS, *HEADS)) == order
+
+
+@pytest.mark.parametrize("policy", [Policy.LIFO, Policy.DRF, Policy.FAIR_SHARE])
+def test_a_higher_priority_goes_before_whoever_room_is_kept_for(policy):
+    urgent = session(9, "d", "p", "ann", priority=1)
+    assert placed(decide(Rules(policy=policy), 9, *HEADS, urgent)) == [9, 2, 1]
+
+
+@pytest.mark.parametrize("policy", [Policy.LIFO, Policy.DRF, Policy.FAIR_SHARE])
+def test_a_plan_names_whom_the_next_is_to_try_first(policy):
+    """For whom it keeps room, and those of an earlier plan who wait on."""
+    whole = Needs("x86_64", (ResourceSlots({"cpu": 100_000}),))
+    waits = session(7, "d", "q", "bea", needs=whole)
+    rules = Rules(policy=policy, patience=timedelta(0))
+    assert decide(rules, 1, waits).heads == (waits.id,)
+    starts, earlier = HEADS[0], session(8, "d", "p", "ann", needs=whole, age_s=1, is_head=True)
+    assert decide(rules, 1, waits, starts, earlier).heads == (earlier.id,)
+    assert decide(Rules(policy=policy, is_paused=True), 1, waits, starts).heads == (starts.id,)
