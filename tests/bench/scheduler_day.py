@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -51,6 +51,7 @@ class _Day:
 
     def live(self, policy: Policy) -> None:
         planner, now, waiting = Planner(), timedelta(), {}
+        heads: frozenset[UUID] = frozenset()
         while now < DAY:
             self._end(now)
             for user in self.users:
@@ -58,7 +59,9 @@ class _Day:
                 for _ in range(WAITING - len(mine)):
                     asked = self._ask(user, now)
                     waiting[asked.id] = asked
-            decided = planner.plan(self._snapshot(policy, tuple(waiting.values())), NOW + now)
+            pending = tuple(replace(each, is_head=each.id in heads) for each in waiting.values())
+            decided = planner.plan(self._snapshot(policy, pending), NOW + now)
+            heads = frozenset(decided.heads)
             for placement in decided.placements:
                 self._start(placement.agent_ids[0], waiting.pop(placement.session_id), now)
             now += TICK
