@@ -222,7 +222,7 @@ class ResourceGroup(models.Model):
         models.UUIDField(),
         default=list,
         editable=False,
-        help_text="Sessions for which room was kept: each goes first until it starts.",
+        help_text="Sessions that waited and for which room was kept, in the order in which they are to be tried first.",
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)
     deleted_at = models.DateTimeField(null=True, editable=False)

@@ -148,7 +148,7 @@ def commit_plan(plan: Plan) -> list[UUID]:
     with all_or_nothing(plan.group_name):
         lock_plans(plan.group_id)
         is_newest = _group_of(plan).update(
-            epoch=F("epoch") + 1, last_agent_id=_last_agent(plan), head_ids=list(plan.heads)
+            epoch=F("epoch") + 1, last_agent_id=_last_agent(plan), head_ids=_heads(plan)
         )
         if not is_newest:
             raise _overtaken(plan)
@@ -222,6 +222,11 @@ def _group_of(plan: Plan) -> QuerySet[ResourceGroup]:
 def _last_agent(plan: Plan) -> int | F:
     """That gets a kernel by it; where none does, the one before."""
     return plan.placements[-1].agent_ids[-1] if plan.placements else F("last_agent_id")
+
+
+def _heads(plan: Plan) -> list[UUID]:
+    """With those that it places: whoever is passed over here, because somebody holds the row, goes on to be first."""
+    return [each.session_id for each in plan.placements if each.session.head_rank] + list(plan.heads)
 
 
 def _overtaken(plan: Plan) -> StalePlan:

@@ -129,7 +129,7 @@ def forget_ticks(*, before: datetime | None = None) -> None:
 
 
 def digest_of(plan: Plan) -> str:
-    """The same for plans that decide the same, whatever made them."""
+    """The same for plans that decide the same, whatever made them; whom they name first for the next says nothing of that."""
     digest = hashlib.sha256()
     for placement in plan.placements:
         digest.update(f"{placement.session_id.hex}{placement.agent_ids}".encode())

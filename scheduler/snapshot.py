@@ -70,7 +70,7 @@ _WAITING = f"""
 """
 WAITING_OF_THESE = _WAITING.format(only=f"AND session.id = ANY({unseen('sessions', 'uuid')})")
 NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
-NOBODY: frozenset[UUID] = frozenset()
+UNRANKED: Mapping[UUID, int] = MappingProxyType({})
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
 
 
@@ -92,8 +92,8 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     scopes: set[ScopeKey] = set(also)
     named: set[str] = set()  # keys of placement groups
     leaving = leaving_of(group)
-    heads = frozenset(group.head_ids)
-    pending = tuple(pending_of(_waiting(group_id), scopes, named, reserved.by_scope, leaving.promises, heads))
+    ranks = {session_id: rank for rank, session_id in enumerate(group.head_ids, 1)}
+    pending = tuple(pending_of(_waiting(group_id), scopes, named, reserved.by_scope, leaving.promises, ranks))
     running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
     highest = max([highest, *(session.priority for session in pending)])
     preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
@@ -226,7 +226,7 @@ def pending_of(
     groups: set[str],
     reservations: Mapping[str, frozenset[int]],
     promises: Mapping[UUID, Promise] = NOTHING,
-    heads: Collection[UUID] = NOBODY,
+    head_ranks: Mapping[UUID, int] = UNRANKED,
 ) -> Iterator[PendingSession]:
     """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups."""
     needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
@@ -258,7 +258,7 @@ def pending_of(
             tenants=its_tenants,
             lasts=None if lasts_s is None else timedelta(seconds=lasts_s),
             promised=promises.get(session_id),
-            is_head=session_id in heads,
+            head_rank=head_ranks.get(session_id, 0),
         )
 
 

@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
                 base_field=models.UUIDField(),
                 default=list,
                 editable=False,
-                help_text="Sessions for which room was kept: each goes first until it starts.",
+                help_text="Sessions that waited and for which room was kept, in the order in which they are to be tried first.",
                 size=None,
             ),
         ),

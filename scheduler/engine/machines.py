@@ -29,6 +29,7 @@ class Machines(Surroundings):
         ] = {}  # once all is open: what was open before, and the priority
         self._kept_until: Until = None  # the last of them, of those that are known
         self._keeping: set[int] = set()  # pools in which room is kept for one that may run anywhere
+        self._promised: set[int] = set()  # agents on which others are being ended for somebody
         self._taken: list[Taken] = []
         self._taken_ends: dict[int, list[End]] = {}  # of `_taken`, its first `_indexed` entries, by ordinal
         self._indexed = 0
@@ -119,6 +120,10 @@ class Machines(Surroundings):
             self._keeping |= {self._fleet.pool_of[ordinal] for ordinal in ordinals}
         return tuple(self._fleet.ids[ordinal] for ordinal in ordinals)
 
+    def promise(self, agent_id: int) -> None:
+        """From now on room is kept there for nobody but whom it was promised to."""
+        self._promised.add(self._fleet.ordinals.get(agent_id, -1))
+
     def keeps_beyond(self, until: Until) -> bool:
         """Whether room is kept for longer than something takes that ends then."""
         return until is not None and self._kept_until is not None and until <= self._kept_until
@@ -147,7 +152,7 @@ class Machines(Surroundings):
         pool for one that may run anywhere in it."""
         if shape.designated is None:
             return self._not_kept(shape, shape.pools - self._keeping)
-        named = [shape.designated] if shape.designated >= 0 and shape.designated not in self._kept else []
+        named = [] if shape.designated < 0 or self._is_taken(shape.designated) else [shape.designated]
         return self.hosting.usable(shape, named)
 
     def clearable(self, shape: Shape) -> list[int]:
@@ -156,7 +161,10 @@ class Machines(Surroundings):
 
     def _not_kept(self, shape: Shape, pools: set[int]) -> list[int]:
         found = self._suiting(shape.needs, self._fleet.members_of(pools))
-        return self.hosting.usable(shape, [each for each in found if each not in self._kept])
+        return self.hosting.usable(shape, [each for each in found if not self._is_taken(each)])
+
+    def _is_taken(self, ordinal: int) -> bool:
+        return ordinal in self._kept or ordinal in self._promised
 
     def has_ends(self) -> bool:
         """Whether it is known of anything when it will end."""

@@ -100,9 +100,7 @@ class AgentView:
     free: ResourceSlots
     is_schedulable: bool = True
     running: tuple[Running, ...] = ()  # of what is occupied, that whose end is known
-    preemptible: tuple[
-        Preemptible, ...
-    ] = ()  # and that which may be ended, were there somebody to end it for
+    preemptible: tuple[Preemptible, ...] = ()  # and that which may be ended for somebody
     window: Window | None = None
     next_window: Window | None = None
     real: ResourceSlots | None = None
@@ -190,7 +188,7 @@ class PendingSession:
     tenants: tuple[str, ...] = ()  # keys of whose share it counts in: domain, project, owner
     lasts: timedelta | None = None  # at most, once it runs; None: nobody knows
     promised: Promise | None = None
-    is_head: bool = False  # the last plan named it among its `heads`
+    head_rank: int = 0  # its place among the `heads` of the last plan, from 1; 0: it is none of them
 
     def __post_init__(self) -> None:
         if len(self.kernel_ids) != len(self.needs.kernels):
@@ -387,8 +385,8 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: those that wait on of the
-    first that found no room, for whom some was kept, by this plan or an earlier one. Each goes before others of its band until it starts."""
+    """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: those who wait on and for whom
+    room was kept, by this plan or an earlier one, as the first who found none; in that order the next plan is to try them before others."""
 
     group_id: int
     group_name: str

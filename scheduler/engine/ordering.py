@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, groupby, islice
 from operator import attrgetter, eq
-from uuid import UUID
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
@@ -20,7 +19,7 @@ _SHARING = {Policy.LIFO: slice(0), Policy.DRF: slice(-1, None), Policy.FAIR_SHAR
 class Line:
     """Every pending session once: higher bands first, inside a band its heads and then as the group's policy says, and in all else the older
     before the newer; first in, first out, which needs no heads, with ageing in the order of their head starts. `standings`: whom to charge
-    for the session that came last, if it is placed. `heads`: the ids of those that came and were not."""
+    for the session that came last, if it is placed."""
 
     def __init__(self, snapshot: Snapshot, now: datetime, shares: Shares) -> None:
         rules = snapshot.rules
@@ -32,7 +31,6 @@ class Line:
         self._shares = shares
         self.standings: tuple[Standing, ...] = ()  # none, where nobody asks any more what share they have
         self.was_charged = False  # said by who charges them: else whoever is first would stay first
-        self.heads: list[UUID] = []
 
     def __iter__(self) -> Iterator[PendingSession]:
         bands, policy = self._bands, self._policy
@@ -43,22 +41,20 @@ class Line:
         )
 
     def _heads_first(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
-        """If another could get between, two that need the room of different machines might take turns, and the room that is kept for one be
-        given away in the turn of the other."""
-        heads = [session for session in band if session.is_head]
+        """In the order in which they were tried before. If another could get between, two that need the room of different machines might take
+        turns, and the room that is kept for one be given away in the turn of the other."""
+        heads = [session for session in band if session.head_rank]
         if not heads:
             return self._by_policy(band, is_last=is_last)
-        others = [session for session in band if not session.is_head]
+        heads.sort(key=attrgetter("head_rank"))
+        others = [session for session in band if not session.head_rank]
         return chain(self._one_by_one(heads), self._by_policy(others, is_last=is_last))
 
     def _one_by_one(self, heads: Iterable[PendingSession]) -> Iterator[PendingSession]:
         sharing, standing = _SHARING[self._policy], self._shares.standing
         for session in heads:
             self.standings = tuple(map(standing, (session.tenants or NOBODY)[sharing]))
-            self.was_charged = False
             yield session
-            if not self.was_charged:
-                self.heads.append(session.id)
 
     def _by_policy(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
         if self._policy is Policy.LIFO:

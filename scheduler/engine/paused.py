@@ -19,7 +19,7 @@ def plan_of_pause(snapshot: Snapshot, now: datetime) -> Plan:
     for position, session in enumerate(Line(snapshot, now, Shares(snapshot, total)), start=1):
         why = known.get(session.needs) or known.setdefault(session.needs, _why(session.needs))
         deferrals.append(Deferral(session.id, position, why))
-        if session.is_head:
+        if session.head_rank:
             heads.append(session.id)
     return Plan(
         group_id=snapshot.group_id,

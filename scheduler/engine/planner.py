@@ -91,7 +91,7 @@ class _Pass:
         self._waiting: list[PendingSession] = []
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
-        self._heads: dict[UUID, None] = {}  # in order
+        self._heads: list[UUID] = []
         self._evictions: list[Eviction] = []
         self._making_room: dict[UUID, datetime] = {}  # by session, until when at the latest
         self._nothing_is_left_for: set[tuple[Shape, timedelta | None]] = set()
@@ -102,6 +102,7 @@ class _Pass:
         if self._preemptor:
             for session in snapshot.pending:
                 if session.promised:
+                    self._machines.promise(session.promised.agent_id)
                     self._note_on_the_way(session, fleet.shape_of(session.needs))
 
     def run(self) -> None:
@@ -121,7 +122,7 @@ class _Pass:
             if (
                 shape.has_no_room
                 and session.enqueued_at > patient_since
-                and not (shape.is_bounded or preemptor or session.promised)
+                and not (shape.is_bounded or preemptor or session.promised or session.head_rank)
                 and (lasts is None or not knows_until())
             ):
                 wait(session)
@@ -147,8 +148,12 @@ class _Pass:
                 line.was_charged = True
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
+        is_head = session.head_rank > 0
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
-            self._keep_room(session, shape)
+            is_passed = is_head and not self._machines.hosts(shape)  # by another head, which will start
+            is_head = self._keep_room(session, shape) or is_passed
+        if is_head:
+            self._heads.append(session.id)
         shape.has_no_room = True
         self._wait(session, shape)
 
@@ -244,17 +249,18 @@ class _Pass:
             for account in self._allowances.of(session.scopes)
         )
 
-    def _keep_room(self, session: PendingSession, shape: Shape) -> None:
+    def _keep_room(self, session: PendingSession, shape: Shape) -> bool:
         """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
-        once it has waited long."""
+        once it has waited long. Whether room is kept of which that is known."""
         has_waited = self._has_waited(session)
-        if not shape.may_keep or (shape.has_no_room and not has_waited):
-            return
+        is_open = shape.may_keep and (has_waited or not shape.has_no_room)
+        if not (is_open or session.head_rank):
+            return False
         prospect = self._soonest(session, shape, self._machines.hosts, known_only=not has_waited)
         if prospect is not None:
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
-            self._heads[session.id] = None
         shape.may_keep = prospect is None and not has_waited
+        return prospect is not None and prospect.until is not None
 
     def _keep_on(
         self,
@@ -284,7 +290,7 @@ class _Pass:
             deferrals=tuple(diagnosis.of_all(self._waiting, self._waiting_shapes)),
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
-            heads=tuple(self._heads | dict.fromkeys(self._line.heads)),
+            heads=tuple(self._heads),
         )
 
     def answer_for(self, session: PendingSession | None) -> Foresight:

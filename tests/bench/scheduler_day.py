@@ -51,7 +51,7 @@ class _Day:
 
     def live(self, policy: Policy) -> None:
         planner, now, waiting = Planner(), timedelta(), {}
-        heads: frozenset[UUID] = frozenset()
+        ranks: dict[UUID, int] = {}
         while now < DAY:
             self._end(now)
             for user in self.users:
@@ -59,9 +59,9 @@ class _Day:
                 for _ in range(WAITING - len(mine)):
                     asked = self._ask(user, now)
                     waiting[asked.id] = asked
-            pending = tuple(replace(each, is_head=each.id in heads) for each in waiting.values())
+            pending = tuple(replace(each, head_rank=ranks.get(each.id, 0)) for each in waiting.values())
             decided = planner.plan(self._snapshot(policy, pending), NOW + now)
-            heads = frozenset(decided.heads)
+            ranks = {session_id: rank for rank, session_id in enumerate(decided.heads, 1)}
             for placement in decided.placements:
                 self._start(placement.agent_ids[0], waiting.pop(placement.session_id), now)
             now += TICK

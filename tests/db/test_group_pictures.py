@@ -51,6 +51,16 @@ def test_who_asks_again_has_the_group_read_no_more(place: Place) -> None:
     assert not [each for each in queries if "kernelallocation" in each["sql"]]
 
 
+def test_a_group_in_which_somebody_else_goes_first_is_read_anew(place: Place) -> None:
+    outlook(place)
+    ResourceGroup.objects.filter(pk=place.group.pk).update(head_ids=[place.enqueue().pk])
+    outlook(place)
+    ResourceGroup.objects.filter(pk=place.group.pk).update(head_ids=[])
+    with CaptureQueriesContext(connection) as queries:
+        outlook(place)
+    assert [each for each in queries if "kernelallocation" in each["sql"]]
+
+
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_that_others_are_ended_for_it_is_foreseen(place: Place, is_kept: bool) -> None:
     rule = {"preemptible_priority": 0, "preemption_after_s": 0, "preemption_grace_s": 60}

@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
 from django.db import OperationalError, connection, connections, transaction
 from django.db.models import Sum
 
-from agents.models import AgentSlot
+from agents.models import AgentSlot, ResourceGroup
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict
@@ -132,6 +133,19 @@ def test_the_wait_for_a_commit_bounds_no_other_wait(cluster):
         commit_plan(plan(read_snapshot(cluster.group.pk), clock.now()))
         cursor.execute("SHOW lock_timeout")
         assert cursor.fetchone() == ("0",)
+
+
+def test_a_head_that_somebody_holds_while_it_would_start_goes_on_to_be_one():
+    cluster = make_cluster(scheduler="drf")
+    cluster.add_agent(SMALL)
+    head, beside = cluster.add_pending(SMALL), cluster.add_pending(SMALL)
+    ResourceGroup.objects.filter(pk=cluster.group.pk).update(head_ids=[head.pk])
+    with held_open(lambda: ComputeSession.objects.select_for_update().get(pk=head.pk)):
+        assert run_tick(cluster.group.pk) == []
+    cluster.group.refresh_from_db()
+    assert cluster.group.head_ids == [head.pk]
+    ComputeSession.objects.filter(pk=beside.pk).update(created_at=clock.now() - timedelta(days=1))
+    assert run_tick(cluster.group.pk) == [head.pk]
 
 
 def test_groups_do_not_wait_for_each_other(cluster):

@@ -133,7 +133,7 @@ def sessions(draw: st.DrawFn, number: int) -> PendingSession:
         tenants=tenants,
         lasts=draw(st.none() | st.integers(0, 3).map(lambda seconds: timedelta(seconds=seconds))),
         promised=draw(st.none() | st.none() | st.none() | PROMISES),
-        is_head=draw(st.booleans()),
+        head_rank=draw(st.sampled_from([0, 0, number])),
     )
 
 

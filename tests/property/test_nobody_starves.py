@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import cycle, islice
+from typing import NamedTuple
 from uuid import UUID
 
 import pytest
@@ -53,12 +54,15 @@ class Asked:
     gang: Gang = Gang.ANYWHERE
     is_told: bool = True
 
+    @property
+    def slots(self) -> ResourceSlots:
+        return ResourceSlots({"cpu": self.cores * 1000, "gpu": self.amount})
+
     def session(self, number: int, minute: int) -> PendingSession:
-        slots = ResourceSlots({"cpu": self.cores * 1000, "gpu": self.amount})
         return PendingSession(
             id=UUID(int=number),
             enqueued_at=at(minute),
-            needs=Needs("x86_64", (slots,) * self.kernels, gang=self.gang),
+            needs=Needs("x86_64", (self.slots,) * self.kernels, gang=self.gang),
             kernel_ids=tuple(UUID(int=number * 100 + index) for index in range(self.kernels)),
             priority=self.priority,
             tenants=(f"domain of {self.owner}", f"project of {self.owner}", self.owner),
@@ -100,6 +104,13 @@ class Life:
         assert latest >= MINUTES or (self.started is not None and self.started <= latest), (self, latest)
 
 
+class Head(NamedTuple):
+    """Since when room is kept for a session, and how many others there were by then that are tried before it."""
+
+    since: int
+    ahead: int
+
+
 class Play:
     """Minute by minute, by one planner, as in a worker."""
 
@@ -110,8 +121,8 @@ class Play:
         self._running: list[tuple[Held, PendingSession]] = []
         self._lately: dict[str, float] = defaultdict(float)
         self._planner = Planner()
-        self._heads: tuple[UUID, ...] = ()
-        self.kept: dict[UUID, int] = {}  # since when room is kept for each, the first in the line of a pool
+        self._told_first: tuple[UUID, ...] = ()
+        self.heads: dict[UUID, Head] = {}  # all who were, in turn
 
     def all_lives(self) -> list[Life]:
         stream, coming = self._stream, cycle(self._stream.small)
@@ -144,12 +155,13 @@ class Play:
 
     def _tick(self, minute: int) -> None:
         world = replace(self._stream.world, held=tuple(held for held, _ in self._running))
-        waiting = tuple(replace(each, is_head=each.id in self._heads) for each in self._waiting)
+        ranks = {session_id: rank for rank, session_id in enumerate(self._told_first, 1)}
+        waiting = tuple(replace(each, head_rank=ranks.get(each.id, 0)) for each in self._waiting)
         told = Snapshot(1, "lab", 0, world.agents(), waiting, self._rules, tenants=self._tenants(world))
         decided = self._planner.plan(told, at(minute))
-        self._heads = decided.heads
-        for session_id in self._heads:
-            self.kept.setdefault(session_id, minute)
+        self._told_first = decided.heads
+        for ahead, session_id in enumerate(decided.heads):
+            self.heads.setdefault(session_id, Head(minute, ahead))
         given = world.after(decided, minute).held[len(world.held) :]
         for held, session in zip(given, _of_each_kernel(decided.placements), strict=True):
             self._running.append((held, session))
@@ -262,19 +274,44 @@ TAKING_TURNS = Stream(World((4, 1), (), (8, 16)), ON_ONE_OR_THE_OTHER, OF_EACH, 
 """Were it not for heads: in turn either owner has less."""
 
 
+OF_TWO_PRIORITIES = Stream(World((4, 1), (), (8, 16)), (SMALL,), ((10, ON_ONE), (11, ON_THE_OTHER)), most=3)
+
+
+@pytest.mark.parametrize("policy", [Policy.LIFO, Policy.DRF, Policy.FAIR_SHARE])
+@given(streams(most_large=4))
+@example(TAKING_TURNS)
+def test_whoever_room_is_kept_for_goes_first_until_it_starts(policy, stream):
+    """Behind those alone for whom room was kept before."""
+    play = Play(stream, Rules(policy=policy))
+    lives = {life.session.id: life for life in play.all_lives()}
+    for session_id, head in play.heads.items():
+        lives[session_id].demand_started(head.since + (head.ahead + 1) * LONGEST)
+
+
 @pytest.mark.parametrize("policy", Policy)
-@given(streams(most_large=4), st.none() | st.integers(2, 9))
-@example(TAKING_TURNS, None)
-def test_whatever_the_policy_whoever_room_is_kept_for_goes_first_until_it_starts(policy, stream, ageing):
-    """Of those who came before it each may get ahead once, where waiting raises, and then starts first; nobody else does."""
-    play = Play(stream, Rules(policy=policy, ageing=ageing and timedelta(minutes=ageing)))
-    lives = play.all_lives()
-    for life in lives:
-        since = play.kept.get(life.session.id)
-        if since is not None:
-            older = sum(each.came < life.came and (each.started or MINUTES) >= since for each in lives)
-            drained = older if ageing is None else older * (older + 3) // 2
-            life.demand_started(since + (drained + 1) * LONGEST)
+@given(streams(st.integers(0, HIGHEST), most_large=4), st.integers(1, 9))
+def test_where_waiting_raises_nobody_gets_before_whoever_room_is_kept_for_twice(policy, stream, ageing):
+    """Nor does anybody whose head start is later. Each of the others may once, when room is nearly there, and then starts first."""
+    play = Play(stream, Rules(policy=policy, ageing=timedelta(minutes=ageing)))
+    start = {life.session.id: life.came - life.session.priority * ageing for life in play.all_lives()}
+    for session_id, head in play.heads.items():
+        others = sum(
+            start[life.session.id] <= start[session_id] and (life.started or MINUTES) >= head.since
+            for life in play.lives.values()
+            if life.session.id != session_id
+        )
+        drained = others * (others + 3) // 2 + 1
+        play.lives[session_id].demand_started(head.since + drained * LONGEST)
+
+
+@pytest.mark.parametrize("policy", Policy)
+def test_two_who_are_raised_at_different_moments_take_no_turns(policy):
+    """Whoever got before the other stays there when that one is raised, too."""
+    lives = Play(OF_TWO_PRIORITIES, Rules(policy=policy, ageing=timedelta(minutes=2))).all_lives()
+    large = [life for life in lives if life.session.needs.kernels[0] != SMALL.slots]
+    assert len(large) == 2
+    for life in large:
+        life.demand_started(life.came + 3 * LONGEST)
 
 
 @given(streams(owner="dov", most_large=1))

@@ -79,11 +79,11 @@ def test_whoever_comes_last_is_tried_before_all_of_its_priority_where_the_last_c
 
 @pytest.mark.parametrize("policy", STEPWISE)
 @given(queues(), st.integers(0, 12), st.none() | AGEINGS, st.sets(st.integers(1, 12)))
-def test_heads_are_tried_before_all_others_of_their_band_the_oldest_first(
+def test_heads_are_tried_before_all_others_of_their_band_in_their_order(
     policy, pending, free, ageing, numbers
 ):
     """Of the newest first, all others as if these were not there; elsewhere, what these get is charged to whose they are."""
-    heads = [replace(each, is_head=True) for each in pending if each.id.int in numbers]
+    heads = [replace(each, head_rank=each.id.int) for each in pending if each.id.int in numbers]
     others = [each for each in pending if each.id.int not in numbers]
     rules = Rules(policy=policy, ageing=ageing)
     before, after = tried(rules, free, [*heads, *others])
@@ -91,7 +91,7 @@ def test_heads_are_tried_before_all_others_of_their_band_the_oldest_first(
     band = {each.id: each.priority if ageing is None else raised(each, ageing) for each in pending}
     tried_by_band = [(-band[each], not is_head[each]) for each in before + after]
     assert tried_by_band == sorted(tried_by_band)
-    expected = sorted(heads, key=lambda each: (-band[each.id], each.enqueued_at, each.id))
+    expected = sorted(heads, key=lambda each: (-band[each.id], each.head_rank))
     assert [each for each in before + after if is_head[each]] == [each.id for each in expected]
     if policy is Policy.LIFO:
         without = tried(rules, free, others)

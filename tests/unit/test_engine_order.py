@@ -19,7 +19,7 @@ def session(
     needs: Needs = ONE,
     age_s: float = 0,
     priority: int = 0,
-    is_head: bool = False,
+    head_rank: int = 0,
 ) -> PendingSession:
     return PendingSession(
         id=UUID(int=number),
@@ -28,7 +28,7 @@ def session(
         kernel_ids=(UUID(int=number),),
         priority=priority,
         tenants=tenants,
-        is_head=is_head,
+        head_rank=head_rank,
     )
 
 
@@ -197,8 +197,8 @@ def test_a_weight_is_above_zero(weight):
 
 
 HEADS = [
-    session(1, "d", "p", "ann", age_s=2, is_head=True),
-    session(2, "d", "p", "ann", age_s=3, is_head=True),
+    session(1, "d", "p", "ann", age_s=2, head_rank=2),
+    session(2, "d", "p", "ann", age_s=3, head_rank=1),
 ]
 OTHERS = [session(3, "d", "p", "ann", age_s=9), session(4, "d", "q", "bea"), session(5, "d", "q", "bea")]
 
@@ -220,15 +220,3 @@ def test_whoever_room_is_kept_for_is_tried_before_all_of_its_band_and_charged(po
 def test_a_higher_priority_goes_before_whoever_room_is_kept_for(policy):
     urgent = session(9, "d", "p", "ann", priority=1)
     assert placed(decide(Rules(policy=policy), 9, *HEADS, urgent)) == [9, 2, 1]
-
-
-@pytest.mark.parametrize("policy", [Policy.LIFO, Policy.DRF, Policy.FAIR_SHARE])
-def test_a_plan_names_whom_the_next_is_to_try_first(policy):
-    """For whom it keeps room, and those of an earlier plan who wait on."""
-    whole = Needs("x86_64", (ResourceSlots({"cpu": 100_000}),))
-    waits = session(7, "d", "q", "bea", needs=whole)
-    rules = Rules(policy=policy, patience=timedelta(0))
-    assert decide(rules, 1, waits).heads == (waits.id,)
-    starts, earlier = HEADS[0], session(8, "d", "p", "ann", needs=whole, age_s=1, is_head=True)
-    assert decide(rules, 1, waits, starts, earlier).heads == (earlier.id,)
-    assert decide(Rules(policy=policy, is_paused=True), 1, waits, starts).heads == (starts.id,)
