@@ -10,9 +10,9 @@ from django.utils.translation import gettext as _
 from accounts import authority
 from accounts.authority import Action
 from accounts.models import Domain, KeyPair, Project, User
-from accounts.policies import ResourcePolicy, column_of, limits_of
+from accounts.policies import ALLOW_COLUMNS, COLUMNS, SLOT_COLUMNS, ResourcePolicy, column_of, limits_of
 from accounts.policy_selectors import access_policy, users_of
-from accounts.quota import Level, Scope, format_limit
+from accounts.quota import Level, Scope, format_limit, is_floor, is_looser
 from accounts.selectors import (
     access_domain,
     access_project,
@@ -209,21 +209,21 @@ def _check(policy: ResourcePolicy) -> None:
         raise InvalidInput(error.messages[0], fields=error.message_dict) from error
     if policy.domain is None or policy.domain.policy is None:
         return
-    most = Scope(
-        Level.DOMAIN, policy.domain.pk, policy.domain.name, "", limits_of(vars(policy.domain.policy))
-    )
+    its = Scope(Level.DOMAIN, policy.domain.pk, policy.domain.name, "", limits_of(vars(policy.domain.policy)))
     fields: dict[str, list[str]] = {}
     for limit, value in limits_of(vars(policy)).items():
-        if limit in most.limits and value > most.limits[limit]:
-            sentence = _("The domain “{name}” allows at most {value}.").format(
-                name=most.name, value=format_limit(limit, most.limits[limit])
+        if limit in its.limits and is_looser(limit, value, its.limits[limit]):
+            bound = (
+                _("The domain “{name}” wants at least {value}.")
+                if is_floor(limit)
+                else _("The domain “{name}” allows at most {value}.")
             )
+            sentence = bound.format(name=its.name, value=format_limit(limit, its.limits[limit]))
             fields.setdefault(column_of(limit), []).append(sentence)
     if fields:
         raise InvalidInput(next(iter(fields.values()))[0], fields=fields)
 
 
 def _values(policy: ResourcePolicy) -> dict[str, Any]:
-    limits = (field.name for field in policy._meta.fields if field.name.startswith(("max_", "allowed_")))
-    columns = ("name", *limits)
+    columns = ("name", *COLUMNS.values(), *SLOT_COLUMNS.values(), *ALLOW_COLUMNS.values())
     return {column: getattr(policy, column) for column in columns}

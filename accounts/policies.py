@@ -1,6 +1,8 @@
 """Resource policies, and the ledger of what is used of them (ADR 0024)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -12,6 +14,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.allow_lists import LONGEST_ENTRY, AllowList, check_entries, check_known_hosts
+from accounts.least_use import (
+    LEAST_GRACE_S,
+    LEAST_USES,
+    LEAST_WINDOW_S,
+    MOST_PERCENT,
+    MOST_WINDOW_S,
+    has_least_use,
+    too_late_to_end,
+)
 from accounts.quota import HIGHEST_PRIORITY, Level, Limit, kind_of, slot_of
 from common import clock
 from common.slots import MAX_AMOUNT, is_slot_name
@@ -35,6 +46,17 @@ def _names(help_text: str) -> "ArrayField[list[str] | None, list[str] | None]":
     return ArrayField(one, null=True, blank=True, help_text=help_text)
 
 
+def _least_use() -> "models.PositiveSmallIntegerField[int | None, int | None]":
+    """A column of percent of what a session holds; null: any use will do."""
+    return models.PositiveSmallIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)]
+    )
+
+
+def _is_null_or(column: str, **bounds: int) -> Q:
+    return Q(**{column: None}) | Q(**{f"{column}__{lookup}": bound for lookup, bound in bounds.items()})
+
+
 class ResourcePolicy(models.Model):
     """Limits under one name, for any number of domains, projects, users and keypairs. Null, or a slot that is not named:
     unlimited. Zero forbids, and so does an empty list of what is allowed. One of a domain is for what belongs to that domain, and its administrators write it."""
@@ -56,6 +78,18 @@ class ResourcePolicy(models.Model):
     max_containers = models.PositiveIntegerField(null=True, blank=True)
     max_lifetime_s = models.PositiveIntegerField(null=True, blank=True)
     max_idle_s = models.PositiveIntegerField(null=True, blank=True)
+    min_cpu_percent = _least_use()
+    min_mem_percent = _least_use()
+    min_device_percent = _least_use()
+    min_device_mem_percent = _least_use()
+    use_window_s = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(LEAST_WINDOW_S), MaxValueValidator(MOST_WINDOW_S)],
+    )
+    use_grace_s = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(LEAST_GRACE_S)]
+    )
     max_extensions = models.PositiveIntegerField(null=True, blank=True)
     max_extension_s = models.PositiveIntegerField(null=True, blank=True)
     max_priority = models.SmallIntegerField(
@@ -108,6 +142,15 @@ class ResourcePolicy(models.Model):
                 condition=Q(max_idle_s=None) | Q(max_idle_s__gt=0), name="policy_idle_is_time"
             ),
             models.CheckConstraint(
+                condition=reduce(and_, (_is_null_or(name, gte=1, lte=MOST_PERCENT) for name in LEAST_USES)),
+                name="policy_least_use_is_percent",
+            ),
+            models.CheckConstraint(
+                condition=_is_null_or("use_window_s", gte=LEAST_WINDOW_S, lte=MOST_WINDOW_S)
+                & _is_null_or("use_grace_s", gte=LEAST_GRACE_S),
+                name="policy_least_use_takes_time",
+            ),
+            models.CheckConstraint(
                 condition=Q(max_browsers=None) | Q(max_browsers__gt=0), name="policy_browsers_let_in"
             ),
         )
@@ -127,6 +170,13 @@ class ResourcePolicy(models.Model):
                         self._check_new_hosts()
                 except ValueError as error:
                     raise ValidationError({column: str(error)}) from error
+        self._check_least_use()
+
+    def _check_least_use(self) -> None:
+        """What a group may say is not asked here: the shortest holds."""
+        needed_s = (self.use_window_s or 0) + (self.use_grace_s or 0)
+        if has_least_use(self) and (too_late := too_late_to_end(self.max_lifetime_s, needed_s)):
+            raise ValidationError({"use_grace_s" if self.use_grace_s else "use_window_s": too_late})
 
     def _check_new_hosts(self) -> None:
         """What the list had before may stay, so that a host that is gone keeps nobody from other changes."""
@@ -159,6 +209,12 @@ COLUMNS = {
     Limit.CONTAINERS: "max_containers",
     Limit.LIFETIME: "max_lifetime_s",
     Limit.IDLE_TIMEOUT: "max_idle_s",
+    Limit.LEAST_CPU: "min_cpu_percent",
+    Limit.LEAST_MEM: "min_mem_percent",
+    Limit.LEAST_DEVICE: "min_device_percent",
+    Limit.LEAST_DEVICE_MEM: "min_device_mem_percent",
+    Limit.USE_WINDOW: "use_window_s",
+    Limit.USE_GRACE: "use_grace_s",
     Limit.EXTENSIONS: "max_extensions",
     Limit.EXTENSION: "max_extension_s",
     Limit.PRIORITY: "max_priority",

@@ -35,6 +35,12 @@ class Limit(StrEnum):
     CONTAINERS = "containers"  # of one session
     LIFETIME = "lifetime_s"  # of one session, from RUNNING on
     IDLE_TIMEOUT = "idle_timeout_s"  # of one session
+    LEAST_CPU = "min_cpu_percent"  # of what one session holds, over a window
+    LEAST_MEM = "min_mem_percent"
+    LEAST_DEVICE = "min_device_percent"
+    LEAST_DEVICE_MEM = "min_device_mem_percent"
+    USE_WINDOW = "use_window_s"
+    USE_GRACE = "use_grace_s"  # from where one session uses too little to its end
     EXTENSIONS = "extensions"  # of one session
     EXTENSION = "extension_s"  # each of them
     PRIORITY = "priority"  # of one session
@@ -51,9 +57,13 @@ class Limit(StrEnum):
 # Limits of each request, token or person by itself: nothing adds up.
 CEILINGS = frozenset(
     {
-        Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.EXTENSIONS, Limit.EXTENSION, Limit.PRIORITY, Limit.REQUESTS, Limit.BROWSERS,
+        Limit.CONTAINERS, Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSIONS, Limit.EXTENSION,
+        Limit.PRIORITY, Limit.REQUESTS, Limit.BROWSERS,
     }
 )  # fmt: skip
+# What each session has to use at least: nobody asks for it, and the largest is the tightest.
+FLOORS = frozenset({Limit.LEAST_CPU, Limit.LEAST_MEM, Limit.LEAST_DEVICE, Limit.LEAST_DEVICE_MEM})
+SPANS = frozenset({Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSION})
 # Limits that do not stand at every level: folders have no token, tokens are a person's alone, what they send is of no project,
 # and nobody signs in to one.
 STANDS_AT = {
@@ -71,6 +81,12 @@ TITLES = {
     Limit.CONTAINERS: gettext_noop("Containers of a session"),
     Limit.LIFETIME: gettext_noop("Lifetime of a session"),
     Limit.IDLE_TIMEOUT: gettext_noop("Idle time of a session"),
+    Limit.LEAST_CPU: gettext_noop("Least use of CPU"),
+    Limit.LEAST_MEM: gettext_noop("Least use of memory"),
+    Limit.LEAST_DEVICE: gettext_noop("Least use of accelerators"),
+    Limit.LEAST_DEVICE_MEM: gettext_noop("Least use of the memory of accelerators"),
+    Limit.USE_WINDOW: gettext_noop("Window over which least use is measured"),
+    Limit.USE_GRACE: gettext_noop("Grace of a session that uses too little"),
     Limit.EXTENSIONS: gettext_noop("Extensions of a session"),
     Limit.EXTENSION: gettext_noop("Length of an extension"),
     Limit.PRIORITY: gettext_noop("Priority of a session"),
@@ -103,6 +119,20 @@ REFUSALS = {
     Limit.LIFETIME: gettext_noop("{scope} may run a session for at most {value}; you asked for {asked}."),
     Limit.IDLE_TIMEOUT: gettext_noop(
         "{scope} may leave a session idle for at most {value}; you asked for {asked}."
+    ),
+    Limit.LEAST_CPU: gettext_noop("{scope} is to use at least {value} of the CPU that a session holds."),
+    Limit.LEAST_MEM: gettext_noop("{scope} is to use at least {value} of the memory that a session holds."),
+    Limit.LEAST_DEVICE: gettext_noop(
+        "{scope} is to use at least {value} of the accelerators that a session holds."
+    ),
+    Limit.LEAST_DEVICE_MEM: gettext_noop(
+        "{scope} is to use at least {value} of the memory of the accelerators that a session holds."
+    ),
+    Limit.USE_WINDOW: gettext_noop(
+        "{scope} may use too little of a session for at most {value} before that is noticed."
+    ),
+    Limit.USE_GRACE: gettext_noop(
+        "{scope} may go on using too little of a session for at most {value} once that was noticed."
     ),
     Limit.EXTENSIONS: gettext_noop("{scope} may extend a session at most {value} times."),
     Limit.EXTENSION: gettext_noop(
@@ -146,7 +176,7 @@ class Scope:
 
     def left(self, limit: str) -> int:
         """Never below zero: a limit may be set below what is used. Only for limits that the scope has."""
-        used = 0 if kind_of(limit) in CEILINGS else self.used.get(limit, 0)
+        used = self.used.get(limit, 0) if adds_up(limit) else 0
         return max(0, self.limits[limit] - used)
 
 
@@ -221,6 +251,20 @@ def stands_at(limit: str, level: Level) -> bool:
     return level in STANDS_AT.get(kind_of(limit), frozenset(Level))
 
 
+def adds_up(limit: str) -> bool:
+    """Whether all that a scope has counts against it together."""
+    return kind_of(limit) not in CEILINGS | FLOORS
+
+
+def is_floor(limit: str) -> bool:
+    return kind_of(limit) in FLOORS
+
+
+def is_looser(limit: str, value: int, other: int) -> bool:
+    """Whether `value` of it lets more pass than `other`."""
+    return value < other if is_floor(limit) else value > other
+
+
 def hits(scopes: Iterable[Scope], asked: Mapping[str, int]) -> tuple[LimitState, ...]:
     """Every limit that would be exceeded if `asked` were granted on top of what is used; none: it may be granted. What is
     not asked for hits nothing, even where a limit is below what is used already. By level, then by name."""
@@ -260,13 +304,14 @@ def exceeded(scopes: Iterable[Scope], limit: Limit) -> tuple[LimitState, ...]:
 
 
 def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
-    """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. In the order of Limit."""
+    """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. Of what has to be used at
+    least, the largest. In the order of Limit."""
     tightest: dict[str, LimitState] = {}
     for scope in in_order(scopes):
         for limit in scope.limits:
             state = _state(scope, limit)
             known = tightest.get(limit)
-            if known is None or (state.left, state.value) < (known.left, known.value):
+            if known is None or _room(state) < _room(known):
                 tightest[limit] = state
     return tuple(tightest[limit] for limit in sorted(tightest, key=_place))
 
@@ -294,9 +339,14 @@ def format_limit(limit: str, amount: int) -> str:
         return format_amount(slot, amount)
     if kind is Limit.FOLDER_BYTES:
         return format_bytes(amount)
-    if kind in (Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.EXTENSION):
+    if kind in SPANS:
         return duration_words(amount)
-    return str(amount)
+    return f"{amount} %" if kind in FLOORS else str(amount)
+
+
+def _room(state: LimitState) -> tuple[int, int]:
+    """What leaves less comes first."""
+    return (-state.value, 0) if is_floor(state.limit) else (state.left, state.value)
 
 
 def _state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
@@ -306,7 +356,7 @@ def _state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
         scope=scope.name,
         policy=scope.policy,
         value=scope.limits[limit],
-        used=0 if kind_of(limit) in CEILINGS else scope.used.get(limit, 0),
+        used=scope.used.get(limit, 0) if adds_up(limit) else 0,
         left=scope.left(limit),
         asked=asked,
     )

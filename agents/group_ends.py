@@ -5,21 +5,16 @@ from typing import TYPE_CHECKING
 
 from django.utils.translation import gettext as _
 
+from accounts.least_use import LEAST_USES, has_least_use, too_late_to_end
 from common.words import duration_words
 
 if TYPE_CHECKING:
     from agents.group_models import ResourceGroup
 
-LEAST_USES = ("min_cpu_percent", "min_mem_percent", "min_device_percent", "min_device_mem_percent")
 ENDS = (
     "max_lifetime_s", "max_idle_s", *LEAST_USES, "use_rule", "use_window_s", "use_grace_s", "ends_idle_batch",
     "max_extensions", "extension_s",
 )  # fmt: skip
-
-
-def has_least_use(group: "ResourceGroup") -> bool:
-    """Whether sessions end there for using too little."""
-    return any(getattr(group, column) is not None for column in LEAST_USES)
 
 
 def contradictions(group: "ResourceGroup") -> dict[str, str]:
@@ -33,11 +28,8 @@ def contradictions(group: "ResourceGroup") -> dict[str, str]:
             " lifetime, or leave it empty."
         ).format(lifetime=duration_words(lifetime_s), idle=duration_words(group.max_idle_s))
     needed_s = group.use_window_s + group.use_grace_s
-    if has_least_use(group) and lifetime_s is not None and needed_s >= lifetime_s:
-        found["use_grace_s"] = _(
-            "After {lifetime} every session has ended; a window and a grace of {needed} together never end one before."
-            " Make them shorter, or name no least use."
-        ).format(lifetime=duration_words(lifetime_s), needed=duration_words(needed_s))
+    if has_least_use(group) and (too_late := too_late_to_end(lifetime_s, needed_s)):
+        found["use_grace_s"] = too_late
     if group.ends_idle_batch and not has_least_use(group):
         found["ends_idle_batch"] = _(
             "Batch sessions end for little use alone, and no least use is named. Name one, or leave them out."

@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
 from accounts.models import Domain, Project, User, name_validator
 from accounts.quota import HIGHEST_PRIORITY
 from common import clock
@@ -23,9 +24,6 @@ LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S = 600, 366 * 86400
 MOST_NOTICE_S = 3600
 LEAST_SPAN_S = 60
 """Of a lifetime and of idle time."""
-LEAST_WINDOW_S, MOST_WINDOW_S = 600, 86400
-LEAST_GRACE_S = 600
-MOST_PERCENT = 100
 MOST_OVERCOMMIT = 10
 
 

@@ -8,9 +8,9 @@ from common import clock
 from portal.sentences import OF_CAUSE
 from portal.services import notify
 from sessions_app.idle import note_told
-from sessions_app.idle_facts import idle_of, thresholds_of
+from sessions_app.idle_facts import idle_of, judged_use
 from sessions_app.idle_models import SessionWarning
-from sessions_app.idle_rules import Cause, judged_of
+from sessions_app.idle_rules import Cause
 from sessions_app.idle_words import low_of
 
 MINUTE_S = 60
@@ -56,5 +56,4 @@ def _low_use(warning: SessionWarning) -> dict[str, object]:
     if warning.cause != Cause.USE:
         return {}
     session = warning.session
-    use = judged_of(idle_of(session).use, thresholds_of(session.resource_group))
-    return {"low": low_of(use)}
+    return {"low": low_of(judged_use(session, idle_of(session)))}

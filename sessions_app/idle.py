@@ -4,8 +4,10 @@ It runs in the reconciler's round, which moves all instants along first when som
 late or never; what was not measured, and what nobody was told of, ends nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 from uuid import UUID
 
 import structlog
@@ -27,9 +29,9 @@ from sessions_app.idle_facts import (
     Scopes,
     facts_of,
     idle_of,
+    least_use_of,
     limits_of,
     scopes_by_key,
-    thresholds_of,
 )
 from sessions_app.idle_models import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
 from sessions_app.idle_rules import (
@@ -37,9 +39,8 @@ from sessions_app.idle_rules import (
     NEAR,
     Cause,
     End,
-    UseRule,
+    LeastUse,
     ends_of,
-    is_low,
     may_end,
     warning_due,
 )
@@ -62,12 +63,13 @@ REASONS = {
     Cause.INTERACTION: Reason.UNUSED,
     Cause.USE: Reason.UNDERUSED,
 }
-_JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use")
+_ENDING = ("max_idle_s", *THRESHOLDS.values())  # of groups and of policies
+_JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use", "least_use", "use_grace_s")
 
 
 def judge_sessions(now: datetime) -> None:
-    """One round: what is known of each running session with a limit, who is to be warned, what ends. 8 queries, any number
-    of sessions, and some for each that is warned or ends."""
+    """One round: what is known of each running session with a limit, who is to be warned, what ends. 9 queries and at most 7
+    more, any number of sessions and windows, and some for each that is found at work, is warned or ends."""
     if not _begin_round(now):
         return
     sessions = list(_limited_sessions(now))
@@ -100,17 +102,18 @@ def _gateway_reports(now: datetime) -> bool:
 
 def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
     """Running ones that a limit could end, or that are to be warned."""
-    group = "resource_group__"
-    has_limit = ~Q(**{f"{group}max_idle_s": None})
-    for column in THRESHOLDS.values():
-        has_limit |= ~Q(**{f"{group}{column}": None})
     running = ComputeSession.objects.filter(status=Status.RUNNING)
-    was_judged = ~Q(idle__max_idle_s=None) | ~Q(
-        idle__low_since=None
-    )  # by limits that are gone: it is to be told no end
-    if not ResourcePolicy.objects.exclude(max_idle_s=None).exists():
+    # By limits that are gone: it is to be told no end.
+    was_judged = ~Q(idle__max_idle_s=None) | ~Q(idle__low_since=None)
+    was_judged |= Q(idle__isnull=False) & ~Q(idle__least_use={})
+    if not ResourcePolicy.objects.filter(_has_limit()).exists():
+        has_limit = _has_limit("resource_group__")
         running = running.filter(has_limit | Q(deadline_at__lte=now + NEAR) | was_judged)
     return running.select_related("resource_group", "idle").prefetch_related("kernels__agent").order_by("pk")
+
+
+def _has_limit(row: str = "") -> Q:
+    return reduce(or_, (~Q(**{f"{row}{column}": None}) for column in _ENDING))
 
 
 def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
@@ -125,7 +128,7 @@ def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
             session.idle = SessionIdle(session_id=session.pk)  # type: ignore[attr-defined]
         before[session.pk] = _values(idle_of(session))
         _judge_interaction(session, scopes, now, is_reported=is_reported)
-    _judge_use(sessions, now)
+    _judge_use({session: least_use_of(session, scopes) for session in sessions}, now)
     _note_programs(sessions, now)
     changed = [idle for session in sessions if _values(idle := idle_of(session)) != before[session.pk]]
     SessionIdle.objects.bulk_update(changed, _JUDGED, batch_size=1000)
@@ -165,22 +168,25 @@ def _machines_answer(session: ComputeSession) -> bool:
     return all(agent is not None and agent.state != AgentState.LOST for agent in agents)
 
 
-def _judge_use(sessions: Sequence[ComputeSession], now: datetime) -> None:
-    """Over the window of its group, and where it was found low, over the last minutes: who comes back is not made to wait
-    for a mean of hours, and where these were not measured nobody knows whether it did."""
-    watched = [session for session in sessions if _is_use_watched(session)]
-    ready = [session for session in watched if _has_window(session, now)]
-    means = use_of([Wanted(session, _window(session)) for session in ready], now)
-    low = [session for session in ready if idle_of(session).low_since]
-    recent = use_of([Wanted(session, RECENT) for session in low], now)
-    for session in sessions:
+def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> None:
+    """Over the shortest window of its group and policies, and where it was found low, over the last minutes: who comes back is
+    not made to wait for a mean of hours, and where these were not measured nobody knows whether it did."""
+    ready = [
+        Wanted(session, least.window)
+        for session, least in least_uses.items()
+        if least.is_wanted and _machines_answer(session) and _has_window(session, least.window, now)
+    ]
+    means = use_of(ready, now)
+    low = [Wanted(each.session, RECENT) for each in ready if idle_of(each.session).low_since]
+    recent = use_of(low, now)
+    for session, least in least_uses.items():
         idle = idle_of(session)
+        idle.least_use, idle.use_grace_s = dict(least.of_policies), least.policies_grace_s
         idle.use = means.get(session.pk, {})
-        wants, rule = thresholds_of(session.resource_group), UseRule(session.resource_group.use_rule)
-        is_now_low = is_low(idle.use, wants, rule)
+        is_now_low = least.is_missed_by(idle.use)
         if is_now_low and idle.low_since is None:
             idle.low_since = now
-        elif is_now_low and is_low(recent.get(session.pk, {}), wants, rule):
+        elif is_now_low and least.is_missed_by(recent.get(session.pk, {})):
             continue
         elif idle.low_since is not None:
             idle.low_since, idle.use_from = None, now
@@ -211,18 +217,9 @@ def _is_nearly_idle(session: ComputeSession, now: datetime) -> bool:
     return any(end.cause is Cause.INTERACTION and end.at - now <= NEAR for end in ends)
 
 
-def _is_use_watched(session: ComputeSession) -> bool:
-    is_meant = session.type != SessionType.BATCH or session.resource_group.ends_idle_batch
-    return is_meant and bool(thresholds_of(session.resource_group)) and _machines_answer(session)
-
-
-def _window(session: ComputeSession) -> timedelta:
-    return timedelta(seconds=session.resource_group.use_window_s)
-
-
-def _has_window(session: ComputeSession, now: datetime) -> bool:
+def _has_window(session: ComputeSession, window: timedelta, now: datetime) -> bool:
     began = session.started_at or now
-    return now - max(began, idle_of(session).use_from or began) >= _window(session)
+    return now - max(began, idle_of(session).use_from or began) >= window
 
 
 def _warn(sessions: Sequence[ComputeSession], now: datetime) -> list[tuple[ComputeSession, End]]:

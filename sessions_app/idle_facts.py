@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from accounts.limits import ScopeIds, scopes_of
 from accounts.quota import Level, Limit, Scope
@@ -19,12 +19,15 @@ from sessions_app.idle_rules import (
     Extension,
     Facts,
     Judged,
+    LeastUse,
+    UseRule,
     earliest_end,
     ends_of,
     extension_of,
     judged_of,
+    strictest,
 )
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, SessionType
 from sessions_app.states import DEADLINES_S, Status
 
 Scopes = Mapping[tuple[Level, int], Scope]
@@ -35,13 +38,14 @@ THRESHOLDS = {
     DEVICE: "min_device_percent",
     DEVICE_MEM: "min_device_mem_percent",
 }
+"""The columns of groups, which are the names of the limits of policies as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """When a running session ends if nothing changes. `cause` is "" for the time limit that was asked for with it;
     `is_near`: its owner was told; `is_soon`: no more than NEAR is left. `idle_since` is None where nobody is expected at
-    work, or nobody can say: `gap` says why. `use`: what its group wants it to use a part of, as last judged."""
+    work, or nobody can say: `gap` says why. `use`: what its group and policies want it to use a part of, as last judged."""
 
     ends_at: datetime | None
     cause: str
@@ -72,6 +76,36 @@ def thresholds_of(group: ResourceGroup) -> dict[str, int]:
     return {name: percent for name, percent in found.items() if percent is not None}
 
 
+def least_use_of(session: ComputeSession, scopes: Scopes) -> LeastUse:
+    """What its group and all its policies want it to use: nothing of batch sessions, unless the group ends these too."""
+    group = session.resource_group
+    windows_s = [group.use_window_s, *limits_of(session, scopes, Limit.USE_WINDOW)]
+    is_meant = session.type != SessionType.BATCH or group.ends_idle_batch
+    return LeastUse(
+        of_group=thresholds_of(group) if is_meant else {},
+        rule=UseRule(group.use_rule),
+        of_policies=_thresholds_of_policies(session, scopes) if is_meant else {},
+        window=timedelta(seconds=min(windows_s)),
+        policies_grace_s=min(limits_of(session, scopes, Limit.USE_GRACE), default=None),
+    )
+
+
+def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> dict[str, int]:
+    found = {name: limits_of(session, scopes, Limit(column)) for name, column in THRESHOLDS.items()}
+    return {name: max(percents) for name, percents in found.items() if percents}
+
+
+def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
+    """Each use of which its group or a policy wants a part, as last judged. No query for one that came with its group."""
+    return judged_of(idle.use, strictest(thresholds_of(session.resource_group), idle.least_use))
+
+
+def _use_grace_s(session: ComputeSession, idle: SessionIdle) -> int:
+    """The shortest of its group and its policies."""
+    own: int = session.resource_group.use_grace_s
+    return own if idle.use_grace_s is None else min(own, idle.use_grace_s)
+
+
 def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
     """Of a running session that came with its group. No query."""
     started_at = session.started_at or session.status_changed_at
@@ -85,7 +119,7 @@ def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
         interacted_at=idle.interacted_at,
         measured_from=idle.measured_from,
         low_since=idle.low_since,
-        use_grace_s=session.resource_group.use_grace_s,
+        use_grace_s=_use_grace_s(session, idle),
         kept_until=idle.kept_until,
     )
 
@@ -127,7 +161,7 @@ def _outlook(
         idle_since=facts_of(session, idle).idle_since if idle.max_idle_s else None,
         max_idle_s=idle.max_idle_s,
         gap=str(Gap(idle.gap).label) if idle.max_idle_s and idle.gap else "",
-        use=judged_of(idle.use, thresholds_of(session.resource_group)),
+        use=judged_use(session, idle),
     )
 
 

@@ -38,6 +38,12 @@ class SessionIdle(models.Model):
     use_from = models.DateTimeField(null=True, help_text="What was used before does not count.")
     low_since = models.DateTimeField(null=True)
     use = models.JSONField(default=dict, help_text="Percent by name, as last judged; null: not measured.")
+    least_use = models.JSONField(
+        default=dict, db_default={}, help_text="Percent by name that its policies want, as last judged."
+    )
+    use_grace_s = models.PositiveIntegerField(
+        null=True, help_text="The shortest grace of its policies, as last judged."
+    )
     kept_until = models.DateTimeField(null=True)
     extensions = models.PositiveIntegerField(default=0)
     warned_of = models.DateTimeField(null=True, help_text="The end that its owner was told of last.")

@@ -146,6 +146,32 @@ def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: U
     return not deciding
 
 
+def strictest(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
+    """Of each name the larger threshold: whoever is below one of both is below it."""
+    return {name: max(some.get(name, 0), others.get(name, 0)) for name in {**some, **others}}
+
+
+@dataclass(frozen=True, slots=True)
+class LeastUse:
+    """What a session has to use over a window, in percent of what it holds, by name. It is too little what is below the thresholds of
+    its group as `rule` says, or below any one that its policies have. `policies_grace_s`: None where they say none."""
+
+    of_group: Mapping[str, int]
+    rule: UseRule
+    of_policies: Mapping[str, int]
+    window: timedelta
+    policies_grace_s: int | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.of_group or self.of_policies)
+
+    def is_missed_by(self, use: Mapping[str, int | None]) -> bool:
+        """What is not measured misses nothing."""
+        by_policies = is_low(use, self.of_policies, UseRule.ANY)
+        return bool(by_policies or is_low(use, self.of_group, self.rule))
+
+
 def percent_of(used: int | None, held: int) -> int | None:
     """None: not measured."""
     return None if used is None or held <= 0 else round(FULL_PERCENT * used / held)

@@ -13,6 +13,7 @@ FULLY_COVERED = (
     "accounts/attempt_rates.py",
     "accounts/authority.py",
     "accounts/entrance.py",
+    "accounts/least_use.py",
     "accounts/membership_rules.py",
     "accounts/providers.py",
     "accounts/quota.py",

@@ -7,7 +7,7 @@ from accounts import allow_lists
 from accounts.allow_lists import AllowList
 from accounts.budget_selectors import budget_states
 from accounts.limits import scope_ids, scopes_of
-from accounts.quota import CEILINGS, Level, LimitState, Scope, effective, every, format_limit, kind_of
+from accounts.quota import Level, LimitState, Scope, adds_up, effective, every, format_limit
 from accounts.selectors import usable_projects
 from accounts.web.budgets import budget_rows
 from common.actors import Actor
@@ -56,7 +56,7 @@ def list_rows(scopes: Sequence[Scope], kinds: Iterable[AllowList] = AllowList) -
 
 
 def _row(state: LimitState) -> dict[str, Any]:
-    is_counted = kind_of(state.limit) not in CEILINGS and state.value > 0
+    is_counted = adds_up(state.limit) and state.value > 0
     percent = min(FULL, round(FULL * state.used / state.value)) if state.value else FULL
     tone = Tone.BAD if not state.left else Tone.WARN if percent >= NEARLY_FULL else Tone.BUSY
     return {

@@ -4,15 +4,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
 from accounts.policy_fields import MOST_COUNT
-from agents.group_models import (
-    LEAST_GRACE_S,
-    LEAST_SPAN_S,
-    LEAST_WINDOW_S,
-    MOST_PERCENT,
-    MOST_WINDOW_S,
-    UseRule,
-)
+from agents.group_models import LEAST_SPAN_S, UseRule
 from common.api import InputSerializer
 
 _UNMEASURED = (

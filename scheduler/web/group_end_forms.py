@@ -6,9 +6,9 @@ from django import forms
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from accounts.least_use import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
 from accounts.policy_fields import count_field, duration_field
-from agents.group_ends import LEAST_USES
-from agents.group_models import LEAST_GRACE_S, LEAST_SPAN_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
+from agents.group_models import LEAST_SPAN_S
 from agents.models import ResourceGroup, UseRule
 from common.words import duration_words
 

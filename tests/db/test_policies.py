@@ -1,6 +1,9 @@
 """Resource policies: who writes and assigns which, and what a change would mean."""
 
+from functools import partial
+
 import pytest
+from django.db import IntegrityError, transaction
 
 from accounts.keypairs import create_keypair
 from accounts.limiting import assign_policy, create_policy, delete_policy, make_default, update_policy
@@ -141,3 +144,56 @@ def test_a_policy_in_use_is_not_deleted_and_says_who_uses_it(place: Place) -> No
     with pytest.raises(NotFound):
         assign_policy(actor=SYSTEM, target=place.owner, policy=own)
     assert not ResourcePolicy.objects.filter(name="own").exists()
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"min_cpu_percent": 0},
+        {"min_device_mem_percent": 101},
+        {"use_window_s": 599},
+        {"use_window_s": 86401},
+        {"use_grace_s": 599},
+    ],
+)
+def test_what_is_out_of_bounds_is_refused_in_words_and_by_the_database(columns: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        create_policy(actor=SYSTEM, name="wrong", limits=columns)
+    assert list(refusal.value.fields) == list(columns)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ResourcePolicy.objects.create(name="wrong", **columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "field"),
+    [
+        ({"use_window_s": 3600, "use_grace_s": 3600}, "use_grace_s"),
+        ({"use_window_s": 7200}, "use_window_s"),
+        ({"use_window_s": 3600, "use_grace_s": 3599}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_window_and_a_grace_fit_into_the_lifetime(columns: dict[str, int], field: str) -> None:
+    limits = {"min_mem_percent": 10, "max_lifetime_s": 7200, **columns}
+    if not field:
+        assert create_policy(actor=SYSTEM, name="lab", limits=limits).min_mem_percent == 10
+        return
+    with pytest.raises(
+        InvalidInput, match="After 2 h every session has ended; a window and a grace"
+    ) as refusal:
+        create_policy(actor=SYSTEM, name="lab", limits=limits)
+    assert list(refusal.value.fields) == [field]
+    assert create_policy(actor=SYSTEM, name="lab", limits={**limits, "min_mem_percent": None})
+
+
+def test_a_policy_of_a_domain_wants_no_less_than_the_domain(place: Place) -> None:
+    limit(place.project.domain, min_cpu_percent=30, use_window_s=3600)
+    make = partial(create_policy, actor=SYSTEM, domain=place.project.domain, name="own")
+    with pytest.raises(InvalidInput) as refusal:
+        make(limits={"min_cpu_percent": 29, "use_window_s": 7200})
+    name = place.project.domain.name
+    assert refusal.value.fields == {
+        "min_cpu_percent": [f"The domain “{name}” wants at least 30 %."],
+        "use_window_s": [f"The domain “{name}” allows at most 1 h."],
+    }
+    assert make(limits={"min_cpu_percent": 31, "use_window_s": 600})

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accounts.quota import CEILINGS, Level, Scope, effective, hits, kind_of, never
+from accounts.quota import Level, Scope, adds_up, effective, hits, never
 
 NAMES = st.sampled_from(["sessions", "pending_sessions", "slots.cpu", "slots.cuda", "lifetime_s", "folders"])
 amounts = st.dictionaries(NAMES, st.integers(0, 6))
@@ -16,8 +16,7 @@ scopes = st.lists(
 def after(scope: Scope, asked: dict[str, int]) -> dict[str, int]:
     """What would be used if `asked` were granted."""
     return {
-        name: asked.get(name, 0) + (0 if kind_of(name) in CEILINGS else scope.used.get(name, 0))
-        for name in scope.limits
+        name: asked.get(name, 0) + (scope.used.get(name, 0) if adds_up(name) else 0) for name in scope.limits
     }
 
 

@@ -12,6 +12,7 @@ from sessions_app.idle_rules import (
     Extension,
     Facts,
     Judged,
+    LeastUse,
     UseRule,
     earliest_end,
     ends_of,
@@ -21,6 +22,7 @@ from sessions_app.idle_rules import (
     may_end,
     percent_of,
     put_off,
+    strictest,
     warning_due,
 )
 
@@ -168,6 +170,33 @@ def test_each_use_that_has_a_threshold_is_told_with_what_is_wanted() -> None:
     told = judged_of({"cpu": 3, "mem": 50, "device": None}, {"cpu": 5, "device": 10, "device_mem": 10})
     assert told == (Judged("cpu", 3, 5), Judged("device", None, 10))
     assert [each.is_low for each in (*told, Judged("mem", 5, 5))] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("of_group", "rule", "of_policies", "is_missed"),
+    [
+        ({"cpu": 5, "mem": 5}, UseRule.ALL, {}, False),
+        ({"cpu": 5, "mem": 5}, UseRule.ANY, {}, True),
+        ({"cpu": 5, "mem": 5}, UseRule.ALL, {"mem": 3}, True),
+        ({"cpu": 5, "mem": 5}, UseRule.ALL, {"mem": 2}, False),
+        ({"mem": 5}, UseRule.ALL, {"cpu": 1}, True),
+        ({}, UseRule.ALL, {"cpu": 30, "mem": 1}, True),
+        ({"device": 5}, UseRule.ANY, {"device": 100, "device_mem": 100}, False),
+        ({}, UseRule.ALL, {}, False),
+    ],
+)
+def test_each_threshold_of_a_policy_counts_by_itself(
+    of_group: dict[str, int], rule: UseRule, of_policies: dict[str, int], is_missed: bool
+) -> None:
+    least = LeastUse(of_group, rule, of_policies, timedelta(hours=1))
+    assert least.is_missed_by({"cpu": 20, "mem": 2, "device": None}) is is_missed
+    assert least.is_wanted is bool(of_group or of_policies)
+
+
+def test_of_two_thresholds_the_larger_is_shown() -> None:
+    assert strictest({"cpu": 5, "mem": 9}, {"cpu": 30, "device": 1, "mem": 2}) == {
+        "cpu": 30, "mem": 9, "device": 1,
+    }  # fmt: skip
 
 
 def test_percent_of_nothing_is_not_known() -> None:

@@ -14,6 +14,7 @@ from accounts.quota import (
     effective,
     format_limit,
     hits,
+    is_looser,
     never,
     stands_at,
 )
@@ -93,8 +94,17 @@ def test_effective_limits_stand_in_the_order_of_the_page() -> None:
 
 
 def test_amounts_are_said_in_their_units() -> None:
-    amounts = {"slots.cpu": 1500, "folders": 12, "idle_timeout_s": 90, "folder_bytes": GIB}
-    assert [format_limit(*pair) for pair in amounts.items()] == ["1.5 cores", "12", "1 min 30 s", "1 GiB"]
+    amounts = {
+        "slots.cpu": 1500,
+        "folders": 12,
+        "idle_timeout_s": 90,
+        "folder_bytes": GIB,
+        "min_mem_percent": 30,
+        "use_grace_s": 600,
+    }
+    assert [format_limit(*pair) for pair in amounts.items()] == [
+        "1.5 cores", "12", "1 min 30 s", "1 GiB", "30 %", "10 min",
+    ]  # fmt: skip
 
 
 def test_what_a_request_may_be_by_itself_does_not_add_up() -> None:
@@ -121,6 +131,25 @@ def test_the_smallest_ceiling_counts() -> None:
     scopes = [scope(lifetime_s=7200), scope(Level.USER, lifetime_s=60), scope(Level.DOMAIN)]
     assert ceiling(scopes, Limit.LIFETIME) == 60
     assert ceiling(scopes, Limit.PRIORITY) is None
+
+
+def test_of_what_has_to_be_used_at_least_the_largest_counts_and_then_the_widest_scope() -> None:
+    scopes = [
+        scope(Level.DOMAIN, min_cpu_percent=5, min_mem_percent=9, use_window_s=7200),
+        scope(Level.PROJECT, min_cpu_percent=30, use_window_s=600),
+        scope(Level.USER, {"min_mem_percent": 4}, min_cpu_percent=30, min_mem_percent=8),
+    ]
+    assert [(state.limit, state.level, state.value, state.used) for state in effective(scopes)] == [
+        ("min_cpu_percent", Level.PROJECT, 30, 0),
+        ("min_mem_percent", Level.DOMAIN, 9, 0),
+        ("use_window_s", Level.PROJECT, 600, 0),
+    ]
+
+
+def test_of_what_has_to_be_used_at_least_less_is_looser() -> None:
+    assert is_looser("min_cpu_percent", 4, 5)
+    assert is_looser("sessions", 5, 4)
+    assert not any(is_looser(limit, 5, 5) for limit in ("min_cpu_percent", "sessions"))
 
 
 def test_more_than_the_limit_itself_is_never_possible() -> None:

@@ -1,0 +1,25 @@
+"""How much a session has to use of what it holds: the columns and bounds that resource groups and policies share, and where
+they contradict a lifetime. Pure."""
+
+from common.languages import gettext as _
+from common.words import duration_words
+
+LEAST_USES = ("min_cpu_percent", "min_mem_percent", "min_device_percent", "min_device_mem_percent")
+MOST_PERCENT = 100
+LEAST_WINDOW_S, MOST_WINDOW_S = 600, 86400
+LEAST_GRACE_S = 600
+
+
+def has_least_use(row: object) -> bool:
+    """Whether sessions end for using too little, as a group or a policy says it."""
+    return any(getattr(row, column) is not None for column in LEAST_USES)
+
+
+def too_late_to_end(lifetime_s: int | None, needed_s: int) -> str:
+    """The sentence that a window and a grace of `needed_s` together end nobody before the lifetime does; "" where they do."""
+    if lifetime_s is None or needed_s < lifetime_s:
+        return ""
+    return _(
+        "After {lifetime} every session has ended; a window and a grace of {needed} together never end one before."
+        " Make them shorter, or name no least use."
+    ).format(lifetime=duration_words(lifetime_s), needed=duration_words(needed_s))
