@@ -9,11 +9,16 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.allow_lists import AllowList
+from accounts.least_use import LEAST_USES
 from accounts.limiting import Limited, assign_policy
 from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
 from accounts.policy_fields import BROWSERS, ENTRIES_EXAMPLE, EXAMPLE, PRIORITY, EntriesField, SlotsField
 from common import audit
 from common.api import actor_of
+
+LEAST_USE = gettext_lazy(
+    "Percent of what a session holds; below any of these it ends after the grace. Empty: as the resource group says."
+)
 
 
 class PolicyForm(forms.ModelForm):
@@ -28,8 +33,8 @@ class PolicyForm(forms.ModelForm):
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
-            "max_containers", "max_lifetime_s", "max_idle_s", "max_extensions", "max_extension_s", "max_priority",
-            "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
+            "max_containers", "max_lifetime_s", "max_idle_s", *LEAST_USES, "use_window_s", "use_grace_s",
+            "max_extensions", "max_extension_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
             *ALLOW_COLUMNS.values(),
         )  # fmt: skip
         help_texts = {  # noqa: RUF012  the form that Django wants
@@ -40,6 +45,13 @@ class PolicyForm(forms.ModelForm):
                 "Seconds from its start; of sessions that are asked for from now on."
             ),
             "max_idle_s": gettext_lazy("Seconds without anybody at work in it after which a session ends."),
+            **dict.fromkeys(LEAST_USES, LEAST_USE),
+            "use_window_s": gettext_lazy(
+                "Seconds over which use is averaged. Empty: as the resource group says."
+            ),
+            "use_grace_s": gettext_lazy(
+                "Seconds from when it uses too little to its end. Empty: as the resource group says."
+            ),
             "max_extensions": gettext_lazy("How often the end of a session may be put off; 0 forbids it."),
             "max_extension_s": gettext_lazy("Seconds, at most, each time."),
             "max_keypairs": gettext_lazy("API tokens; counts for people alone."),

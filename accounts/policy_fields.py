@@ -9,9 +9,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, NONE, AllowList, check_entries
+from accounts.least_use import MOST_PERCENT
 from common.slots import CPU, MEM, MILLI, is_slot_name, parse_bytes, parse_milli
 from common.texts import quoted
-from common.words import parse_duration, typed_duration
+from common.words import duration_words, parse_duration, typed_duration
 
 MOST_COUNT = 2**31 - 1
 UNITS = ((2**40, "t"), (2**30, "g"), (2**20, "m"))
@@ -128,6 +129,24 @@ def bytes_field(**options: Any) -> ParsedField:
 
 def duration_field(**options: Any) -> ParsedField:
     return ParsedField(parse_duration, typed_duration, **options)
+
+
+def span_field(least_s: int, most_s: int = MOST_COUNT, **options: Any) -> ParsedField:
+    """A length of time between these two."""
+    return ParsedField(lambda text: _parse_span(text, least_s, most_s), typed_duration, **options)
+
+
+def percent_field(**options: Any) -> forms.IntegerField:
+    return forms.IntegerField(required=False, min_value=1, max_value=MOST_PERCENT, **options)
+
+
+def _parse_span(text: str, least_s: int, most_s: int) -> int:
+    seconds = parse_duration(text)
+    if seconds < least_s:
+        raise ValueError(_("{least} is the least.").format(least=duration_words(least_s)))
+    if seconds > most_s:
+        raise ValueError(_("{most} is the most.").format(most=duration_words(most_s)))
+    return seconds
 
 
 def parse_count(text: str) -> int:

@@ -30,10 +30,6 @@ def contradictions(group: "ResourceGroup") -> dict[str, str]:
     needed_s = group.use_window_s + group.use_grace_s
     if has_least_use(group) and (too_late := too_late_to_end(lifetime_s, needed_s)):
         found["use_grace_s"] = too_late
-    if group.ends_idle_batch and not has_least_use(group):
-        found["ends_idle_batch"] = _(
-            "Batch sessions end for little use alone, and no least use is named. Name one, or leave them out."
-        )
     if group.max_extensions and not group.extension_s:
         found["extension_s"] = _(
             "An extension of no time puts nothing off. Say how long one is, or allow none."

@@ -154,7 +154,7 @@ class LimitOut(serializers.Serializer[Any]):
     level = serializers.CharField(help_text="Where it stands: domain, project, user or keypair.")
     scope = serializers.CharField(help_text="Name of that domain or project, e-mail, or name of the token.")
     policy = serializers.CharField(help_text="The resource policy that says so.")
-    value = serializers.IntegerField()
+    value = serializers.IntegerField(help_text="The most; of what begins with min_, the least.")
     used = serializers.IntegerField()
     left = serializers.IntegerField()
 

@@ -21,7 +21,7 @@ from common.scopes import EVERY_TOKEN
 class EffectiveLimitsOut(serializers.Serializer[Any]):
     user = serializers.CharField(allow_blank=True, help_text="As asked for; empty: you.")
     project = serializers.CharField(allow_blank=True)
-    limits = LimitOut(many=True, help_text="Of each limit the one that leaves least.")
+    limits = LimitOut(many=True, help_text="Of each limit the tightest.")
     levels = LimitOut(many=True, help_text="Each limit at each level.")
     allow_lists = AllowListOut(many=True, help_text="Each list at each level; all hold at once.")
 
@@ -46,7 +46,7 @@ class LimitListView(APIView):
         responses={200: EffectiveLimitsOut, 401: ErrorOut, 403: ErrorOut, 404: ErrorOut},
     )
     def get(self, request: Request) -> Response:
-        """What you, or somebody whom you look after, may use: for each limit the one that leaves least, who sets it, and
+        """What you, or somebody whom you look after, may use: for each limit the tightest, who sets it, and
         what is used and left of it; then each limit at each level, and each list of what may be used. What is not in them is
         unlimited."""
         email, name = asked_name(request, "user"), asked_name(request, "project")

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, check_entries
+from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
 from accounts.policy_fields import MOST_COUNT, parse_amount
 from accounts.quota import HIGHEST_PRIORITY, Level
 from common.api import InputSerializer, LimitOut, TextField
@@ -50,6 +51,20 @@ def _count(help_text: str, most: int = MOST_COUNT, least: int = 0) -> serializer
     )
 
 
+def _least_use(of_what: str, further: str = "") -> serializers.IntegerField:
+    return _count(
+        f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace, whatever the group's rule; batch"
+        f" sessions only where their group ends them for little use. null: as the group says.{further}",
+        most=MOST_PERCENT,
+        least=1,
+    )
+
+
+_UNMEASURED = (
+    " Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
+)
+
+
 class LimitsInput(InputSerializer):
     """Limits; null is unlimited, zero forbids. Of what is allowed null is everything, an empty list nothing."""
 
@@ -62,6 +77,19 @@ class LimitsInput(InputSerializer):
         most=HIGHEST_PRIORITY,
     )
     max_idle_s = _count("Seconds without anybody at work in it after which a session ends.", least=1)
+    min_cpu_percent = _least_use("CPU")
+    min_mem_percent = _least_use("memory")
+    min_device_percent = _least_use("accelerators", _UNMEASURED)
+    min_device_mem_percent = _least_use("accelerators' memory", _UNMEASURED)
+    use_window_s = _count(
+        "Seconds over which use is averaged; the shortest of all policies and the group holds. null: as the group says.",
+        most=MOST_WINDOW_S,
+        least=LEAST_WINDOW_S,
+    )
+    use_grace_s = _count(
+        "Seconds from when it uses too little to its end; the shortest of all policies and the group holds. null: as the group says.",
+        least=LEAST_GRACE_S,
+    )
     max_extensions = _count("How often the end of a session may be put off.")
     max_extension_s = _count("Seconds by which it is put off at most each time.", least=1)
     max_slots = AmountsField(
@@ -118,6 +146,12 @@ class PolicyOut(serializers.Serializer[Any]):
     max_containers = serializers.IntegerField(allow_null=True)
     max_lifetime_s = serializers.IntegerField(allow_null=True)
     max_idle_s = serializers.IntegerField(allow_null=True)
+    min_cpu_percent = serializers.IntegerField(allow_null=True)
+    min_mem_percent = serializers.IntegerField(allow_null=True)
+    min_device_percent = serializers.IntegerField(allow_null=True)
+    min_device_mem_percent = serializers.IntegerField(allow_null=True)
+    use_window_s = serializers.IntegerField(allow_null=True)
+    use_grace_s = serializers.IntegerField(allow_null=True)
     max_extensions = serializers.IntegerField(allow_null=True)
     max_extension_s = serializers.IntegerField(allow_null=True)
     max_priority = serializers.IntegerField(allow_null=True)

@@ -7,7 +7,7 @@ from accounts import allow_lists
 from accounts.allow_lists import AllowList
 from accounts.budget_selectors import budget_states
 from accounts.limits import scope_ids, scopes_of
-from accounts.quota import Level, LimitState, Scope, adds_up, effective, every, format_limit
+from accounts.quota import Level, LimitState, Scope, adds_up, effective, every, format_limit, is_floor
 from accounts.selectors import usable_projects
 from accounts.web.budgets import budget_rows
 from common.actors import Actor
@@ -63,7 +63,8 @@ def _row(state: LimitState) -> dict[str, Any]:
         "title": state.title,
         "value": format_limit(state.limit, state.value) if state.value else "",
         "used": format_limit(state.limit, state.used) if is_counted else None,
-        "left": format_limit(state.limit, state.left),
+        "left": "" if is_floor(state.limit) else format_limit(state.limit, state.left),
+        "is_floor": is_floor(state.limit),
         "percent": percent,
         "tone": tone,
         "set_by": state.scope_title,

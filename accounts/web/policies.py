@@ -139,7 +139,7 @@ def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
     except BerthError as refusal:
         _mark(form, refusal)
         return _policy_page(request, actor, policy, form, status=422)
-    messages.success(request, _("The policy is changed. It holds for all that begins from now on."))
+    messages.success(request, _("The policy is changed. It holds from now on."))
     return redirect("policy", policy_id)
 
 

@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
 from accounts.allow_lists import AllowList
+from accounts.least_use import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_WINDOW_S
 from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
 from accounts.policy_fields import (
     BROWSERS,
@@ -18,6 +19,8 @@ from accounts.policy_fields import (
     cores_field,
     count_field,
     duration_field,
+    percent_field,
+    span_field,
 )
 from common.slots import CPU, MEM
 
@@ -31,9 +34,18 @@ SECTIONS = (
     (
         gettext_noop("When sessions end"),
         gettext_noop(
-            "Their owners are warned before. Resource groups have such limits as well; the tightest of all holds."
+            "Their owners are warned before. Resource groups have such limits as well; the tightest of all holds, for sessions that run already as"
+            " well, but for the lifetime."
         ),
         ("max_lifetime_s", "max_idle_s", "max_extensions", "max_extension_s"),
+    ),
+    (
+        gettext_noop("When they use too little of what they hold"),
+        gettext_noop(
+            "They end below any one of these, whatever else the resource group wants. Batch sessions are exempt, unless the group ends these for"
+            " little use as well."
+        ),
+        (*LEAST_USES, "use_window_s", "use_grace_s"),
     ),
     (
         gettext_noop("Resources held"),
@@ -65,7 +77,7 @@ ALLOWED = (
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
 NUMBER_FIELDS = (
     "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_idle_s", "max_extensions",
-    "max_extension_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
+    "max_extension_s", *LEAST_USES, "use_window_s", "use_grace_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
 )  # fmt: skip
 _DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
 _MEMORY = gettext_lazy("Like 64g or 512m.")
@@ -110,6 +122,33 @@ class PolicyForm(forms.Form):
     )
     max_extension_s = duration_field(
         label=gettext_lazy("Length of an extension"), help_text=gettext_lazy("At most, each time, like 1h.")
+    )
+    min_cpu_percent = percent_field(
+        label=gettext_lazy("Least use of CPU, in %"),
+        help_text=gettext_lazy("Of what the session holds. Empty: as the resource group says."),
+    )
+    min_mem_percent = percent_field(label=gettext_lazy("Least use of memory, in %"))
+    min_device_percent = percent_field(
+        label=gettext_lazy("Least use of accelerators, in %"),
+        help_text=gettext_lazy(
+            "Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
+        ),
+    )
+    min_device_mem_percent = percent_field(label=gettext_lazy("Least use of their memory, in %"))
+    use_window_s = span_field(
+        LEAST_WINDOW_S,
+        MOST_WINDOW_S,
+        label=gettext_lazy("Measured over"),
+        help_text=gettext_lazy(
+            "The mean of the last 10 minutes to a day counts; the shortest of all holds. Empty: as the resource group says."
+        ),
+    )
+    use_grace_s = span_field(
+        LEAST_GRACE_S,
+        label=gettext_lazy("Grace time"),
+        help_text=gettext_lazy(
+            "From when it uses too little to its end, 10 minutes or more; the shortest of all holds. Empty: as the resource group says."
+        ),
     )
     max_slots_cpu = cores_field(label=gettext_lazy("CPU cores"))
     max_slots_mem = bytes_field(label=gettext_lazy("Memory"), help_text=_MEMORY)

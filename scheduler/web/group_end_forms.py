@@ -3,14 +3,12 @@
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.least_use import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
-from accounts.policy_fields import count_field, duration_field
+from accounts.least_use import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_WINDOW_S
+from accounts.policy_fields import count_field, duration_field, percent_field, span_field
 from agents.group_models import LEAST_SPAN_S
 from agents.models import ResourceGroup, UseRule
-from common.words import duration_words
 
 _NEW = ResourceGroup()
 DEFAULTS = {
@@ -20,36 +18,32 @@ DEFAULTS = {
 _AS_TYPED = ("max_lifetime_s", "max_idle_s", *LEAST_USES, "use_rule", "ends_idle_batch")
 
 
-def _least_use(label: Any, help_text: Any = "") -> forms.IntegerField:
-    return forms.IntegerField(
-        required=False, min_value=1, max_value=MOST_PERCENT, label=label, help_text=help_text
-    )
-
-
 class GroupEndsForm(forms.Form):
-    max_lifetime_s = duration_field(
+    max_lifetime_s = span_field(
+        LEAST_SPAN_S,
         label=gettext_lazy("Lifetime of a session"),
         help_text=gettext_lazy("From its start, like 90m, 12h or 7d. Empty: as policies say."),
     )
-    max_idle_s = duration_field(
+    max_idle_s = span_field(
+        LEAST_SPAN_S,
         label=gettext_lazy("Idle time of a session"),
         help_text=gettext_lazy(
             "An interactive session ends after so long, like 2h, in which nobody works in it and no program computes. A page that is"
             " only open is no work. Empty: as policies say."
         ),
     )
-    min_cpu_percent = _least_use(
-        gettext_lazy("Least use of CPU, in %"),
-        gettext_lazy("Of what the session holds. Empty: any use will do."),
+    min_cpu_percent = percent_field(
+        label=gettext_lazy("Least use of CPU, in %"),
+        help_text=gettext_lazy("Of what the session holds. Empty: any use will do."),
     )
-    min_mem_percent = _least_use(gettext_lazy("Least use of memory, in %"))
-    min_device_percent = _least_use(
-        gettext_lazy("Least use of accelerators, in %"),
-        gettext_lazy(
+    min_mem_percent = percent_field(label=gettext_lazy("Least use of memory, in %"))
+    min_device_percent = percent_field(
+        label=gettext_lazy("Least use of accelerators, in %"),
+        help_text=gettext_lazy(
             "Not measured on machines over the network, nor of devices that sessions share: there it ends nothing."
         ),
     )
-    min_device_mem_percent = _least_use(gettext_lazy("Least use of their memory, in %"))
+    min_device_mem_percent = percent_field(label=gettext_lazy("Least use of their memory, in %"))
     use_rule = forms.ChoiceField(
         choices=UseRule.choices,
         required=False,
@@ -57,12 +51,15 @@ class GroupEndsForm(forms.Form):
         label=gettext_lazy("It uses too little if"),
         help_text=gettext_lazy("Of the amounts that have a least use."),
     )
-    use_window_s = duration_field(
+    use_window_s = span_field(
+        LEAST_WINDOW_S,
+        MOST_WINDOW_S,
         initial=DEFAULTS["use_window_s"],
         label=gettext_lazy("Measured over"),
         help_text=gettext_lazy("The mean of the last 10 minutes to a day counts. Empty: an hour."),
     )
-    use_grace_s = duration_field(
+    use_grace_s = span_field(
+        LEAST_GRACE_S,
         initial=DEFAULTS["use_grace_s"],
         label=gettext_lazy("Grace time"),
         help_text=gettext_lazy(
@@ -83,26 +80,6 @@ class GroupEndsForm(forms.Form):
         label=gettext_lazy("Length of an extension"),
         help_text=gettext_lazy("Like 1h. Policies may say less."),
     )
-
-    def clean_max_lifetime_s(self) -> int | None:
-        return self._span("max_lifetime_s", LEAST_SPAN_S)
-
-    def clean_max_idle_s(self) -> int | None:
-        return self._span("max_idle_s", LEAST_SPAN_S)
-
-    def clean_use_window_s(self) -> int | None:
-        return self._span("use_window_s", LEAST_WINDOW_S, MOST_WINDOW_S)
-
-    def clean_use_grace_s(self) -> int | None:
-        return self._span("use_grace_s", LEAST_GRACE_S)
-
-    def _span(self, name: str, least_s: int, most_s: int | None = None) -> int | None:
-        seconds: int | None = self.cleaned_data[name]
-        if seconds is not None and seconds < least_s:
-            raise forms.ValidationError(_("{least} is the least.").format(least=duration_words(least_s)))
-        if seconds is not None and most_s is not None and seconds > most_s:
-            raise forms.ValidationError(_("{most} is the most.").format(most=duration_words(most_s)))
-        return seconds
 
     def ends(self) -> dict[str, Any]:
         """What is typed, as columns of ResourceGroup. Only where the form is valid."""

@@ -12,7 +12,9 @@ class JudgedOut(serializers.Serializer[Judged]):
     percent = serializers.IntegerField(
         allow_null=True, help_text="Of what it holds; null: not measured, and it is not ended for that."
     )
-    least = serializers.IntegerField(help_text="Percent; the least that its resource group wants.")
+    least = serializers.IntegerField(
+        help_text="Percent; the least that its resource group or a policy wants."
+    )
 
 
 class EndingOut(serializers.Serializer[Outlook]):

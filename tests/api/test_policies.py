@@ -65,6 +65,14 @@ def make_keypair(place: Place) -> KeyPair:
         ({"max_lifetime_s": 0}, "max_lifetime_s"),
         ({"max_priority": 101}, "max_priority"),
         ({"max_session": 1}, "max_session"),
+        ({"min_cpu_percent": 0}, "min_cpu_percent"),
+        ({"min_mem_percent": 101}, "min_mem_percent"),
+        ({"min_device_percent": "much"}, "min_device_percent"),
+        ({"min_device_mem_percent": -1}, "min_device_mem_percent"),
+        ({"use_window_s": 599}, "use_window_s"),
+        ({"use_window_s": 86401}, "use_window_s"),
+        ({"use_grace_s": 599}, "use_grace_s"),
+        ({"min_cpu_percent": 5, "max_lifetime_s": 3600, "use_grace_s": 3600}, "use_grace_s"),
     ],
 )
 def test_what_is_no_limit_is_refused_at_its_field(place: Place, body: dict[str, object], field: str) -> None:
@@ -72,6 +80,26 @@ def test_what_is_no_limit_is_refused_at_its_field(place: Place, body: dict[str, 
     answer = api.post(POLICIES, {"name": "small", **body}, format="json")
     assert answer.status_code == 400
     assert field in answer.json()["fields"]
+
+
+def test_how_much_sessions_have_to_use_is_set_told_and_cleared(place: Place) -> None:
+    api = api_client(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
+    least = {
+        "min_cpu_percent": 30, "min_mem_percent": 1, "min_device_percent": 100, "min_device_mem_percent": 5,
+        "use_window_s": 600, "use_grace_s": 86400,
+    }  # fmt: skip
+    made = api.post(POLICIES, {"name": "busy", **least}, format="json").json()
+    assert {name: made[name] for name in least} == least
+    cleared = api.patch(f"{POLICIES}{made['id']}/", {"min_cpu_percent": None}, format="json").json()
+    assert (cleared["min_cpu_percent"], cleared["min_mem_percent"]) == (None, 1)
+
+    asked = {"level": "project", "id": place.project.pk, "policy": "busy"}
+    api.post(f"{POLICIES}assign/", asked, format="json")
+    limit(place.owner, min_mem_percent=9)
+    told = api_client(place.owner).get("/api/v1/limits/", {"project": place.project.name}).json()
+    found = {each["limit"]: (each["level"], each["value"], each["used"]) for each in told["limits"]}
+    assert found["min_mem_percent"] == ("user", 9, 0)
+    assert found["min_device_percent"] == ("project", 100, 0)
 
 
 def test_what_cannot_be_assigned_says_why(place: Place) -> None:

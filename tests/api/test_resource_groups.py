@@ -83,7 +83,6 @@ def test_a_group_is_made_granted_filled_changed_and_deleted(place: Place, supera
         ({"min_cpu_percent": 5, "max_lifetime_s": 7200}, "use_grace_s"),
         ({"use_rule": "most"}, "use_rule"),
         ({"use_window_s": 599}, "use_window_s"),
-        ({"ends_idle_batch": True}, "ends_idle_batch"),
         ({"extension_s": 0}, "extension_s"),
         ({"ageing_s": -1}, "ageing_s"),
         ({"weight": 1}, "weight"),

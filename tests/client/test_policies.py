@@ -36,6 +36,11 @@ def test_a_policy_is_listed_with_what_it_limits_and_allows(portal: Any, command:
         ("priority=10", {"max_priority": 10}),
         ("lifetime=12h", {"max_lifetime_s": 43200}),
         ("storage=500G", {"max_folder_bytes": 500 * 2**30}),
+        ("least.cpu=30", {"min_cpu_percent": 30}),
+        ("least.device-mem=5%", {"min_device_mem_percent": 5}),
+        ("least.mem=", {"min_mem_percent": None}),
+        ("window=30m", {"use_window_s": 1800}),
+        ("grace=", {"use_grace_s": None}),
         ("mem=64g", {"max_slots": {"cpu": 2.0, "mem": "64g"}}),
     ],
 )
@@ -43,6 +48,32 @@ def test_limits_are_typed_as_words(portal: Any, command: Command, typed: str, ch
     wire = portal(page(POLICY), made(IMPACT), made(POLICY))
     assert command("policy", "set", "lab", typed).code == 0
     assert wire.body() == change
+
+
+@pytest.mark.parametrize("typed", ["least.cpu=much", "least.cpu=-1", "window=soon", "sessions=5%"])
+def test_what_is_no_amount_is_refused(portal: Any, command: Command, typed: str) -> None:
+    portal(page(POLICY))
+    refused = command("policy", "set", "lab", typed)
+    assert refused.code != 0
+    assert "is no amount for" in refused.err
+
+
+def test_what_sessions_have_to_use_is_shown_in_percent(portal: Any, command: Command) -> None:
+    least = {"min_cpu_percent": 30, "min_device_percent": 5, "use_window_s": 1800, "use_grace_s": 3600}
+    portal(page({**POLICY, **least}))
+    row = command("policy", "list").out.splitlines()[1].split("\t")
+    assert row[4].startswith(
+        "sessions 10, least.cpu 30 %, least.devices 5 %, window 30 min, grace 1 h, cpu 2"
+    )
+    limit = {"level": "user", "scope": "a@berth.example", "policy": "lab", "used": 0}
+    rows = [
+        {**limit, "limit": "min_cpu_percent", "value": 30, "left": 30},
+        {**limit, "limit": "use_grace_s", "value": 3600, "left": 3600},
+    ]
+    portal(made({"limits": rows, "levels": []}))
+    assert [line.split("\t")[:4] for line in command("limits").out.splitlines()[1:]] == [
+        ["min_cpu_percent", "at least 30 %", "", ""], ["use_grace_s", "1 h", "0 s", "1 h"],
+    ]  # fmt: skip
 
 
 def test_effective_lists_stand_below_the_limits(portal: Any, command: Command) -> None:

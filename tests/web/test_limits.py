@@ -103,10 +103,18 @@ def test_a_superadmin_writes_policies_in_the_words_of_people(admin: Client) -> N
     assert (policy.max_pending_slots, policy.max_sessions, policy.max_folders) == ({"cpu": 500}, 5, None)
 
     page = admin.get(f"{POLICIES}{policy.pk}/change/").content.decode()
+    assert "Percent of what a session holds" in page
     assert 'value="cpu=16, mem=64g, cuda=0"' in page
-    admin.post(f"{POLICIES}{policy.pk}/change/", form(max_slots="cpu=16, mem=64g, cuda=0", max_sessions="6"))
+    admin.post(
+        f"{POLICIES}{policy.pk}/change/",
+        form(max_slots="cpu=16, mem=64g, cuda=0", max_sessions="6", min_cpu_percent="30"),
+    )
     entry = AuditEntry.objects.get(action="accounts.update_policy")
-    assert entry.changes == {"max_sessions": [5, 6], "max_pending_slots": [{"cpu": 500}, {}]}
+    assert entry.changes == {
+        "max_sessions": [5, 6],
+        "min_cpu_percent": [None, 30],
+        "max_pending_slots": [{"cpu": 500}, {}],
+    }
 
 
 @pytest.mark.parametrize("wrong", ["cpu", "cpu=much", "mem=-1", "CPU=1", "=1", "mem=9999999p"])

@@ -55,10 +55,54 @@ def test_limits_are_written_in_the_words_of_people(governor: Client) -> None:
         assert words in copy
 
 
+def test_how_much_sessions_have_to_use_is_written_shown_and_cleared(
+    place: Place, governor: Client, superadmin: Client
+) -> None:
+    typed = {
+        "name": "busy", "min_cpu_percent": "30", "min_device_mem_percent": "5", "use_window_s": "30m", "use_grace_s": "1h",
+    }  # fmt: skip
+    governor.post("/policies/new/", typed)
+    policy = ResourcePolicy.objects.get(name="busy")
+    assert (policy.min_cpu_percent, policy.min_mem_percent, policy.min_device_mem_percent) == (30, None, 5)
+    assert (policy.use_window_s, policy.use_grace_s) == (1800, 3600)
+    listed = governor.get("/policies/").content.decode()
+    assert "Least use of CPU: 30 %, Least use of the memory of accelerators: 5 %" in listed
+    page = governor.get(f"/policies/{policy.pk}/").content.decode()
+    for words in ('value="30"', 'value="30m"', 'value="1h"', "When they use too little of what they hold"):
+        assert words in page
+
+    changed = {**typed, "min_cpu_percent": "", "use_grace_s": ""}
+    assert governor.post(f"/policies/{policy.pk}/", changed).status_code == 302
+    policy.refresh_from_db()
+    assert (policy.min_cpu_percent, policy.use_grace_s, policy.use_window_s) == (None, None, 1800)
+
+
+def test_who_has_to_use_how_much_is_told(place: Place, browser_of: Browser) -> None:
+    limit(place.project, min_cpu_percent=30, use_window_s=1800)
+    limit(place.owner, min_cpu_percent=10)
+    browser = browser_of(place.owner)
+    profile = browser.get("/profile/").content.decode()
+    assert "at least 30 %" in profile
+    assert "at least 10 %" not in profile
+    assert "at most 30 min" in profile
+    every = browser.get(f"/sessions/people/{place.owner.pk}/limits/", {"project": place.project.name})
+    rows = {(row["value"], row["left"]): row["counts"] for row in every.context["rows"]}
+    assert (rows["30 %", ""], rows["10 %", ""]) == (True, False)
+    assert ">at least 30 %</td>" in every.content.decode()
+
+
 @pytest.mark.parametrize(
     ("field", "wrong"),
     [
         ("max_sessions", "-1"),
+        ("min_cpu_percent", "0"),
+        ("min_mem_percent", "101"),
+        ("min_device_percent", "much"),
+        ("min_device_mem_percent", "-1"),
+        ("use_window_s", "9m"),
+        ("use_window_s", "25h"),
+        ("use_grace_s", "599"),
+        ("use_grace_s", "soon"),
         ("max_sessions", "1.5"),
         ("max_lifetime_s", "soon"),
         ("max_lifetime_s", "0"),
@@ -83,6 +127,13 @@ def test_more_than_the_domain_has_is_refused_at_its_field(place: Place, governor
         "/policies/new/", {"name": "big", "max_slots_cpu": "2", "max_slots_devices": "cuda=1"}
     )
     assert set(answer.context["form"].errors) == {"max_slots_cpu", "max_slots_devices"}
+
+
+def test_what_ends_nobody_before_the_lifetime_is_refused_at_its_field(governor: Client) -> None:
+    typed = {"name": "late", "min_cpu_percent": "5", "max_lifetime_s": "2h", "use_grace_s": "2h"}
+    answer = governor.post("/policies/new/", typed)
+    assert set(answer.context["form"].errors) == {"use_grace_s"}
+    assert "After 2 h every session has ended" in answer.content.decode()
 
 
 def test_consequences_are_shown_before_they_are_saved(place: Place, superadmin: Client) -> None:

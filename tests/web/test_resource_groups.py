@@ -124,10 +124,9 @@ def test_limits_that_contradict_each_other_are_said_where_they_stand(
         "max_idle_s": "13h",
     }
     answer = superadmin.post(f"/resource-groups/{place.group.pk}/", typed)
-    assert set(answer.context["form"].errors) == {"max_idle_s", "ends_idle_batch"}
+    assert set(answer.context["form"].errors) == {"max_idle_s"}
     shown = answer.content.decode()
     assert "After 12 h every session has ended, so none is idle for 13 h." in shown
-    assert "Batch sessions end for little use alone, and no least use is named." in shown
 
 
 def test_a_group_with_machines_says_what_to_do_before_it_is_deleted(place: Place, superadmin: Client) -> None:

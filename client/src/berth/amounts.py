@@ -30,12 +30,14 @@ def format_slots(slots: Mapping[str, int]) -> str:
 
 
 def format_limit(name: str, amount: int) -> str:
-    """An amount of the limit `name`: of "slots.mem" "4 GiB", of "lifetime_s" "3 h", of "sessions" "10"."""
+    """An amount of the limit `name`: of "slots.mem" "4 GiB", of "lifetime_s" "3 h", of "min_cpu_percent" "30 %", of "sessions" "10"."""
     kind, _dot, slot = name.partition(".")
     if slot:
         return format_amount(slot, amount)
     if kind.endswith("_bytes"):
         return format_bytes(amount)
+    if kind.endswith("_percent"):
+        return f"{amount} %"
     return format_span(amount) if kind.endswith("_s") else str(amount)
 
 

@@ -92,7 +92,8 @@ class OwnToken(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Record):
-    """The limit of one thing that leaves you least: where it stands, what is used and left of it, in base units."""
+    """The tightest limit of one thing: where it stands, what is used and left of it, in base units. Of what begins with min_ the value
+    is the least, and nothing is used up."""
 
     limit: str
     level: str
@@ -164,6 +165,12 @@ class Policy(Record):
     max_containers: int | None = None
     max_lifetime_s: int | None = None
     max_idle_s: int | None = None
+    min_cpu_percent: int | None = None
+    min_mem_percent: int | None = None
+    min_device_percent: int | None = None
+    min_device_mem_percent: int | None = None
+    use_window_s: int | None = None
+    use_grace_s: int | None = None
     max_extensions: int | None = None
     max_extension_s: int | None = None
     max_priority: int | None = None

@@ -8,6 +8,7 @@ from berth.amounts import format_age, format_amount, format_bytes, format_limit
 from berth.cli.context import AsJson, client_of
 from berth.cli.output import is_terminal, show_json, show_table
 from berth.machine_models import Agent
+from berth.models import Limit
 
 image_app = typer.Typer(no_args_is_help=True, help="Images that sessions are started from.")
 agent_app = typer.Typer(no_args_is_help=True, help="Agents: the machines.")
@@ -96,7 +97,7 @@ def limits(
     rows = [
         (
             one.limit,
-            *(format_limit(one.limit, amount) for amount in (one.value, one.used, one.left)),
+            *_amounts(one),
             f"{one.level} {one.scope}",
             one.policy,
         )
@@ -110,6 +111,14 @@ def limits(
         show_table(("limit", "most", "used", "left", "set by", "policy"), rows, empty="Nothing is limited.")
     if lists:
         show_table(("list", "allowed", "set by", "policy"), lists)
+
+
+def _amounts(one: Limit) -> tuple[str, str, str]:
+    """The most of it, what is used and what is left; of what has to be used at least, nothing is used up."""
+    if one.limit.startswith("min_"):
+        return f"at least {format_limit(one.limit, one.value)}", "", ""
+    most, used, left = (format_limit(one.limit, amount) for amount in (one.value, one.used, one.left))
+    return most, used, left
 
 
 def events(context: typer.Context, as_json: AsJson = False) -> None:

@@ -21,6 +21,12 @@ NUMBERS = {
     "containers": "max_containers",
     "lifetime": "max_lifetime_s",
     "idle": "max_idle_s",
+    "least.cpu": "min_cpu_percent",
+    "least.mem": "min_mem_percent",
+    "least.devices": "min_device_percent",
+    "least.device-mem": "min_device_mem_percent",
+    "window": "use_window_s",
+    "grace": "use_grace_s",
     "extensions": "max_extensions",
     "extension": "max_extension_s",
     "priority": "max_priority",
@@ -38,7 +44,12 @@ LISTS = {
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-UNITS = {"lifetime": SPANS_S, "idle": SPANS_S, "extension": SPANS_S, "storage": SIZES}
+PERCENT = {"%": 1}
+UNITS = {
+    "storage": SIZES,
+    **dict.fromkeys(("lifetime", "idle", "window", "grace", "extension"), SPANS_S),
+    **{word: PERCENT for word in NUMBERS if word.startswith("least.")},
+}
 NONE = "none"
 
 PolicyName = Annotated[str, typer.Argument(metavar="POLICY", help="Its name or number.", show_default=False)]
@@ -47,7 +58,9 @@ Limits = Annotated[
     typer.Argument(
         metavar="LIMIT=AMOUNT…",
         help="sessions=10 waiting=5 containers=4 lifetime=12h idle=2h extensions=3 extension=1h priority=10 folders=20 "
-        "storage=500g tokens=5 requests=600 browsers=3 cpu=16 mem=64g cuda=2 waiting.cpu=32 …; without an amount, like "
+        "storage=500g tokens=5 requests=600 browsers=3 cpu=16 mem=64g cuda=2 waiting.cpu=32 …; a session ends below "
+        "least.cpu=5, least.mem=5, least.devices=10 or least.device-mem=10 percent of what it holds, over window=1h and then grace=30m (batch sessions "
+        "only where their resource group says so). Without an amount, like "
         "sessions=, it is unlimited. What may be used: "
         "registries=ghcr.io,local images='berth/*' hosts=local; none allows nothing, images= everything.",
         show_default=False,
@@ -100,7 +113,8 @@ def set_limits(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell whom it would touch.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Change limits. What runs goes on, even above a limit; who is above starts nothing new until less is in use."""
+    """Change limits. What runs goes on, even above a limit; who is above starts nothing new until less is in use. When sessions end
+    for too little work or use holds for those that run, too."""
     policies = client_of(context).policies
     found = policies.find(policy)
     changes = _changes(limits or [], found)
