@@ -63,7 +63,8 @@ class PolicyForm(forms.ModelForm):
 
 @admin.register(ResourcePolicy)
 class PolicyAdmin(admin.ModelAdmin):
-    """Who is limited by it stands on top. A policy in use is not deleted, and nothing that runs ends by an edit."""
+    """Who is limited by it stands on top. A policy in use is not deleted, and nothing that runs ends by an edit, but
+    for what it says of when sessions end."""
 
     form = PolicyForm
     readonly_fields = ("limits_whom",)
