@@ -41,11 +41,11 @@ TABLES = """
     CREATE TABLE chaos_acknowledged (
         session_id uuid PRIMARY KEY, number bigserial UNIQUE, at timestamptz DEFAULT clock_timestamp()
     );
-    CREATE TABLE chaos_limits (policy_id bigint, name text, value bigint, at timestamptz DEFAULT now());
+    CREATE TABLE chaos_limits (policy_id bigint, name text, value bigint, at timestamptz DEFAULT clock_timestamp());
     CREATE TABLE chaos_rounds (at timestamptz DEFAULT clock_timestamp());
     CREATE INDEX ON chaos_rounds (at)
 """
-"""What a run tells its auditor: sessions that were answered, limits before they hold, rounds that came to their end."""
+"""What a run tells its auditor: sessions that were answered, limits as they come to hold, rounds that came to their end."""
 
 OVER_ALLOCATED = """
     SELECT agent.name, slot.slot_name, slot.capacity, slot.surplus, slot.occupied, coalesce(held.amount, 0) AS held

@@ -21,7 +21,7 @@ from uuid import UUID
 
 import tests.chaos.one_installation  # noqa: F401 -- Django, before any model  # isort: skip
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
 from accounts.limiting import update_policy
 from accounts.policies import ResourcePolicy
@@ -222,13 +222,15 @@ class Worker:
         value = self._chance.randint(*LIMITS[name][level])
         policy_id = self._world.policies[level]
         family, _, slot = name.partition(".")
-        slots = {**_slots_of(policy_id, family), slot: value} if slot else {}
-        with connection.cursor() as cursor:  # before it holds: the auditor must not know too little
+        with transaction.atomic(), connection.cursor() as cursor:
+            # With the policy locked: the auditor is told at the instant from which it holds, and in the order in which others do.
+            policy = ResourcePolicy.objects.select_for_update().get(pk=policy_id)
+            slots = {**getattr(policy, f"max_{family}"), slot: value} if slot else {}
             for each, amount in slots.items() or [("", value)]:
                 told = f"{family}.{each}" if slot else family
                 cursor.execute("INSERT INTO chaos_limits VALUES (%s, %s, %s)", [policy_id, told, amount])
-        limits: dict[str, object] = {f"max_{family}": slots or value}
-        update_policy(actor=SYSTEM, policy_id=policy_id, limits=limits)
+            limits: dict[str, object] = {f"max_{family}": slots or value}
+            update_policy(actor=SYSTEM, policy_id=policy_id, limits=limits)
         return 1
 
     def lose(self) -> int:
@@ -248,11 +250,6 @@ class Worker:
 def _live_of(actor: Actor) -> ComputeSessionQuerySet:
     live: ComputeSessionQuerySet = ComputeSession.objects.live().filter(owner_id=actor.user_id)
     return live
-
-
-def _slots_of(policy_id: int, family: str) -> dict[str, int]:
-    column = f"max_{family}"
-    return dict(ResourcePolicy.objects.values_list(column, flat=True).get(pk=policy_id))
 
 
 def tell(line: str) -> None:
