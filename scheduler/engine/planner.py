@@ -150,7 +150,7 @@ class _Pass:
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
         is_head = session.head_rank > 0
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
-            is_passed = is_head and not self._machines.hosts(shape)  # by another head, which will start
+            is_passed = is_head and self._machines.is_kept_from(shape)  # by another, which will start
             is_head = self._keep_room(session, shape) or is_passed
         if is_head:
             self._heads.append(session.id)

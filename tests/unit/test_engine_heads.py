@@ -94,6 +94,17 @@ def test_a_head_whose_room_another_head_takes_goes_on_to_be_one_behind_it():
     assert numbers(decide(LAST_COME, [agent(1, SOON)], *by_rank).heads) == [2, 1]
 
 
+@pytest.mark.parametrize("named", [None, 1, 7])
+def test_a_head_that_no_machine_could_hold_is_none_any_more(named):
+    large = waits(1, 9, rank=1, designated=named)
+    assert decide(LAST_COME, [agent(1, SOON)], waits(2, 8, rank=2), large).heads == (UUID(int=2),)
+
+
+def test_a_head_whose_machine_another_head_takes_goes_on_to_be_one():
+    named = waits(1, 8, rank=2, designated=1)
+    assert numbers(decide(LAST_COME, [agent(1, SOON)], waits(2, 8, rank=1), named).heads) == [2, 1]
+
+
 def test_where_nobody_knows_when_room_will_be_there_whoever_it_is_kept_for_is_no_head():
     """It may never be, and others need not wait for that."""
     patient = replace(LAST_COME, patience=timedelta(0))
