@@ -7,6 +7,7 @@ the first of which names the stream.
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -137,7 +138,8 @@ def open_process(
     wanted |= {"cols": size[0], "rows": size[1]} if tty else {}
     connection = _connect(transport, f"sessions/{segment(session_id)}/exec/?{urlencode({'kernel': kernel})}")
     try:
-        connection.send(json.dumps(wanted))
+        with suppress(ConnectionClosed):  # what is received next says why
+            connection.send(json.dumps(wanted))
         told = _receive(connection)
         if isinstance(told, bytes) or "started" not in told:
             raise UnexpectedAnswer("The portal did not say that the command started.")
