@@ -29,6 +29,7 @@ from sessions_app.idle_facts import (
     Scopes,
     facts_of,
     idle_of,
+    judged_use,
     least_use_of,
     limits_of,
     scopes_by_key,
@@ -41,7 +42,9 @@ from sessions_app.idle_rules import (
     End,
     LeastUse,
     ends_of,
+    higher_of,
     may_end,
+    names_of_low,
     warning_due,
 )
 from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, use_of
@@ -169,8 +172,8 @@ def _machines_answer(session: ComputeSession) -> bool:
 
 
 def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> None:
-    """Over the shortest window of its group and policies, and where it was found low, over the last minutes: who comes back is
-    not made to wait for a mean of hours, and where these were not measured nobody knows whether it did."""
+    """Over the shortest window of its group and policies, and where it was found low, over the last minutes as well: who comes back in
+    what was low is not made to wait for a mean of hours, and where these were not measured nobody knows whether it did."""
     ready = [
         Wanted(session, least.window)
         for session, least in least_uses.items()
@@ -181,15 +184,16 @@ def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> 
     recent = use_of(low, now)
     for session, least in least_uses.items():
         idle = idle_of(session)
+        was_low = names_of_low(judged_use(session, idle))
         idle.least_use, idle.use_grace_s = dict(least.of_policies), least.policies_grace_s
         idle.use = means.get(session.pk, {})
-        is_now_low = least.is_missed_by(idle.use)
-        if is_now_low and idle.low_since is None:
-            idle.low_since = now
-        elif is_now_low and least.is_missed_by(recent.get(session.pk, {})):
-            continue
-        elif idle.low_since is not None:
+        still = higher_of(idle.use, recent.get(session.pk, {}))
+        if idle.low_since is None:
+            idle.low_since = now if least.is_missed_by(idle.use) else None
+        elif not least.is_missed_by(still):
             idle.low_since, idle.use_from = None, now
+        elif was_low.isdisjoint(names_of_low(judged_use(session, idle))):
+            idle.low_since = now  # for something else, of which nobody was told: its grace begins
 
 
 def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
@@ -224,20 +228,32 @@ def _has_window(session: ComputeSession, window: timedelta, now: datetime) -> bo
 
 def _warn(sessions: Sequence[ComputeSession], now: datetime) -> list[tuple[ComputeSession, End]]:
     """Writes the warnings that are due. Returns what may have had its time."""
-    near = [
-        (session, end)
-        for session in sessions
-        for end in ends_of(facts_of(session, idle_of(session)))
-        if end.at - now <= NEAR
-    ]
-    given: dict[tuple[UUID, str, datetime], set[int]] = {}
-    for warning in SessionWarning.objects.filter(session__in={session.pk for session, _end in near}):
-        given.setdefault((warning.session_id, warning.cause, warning.ends_at), set()).add(warning.mark_s)
+    ends = {session: ends_of(facts_of(session, idle_of(session))) for session in sessions}
+    given = _given(ends)
+    near = [(session, end) for session, coming in ends.items() for end in coming if end.at - now <= NEAR]
     for session, end in near:
-        mark = warning_due(end, now, given.get((session.pk, end.cause.value, end.at), ()))
+        mark = warning_due(end, now, given[session.pk, end.cause.value, end.at])
         if mark is not None:
             _warn_of(session, end, mark, now)
     return [(session, end) for session, end in near if now >= end.at]
+
+
+def _given(ends: Mapping[ComputeSession, Sequence[End]]) -> dict[tuple[UUID, str, datetime], set[int]]:
+    """The marks that each of these ends was warned of. Warnings of an end that was moved are deleted: should it come back, as a limit
+    does that is loosened and tightened again, nobody was told of it."""
+    given: dict[tuple[UUID, str, datetime], set[int]] = {
+        (session.pk, end.cause.value, end.at): set() for session, coming in ends.items() for end in coming
+    }
+    judged, void = {session.pk for session in ends}, []
+    for warning in SessionWarning.objects.filter(session__status=Status.RUNNING):
+        marks = given.get((warning.session_id, warning.cause, warning.ends_at))
+        if marks is not None:
+            marks.add(warning.mark_s)
+        elif warning.session_id in judged and warning.cause != Cause.PREEMPTION:
+            void.append(warning.pk)
+    if void:
+        SessionWarning.objects.filter(pk__in=void).delete()
+    return given
 
 
 @transaction.atomic
@@ -270,8 +286,8 @@ def note_told(warning: SessionWarning, now: datetime) -> None:
 
 @transaction.atomic
 def end_if_due(session_id: UUID, cause: Cause, now: datetime) -> bool:
-    """End a session that a limit has given its time, if that still is so: decided with all that decides it locked. Whether it
-    ends."""
+    """End a session that a limit has given its time, if that still is so: decided with its rows locked, which say what policies want as
+    this round judged it. Whether it ends."""
     locked = ComputeSession.objects.select_for_update(of=("self",)).select_related("resource_group")
     session = locked.filter(pk=session_id, status=Status.RUNNING).first()
     idle = SessionIdle.objects.select_for_update().filter(session_id=session_id).first()

@@ -25,7 +25,7 @@ from sessions_app.idle_rules import (
     ends_of,
     extension_of,
     judged_of,
-    strictest,
+    told_beside,
 )
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.states import DEADLINES_S, Status
@@ -79,13 +79,13 @@ def thresholds_of(group: ResourceGroup) -> dict[str, int]:
 def least_use_of(session: ComputeSession, scopes: Scopes) -> LeastUse:
     """What its group and all its policies want it to use: nothing of batch sessions, unless the group ends these too."""
     group = session.resource_group
-    windows_s = [group.use_window_s, *limits_of(session, scopes, Limit.USE_WINDOW)]
+    windows_s = limits_of(session, scopes, Limit.USE_WINDOW)
     is_meant = session.type != SessionType.BATCH or group.ends_idle_batch
     return LeastUse(
         of_group=thresholds_of(group) if is_meant else {},
         rule=UseRule(group.use_rule),
         of_policies=_thresholds_of_policies(session, scopes) if is_meant else {},
-        window=timedelta(seconds=min(windows_s)),
+        window=timedelta(seconds=_shortest_s(group, group.use_window_s, min(windows_s, default=None))),
         policies_grace_s=min(limits_of(session, scopes, Limit.USE_GRACE), default=None),
     )
 
@@ -97,18 +97,21 @@ def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> dict[str
 
 def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
     """Each use of which its group or a policy wants a part, as last judged. No query for one that came with its group."""
-    return judged_of(idle.use, strictest(thresholds_of(session.resource_group), idle.least_use))
+    group = session.resource_group
+    least = told_beside(idle.use, thresholds_of(group), UseRule(group.use_rule), idle.least_use)
+    return judged_of(idle.use, least)
 
 
-def _use_grace_s(session: ComputeSession, idle: SessionIdle) -> int:
-    """The shortest of its group and its policies."""
-    own: int = session.resource_group.use_grace_s
-    return own if idle.use_grace_s is None else min(own, idle.use_grace_s)
+def _shortest_s(group: ResourceGroup, own_s: int, of_policies_s: int | None) -> int:
+    """Of a window or a grace. A group that wants no least use says nothing of one where a policy does."""
+    if of_policies_s is None:
+        return own_s
+    return min(own_s, of_policies_s) if thresholds_of(group) else of_policies_s
 
 
 def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
     """Of a running session that came with its group. No query."""
-    started_at = session.started_at or session.status_changed_at
+    started_at, group = session.started_at or session.status_changed_at, session.resource_group
     return Facts(
         started_at=min(
             started_at, idle.measured_from or started_at
@@ -119,7 +122,7 @@ def facts_of(session: ComputeSession, idle: SessionIdle) -> Facts:
         interacted_at=idle.interacted_at,
         measured_from=idle.measured_from,
         low_since=idle.low_since,
-        use_grace_s=_use_grace_s(session, idle),
+        use_grace_s=_shortest_s(group, group.use_grace_s, idle.use_grace_s),
         kept_until=idle.kept_until,
     )
 

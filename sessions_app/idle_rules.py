@@ -3,7 +3,7 @@
 What is not measured ends nothing, and nothing ends that was not warned SHORTEST mark of its end before.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -146,9 +146,30 @@ def is_low(use: Mapping[str, int | None], thresholds: Mapping[str, int], rule: U
     return not deciding
 
 
-def strictest(some: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
-    """Of each name the larger threshold: whoever is below one of both is below it."""
-    return {name: max(some.get(name, 0), others.get(name, 0)) for name in {**some, **others}}
+def higher_of(use: Mapping[str, int | None], other: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Of what is used over two spans, in percent by name; not measured where one of both is not."""
+    found: dict[str, int | None] = {}
+    for name, percent in use.items():
+        beside = other.get(name)
+        found[name] = None if percent is None or beside is None else max(percent, beside)
+    return found
+
+
+def names_of_low(judged: Iterable[Judged]) -> set[str]:
+    return {each.name for each in judged if each.is_low}
+
+
+def told_beside(
+    use: Mapping[str, int | None], of_group: Mapping[str, int], rule: UseRule, of_policies: Mapping[str, int]
+) -> Mapping[str, int]:
+    """The thresholds that people are told with what is used: of each name the larger. Where it is for policies alone that it uses too
+    little, theirs: it would not go on for reaching those of a group of which all have to be missed."""
+    is_for_policies = is_low(use, of_policies, UseRule.ANY)
+    if is_for_policies and rule is UseRule.ALL and not is_low(use, of_group, rule):
+        return of_policies
+    return {
+        name: max(of_group.get(name, 0), of_policies.get(name, 0)) for name in {**of_group, **of_policies}
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sessions_app.idle_facts import outlook_of
 from sessions_app.idle_models import IdleWatch, SessionIdle
 from sessions_app.idle_rules import Cause, Judged
 from sessions_app.launcher import launch_session
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, KernelMetric
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session
 from sessions_app.states import Reason
@@ -88,7 +88,73 @@ def test_that_a_group_wants_all_to_be_low_loosens_no_policy(place: Place, began:
     watch(began, began + 21 * MINUTE)
     assert known_of(session).use == {"cpu": 20, "mem": 2}
     assert end_of(place, session) is not None
-    assert outlook_of(place.fresh(session)).use == (Judged("cpu", 20, 30), Judged("mem", 2, 1))  # type: ignore[union-attr]
+    assert outlook_of(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
+
+
+def test_a_limit_that_is_loosened_and_tightened_again_is_warned_of_anew(
+    place: Place, began: datetime
+) -> None:
+    policy = limit(place.owner, max_idle_s=1200)
+    session = place.run()
+    watch(began, began + 16 * MINUTE)
+    update_policy(actor=SYSTEM, policy_id=policy.pk, limits={"max_idle_s": 36000})
+    watch(began + 16 * MINUTE, began + 40 * MINUTE)
+    assert warnings_of(session) == []
+    update_policy(actor=SYSTEM, policy_id=policy.pk, limits={"max_idle_s": 1200})
+    watch(began + 40 * MINUTE, began + 44 * MINUTE)
+    assert (place.fresh(session).is_running, warnings_of(session)) == (True, [("interaction", 300, True)])
+    watch(began + 44 * MINUTE, began + 46 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.UNUSED
+
+
+def test_another_threshold_than_was_told_of_gives_its_whole_grace(place: Place, began: datetime) -> None:
+    policy = limit(place.owner, **LITTLE)
+    session = place.run()
+    use(session, began, 120, cpu_milli=0)
+    watch(began, began + 39 * MINUTE)
+    more = {"min_cpu_percent": None, "min_mem_percent": 50}
+    update_policy(actor=SYSTEM, policy_id=policy.pk, limits=more)
+    watch(began + 39 * MINUTE, began + 58 * MINUTE)
+    assert place.fresh(session).is_running
+    told = Notification.objects.filter(person=place.owner, code="underused_ends_soon").latest("pk")
+    assert [name for name, _percent, _least in told.arguments["low"]] == ["mem"]
+    watch(began + 58 * MINUTE, began + 61 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.UNDERUSED
+
+
+def test_whoever_uses_more_of_what_was_told_of_goes_on_for_now(place: Place, began: datetime) -> None:
+    """Though something else is low by then: over the window it was not."""
+    limit(place.owner, min_cpu_percent=30, min_mem_percent=30, use_window_s=3600, use_grace_s=1200)
+    session = place.run()
+    kernel, start = session.kernels.get(), began.replace(second=0, microsecond=0)
+    KernelMetric.objects.bulk_create(
+        KernelMetric(
+            kernel=kernel,
+            span_s=60,
+            at=start + minute * MINUTE,
+            cpu_milli=0 if minute < 65 else session.slots["cpu"] * 9 // 10,
+            mem_bytes=session.slots["mem"] * (9 if minute < 60 else 1) // 10,
+        )
+        for minute in range(120)
+    )
+    watch(began, began + 63 * MINUTE)
+    assert known_of(session).low_since is not None
+    watch(began + 63 * MINUTE, began + 85 * MINUTE)
+    assert place.fresh(session).is_running
+
+
+@pytest.mark.parametrize("wants_cpu", [None, 5])
+def test_a_group_that_wants_no_use_says_nothing_of_window_and_grace_where_a_policy_does(
+    place: Place, began: datetime, wants_cpu: int | None
+) -> None:
+    group_has(place, min_cpu_percent=wants_cpu, **SHORT)
+    limit(place.owner, min_cpu_percent=30, use_window_s=7200, use_grace_s=3600)
+    session = place.run()
+    use(session, began, 240, cpu_milli=0)
+    watch(began, began + 125 * MINUTE)
+    assert place.fresh(session).is_running is (wants_cpu is None)
+    if wants_cpu is None:
+        assert abs(end_of(place, session) - began - 180 * MINUTE) < 2 * MINUTE
 
 
 def test_that_a_policy_wants_little_loosens_no_group(place: Place, began: datetime) -> None:

@@ -17,12 +17,14 @@ from sessions_app.idle_rules import (
     earliest_end,
     ends_of,
     extension_of,
+    higher_of,
     is_low,
     judged_of,
     may_end,
+    names_of_low,
     percent_of,
     put_off,
-    strictest,
+    told_beside,
     warning_due,
 )
 
@@ -193,10 +195,36 @@ def test_each_threshold_of_a_policy_counts_by_itself(
     assert least.is_wanted is bool(of_group or of_policies)
 
 
-def test_of_two_thresholds_the_larger_is_shown() -> None:
-    assert strictest({"cpu": 5, "mem": 9}, {"cpu": 30, "device": 1, "mem": 2}) == {
-        "cpu": 30, "mem": 9, "device": 1,
+def test_of_two_thresholds_the_larger_is_told() -> None:
+    told = told_beside({}, {"cpu": 5, "mem": 9}, UseRule.ALL, {"cpu": 30, "device": 1, "mem": 2})
+    assert told == {"cpu": 30, "mem": 9, "device": 1}
+
+
+@pytest.mark.parametrize(
+    ("use", "rule", "told"),
+    [
+        ({"cpu": 80, "mem": 5}, UseRule.ALL, {"mem": 10}),
+        ({"cpu": 80, "mem": 5}, UseRule.ANY, {"cpu": 30, "mem": 30}),
+        ({"cpu": 5, "mem": 5}, UseRule.ALL, {"cpu": 30, "mem": 30}),
+        ({"cpu": 5, "mem": 20}, UseRule.ALL, {"cpu": 30, "mem": 30}),
+    ],
+)
+def test_where_the_rule_of_a_group_is_kept_what_policies_want_is_told(
+    use: dict[str, int | None], rule: UseRule, told: dict[str, int]
+) -> None:
+    assert told_beside(use, {"cpu": 30, "mem": 30}, rule, {"mem": 10}) == told
+
+
+def test_of_two_spans_the_higher_use_counts_and_what_one_does_not_know_is_not_known() -> None:
+    use = {"cpu": 5, "mem": 20, "device": None, "device_mem": 3}
+    assert higher_of(use, {"cpu": 9, "mem": 1, "device": 7}) == {
+        "cpu": 9, "mem": 20, "device": None, "device_mem": None,
     }  # fmt: skip
+
+
+def test_what_is_low_has_names() -> None:
+    judged = (Judged("cpu", 5, 30), Judged("mem", 50, 30), Judged("device", None, 30))
+    assert names_of_low(judged) == {"cpu"}
 
 
 def test_percent_of_nothing_is_not_known() -> None:
