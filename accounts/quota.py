@@ -175,7 +175,10 @@ class Scope:
     is_central: bool = True
 
     def left(self, limit: str) -> int:
-        """Never below zero: a limit may be set below what is used. Only for limits that the scope has."""
+        """Never below zero: a limit may be set below what is used. Zero of what has to be used at least, because nobody may use that
+        up. Only for limits that the scope has."""
+        if is_floor(limit):
+            return 0
         used = self.used.get(limit, 0) if adds_up(limit) else 0
         return max(0, self.limits[limit] - used)
 

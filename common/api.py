@@ -156,7 +156,7 @@ class LimitOut(serializers.Serializer[Any]):
     policy = serializers.CharField(help_text="The resource policy that says so.")
     value = serializers.IntegerField(help_text="The most; of what begins with min_, the least.")
     used = serializers.IntegerField()
-    left = serializers.IntegerField()
+    left = serializers.IntegerField(help_text="0 of what begins with min_: nothing of it is used up.")
 
 
 class LimitHitOut(LimitOut):

@@ -97,9 +97,11 @@ def test_how_much_sessions_have_to_use_is_set_told_and_cleared(place: Place) -> 
     api.post(f"{POLICIES}assign/", asked, format="json")
     limit(place.owner, min_mem_percent=9)
     told = api_client(place.owner).get("/api/v1/limits/", {"project": place.project.name}).json()
-    found = {each["limit"]: (each["level"], each["value"], each["used"]) for each in told["limits"]}
-    assert found["min_mem_percent"] == ("user", 9, 0)
-    assert found["min_device_percent"] == ("project", 100, 0)
+    names = ("level", "value", "used", "left")
+    found = {each["limit"]: tuple(each[name] for name in names) for each in told["limits"]}
+    assert found["min_mem_percent"] == ("user", 9, 0, 0), "nothing is left of a least"
+    assert found["min_device_percent"] == ("project", 100, 0, 0)
+    assert found["use_window_s"] == ("project", 600, 0, 600)
 
 
 def test_what_cannot_be_assigned_says_why(place: Place) -> None:

@@ -67,7 +67,7 @@ def test_what_sessions_have_to_use_is_shown_in_percent(portal: Any, command: Com
     )
     limit = {"level": "user", "scope": "a@berth.example", "policy": "lab", "used": 0}
     rows = [
-        {**limit, "limit": "min_cpu_percent", "value": 30, "left": 30},
+        {**limit, "limit": "min_cpu_percent", "value": 30, "left": 0},
         {**limit, "limit": "use_grace_s", "value": 3600, "left": 3600},
     ]
     portal(made({"limits": rows, "levels": []}))

@@ -139,10 +139,11 @@ def test_of_what_has_to_be_used_at_least_the_largest_counts_and_then_the_widest_
         scope(Level.PROJECT, min_cpu_percent=30, use_window_s=600),
         scope(Level.USER, {"min_mem_percent": 4}, min_cpu_percent=30, min_mem_percent=8),
     ]
-    assert [(state.limit, state.level, state.value, state.used) for state in effective(scopes)] == [
-        ("min_cpu_percent", Level.PROJECT, 30, 0),
-        ("min_mem_percent", Level.DOMAIN, 9, 0),
-        ("use_window_s", Level.PROJECT, 600, 0),
+    found = [(state.limit, state.level, state.value, state.used, state.left) for state in effective(scopes)]
+    assert found == [
+        ("min_cpu_percent", Level.PROJECT, 30, 0, 0),
+        ("min_mem_percent", Level.DOMAIN, 9, 0, 0),
+        ("use_window_s", Level.PROJECT, 600, 0, 600),
     ]
 
 
