@@ -83,14 +83,14 @@ def ends_shown(group: ResourceGroup) -> dict[str, object]:
 
 
 def _least_use(group: ResourceGroup) -> dict[str, object]:
+    """The window, the grace and whether batch sessions end hold for what policies want of sessions, too, where a group wants
+    nothing."""
     percents = {word: getattr(group, column) for word, column in PERCENTS.items()}
     named = [f"{word} {percent} %" for word, percent in percents.items() if percent is not None]
-    if not named:
-        return {}
     joint = " or " if group.use_rule == "any" else " and "
     return {
         "ends below": joint.join(named),
         "looked at over": f"{group.use_window_s} s",
         "grace": f"{group.use_grace_s} s",
-        "batch too": "yes" if group.ends_idle_batch else "no",
+        "batch too": "yes" if group.ends_idle_batch else "",
     }
