@@ -1,4 +1,5 @@
-"""Writes of resource policies, and of whom they limit. Whatever runs goes on, even above a limit (ADR 0024)."""
+"""Writes of resource policies, and of whom they limit. Whatever runs goes on, even above a limit (ADR 0024), but
+for when sessions end (`quota.ENDING`)."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

@@ -63,6 +63,8 @@ CEILINGS = frozenset(
 )  # fmt: skip
 # What each session has to use at least: nobody asks for it, and the largest is the tightest.
 FLOORS = frozenset({Limit.LEAST_CPU, Limit.LEAST_MEM, Limit.LEAST_DEVICE, Limit.LEAST_DEVICE_MEM})
+# By these running sessions end, too; an edit of any other limit ends nothing.
+ENDING = FLOORS | {Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE}
 SPANS = frozenset({Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSION})
 # Limits that do not stand at every level: folders have no token, tokens are a person's alone, what they send is of no project,
 # and nobody signs in to one.

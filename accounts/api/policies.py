@@ -84,8 +84,9 @@ class PolicyView(APIView):
 
     @extend_schema(operation_id="change_policy", request=PolicyChangeInput, responses={200: PolicyOut})
     def patch(self, request: Request, policy_id: int) -> Response:
-        """Change what is named, null makes it unlimited. What runs goes on, even above a limit; `impact/` tells before
-        whom it would touch."""
+        """Change what is named; null takes a limit away. What runs goes on, even above a limit, but for when sessions end: those
+        in which nobody works, or that use too little, end by the new limits, and their owners are warned before. `impact/` tells
+        before whom it would touch."""
         actor = actor_of(request)
         access_policy(actor, policy_id, Action.EDIT)
         asked = PolicyChangeInput(data=request.data)
@@ -123,7 +124,8 @@ class PolicyImpactView(APIView):
     @extend_schema(operation_id="check_policy_change", request=PolicyChangeInput, responses={200: ImpactOut})
     def post(self, request: Request, policy_id: int) -> Response:
         """What a change would mean, without making it: how many it limits, and who uses more than that already. They
-        would keep what runs, and start nothing new until less is in use."""
+        would keep what runs, and start nothing new until less is in use. Not counted are sessions in
+        which nobody works, or that use too little: they would end, and their owners be warned before."""
         actor = actor_of(request)
         policy = access_policy(actor, policy_id, Action.EDIT)
         asked = PolicyChangeInput(data=request.data)
@@ -141,7 +143,8 @@ class PolicyAssignmentView(APIView):
         responses={200: AssignmentOut, 400: ErrorOut, 403: ErrorOut, 404: ErrorOut},
     )
     def post(self, request: Request) -> Response:
-        """Let a policy limit a domain, project, person or token from now on; an empty name: none does. What runs goes on."""
+        """Let a policy limit a domain, project, person or token from now on; an empty name: none does. What runs goes on, but
+        for when sessions end: those in which nobody works, or that use too little, end by its limits, and their owners are warned before."""
         asked = AssignmentInput(data=request.data)
         asked.is_valid(raise_exception=True)
         actor, wanted = actor_of(request), asked.validated_data

@@ -17,7 +17,7 @@ from accounts import authority, limiting
 from accounts.allow_lists import TITLES, AllowList, entry_words
 from accounts.authority import Action, Standing
 from accounts.models import Domain
-from accounts.policies import ALLOW_COLUMNS, ResourcePolicy, limits_of
+from accounts.policies import ALLOW_COLUMNS, COLUMNS, ResourcePolicy, limits_of
 from accounts.policy_selectors import (
     Impact,
     access_policy,
@@ -28,7 +28,7 @@ from accounts.policy_selectors import (
     visible_policies,
 )
 from accounts.preferences import column_choice
-from accounts.quota import Level, format_limit, title_of
+from accounts.quota import ENDING, Level, format_limit, title_of
 from accounts.selectors import (
     domain_named,
     may_do_everything,
@@ -258,9 +258,11 @@ def _impact_words(impact: Impact, policy: ResourcePolicy, limits: Mapping[str, A
         )
         for state in impact.above
     ]  # fmt: skip
+    ends = [COLUMNS[limit] for limit in ENDING]
     return {
         "whom": count_words(dict(impact.counts)),
         "above": above,
+        "is_ending": any(limits[column] not in (None, getattr(policy, column)) for column in ends),
         "lists": lists,
         "more": max(0, impact.above_count - len(above)),
     }

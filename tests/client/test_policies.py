@@ -50,6 +50,26 @@ def test_limits_are_typed_as_words(portal: Any, command: Command, typed: str, ch
     assert wire.body() == change
 
 
+@pytest.mark.parametrize(
+    ("typed", "is_told"),
+    [
+        ("idle=2h", True),
+        ("least.cpu=5", True),
+        ("window=1h", True),
+        ("grace=30m", True),
+        ("grace=", False),
+        ("least.mem=9", False),
+        ("sessions=9", False),
+    ],
+)
+def test_limits_that_end_running_sessions_say_so_in_a_dry_run(
+    portal: Any, command: Command, typed: str, is_told: bool
+) -> None:
+    portal(page({**POLICY, "min_mem_percent": 9, "use_grace_s": 3600}), made(IMPACT))
+    told = command("policy", "set", "lab", typed, "--dry-run")
+    assert ("end by the new limits" in told.err) == is_told
+
+
 @pytest.mark.parametrize("typed", ["least.cpu=much", "least.cpu=-1", "window=soon", "sessions=5%"])
 def test_what_is_no_amount_is_refused(portal: Any, command: Command, typed: str) -> None:
     portal(page(POLICY))

@@ -157,6 +157,32 @@ def test_consequences_are_shown_before_they_are_saved(place: Place, superadmin: 
     assert superadmin.post(address, {**typed, "name": "renamed"}).status_code == 302, "limits stay"
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_idle_s", "2h"),
+        ("min_cpu_percent", "5"),
+        ("min_device_mem_percent", "5"),
+        ("use_window_s", "1h"),
+        ("use_grace_s", "1h"),
+    ],
+)
+def test_limits_that_end_running_sessions_say_so_before_they_are_saved(
+    place: Place, superadmin: Client, field: str, value: str
+) -> None:
+    policy = limit(place.owner, max_sessions=5)
+    address, typed = f"/policies/{policy.pk}/", {"name": policy.name, "max_sessions": "5"}
+    sentence = "or that use too little, end by the new limits"
+    page = superadmin.post(address, {**typed, field: value})
+    assert sentence in page.content.decode()
+    superadmin.post(address, {**typed, field: value, "sure": page.context["sure"]})
+
+    others = superadmin.post(address, {**typed, field: value, "max_sessions": "9", "max_lifetime_s": "7d"})
+    assert sentence not in others.content.decode(), "of others nothing ends"
+    taken_away = superadmin.post(address, typed)
+    assert taken_away.context["impact"]["is_ending"] is False
+
+
 def test_policies_are_assigned_on_the_pages_of_those_they_limit(place: Place, superadmin: Client) -> None:
     general = create_policy(actor=SYSTEM, name="general", limits={"max_sessions": 7})
     own = create_policy(actor=SYSTEM, name="own", domain=place.project.domain)
@@ -172,6 +198,7 @@ def test_policies_are_assigned_on_the_pages_of_those_they_limit(place: Place, su
         assert target.policy == general
         shown = superadmin.get(page).content.decode()
         assert "Live sessions: 7" in shown
+        assert "or that use too little, end by its limits" in shown
         assert (">own<" in shown) == (level != "domain")
     superadmin.post(f"/policies/of/domain/{place.project.domain_id}/", {"policy": own.pk})
     superadmin.post(f"/policies/of/user/{place.owner.pk}/", {"policy": ""})

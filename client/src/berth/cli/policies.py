@@ -41,6 +41,8 @@ LISTS = {
     "images": "allowed_images",
     "hosts": "allowed_storage_hosts",
 }
+# By these running sessions end, too; an edit of any other limit ends nothing.
+ENDING = ("idle", "window", "grace", *(word for word in NUMBERS if word.startswith("least.")))
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -120,7 +122,7 @@ def set_limits(
     changes = _changes(limits or [], found)
     impact = policies.foresee(found.id, changes)
     if dry_run:
-        show_json(impact) if as_json else _show_impact(impact)
+        show_json(impact) if as_json else _show_impact(impact, is_ending=_is_ending(found, changes))
         return
     if name:
         changes["name"] = name
@@ -184,6 +186,11 @@ def _changes(typed: list[str], policy: Policy | None) -> dict[str, Any]:
     return changes
 
 
+def _is_ending(policy: Policy, changes: dict[str, Any]) -> bool:
+    """Whether running sessions may end by the changes."""
+    return any(changes.get(NUMBERS[word]) not in (None, getattr(policy, NUMBERS[word])) for word in ENDING)
+
+
 def _typed_slots(slots: dict[str, int]) -> dict[str, Any]:
     return {name: amount if name == "mem" else amount / MILLI for name, amount in slots.items()}
 
@@ -238,7 +245,7 @@ def _show(policy: Policy, *, as_json: bool) -> None:
     )
 
 
-def _show_impact(impact: PolicyImpact) -> None:
+def _show_impact(impact: PolicyImpact, *, is_ending: bool) -> None:
     show_facts({f"{level}s": count for level, count in impact.counts.items() if count})
     rows = [
         (
@@ -250,3 +257,7 @@ def _show_impact(impact: PolicyImpact) -> None:
         for one in impact.above
     ]
     show_table(("who", "limit", "used", "most"), rows, empty="Nobody is above.")
+    if is_ending:
+        note(
+            "Running sessions in which nobody works, or that use too little, end by the new limits; their owners are warned before."
+        )
