@@ -17,7 +17,8 @@ from common import audit
 from common.api import actor_of
 
 LEAST_USE = gettext_lazy(
-    "Percent of what a session holds; below any of these it ends after the grace. Empty: as the resource group says."
+    "Percent of what a session holds; below any of these it ends after the grace, batch sessions only where their resource group ends them for"
+    " little use. Empty: as the resource group says."
 )
 
 
@@ -39,12 +40,14 @@ class PolicyForm(forms.ModelForm):
         )  # fmt: skip
         help_texts = {  # noqa: RUF012  the form that Django wants
             "max_sessions": gettext_lazy(
-                "Live ones, waiting or not. An empty field is unlimited, here and below."
+                "Live ones, waiting or not. An empty field limits nothing, here and below."
             ),
             "max_lifetime_s": gettext_lazy(
                 "Seconds from its start; of sessions that are asked for from now on."
             ),
-            "max_idle_s": gettext_lazy("Seconds without anybody at work in it after which a session ends."),
+            "max_idle_s": gettext_lazy(
+                "Seconds without anybody at work in it after which an interactive session ends."
+            ),
             **dict.fromkeys(LEAST_USES, LEAST_USE),
             "use_window_s": gettext_lazy(
                 "Seconds over which use is averaged. Empty: as the resource group says."

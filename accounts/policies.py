@@ -47,7 +47,7 @@ def _names(help_text: str) -> "ArrayField[list[str] | None, list[str] | None]":
 
 
 def _least_use() -> "models.PositiveSmallIntegerField[int | None, int | None]":
-    """A column of percent of what a session holds; null: any use will do."""
+    """A column of percent of what a session holds; null: as the resource group and other policies say."""
     return models.PositiveSmallIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)]
     )

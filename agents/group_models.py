@@ -74,7 +74,7 @@ def _percent(name: "_StrPromise") -> "models.PositiveSmallIntegerField[int | Non
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(MOST_PERCENT)],
-        help_text=gettext_lazy("Percent of what a session holds. Empty: any use will do."),
+        help_text=gettext_lazy("Percent of what a session holds. Empty: as policies say."),
     )
 
 

@@ -66,7 +66,8 @@ _UNMEASURED = (
 
 
 class LimitsInput(InputSerializer):
-    """Limits; null is unlimited, zero forbids. Of what is allowed null is everything, an empty list nothing."""
+    """Limits; null limits nothing; zero forbids, in the fields that take it. Of what is allowed null is everything, an empty
+    list nothing."""
 
     max_sessions = _count("Live sessions.")
     max_pending_sessions = _count("Sessions that wait.")
@@ -76,7 +77,9 @@ class LimitsInput(InputSerializer):
         "Of a session, 0 to 100. null at every level, or set by policies of domains alone: 0.",
         most=HIGHEST_PRIORITY,
     )
-    max_idle_s = _count("Seconds without anybody at work in it after which a session ends.", least=1)
+    max_idle_s = _count(
+        "Seconds without anybody at work in it after which an interactive session ends.", least=1
+    )
     min_cpu_percent = _least_use("CPU")
     min_mem_percent = _least_use("memory")
     min_device_percent = _least_use("accelerators", _UNMEASURED)
@@ -133,7 +136,7 @@ class PolicyChangeInput(LimitsInput):
 
 
 class PolicyOut(serializers.Serializer[Any]):
-    """Amounts in base units: cpu in millicores, devices in thousandths, bytes, seconds. null is unlimited."""
+    """Amounts in base units: cpu in millicores, devices in thousandths, bytes, seconds. null limits nothing."""
 
     id = serializers.IntegerField()
     name = serializers.CharField()

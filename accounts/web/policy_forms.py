@@ -1,4 +1,4 @@
-"""Forms of resource policies: each limit in the words of people; an empty field is unlimited, a zero forbids."""
+"""Forms of resource policies: each limit in the words of people; an empty field limits nothing, a zero forbids where it is taken."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,8 +42,8 @@ SECTIONS = (
     (
         gettext_noop("When they use too little of what they hold"),
         gettext_noop(
-            "They end below any one of these, whatever else the resource group wants. Batch sessions are exempt, unless the group ends these for"
-            " little use as well."
+            "They end below any one of these, those that run already as well, whatever else the resource group wants. Batch sessions are exempt,"
+            " unless the group ends these for little use as well."
         ),
         (*LEAST_USES, "use_window_s", "use_grace_s"),
     ),

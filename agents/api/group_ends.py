@@ -20,8 +20,8 @@ def _least_use(of_what: str, further: str = "") -> Any:
         allow_null=True,
         min_value=1,
         max_value=MOST_PERCENT,
-        help_text=f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace; null: any"
-        f" use will do.{further}",
+        help_text=f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace; null: as"
+        f" policies say.{further}",
     )
 
 

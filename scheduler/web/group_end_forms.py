@@ -34,7 +34,7 @@ class GroupEndsForm(forms.Form):
     )
     min_cpu_percent = percent_field(
         label=gettext_lazy("Least use of CPU, in %"),
-        help_text=gettext_lazy("Of what the session holds. Empty: any use will do."),
+        help_text=gettext_lazy("Of what the session holds. Empty: as policies say."),
     )
     min_mem_percent = percent_field(label=gettext_lazy("Least use of memory, in %"))
     min_device_percent = percent_field(

@@ -104,6 +104,7 @@ def test_a_superadmin_writes_policies_in_the_words_of_people(admin: Client) -> N
 
     page = admin.get(f"{POLICIES}{policy.pk}/change/").content.decode()
     assert "Percent of what a session holds" in page
+    assert "batch sessions only where their resource group ends them for little use" in page
     assert 'value="cpu=16, mem=64g, cuda=0"' in page
     admin.post(
         f"{POLICIES}{policy.pk}/change/",

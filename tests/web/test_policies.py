@@ -68,7 +68,10 @@ def test_how_much_sessions_have_to_use_is_written_shown_and_cleared(
     listed = governor.get("/policies/").content.decode()
     assert "Least use of CPU: 30 %, Least use of the memory of accelerators: 5 %" in listed
     page = governor.get(f"/policies/{policy.pk}/").content.decode()
-    for words in ('value="30"', 'value="30m"', 'value="1h"', "When they use too little of what they hold"):
+    for words in (
+        'value="30"', 'value="30m"', 'value="1h"', "When they use too little of what they hold",
+        "those that run already as well", "0 forbids, in the fields that take it",
+    ):  # fmt: skip
         assert words in page
 
     changed = {**typed, "min_cpu_percent": "", "use_grace_s": ""}

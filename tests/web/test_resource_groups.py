@@ -62,6 +62,7 @@ def test_a_group_is_made_looked_at_changed_and_deleted(place: Place, superadmin:
         'value="2.5"',
         'value="cuda=2"',
         "No machines",
+        "Of what the session holds. Empty: as policies say.",
         "Nobody but superadmins may use it yet.",
     ):
         assert words in shown
