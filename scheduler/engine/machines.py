@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from functools import partial, reduce
+from functools import partial
 
 from scheduler.engine.companions import Allowed, Host, Hosting
 from scheduler.engine.devices import Share
@@ -154,17 +154,6 @@ class Machines(Surroundings):
             return self._not_kept(shape, shape.pools - self._keeping)
         named = [] if shape.designated < 0 or self._is_taken(shape.designated) else [shape.designated]
         return self.hosting.usable(shape, named)
-
-    def is_kept_from(self, shape: Shape) -> bool:
-        """Whether there are agents large enough for each kernel of `shape`, and room is kept on all or in their pools for others."""
-        if self.hosts(shape):
-            return False
-        if shape.designated is None:
-            members = self._fleet.members_of(shape.pools)
-        else:
-            members = [shape.designated] if shape.designated >= 0 else []
-        largest = shape.of_one_kernel(reduce(self._layout.greater, shape.requests))
-        return any(self.is_large_enough(each, largest) for each in self._suiting(shape.needs, members))
 
     def clearable(self, shape: Shape) -> list[int]:
         """Those that others could leave for `shape`: of which nothing is kept yet."""

@@ -385,8 +385,8 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: those who wait on and for whom
-    room was kept, by this plan or an earlier one, as the first who found none; in that order the next plan is to try them before others."""
+    """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: whom the next plan is to
+    try first, the first for whom room is kept of which it is known when it will be there; those of the last plan if it is for them."""
 
     group_id: int
     group_name: str

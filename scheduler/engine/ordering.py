@@ -41,8 +41,8 @@ class Line:
         )
 
     def _heads_first(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
-        """In the order in which they were tried before. If another could get between, two that need the room of different machines might take
-        turns, and the room that is kept for one be given away in the turn of the other."""
+        """Mostly one. If another could get before it, two that need the room of different machines might take turns, and the room that is kept
+        for one be given away in the turn of the other."""
         heads = [session for session in band if session.head_rank]
         if not heads:
             return self._by_policy(band, is_last=is_last)

@@ -91,7 +91,8 @@ class _Pass:
         self._waiting: list[PendingSession] = []
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
-        self._heads: list[UUID] = []
+        self._heads: list[UUID] = []  # who were and for whom room is kept again
+        self._first_kept: UUID | None = None  # of the others, the first for whom it is
         self._evictions: list[Eviction] = []
         self._making_room: dict[UUID, datetime] = {}  # by session, until when at the latest
         self._nothing_is_left_for: set[tuple[Shape, timedelta | None]] = set()
@@ -122,7 +123,7 @@ class _Pass:
             if (
                 shape.has_no_room
                 and session.enqueued_at > patient_since
-                and not (shape.is_bounded or preemptor or session.promised or session.head_rank)
+                and not (shape.is_bounded or preemptor or session.promised)
                 and (lasts is None or not knows_until())
             ):
                 wait(session)
@@ -148,12 +149,8 @@ class _Pass:
                 line.was_charged = True
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
-        is_head = session.head_rank > 0
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
-            is_passed = is_head and self._machines.is_kept_from(shape)  # by another, which will start
-            is_head = self._keep_room(session, shape) or is_passed
-        if is_head:
-            self._heads.append(session.id)
+            self._keep_room(session, shape)
         shape.has_no_room = True
         self._wait(session, shape)
 
@@ -249,18 +246,26 @@ class _Pass:
             for account in self._allowances.of(session.scopes)
         )
 
-    def _keep_room(self, session: PendingSession, shape: Shape) -> bool:
+    def _keep_room(self, session: PendingSession, shape: Shape) -> None:
         """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
-        once it has waited long. Whether room is kept of which that is known."""
+        once it has waited long."""
         has_waited = self._has_waited(session)
-        is_open = shape.may_keep and (has_waited or not shape.has_no_room)
-        if not (is_open or session.head_rank):
-            return False
+        if not shape.may_keep or (shape.has_no_room and not has_waited):
+            return
         prospect = self._soonest(session, shape, self._machines.hosts, known_only=not has_waited)
         if prospect is not None:
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
+            if prospect.until is not None:
+                self._note_head(session)
         shape.may_keep = prospect is None and not has_waited
-        return prospect is not None and prospect.until is not None
+
+    def _note_head(self, session: PendingSession) -> None:
+        """One at a time, else two that need different machines could close these in turn to a third that needs both, or the better one, and
+        is ahead of them."""
+        if session.head_rank:
+            self._heads.append(session.id)
+        elif self._first_kept is None:
+            self._first_kept = session.id
 
     def _keep_on(
         self,
@@ -290,7 +295,7 @@ class _Pass:
             deferrals=tuple(diagnosis.of_all(self._waiting, self._waiting_shapes)),
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
-            heads=tuple(self._heads),
+            heads=tuple(self._heads) or (() if self._first_kept is None else (self._first_kept,)),
         )
 
     def answer_for(self, session: PendingSession | None) -> Foresight:

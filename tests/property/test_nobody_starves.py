@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import cycle, islice
-from typing import NamedTuple
 from uuid import UUID
 
 import pytest
@@ -104,13 +103,6 @@ class Life:
         assert latest >= MINUTES or (self.started is not None and self.started <= latest), (self, latest)
 
 
-class Head(NamedTuple):
-    """Since when room is kept for a session, and how many others there were by then that are tried before it."""
-
-    since: int
-    ahead: int
-
-
 class Play:
     """Minute by minute, by one planner, as in a worker."""
 
@@ -122,7 +114,7 @@ class Play:
         self._lately: dict[str, float] = defaultdict(float)
         self._planner = Planner()
         self._told_first: tuple[UUID, ...] = ()
-        self.heads: dict[UUID, Head] = {}  # all who were, in turn
+        self.heads: dict[UUID, int] = {}  # since when, of all who were
 
     def all_lives(self) -> list[Life]:
         stream, coming = self._stream, cycle(self._stream.small)
@@ -160,8 +152,8 @@ class Play:
         told = Snapshot(1, "lab", 0, world.agents(), waiting, self._rules, tenants=self._tenants(world))
         decided = self._planner.plan(told, at(minute))
         self._told_first = decided.heads
-        for ahead, session_id in enumerate(decided.heads):
-            self.heads.setdefault(session_id, Head(minute, ahead))
+        for session_id in decided.heads:
+            self.heads.setdefault(session_id, minute)
         given = world.after(decided, minute).held[len(world.held) :]
         for held, session in zip(given, _of_each_kernel(decided.placements), strict=True):
             self._running.append((held, session))
@@ -281,27 +273,10 @@ OF_TWO_PRIORITIES = Stream(World((4, 1), (), (8, 16)), (SMALL,), ((10, ON_ONE), 
 @given(streams(most_large=4))
 @example(TAKING_TURNS)
 def test_whoever_room_is_kept_for_goes_first_until_it_starts(policy, stream):
-    """Behind those alone for whom room was kept before."""
     play = Play(stream, Rules(policy=policy))
     lives = {life.session.id: life for life in play.all_lives()}
-    for session_id, head in play.heads.items():
-        lives[session_id].demand_started(head.since + (head.ahead + 1) * LONGEST)
-
-
-@pytest.mark.parametrize("policy", Policy)
-@given(streams(st.integers(0, HIGHEST), most_large=4), st.integers(1, 9))
-def test_where_waiting_raises_nobody_gets_before_whoever_room_is_kept_for_twice(policy, stream, ageing):
-    """Nor does anybody whose head start is later. Each of the others may once, when room is nearly there, and then starts first."""
-    play = Play(stream, Rules(policy=policy, ageing=timedelta(minutes=ageing)))
-    start = {life.session.id: life.came - life.session.priority * ageing for life in play.all_lives()}
-    for session_id, head in play.heads.items():
-        others = sum(
-            start[life.session.id] <= start[session_id] and (life.started or MINUTES) >= head.since
-            for life in play.lives.values()
-            if life.session.id != session_id
-        )
-        drained = others * (others + 3) // 2 + 1
-        play.lives[session_id].demand_started(head.since + drained * LONGEST)
+    for session_id, since in play.heads.items():
+        lives[session_id].demand_started(since + LONGEST)
 
 
 @pytest.mark.parametrize("policy", Policy)

@@ -1,4 +1,4 @@
-"""Heads: those for whom room was kept, and whom the next plan tries before others (ADR 50)."""
+"""The head: the first for whom room was kept, and whom the next plan tries before others (ADR 50)."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,6 @@ from scheduler.engine import (
     PendingSession,
     Plan,
     Policy,
-    Preemptible,
     Preemption,
     Promise,
     Rules,
@@ -89,20 +88,25 @@ def test_heads_stay_in_the_order_in_which_they_were_tried():
     assert numbers(decide(LAST_COME, agents, second, first).heads) == [2, 1]
 
 
-def test_a_head_whose_room_another_head_takes_goes_on_to_be_one_behind_it():
+def test_there_is_one_at_a_time_however_many_keep_room():
+    """A second one on the small machine would go on to the large one, before whoever is ahead of it and needs that."""
+    agents = [agent(1, LATE), agent(2, SOON, has=12)]
+    head, beside = waits(1, 12, rank=1), waits(2, 8, designated=1)
+    decided = decide(LAST_COME, agents, head, beside)
+    assert {each.session_id.int for each in decided.reservations} == {1, 2}
+    assert numbers(decided.heads) == [1]
+    assert numbers(decide(LAST_COME, agents, replace(head, head_rank=0), beside).heads) == [2]
+
+
+def test_a_head_that_finds_no_room_to_keep_is_none_any_more():
     by_rank = waits(1, 8, rank=2, waited=timedelta(hours=1)), waits(2, 8, rank=1)
-    assert numbers(decide(LAST_COME, [agent(1, SOON)], *by_rank).heads) == [2, 1]
+    assert numbers(decide(LAST_COME, [agent(1, SOON)], *by_rank).heads) == [2]
 
 
 @pytest.mark.parametrize("named", [None, 1, 7])
 def test_a_head_that_no_machine_could_hold_is_none_any_more(named):
     large = waits(1, 9, rank=1, designated=named)
     assert decide(LAST_COME, [agent(1, SOON)], waits(2, 8, rank=2), large).heads == (UUID(int=2),)
-
-
-def test_a_head_whose_machine_another_head_takes_goes_on_to_be_one():
-    named = waits(1, 8, rank=2, designated=1)
-    assert numbers(decide(LAST_COME, [agent(1, SOON)], waits(2, 8, rank=1), named).heads) == [2, 1]
 
 
 def test_where_nobody_knows_when_room_will_be_there_whoever_it_is_kept_for_is_no_head():
@@ -115,7 +119,6 @@ def test_where_nobody_knows_when_room_will_be_there_whoever_it_is_kept_for_is_no
 
 
 def test_whoever_comes_to_wait_for_a_limit_is_no_head_any_more():
-    """Else its owner might have one after the other kept for, and then start them all."""
     decided = decide(LAST_COME, [agent(1, SOON)], waits(1, 8, rank=1), waits(2, 7), limit=7)
     assert numbers(decided.heads) == [2]
 
@@ -136,12 +139,3 @@ def test_room_that_others_are_ended_for_is_kept_for_no_head(policy):
     makes_room = replace(waits(2, 8), promised=Promise(1, SOON))
     decided = decide(rules, agents, gang, makes_room)
     assert {each.session_id.int: each.agent_ids for each in decided.reservations} == {1: (2, 3), 2: (1,)}
-
-
-def test_a_head_for_whom_others_are_ended_goes_on_to_be_one():
-    rules = Rules(policy=Policy.LIFO, preemption=Preemption(0, timedelta(0), timedelta(minutes=1)))
-    victim = Preemptible(UUID(int=99), 0, NOW - timedelta(hours=1), cores(8))
-    crowded = replace(agent(1, None), preemptible=(victim,))
-    decided = decide(rules, [crowded], replace(waits(1, 8, rank=1), priority=1))
-    assert len(decided.evictions) == 1
-    assert numbers(decided.heads) == [1]
