@@ -1,5 +1,7 @@
 """What domains, projects, people and tokens may hold, and what they have left while a pass places sessions of theirs."""
 
+from collections.abc import Iterable
+
 from scheduler.engine.model import Allowance, Excess, PendingSession
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
@@ -9,14 +11,20 @@ SPENT = 0  # less than any request, because not even the guards are left
 
 
 class Account:
-    """What one scope has left, as a vector with its guards set. `rest`: what it has if the session is placed that is being decided."""
+    """What one scope has left, as a vector with its guards set."""
 
-    __slots__ = ("allowance", "left", "left_at_first", "rest")
+    __slots__ = ("allowance", "left", "left_at_first")
 
     def __init__(self, allowance: Allowance, left: int) -> None:
         self.allowance = allowance
         self.left_at_first = left  # as the pass began
-        self.left = self.rest = left
+        self.left = left
+
+
+def give_back(accounts: Iterable[Account], total: int) -> None:
+    """What was taken from each of these."""
+    for account in accounts:
+        account.left += total
 
 
 class Allowances:

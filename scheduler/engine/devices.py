@@ -124,23 +124,34 @@ def less(devices: SlotDevices, amounts: Iterable[int]) -> SlotDevices:
     return devices._replace(whole=whole, open=tuple(left))
 
 
+class SharedDevice:
+    """What is left now of one on that agent."""
+
+    __slots__ = ("left", "ordinal")
+
+    def __init__(self, ordinal: int) -> None:
+        self.ordinal, self.left = ordinal, 0
+
+
 class Shelf:
     """The shared devices of a pool by what is left of them: in which order they came to have so much, whatever became of it since."""
 
     def __init__(self) -> None:
         self.lefts: list[int] = []  # in order
-        self.devices: dict[int, list[tuple[int, int]]] = {}  # by what was left, the ordinal and the device
-        self.left: dict[tuple[int, int], int] = {}  # of each now
+        self.by_left: dict[int, list[SharedDevice]] = {}  # by what was left
+        self.devices: dict[tuple[int, int], SharedDevice] = {}  # by ordinal and id
 
     def tell(self, left: int, ordinal: int, device_id: int) -> None:
         """It has so much left now; all, where nobody shares it any more."""
-        device = ordinal, device_id
-        self.left[device] = left
+        device = self.devices.get((ordinal, device_id))
+        if device is None:
+            device = self.devices[ordinal, device_id] = SharedDevice(ordinal)
+        device.left = left
         if 0 < left < MILLI:
-            if left not in self.devices:
+            if left not in self.by_left:
                 insort(self.lefts, left)
-                self.devices[left] = []
-            self.devices[left].append(device)
+                self.by_left[left] = []
+            self.by_left[left].append(device)
 
 
 class Finder:
@@ -154,18 +165,17 @@ class Finder:
     def candidates(self, free: Sequence[int], guards: int, joins: int) -> Iterator[int]:
         """The ordinals of the agents with a device that has enough, the least left first: of equal ones the first that had so much. Most have no
         room for the rest, `joins`, in what is `free` there: these are passed over. Who asks for the next says that this one has none either."""
-        lefts, left_of, looked_at = self._shelf.lefts, self._shelf.left, self._looked_at
+        lefts, by_left, looked_at = self._shelf.lefts, self._shelf.by_left, self._looked_at
         for place in range(bisect_left(lefts, self._amount), len(lefts)):
             left = lefts[place]
-            devices, start = self._shelf.devices[left], looked_at.get(left, 0)
+            devices, start = by_left[left], looked_at.get(left, 0)
             if start == len(devices):
                 continue
             for index in range(start, len(devices)):
                 device = devices[index]
-                ordinal = device[0]
-                if left_of[device] == left and (free[ordinal] | guards) - joins & guards == guards:
+                if device.left == left and (free[device.ordinal] | guards) - joins & guards == guards:
                     looked_at[left] = index
-                    yield ordinal
+                    yield device.ordinal
             looked_at[left] = len(devices)
 
 

@@ -4,10 +4,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from uuid import UUID
 
 from common.slots import ResourceSlots
 from scheduler.engine.allowances import Allowances
+from scheduler.engine.columns import Columns
 from scheduler.engine.gangs import most_apart
 from scheduler.engine.kept import Until
 from scheduler.engine.machines import Machines
@@ -31,7 +33,7 @@ MOST_IN_A_SUM = 1000  # vectors: with more a field could overflow
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What some agents have: the vectors that occur, as one kernel may get them, and all together."""
+    """What some agents have, as one kernel may get it: of the vectors that occur those that no other holds; and all together."""
 
     vectors: list[int]
     total: ResourceSlots
@@ -69,21 +71,23 @@ class Diagnosis:
         machines.open_all()
         allowances.open_all()
 
-    def of_all(self, sessions: Sequence[PendingSession], shapes: Sequence[Shape]) -> list[Deferral]:
+    def of_all(self, sessions: Sequence[PendingSession], shapes: Sequence[Shape]) -> Sequence[Deferral]:
         """`of` each of these, which are all that wait. Most of a shape are told the same, so little is asked for each of them."""
         guards, usual, leasts = self._layout.guards, dict[Shape, Explanation](), self._allowances.leasts
-        new, deferrals = tuple.__new__, list[Deferral]()
+        told = list[Explanation]()
+        tell = told.append
         for position, (session, shape) in enumerate(zip(sessions, shapes, strict=True), start=1):
-            why = usual.get(shape)
-            least = None if why is None else leasts.get(session.scopes)
-            if least is not None and (least - shape.total) & guards == guards:
-                deferrals.append(new(Deferral, (session.id, position, why)))
+            known = usual.get(shape)
+            least = leasts.get(session.scopes) if known else None
+            if known and least is not None and (least - shape.total) & guards == guards:
+                tell(known)
                 continue
-            deferral = self.of(session, shape, position)
-            deferrals.append(deferral)
-            if deferral.why is self._known.get(shape) and self._is_usual(deferral.why, shape):
-                usual[shape] = deferral.why
-        return deferrals
+            why = self._why(session, shape, position)
+            tell(why)
+            if why is self._known.get(shape) and self._is_usual(why, shape):
+                usual[shape] = why
+        ids = list(map(attrgetter("id"), sessions))
+        return Columns(Deferral, ids, range(1, len(ids) + 1), told)
 
     def _is_usual(self, why: Explanation, shape: Shape) -> bool:
         """Whether nothing but its limits makes it another for some sessions of this shape."""
@@ -91,6 +95,9 @@ class Diagnosis:
 
     def of(self, session: PendingSession, shape: Shape, position: int) -> Deferral:
         """The deferral of a session that the pass did not place, `position`-th of those that wait."""
+        return Deferral(session.id, position, self._why(session, shape, position))
+
+    def _why(self, session: PendingSession, shape: Shape, position: int) -> Explanation:
         until = self._machines.ends_at(session.lasts) if shape.is_bounded else None  # else it is all the same
         known = self._known if until is None else self._known_until.setdefault(until, {})
         why = known.get(shape)
@@ -102,7 +109,7 @@ class Diagnosis:
             why = replace(why, reason=ReasonCode.MAKING_ROOM, until=ends_at)
         elif why.reason is ReasonCode.KEPT_FREE and self._is_outranked(session, shape, until):
             why = self._waits_for_priority(why, session.priority, position)
-        return tuple.__new__(Deferral, (session.id, position, why))  # in a third of the time
+        return why
 
     def _exceeds(self, why: Explanation, excess: Excess) -> Explanation:
         key = (id(why), excess.allowance.key)
@@ -246,7 +253,7 @@ class Diagnosis:
         key = needs.host_terms, largest
         if key not in self._rooms:
             found = self._machines.free_vectors(needs)
-            for_one = {self._machines.room_for_one(vector, largest) & ~FIELD_MASK for vector in found}
+            for_one = {room & ~FIELD_MASK for room in self._machines.rooms_for_one(found, largest)}
             sizes = self._machines.sizes(needs, largest)
             self._rooms[key] = self._room(found, for_one), self._room(sizes.capacities, sizes.largest)
         return self._rooms[key]
@@ -262,7 +269,7 @@ class Diagnosis:
         machines, needs = self._machines, shape.needs
         if is_empty:
             return most_apart(shape.requests, machines.sizes_of_each(needs), self._layout.fits)
-        rooms = [machines.room_for_one(vector, None) for vector in machines.free_vectors(needs)]
+        rooms = machines.rooms_for_one(machines.free_vectors(needs), None)
         return most_apart(shape.requests, rooms, self._fits_on)
 
     def _fits_on(self, request: int, room: int) -> bool:
@@ -300,4 +307,4 @@ class Diagnosis:
             together = self._layout.unpack(sum(vectors[start : start + MOST_IN_A_SUM]))
             for name, amount in together.items():
                 total[name] = total.get(name, 0) + amount
-        return Room(sorted(for_one), ResourceSlots(total))
+        return Room(self._layout.outermost(for_one), ResourceSlots(total))

@@ -1,6 +1,6 @@
 """What a pass says of one session alone, for whoever asks before it is there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.engine.model import Deferral, PendingSession, Placement, Plan, Reservation
@@ -15,7 +15,7 @@ class Foresight:
     placement: Placement | None
     deferral: Deferral | None
     ahead: Iterator[Deferral]
-    placements: tuple[Placement, ...] = ()
+    placements: Sequence[Placement] = ()
     reservations: tuple[Reservation, ...] = ()
 
 

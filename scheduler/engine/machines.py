@@ -239,7 +239,8 @@ class Machines(Surroundings):
 
     def room_of(self, agent_id: int, largest: int | None) -> int:
         """Of that, what one kernel may get, of a schedulable agent by its id; `largest` as below."""
-        return self.room_for_one(self.room(self._fleet.ordinals[agent_id]), largest)
+        [room] = self.rooms_for_one([self.room(self._fleet.ordinals[agent_id])], largest)
+        return room
 
     def free_vectors(self, needs: Needs) -> list[int]:
         """What each schedulable agent that could host `needs` now has free, kept or not, in any order."""

@@ -1,6 +1,6 @@
 """What the engine reads (Snapshot) and what it answers (Plan): immutable values, all amounts in base units."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -392,8 +392,8 @@ class Plan:
     group_name: str
     epoch: int
     planned_at: datetime
-    placements: tuple[Placement, ...] = ()
-    deferrals: tuple[Deferral, ...] = ()
+    placements: Sequence[Placement] = ()
+    deferrals: Sequence[Deferral] = ()
     reservations: tuple[Reservation, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     heads: tuple[UUID, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, groupby, islice
-from operator import attrgetter, eq
+from operator import attrgetter, lt
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
@@ -96,11 +96,10 @@ class Line:
         while root.heap:
             leaf = root
             while heap := leaf.heap:
-                share, age, child = heap[0]
-                while share != (has := child.standing.share):  # it grew since it was entered
-                    heapreplace(heap, (has, age, child))
-                    share, age, child = heap[0]
-                leaf = child
+                share, age, standing, leaf = heap[0]
+                while share != standing.share:  # it grew since it was entered
+                    heapreplace(heap, (standing.share, age, standing, leaf))
+                    share, age, standing, leaf = heap[0]
             self.standings, self.was_charged = leaf.path, False
             while leaf.sessions and not self.was_charged:  # else whoever was first still is
                 session = leaf.sessions.pop()
@@ -135,10 +134,12 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
 
 def _oldest_first(pending: Iterable[PendingSession]) -> list[PendingSession]:
     """Of the same moment, which is rare, the one with the smaller id."""
-    waiting = sorted(pending, key=attrgetter("enqueued_at"))
-    moments = list(map(attrgetter("enqueued_at"), waiting))
-    if any(map(eq, moments, islice(moments, 1, None))):
-        waiting.sort(key=attrgetter("enqueued_at", "id"))
+    waiting = list(pending)
+    for key in (attrgetter("enqueued_at"), attrgetter("enqueued_at", "id")):
+        moments = list(map(attrgetter("enqueued_at"), waiting))
+        if all(map(lt, moments, islice(moments, 1, None))):
+            break
+        waiting.sort(key=key)
     return waiting
 
 
@@ -166,13 +167,13 @@ class _Node:
         # Its standing and those of all above it.
         self.path: tuple[Standing, ...] = (standing, *parent.path) if parent else ()
         self.children: dict[str, _Node] = {}
-        self.heap: list[tuple[float, int, _Node]] = []
+        self.heap: list[tuple[float, int, Standing, _Node]] = []  # of the children
         self.sessions: list[PendingSession] = []  # the next is the last
 
     def order(self) -> None:
         """To be called once, when all are in."""
         children = self.children.values()
-        self.heap = [(child.standing.share, age, child) for age, child in enumerate(children)]
+        self.heap = [(child.standing.share, age, child.standing, child) for age, child in enumerate(children)]
         heapify(self.heap)
         for child in children:
             child.sessions.reverse()

@@ -1,13 +1,14 @@
 """One pass over the sessions that wait: who runs where, and why the others wait on."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
 from uuid import UUID
 
-from scheduler.engine.allowances import Account, Allowances
+from scheduler.engine.allowances import Account, Allowances, give_back
 from scheduler.engine.collector import undisturbed
+from scheduler.engine.columns import Columns
 from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.foresight import Foresight, foresight_in
@@ -87,7 +88,8 @@ class _Pass:
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
         self._machines = machines_of(fleet, now, snapshot.companions)
         self._allowances = allowances
-        self._placements: list[Placement] = []
+        self._placed: list[PendingSession] = []
+        self._agent_ids: list[tuple[int, ...]] = []  # of each of them
         self._waiting: list[PendingSession] = []
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
@@ -111,10 +113,9 @@ class _Pass:
         line, machines, guards = self._line, self._machines, self._layout.guards
         shapes, shape_of = self._fleet.shapes, self._fleet.shape_of
         known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
-        placements = self._placements
+        place, give = self._placed.append, self._agent_ids.append
         wait, wait_shaped = self._waiting.append, self._waiting_shapes.append
         patient_since, preemptor, knows_until = self._patient_since, self._preemptor, machines.knows_until
-        new = tuple.__new__  # makes a named tuple in a third of the time
         for session in line:
             needs, scopes, lasts = session.needs, session.scopes, session.lasts
             shape = shapes.get(id(needs)) or shape_of(needs)
@@ -130,23 +131,24 @@ class _Pass:
                 wait_shaped(shape)
                 continue
             accounts = known_accounts.get(scopes) or accounts_of(scopes)
-            total = shape.total
+            total, met = shape.total, guards
             for account in accounts:
-                account.rest = rest = account.left - total
-                if rest & guards != guards:
-                    self._wait_for_limit(session, shape, account)
-                    break
-            else:
-                until = None if lasts is None else self._now + lasts
-                agent_ids = machines.place(shape, until)
-                if agent_ids is None:
-                    self._wait_for_room(session, shape)
-                    continue
-                placements.append(new(Placement, (session, agent_ids)))
-                for account in accounts:
-                    account.left = account.rest
-                charge(line.standings, shape.fractions)
-                line.was_charged = True
+                account.left = left = account.left - total
+                met &= left
+            if met != guards:
+                give_back(accounts, total)
+                self._wait_for_limit(session, shape, accounts)
+                continue
+            until = None if lasts is None else self._now + lasts
+            agent_ids = machines.place(shape, until)
+            if agent_ids is None:
+                give_back(accounts, total)
+                self._wait_for_room(session, shape)
+                continue
+            place(session)
+            give(agent_ids)
+            charge(line.standings, shape.fractions)
+            line.was_charged = True
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
@@ -154,9 +156,11 @@ class _Pass:
         shape.has_no_room = True
         self._wait(session, shape)
 
-    def _wait_for_limit(self, session: PendingSession, shape: Shape, account: Account) -> None:
+    def _wait_for_limit(self, session: PendingSession, shape: Shape, accounts: Iterable[Account]) -> None:
         if self._has_waited(session):
-            self._allowances.keep(account, shape, session.priority)
+            guards, total = self._layout.guards, shape.total
+            exceeded = next(each for each in accounts if (each.left - total) & guards != guards)
+            self._allowances.keep(exceeded, shape, session.priority)
         self._wait(session, shape)
 
     def _wait(self, session: PendingSession, shape: Shape) -> None:
@@ -291,8 +295,8 @@ class _Pass:
             group_name=snapshot.group_name,
             epoch=snapshot.epoch,
             planned_at=self._now,
-            placements=tuple(self._placements),
-            deferrals=tuple(diagnosis.of_all(self._waiting, self._waiting_shapes)),
+            placements=self._placements(),
+            deferrals=diagnosis.of_all(self._waiting, self._waiting_shapes),
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
             heads=tuple(self._heads) or (() if self._first_kept is None else (self._first_kept,)),
@@ -300,14 +304,22 @@ class _Pass:
 
     def answer_for(self, session: PendingSession | None) -> Foresight:
         diagnosis, waiting, shapes = self._diagnosis(), self._waiting, self._waiting_shapes
-        index = next((index for index, each in enumerate(waiting) if each is session), None)
+        placements = self._placements()
+        placed, index = _index_of(session, self._placed), _index_of(session, waiting)
         return Foresight(
-            placement=next((each for each in self._placements if each.session is session), None),
+            placement=None if placed is None else placements[placed],
             deferral=None if index is None else diagnosis.of(waiting[index], shapes[index], index + 1),
             ahead=map(diagnosis.of, waiting[:index], shapes, count(1)),
-            placements=tuple(self._placements),
+            placements=placements,
             reservations=tuple(self._reservations),
         )
 
+    def _placements(self) -> Sequence[Placement]:
+        return Columns(Placement, self._placed, self._agent_ids)
+
     def _diagnosis(self) -> Diagnosis:
         return Diagnosis(self._machines, self._layout, self._allowances, self._making_room, self._waiting)
+
+
+def _index_of(session: PendingSession | None, sessions: Iterable[PendingSession]) -> int | None:
+    return next((index for index, each in enumerate(sessions) if each is session), None)

@@ -152,8 +152,8 @@ class SharingMachines(Machines):
         if whole >= MILLI:
             return DeviceRoom(name, whole, MILLI)
         hosts = {vector & FIELD_MASK for vector in found}
-        shared = chain.from_iterable(self._shelf(pool, name).left.items() for pool in pools)
-        most = max((left for (ordinal, _), left in shared if ordinal in hosts), default=0)
+        shared = chain.from_iterable(self._shelf(pool, name).devices.values() for pool in pools)
+        most = max((device.left for device in shared if device.ordinal in hosts), default=0)
         return DeviceRoom(name, whole, most)
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:

@@ -65,13 +65,15 @@ class Surroundings:
         """Whether one kernel could get so much there, were the agent empty."""
         return self._layout.fits(request, self._fleet.largest[ordinal])
 
-    def room_for_one(self, vector: int, largest: int | None) -> int:
-        """Of what an agent has free, what one kernel may get; or, `largest` being one of them, all kernels of a session together."""
-        if not self._fleet.is_overcommitted:
-            return vector
+    def rooms_for_one(self, vectors: list[int], largest: int | None) -> list[int]:
+        """Of what these agents have free, what one kernel may get of each; or, `largest` being one of them, all kernels of a session together."""
+        fleet, fits = self._fleet, self._layout.fits
+        if not fleet.is_overcommitted:
+            return vectors
+        owned = [(vector, fleet.largest[vector & FIELD_MASK]) for vector in vectors]
         if largest is not None:
-            return vector if self.is_large_enough(vector & FIELD_MASK, largest) else vector & FIELD_MASK
-        return self._layout.lesser(vector, self._fleet.largest[vector & FIELD_MASK])
+            return [vector if fits(largest, most) else vector & FIELD_MASK for vector, most in owned]
+        return [self._layout.lesser(vector, most) for vector, most in owned]
 
     def grown(self, ordinal: int, room: int, released: int) -> int:
         """`room` after a release, never beyond the capacity of the agent."""

@@ -10,8 +10,8 @@ Where devices are shared, a field above that of their slot says how much of it i
 (`devices.whole_of`): so that what is free in parts does not pass for whole ones. It is derived, and nobody holds it.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from common.slots import CPU, MAX_AMOUNT, MEM, MILLI, ResourceSlots
 from scheduler.engine.devices import WHOLE_MARK, devices_for, whole_of
@@ -20,6 +20,7 @@ FIELD_BITS = 64  # a field holds a thousand times MAX_AMOUNT, so that sums have 
 FIELD_MASK = (1 << FIELD_BITS) - 1
 GUARD = 1 << (FIELD_BITS - 1)
 CPU_SHIFT = 2 * FIELD_BITS
+MOST_COMPARED = 32  # rooms with each; mostly there are fewer that no other holds
 FIRST_DEVICE_SHIFT = 3 * FIELD_BITS
 
 
@@ -100,19 +101,18 @@ class Layout:
             enough = self.guards ^ self._whole_guards ^ missing
         return enough.bit_count(), room & (missing - (missing >> FIELD_BITS - 1))
 
-    def nearest(self, request: int, rooms: list[int]) -> int:
-        """Which of `rooms`, the smallest first, is nearest to `request`; of equally near ones the smallest; 0 where there are none."""
-        guards = self.guards
-        # By which fields have enough: the others alone tell these apart.
-        alike: dict[int, list[int]] = defaultdict(list)
-        for room in rooms:
-            alike[((room | guards) - request) & guards].append(room)
-        nearest = []
-        for enough, candidates in alike.items():
-            missing = guards ^ enough
-            room = max(candidates, key=(missing - (missing >> FIELD_BITS - 1)).__and__)
-            nearest.append((self.nearness(request, room), -room))
-        return -max(nearest)[1] if nearest else 0
+    def nearest(self, request: int, rooms: Iterable[int]) -> int:
+        """Which of `rooms` is nearest to `request`; of equally near ones the first; 0 where there are none."""
+        return max(rooms, key=partial(self.nearness, request), default=0)
+
+    def outermost(self, rooms: Iterable[int]) -> list[int]:
+        """`rooms` without most of those that another holds, the smallest first: what fits in any fits in one of these, and the nearest is among
+        them."""
+        found: list[int] = []
+        for room in sorted(set(rooms), reverse=True):  # what holds it is larger
+            if not any(self.fits(room, each) for each in found[:MOST_COMPARED]):
+                found.append(room)
+        return found[::-1]
 
     def unpack(self, vector: int) -> ResourceSlots:
         """Nothing of what is derived."""
