@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
+from operator import attrgetter
 from typing import NamedTuple
 
 from common.slots import CPU, MEM, ResourceSlots
@@ -11,7 +12,7 @@ from scheduler.engine.dealing import Dealing, can_deal, kinds_of, missing_fields
 from scheduler.engine.devices import Part
 from scheduler.engine.gangs import Gang
 from scheduler.engine.grid import EmptiestFirst, Grid
-from scheduler.engine.model import AgentView, Needs, Snapshot, Strategy
+from scheduler.engine.model import AgentView, Needs, PendingSession, Snapshot, Strategy
 from scheduler.engine.rounds import Rounds
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.shares import fractions_of
@@ -136,6 +137,13 @@ class Fleet:
         self.shapes[id(needs)] = shape
         self._asked.append(needs)
         return shape
+
+    def shapes_of(self, pending: Iterable[PendingSession]) -> dict[int, Shape]:
+        """Those of all of these, by the objects of their needs. Raises UnknownSlot."""
+        needs = list(map(attrgetter("needs"), pending))
+        known, shape_of = self.shapes, self.shape_of
+        asked = dict(zip(map(id, needs), needs, strict=True))
+        return {key: known.get(key) or shape_of(each) for key, each in asked.items()}
 
     def pools_open_to(self, needs: Needs) -> set[int]:
         """Whose agents take sessions with such needs now, were there room; of any size."""

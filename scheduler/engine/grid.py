@@ -52,11 +52,15 @@ class Grid:
         self._filled: list[int] = []  # the numbers of the cells that are not empty, in order
         # Of these, memory and ordinal of each agent; the one to take first is the last: taking it moves no other.
         self._cells: list[list[int]] = []
+        self._least = 0  # the memory that is asked for at least, as a vector
+        self._left_out: set[int] = (
+            set()
+        )  # who came to have less: else most cells that are looked at would be theirs alone
 
-    def copy(self, free: list[int]) -> Self:
-        """For a pass, which counts in `free` what the agents have left."""
+    def copy(self, free: list[int], least: int = 0) -> Self:
+        """For a pass, which counts in `free` what the agents have left, and in which nobody asks for less memory than `least` (a vector)."""
         twin = copy(self)
-        twin._free = free
+        twin._free, twin._least, twin._left_out = free, least, set()
         twin._filled = self._filled[:]
         twin._cells = [cell[:] for cell in self._cells]
         return twin
@@ -99,20 +103,27 @@ class Grid:
 
     def set_free(self, ordinal: int, vector: int) -> None:
         """Say what an agent has free now."""
-        was = self._free[ordinal]
-        place = bisect_left(self._filled, self._number_of(was >> CPU_SHIFT))
-        index = bisect_left(self._cells[place], was & LOW ^ self.flip)
-        self._free[ordinal] = vector
+        was, self._free[ordinal] = self._free[ordinal], vector
+        place, index = None, 0
+        if ordinal in self._left_out:
+            self._left_out.remove(ordinal)
+        else:
+            place = bisect_left(self._filled, self._number_of(was >> CPU_SHIFT))
+            index = bisect_left(self._cells[place], was & LOW ^ self.flip)
         self._move(place, index, vector, vector & LOW ^ self.flip)
 
-    def _move(self, place: int, index: int, vector: int, entry: int) -> None:
-        """From there in the cell at `place` to where `vector` belongs, which is what the agent has free now, as `entry`."""
+    def _move(self, place: int | None, index: int, vector: int, entry: int) -> None:
+        """From there in the cell at `place`, if it is in one, to where `vector` belongs, which is what the agent has free now, as `entry`."""
         filled, cells = self._filled, self._cells
-        cell = cells[place]
-        if len(cell) > 1:
-            del cell[index]
+        if place is None:
+            pass
+        elif len(cells[place]) > 1:
+            del cells[place][index]
         else:
             del filled[place], cells[place]
+        if vector & MEMORY < self._least:
+            self._left_out.add(vector & FIELD_MASK)
+            return
         number = self._number_of(vector >> CPU_SHIFT)
         place = bisect_left(filled, number)
         if place < len(filled) and filled[place] == number:

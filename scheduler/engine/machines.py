@@ -19,10 +19,13 @@ class Machines(Surroundings):
     Room can be kept: then only part of what an agent has free is open to all, and the rest to what ends in time.
     """
 
-    def __init__(self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]]) -> None:
+    def __init__(
+        self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least: int
+    ) -> None:
+        """`least`: nobody will ask for less memory, as a vector."""
         super().__init__(fleet, now)
         self._open = fleet.free[:]
-        self._grids = [grid.copy(self._open) for grid in fleet.grids]
+        self._grids = [grid.copy(self._open, least) for grid in fleet.grids]
         self._kept: dict[int, Kept] = {}  # by ordinal
         self._closed: dict[
             int, tuple[int, int]

@@ -86,7 +86,9 @@ class _Pass:
         self._fleet = fleet
         self._layout = fleet.layout
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
-        self._machines = machines_of(fleet, now, snapshot.companions)
+        self._shapes = fleet.shapes_of(snapshot.pending)
+        least = min((shape.least_memory for shape in self._shapes.values()), default=0)
+        self._machines = machines_of(fleet, now, snapshot.companions, least)
         self._allowances = allowances
         self._placed: list[PendingSession] = []
         self._agent_ids: list[tuple[int, ...]] = []  # of each of them
@@ -106,19 +108,19 @@ class _Pass:
             for session in snapshot.pending:
                 if session.promised:
                     self._machines.promise(session.promised.agent_id)
-                    self._note_on_the_way(session, fleet.shape_of(session.needs))
+                    self._note_on_the_way(session, self._shapes[id(session.needs)])
 
     def run(self) -> None:
         """A few microseconds for each session: what is looked up here once is not looked up for each of them."""
         line, machines, guards = self._line, self._machines, self._layout.guards
-        shapes, shape_of = self._fleet.shapes, self._fleet.shape_of
+        shapes = self._shapes
         known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
         place, give = self._placed.append, self._agent_ids.append
         wait, wait_shaped = self._waiting.append, self._waiting_shapes.append
         patient_since, preemptor, knows_until = self._patient_since, self._preemptor, machines.knows_until
         for session in line:
             needs, scopes, lasts = session.needs, session.scopes, session.lasts
-            shape = shapes.get(id(needs)) or shape_of(needs)
+            shape = shapes[id(needs)]
             # Nothing can come of trying one of a shape that found no room, where it could use nothing that is kept or reserved, and it is
             # too early to keep or make anything for it. Nearly all sessions of a long queue.
             if (

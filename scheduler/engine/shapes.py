@@ -6,7 +6,7 @@ from datetime import datetime
 
 from scheduler.engine.devices import Part
 from scheduler.engine.gangs import Gang
-from scheduler.engine.grid import Query
+from scheduler.engine.grid import MEMORY, Query
 from scheduler.engine.model import Needs
 from scheduler.engine.shares import Fractions
 
@@ -48,6 +48,11 @@ class Shape:
     def requests(self) -> list[int]:
         """Of its kernels, the largest first."""
         return [request for request, _ in self.searches]
+
+    @property
+    def least_memory(self) -> int:
+        """As a vector: nothing is looked for with less."""
+        return min(request & MEMORY for request in self.requests)
 
     @property
     def is_spread(self) -> bool:

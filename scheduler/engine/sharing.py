@@ -33,9 +33,11 @@ class _Given(NamedTuple):
         return Share(self.slot_name, self.device_id, self.amount)
 
 
-def machines_of(fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]]) -> Machines:
+def machines_of(
+    fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least: int = 0
+) -> Machines:
     kind = SharingMachines if fleet.layout.shared else Machines
-    return kind(fleet, now, companions)
+    return kind(fleet, now, companions, least)
 
 
 class SharingMachines(Machines):
@@ -47,8 +49,10 @@ class SharingMachines(Machines):
     kept for a part, no other part that does not end in time goes there: the one may need what the other would take.
     """
 
-    def __init__(self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]]) -> None:
-        super().__init__(fleet, now, companions)
+    def __init__(
+        self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least: int
+    ) -> None:
+        super().__init__(fleet, now, companions, least)
         self._devices: dict[tuple[int, str], OpenDevices | None] = {}  # by ordinal and slot; None: not known
         self._shelves: dict[tuple[int, str], Shelf] = {}  # by pool and slot
         self._finders: dict[tuple[int, int, Container[int] | None], Finder] = {}  # by pool, request and hosts
@@ -209,8 +213,8 @@ class SharingMachines(Machines):
             finder = self._finders.get(key) if is_usual else None
             if finder is None:
                 finder = Finder(self._shelf(pool, part.slot_name), part.amount)
-            if is_usual:
-                self._finders[key] = finder
+                if is_usual:
+                    self._finders[key] = finder
             for ordinal in finder.candidates(self._open, self._layout.guards, part.joins):
                 is_host = query.hosts is None or ordinal in query.hosts
                 if is_host and self._share_on(ordinal, request, part, until):
@@ -302,7 +306,7 @@ class SharingMachines(Machines):
         given = _Given(
             part.slot_name, devices.open() if device_id is None else device_id, part.amount, until, request, part.joins
         )  # fmt: skip
-        self._change(ordinal, given, -given.amount)
+        self._change(devices, ordinal, given, -given.amount)
         self._given[len(self._taken)] = given
         self._ending += until is not None
         self._given_on.setdefault(ordinal, []).append(given)
@@ -323,7 +327,9 @@ class SharingMachines(Machines):
         ordinal, vector, _, was_open = self._taken.pop()
         self._given_on[ordinal].pop()
         self._ending -= given.until is not None
-        self._change(ordinal, given, given.amount)
+        devices = self._devices_on(ordinal, given.slot_name)
+        assert devices is not None
+        self._change(devices, ordinal, given, given.amount)
         kept = self._kept.get(ordinal)
         if kept is None:
             self._set_open(ordinal, self._open[ordinal] + vector)
@@ -341,20 +347,20 @@ class SharingMachines(Machines):
             for device_id, left in devices.free.items() if devices else ():
                 shelf.tell(left, ordinal, device_id)
 
-    def _change(self, ordinal: int, given: _Given, amount: int) -> None:
-        devices = self._devices_on(ordinal, given.slot_name)
-        assert devices is not None
+    def _change(self, devices: OpenDevices, ordinal: int, given: _Given, amount: int) -> None:
         shelf = self._shelf(self._fleet.pool_of[ordinal], given.slot_name)
         devices.change(given.device_id, amount)
         shelf.tell(devices.free.get(given.device_id, 0), ordinal, given.device_id)
 
     def _devices_on(self, ordinal: int, slot_name: str) -> OpenDevices | None:
         key = ordinal, slot_name
-        if key not in self._devices:
+        try:
+            return self._devices[key]
+        except KeyError:
             known = self._fleet.agents[ordinal].devices
             found = (OpenDevices(each.open) for each in known if each.slot_name == slot_name)
-            self._devices[key] = next(found, None)
-        return self._devices[key]
+            self._devices[key] = devices = next(found, None)
+            return devices
 
     def _shelf(self, pool: int, slot_name: str) -> Shelf:
         """Made before anything of it changes."""

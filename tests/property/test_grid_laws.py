@@ -1,0 +1,67 @@
+"""Who has less memory than anybody asks for is left out of the cells, and nobody can tell."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.engine.grid import MEMORY, EmptiestFirst, Grid
+from scheduler.engine.rounds import Rounds
+from scheduler.engine.vectors import Layout
+
+LAYOUT = Layout(("cpu", "mem", "cuda"))
+AGENTS = 4
+agents = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(0, 2)), min_size=AGENTS, max_size=AGENTS
+)
+requests = st.tuples(st.integers(0, 2), st.integers(2, 4), st.integers(0, 1))
+# A request that is placed, or one of those that were placed ends.
+steps = st.lists(st.one_of(requests, st.integers(0, 5)), max_size=25)
+
+
+def packed(amounts: tuple[int, int, int], ordinal: int = 0) -> int:
+    cores, memory, devices = amounts
+    return LAYOUT.pack_room({"cpu": cores * 1000, "mem": memory, "cuda": devices * 1000}, ordinal)
+
+
+def follow(grid: Grid, free: list[int], told: list[tuple[int, int, int] | int]) -> list[int | None]:
+    """Who is taken for each request."""
+    found: list[int | None] = []
+    placed: list[tuple[int, int]] = []
+    for step in told:
+        if isinstance(step, tuple):
+            request = packed(step)
+            found.append(ordinal := grid.take(grid.query(request)))
+            if ordinal is not None:
+                placed.append((ordinal, request))
+        elif step < len(placed):
+            ordinal, request = placed.pop(step)
+            grid.set_free(ordinal, free[ordinal] + request)
+    return found
+
+
+@pytest.mark.parametrize("kind", [Grid, EmptiestFirst, Rounds])
+@given(has=agents, told=steps)
+def test_who_is_left_out_is_missed_by_nobody(
+    kind: type[Grid], has: list[tuple[int, int, int]], told: list[tuple[int, int, int] | int]
+) -> None:
+    free = [packed(each, ordinal) for ordinal, each in enumerate(has)]
+    grid = kind(free, LAYOUT, "cuda")
+    grid.fill(free)
+    least = packed((0, 2, 0)) & MEMORY
+    one, other = free[:], free[:]
+    assert follow(grid.copy(one), one, told) == follow(grid.copy(other, least), other, told)
+    assert one == other
+
+
+def test_they_are_in_no_cell_until_they_have_more_again() -> None:
+    free = [packed((4, 6, 0))]
+    grid = Grid(free, LAYOUT, None)
+    grid.fill(free)
+    left = free[:]
+    twin = grid.copy(left, packed((0, 2, 0)) & MEMORY)
+    assert twin.take(twin.query(packed((1, 5, 0)))) == 0
+    assert not twin._cells
+    twin.set_free(0, packed((3, 1, 0)))
+    assert not twin._cells
+    twin.set_free(0, packed((3, 3, 0)))
+    assert twin.take(twin.query(packed((3, 3, 0)))) == 0
