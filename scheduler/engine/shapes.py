@@ -52,7 +52,7 @@ class Shape:
     @property
     def least_memory(self) -> int:
         """As a vector: nothing is looked for with less."""
-        return min(request & MEMORY for request in self.requests)
+        return min((request & MEMORY for request in self.requests), default=0)
 
     @property
     def is_spread(self) -> bool:

@@ -108,9 +108,12 @@ class Layout:
     def outermost(self, rooms: Iterable[int]) -> list[int]:
         """`rooms` without most of those that another holds, the smallest first: what fits in any fits in one of these, and the nearest is among
         them."""
-        found: list[int] = []
+        guards, found = self.guards, list[int]()
         for room in sorted(set(rooms), reverse=True):  # what holds it is larger
-            if not any(self.fits(room, each) for each in found[:MOST_COMPARED]):
+            for each in found[:MOST_COMPARED]:
+                if ((each | guards) - room) & guards == guards:
+                    break
+            else:
                 found.append(room)
         return found[::-1]
 
