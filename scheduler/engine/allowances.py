@@ -67,7 +67,7 @@ class Allowances:
         accounts = self.by_scopes.get(scopes)
         if accounts is None:
             all_accounts = self._accounts
-            accounts = tuple([all_accounts[key] for key in scopes if key in all_accounts])
+            accounts = tuple([all_accounts[key] for key in dict.fromkeys(scopes) if key in all_accounts])
             self.by_scopes[scopes] = accounts
         return accounts
 

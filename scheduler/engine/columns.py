@@ -1,5 +1,5 @@
-"""Rows that are made when they are read. A long plan would else be a hundred thousand small objects that nobody may ever look at, but Python's
-collector does: a tenth of the time of a pass."""
+"""Rows that are made when they are read: of a long plan a hundred thousand small objects, of which its readers mostly want one column, and at which
+Python's collector would look, for a tenth of the time of a pass."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -9,15 +9,18 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
 class Columns(Sequence[Row], Generic[Row]):
-    """As a tuple of such named tuples; equal to a sequence with equal ones. Whose columns these are does not change them any more."""
+    """Named tuples of one kind; equal to the same in a tuple or a list. Whose columns these are does not change them any more."""
 
-    __slots__ = ("_columns", "_make")
-    __hash__ = None  # type: ignore[assignment]  # its columns are lists
+    __slots__ = ("_columns", "_kind", "_make")
 
     def __init__(self, kind: type[Row], *columns: Sequence[Any]) -> None:
         """`columns`: what the rows have first, second and so on, of all in their order."""
+        self._kind = kind
         self._make = partial(tuple.__new__, kind)  # in a third of the time that the class itself takes
         self._columns = columns
+
+    def column(self, name: str) -> Sequence[Any]:
+        return self._columns[self._kind._fields.index(name)]  # type: ignore[attr-defined]  # of named tuples
 
     def __len__(self) -> int:
         return len(self._columns[0])
@@ -35,7 +38,12 @@ class Columns(Sequence[Row], Generic[Row]):
         return self._make([column[which] for column in self._columns])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+        return tuple(self) == tuple(other) if isinstance(other, (tuple, list, Columns)) else NotImplemented
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+
+def column(rows: Sequence[Row], name: str) -> Sequence[Any]:
+    """What these have by that name, in their order: no row is made for it where they are columns."""
+    return rows.column(name) if isinstance(rows, Columns) else [getattr(row, name) for row in rows]

@@ -33,7 +33,7 @@ MOST_IN_A_SUM = 1000  # vectors: with more a field could overflow
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What some agents have, as one kernel may get it: of the vectors that occur those that no other holds; and all together."""
+    """What some agents have, as one kernel may get it: the outermost of the vectors that occur, and all together."""
 
     vectors: list[int]
     total: ResourceSlots

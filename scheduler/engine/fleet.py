@@ -11,7 +11,7 @@ from common.slots import CPU, MEM, ResourceSlots
 from scheduler.engine.dealing import Dealing, can_deal, kinds_of, missing_fields, shared_slots
 from scheduler.engine.devices import Part
 from scheduler.engine.gangs import Gang
-from scheduler.engine.grid import EmptiestFirst, Grid
+from scheduler.engine.grid import MEMORY, EmptiestFirst, Grid
 from scheduler.engine.model import AgentView, Needs, PendingSession, Snapshot, Strategy
 from scheduler.engine.rounds import Rounds
 from scheduler.engine.shapes import Search, Shape
@@ -138,12 +138,15 @@ class Fleet:
         self._asked.append(needs)
         return shape
 
-    def shapes_of(self, pending: Iterable[PendingSession]) -> dict[int, Shape]:
-        """Those of all of these, by the objects of their needs. Raises UnknownSlot."""
-        needs = list(map(attrgetter("needs"), pending))
-        known, shape_of = self.shapes, self.shape_of
-        asked = dict(zip(map(id, needs), needs, strict=True))
-        return {key: known.get(key) or shape_of(each) for key, each in asked.items()}
+    def learn_shapes(self, pending: Iterable[PendingSession]) -> int:
+        """So that `shapes` has those of all of these. The least memory that any of them is looked for with, as a vector. Raises UnknownSlot."""
+        asked, shapes = list(map(attrgetter("needs"), pending)), self.shapes
+        keys = set(map(id, asked))
+        if not shapes.keys() >= keys:
+            for needs in asked:
+                if id(needs) not in shapes:
+                    self.shape_of(needs)
+        return min(map(attrgetter("least_memory"), map(shapes.__getitem__, keys)), default=0)
 
     def pools_open_to(self, needs: Needs) -> set[int]:
         """Whose agents take sessions with such needs now, were there room; of any size."""
@@ -256,6 +259,7 @@ class Fleet:
             preferred=preferred,
             lone_search=only_search[0] if is_alone and not is_bounded and preferred is None else None,
             total=self.layout.pack_request(needs.total),
+            least_memory=min(request & MEMORY for request, _ in searches),
             fractions=fractions_of(needs.total, self.total),
             is_plain=is_plain,
             is_together=is_together,

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from types import MappingProxyType
 
 from common.slots import ResourceSlots
 from scheduler.engine.allowances import Allowances
+from scheduler.engine.columns import column
 from scheduler.engine.companions import Host
 from scheduler.engine.devices import less
 from scheduler.engine.fleet import Fleet, UnknownSlot
@@ -38,9 +40,10 @@ class Leftovers:
         reservations = decided.reservations if decided else ()
         self.waiting = len(deferrals)
         self._snapshot = replace(snapshot, pending=(), allowances=(), tenants={}, companions={})
-        self._placements = [*(decided.placements if decided else ()), *meanwhile]
+        self._placements = decided.placements if decided else ()
+        self._meanwhile = tuple(meanwhile)
         self._kept = {agent_id for each in reservations for agent_id in each.agent_ids}
-        reasons = {id(each.why): each.why for each in deferrals}
+        reasons = {id(why): why for why in column(deferrals, "why")}
         self._awaited = {why.excess.allowance.key for why in reasons.values() if why.excess}
         self._groups = {why.companions.key for why in reasons.values() if why.companions}
         self._room: tuple[Fleet, Machines] | None = None  # made when the first comes
@@ -84,12 +87,13 @@ class Leftovers:
 
     def _left(self, now: datetime) -> tuple[Fleet, Machines]:
         taken: dict[int, list[ResourceSlots]] = {}
-        for placement in self._placements:
+        last = self._snapshot.last_agent_id
+        for placement in chain(self._placements, self._meanwhile):
+            last = placement.agent_ids[-1]
             for kernel in placement.kernels:
                 taken.setdefault(kernel.agent_id, []).append(kernel.slots)
         agents = (agent for agent in self._snapshot.agents if agent.id not in self._kept)
         left = tuple(_without(agent, taken.get(agent.id)) for agent in agents)
-        last = self._placements[-1].agent_ids[-1] if self._placements else self._snapshot.last_agent_id
         fleet = Fleet(replace(self._snapshot, agents=left, last_agent_id=last))
         return fleet, machines_of(fleet, now, self._snapshot.companions)
 

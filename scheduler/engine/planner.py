@@ -86,8 +86,7 @@ class _Pass:
         self._fleet = fleet
         self._layout = fleet.layout
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
-        self._shapes = fleet.shapes_of(snapshot.pending)
-        least = min((shape.least_memory for shape in self._shapes.values()), default=0)
+        least = fleet.learn_shapes(snapshot.pending)
         self._machines = machines_of(fleet, now, snapshot.companions, least)
         self._allowances = allowances
         self._placed: list[PendingSession] = []
@@ -108,12 +107,12 @@ class _Pass:
             for session in snapshot.pending:
                 if session.promised:
                     self._machines.promise(session.promised.agent_id)
-                    self._note_on_the_way(session, self._shapes[id(session.needs)])
+                    self._note_on_the_way(session, fleet.shapes[id(session.needs)])
 
     def run(self) -> None:
         """A few microseconds for each session: what is looked up here once is not looked up for each of them."""
         line, machines, guards = self._line, self._machines, self._layout.guards
-        shapes = self._shapes
+        shapes = self._fleet.shapes
         known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
         place, give = self._placed.append, self._agent_ids.append
         wait, wait_shaped = self._waiting.append, self._waiting_shapes.append

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from scheduler.engine.devices import Part
 from scheduler.engine.gangs import Gang
-from scheduler.engine.grid import MEMORY, Query
+from scheduler.engine.grid import Query
 from scheduler.engine.model import Needs
 from scheduler.engine.shares import Fractions
 
@@ -28,6 +28,7 @@ class Shape:
     preferred: int | None  # the ordinal of the agent where it is looked for room first, if there is one
     lone_search: tuple[int, Query] | None  # that of its only kernel, if one pool is all there is to ask
     total: int  # of all kernels together, as a vector
+    least_memory: int  # nothing is looked for with less, as a vector
     fractions: Fractions
     is_plain: bool = True  # whether any agent with room will do for each kernel, wherever the others are
     is_together: bool = (
@@ -48,11 +49,6 @@ class Shape:
     def requests(self) -> list[int]:
         """Of its kernels, the largest first."""
         return [request for request, _ in self.searches]
-
-    @property
-    def least_memory(self) -> int:
-        """As a vector: nothing is looked for with less."""
-        return min((request & MEMORY for request in self.requests), default=0)
 
     @property
     def is_spread(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who has less memory than anybody asks for is left out of the cells, and nobody can tell."""
+"""Who comes to have less memory than anybody asks for is left out of the cells, and nobody can tell."""
 
 import pytest
 from hypothesis import given

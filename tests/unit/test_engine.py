@@ -58,6 +58,15 @@ def reasons(decided: Plan) -> dict[int, ReasonCode]:
     return {deferral.session_id.int: deferral.reason for deferral in decided.deferrals}
 
 
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_who_asks_for_no_memory_finds_a_machine_that_has_none_left(strategy, order):
+    all_memory, none = order
+    pending = session(all_memory, slots(cpu=1000, mem=4)), session(none, slots(cpu=1000))
+    decided = decide([agent(1, slots(cpu=2000, mem=4))], *pending, strategy=strategy)
+    assert agents_by_session(decided) == {1: [1], 2: [1]}
+
+
 def test_a_plan_names_its_group_epoch_and_instant():
     decided = decide([])
     assert (decided.group_id, decided.epoch, decided.planned_at) == (1, 7, NOW)

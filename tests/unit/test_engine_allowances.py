@@ -61,6 +61,10 @@ def test_a_gang_counts_with_all_its_kernels() -> None:
     assert placed(decide([project({"cpu": 4000})], session(1, "project:7", kernels=4))) == [1]
 
 
+def test_a_scope_that_is_named_twice_counts_once() -> None:
+    assert placed(decide([project({"cpu": 3000})], session(1, "project:7", "project:7", cpu=2000))) == [1]
+
+
 def test_all_scopes_of_a_session_must_have_it_left() -> None:
     tight = Allowance("user:1", "user", "a@berth.example", {"cpu": 1000}, {})
     decided = decide([project({"cpu": 9000}), tight], *(session(n, "project:7", "user:1") for n in (1, 2)))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scheduler.engine.columns import Columns
+from scheduler.engine.columns import Columns, column
 
 
 class Berth(NamedTuple):
@@ -38,11 +38,18 @@ def test_what_is_not_there_is_not_found():
 def test_they_are_equal_to_equal_rows():
     assert berths() == berths()
     assert berths() == ROWS
+    assert berths() == [*ROWS]
     assert berths() != ROWS[:2]
     assert berths() != 3
+    assert Columns(Berth, [], []) != ""
     assert repr(berths()) == repr(ROWS)
 
 
 def test_columns_are_as_long_as_each_other():
     with pytest.raises(ValueError, match="shorter"):
         list(Columns(Berth, ["north"], []))
+
+
+@pytest.mark.parametrize("rows", [berths(), ROWS])
+def test_one_column_is_read_alone(rows):
+    assert list(column(rows, "length_m")) == [12, 8, 30]
