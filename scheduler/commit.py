@@ -20,7 +20,7 @@ from common.locks import LockTaken, wait_exclusive, was_locked
 from common.prepared import array_of, is_outdated, prepared_cursor, unseen
 from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
-from scheduler.engine import Deferral, KernelPlacement, Placement, Plan, Strategy, column
+from scheduler.engine import Deferral, KernelPlacement, Placement, Plan, Strategy, column_of
 from scheduler.engine.devices import Dealt, NoSuchDevices
 from scheduler.kept import KeptByGroup
 from scheduler.placement_groups import broken_rule
@@ -156,7 +156,9 @@ def commit_plan(plan: Plan) -> list[UUID]:
         give_notice(
             [Leave(each.session_id, each.agent_id, each.victims, each.ends_at) for each in plan.evictions]
         )
-        placements = _of_these(plan, _lock_sessions([each.id for each in column(plan.placements, "session")]))
+        placements = _of_these(
+            plan, _lock_sessions([each.id for each in column_of(plan.placements, "session")])
+        )
         return _place(plan, placements, _hold_agents(_kernels_of(placements))) if placements else []
 
 
@@ -226,7 +228,7 @@ def _last_agent(plan: Plan) -> int | F:
 
 def _heads(plan: Plan) -> list[UUID]:
     """With those that it places: whoever is passed over here, because somebody holds the row, goes on to be first."""
-    placed = [session.id for session in column(plan.placements, "session") if session.head_rank]
+    placed = [session.id for session in column_of(plan.placements, "session") if session.head_rank]
     return placed + list(plan.heads)
 
 
@@ -377,14 +379,14 @@ def _update_waiting(
 ) -> list[lifecycle.Told]:
     sentences: dict[int, dict[str, object]] = {}  # those who wait for the same share one explanation
     numbers = []
-    for why in column(deferrals, "why"):
+    for why in column_of(deferrals, "why"):
         if id(why) not in sentences:
             said = sentence_for(why, group_name).to_json()
             sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": said}
         numbers.append(sentences[id(why)]["number"])
     values: dict[str, Any] = {
-        "ids": array_of(column(deferrals, "session_id")),
-        "positions": array_of(column(deferrals, "position")),
+        "ids": array_of(column_of(deferrals, "session_id")),
+        "positions": array_of(column_of(deferrals, "position")),
         "numbers": array_of(numbers),
         "sentences": Jsonb(list(sentences.values())),
         "are_figures_due": are_figures_due,

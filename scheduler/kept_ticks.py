@@ -20,7 +20,7 @@ from django.db.models import Sum
 from psycopg.types.json import Jsonb
 
 from common import clock
-from scheduler.engine import Explanation, Plan, Snapshot, column
+from scheduler.engine import Explanation, Plan, Snapshot, column_of
 from scheduler.kept import KeptByGroup
 from scheduler.models import KeptTick, WaitingReason
 from scheduler.packing import pack_snapshot
@@ -96,7 +96,7 @@ def _keep(snapshot: Snapshot, decided: Plan, took: Took) -> None:
     sentences: dict[int, tuple[Said, Explanation]] = {}
     said: dict[UUID, SaidOf] = {}
     waits_since = {each.id: each.enqueued_at for each in snapshot.pending}
-    ids, reasons = column(decided.deferrals, "session_id"), column(decided.deferrals, "why")
+    ids, reasons = column_of(decided.deferrals, "session_id"), column_of(decided.deferrals, "why")
     for session_id, why in zip(ids, reasons, strict=True):
         known = sentences.get(id(why))
         if known is None:
@@ -153,7 +153,7 @@ def _row(decided: Plan, took: Took, picture: bytes | None) -> KeptTick:
         commit_us=_microseconds(took.commit_s),
         placed=len(decided.placements),
         waiting=len(decided.deferrals),
-        reasons=Counter(why.reason.value for why in column(decided.deferrals, "why")),
+        reasons=Counter(why.reason.value for why in column_of(decided.deferrals, "why")),
         placements=[
             [placement.session_id.hex, list(placement.agent_ids)]
             for placement in decided.placements[:MOST_PLACEMENTS]

@@ -1,6 +1,6 @@
 """The pure scheduling engine: `plan(snapshot, now) -> Plan`. No Django, no input or output, no clock."""
 
-from scheduler.engine.columns import column
+from scheduler.engine.columns import column_of
 from scheduler.engine.companions import Companions, Host, PlacementRule
 from scheduler.engine.devices import OpenDevice, Share, SlotDevices
 from scheduler.engine.foresight import Foresight
@@ -71,7 +71,7 @@ __all__ = [
     "Strategy",
     "Tenant",
     "Window",
-    "column",
+    "column_of",
     "plan",
     "simulate",
 ]

@@ -19,7 +19,7 @@ class Columns(Sequence[Row], Generic[Row]):
         self._make = partial(tuple.__new__, kind)  # in a third of the time that the class itself takes
         self._columns = columns
 
-    def column(self, name: str) -> Sequence[Any]:
+    def named(self, name: str) -> Sequence[Any]:
         return self._columns[self._kind._fields.index(name)]  # type: ignore[attr-defined]  # of named tuples
 
     def __len__(self) -> int:
@@ -44,6 +44,6 @@ class Columns(Sequence[Row], Generic[Row]):
         return repr(tuple(self))
 
 
-def column(rows: Sequence[Row], name: str) -> Sequence[Any]:
+def column_of(rows: Sequence[Row], name: str) -> Sequence[Any]:
     """What these have by that name, in their order: no row is made for it where they are columns."""
-    return rows.column(name) if isinstance(rows, Columns) else [getattr(row, name) for row in rows]
+    return rows.named(name) if isinstance(rows, Columns) else [getattr(row, name) for row in rows]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from common.slots import ResourceSlots
 from scheduler.engine.allowances import Allowances
-from scheduler.engine.columns import column
+from scheduler.engine.columns import column_of
 from scheduler.engine.companions import Host
 from scheduler.engine.devices import less
 from scheduler.engine.fleet import Fleet, UnknownSlot
@@ -43,7 +43,7 @@ class Leftovers:
         self._placements = decided.placements if decided else ()
         self._meanwhile = tuple(meanwhile)
         self._kept = {agent_id for each in reservations for agent_id in each.agent_ids}
-        reasons = {id(why): why for why in column(deferrals, "why")}
+        reasons = {id(why): why for why in column_of(deferrals, "why")}
         self._awaited = {why.excess.allowance.key for why in reasons.values() if why.excess}
         self._groups = {why.companions.key for why in reasons.values() if why.companions}
         self._room: tuple[Fleet, Machines] | None = None  # made when the first comes

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain, groupby, islice
 from operator import attrgetter, lt
 
@@ -71,22 +71,29 @@ class Line:
         owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
             owners[(session.tenants or NOBODY)[-1]].append(session)
-        heap = [(shares.share(owner), age, owner) for age, owner in enumerate(owners)]
-        heapify(heap)
+        # Who was not tried yet, the next at the end: these need no heap, and mostly nobody else.
+        untried = sorted(
+            [(shares.share(owner), age, owner) for age, owner in enumerate(owners)], reverse=True
+        )
+        heap: list[tuple[float, int, str]] = []  # those of whom more waits
         for sessions in owners.values():
             sessions.reverse()  # the next is the last
-        while heap:
-            share, age, owner = heap[0]
+        while untried or heap:
+            is_untried = not heap or bool(untried and untried[-1] < heap[0])
+            share, age, owner = untried.pop() if is_untried else heap[0]
             sessions = owners[owner]
             session = sessions.pop()
             if sessions:
                 standing = known.get(owner) or shares.standing(owner)
                 self.standings = (standing,)
                 yield session
-                if standing.share != share:  # it was charged meanwhile
+                if is_untried:
+                    heappush(heap, (standing.share, age, owner))
+                elif standing.share != share:  # it was charged meanwhile
                     heapreplace(heap, (standing.share, age, owner))
             else:
-                heappop(heap)
+                if not is_untried:
+                    heappop(heap)
                 # In the last band nobody asks any more what share somebody has of whom nothing waits.
                 self.standings = () if is_last else (shares.standing(owner),)
                 yield session

@@ -148,8 +148,9 @@ class _Pass:
                 continue
             place(session)
             give(agent_ids)
-            charge(line.standings, shape.fractions)
-            line.was_charged = True
+            if standings := line.standings:
+                charge(standings, shape.fractions)
+                line.was_charged = True
 
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scheduler.engine.columns import Columns, column
+from scheduler.engine.columns import Columns, column_of
 
 
 class Berth(NamedTuple):
@@ -52,4 +52,4 @@ def test_columns_are_as_long_as_each_other():
 
 @pytest.mark.parametrize("rows", [berths(), ROWS])
 def test_one_column_is_read_alone(rows):
-    assert list(column(rows, "length_m")) == [12, 8, 30]
+    assert list(column_of(rows, "length_m")) == [12, 8, 30]
