@@ -71,7 +71,7 @@ class Line:
         owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
             owners[(session.tenants or NOBODY)[-1]].append(session)
-        # Who was not tried yet, the next at the end: these need no heap, and mostly nobody else.
+        # Who was not tried yet, the next at the end: of most no more waits, and so they need no heap.
         untried = sorted(
             [(shares.share(owner), age, owner) for age, owner in enumerate(owners)], reverse=True
         )
