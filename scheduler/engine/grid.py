@@ -52,15 +52,15 @@ class Grid:
         self._filled: list[int] = []  # the numbers of the cells that are not empty, in order
         # Of these, memory and ordinal of each agent; the one to take first is the last: taking it moves no other.
         self._cells: list[list[int]] = []
-        self._least = 0  # the memory that is asked for at least, as a vector
+        self._least_memory = 0  # the memory that is asked for at least, as a vector
         self._left_out: set[int] = (
             set()
         )  # who came to have less: else most cells that are looked at would be theirs alone
 
-    def copy(self, free: list[int], least: int = 0) -> Self:
-        """For a pass, which counts in `free` what the agents have left, and in which nobody asks for less memory than `least` (a vector)."""
+    def copy(self, free: list[int], least_memory: int = 0) -> Self:
+        """For a pass, which counts in `free` what the agents have left, and in which nobody asks for less memory than `least_memory` (a vector)."""
         twin = copy(self)
-        twin._free, twin._least, twin._left_out = free, least, set()
+        twin._free, twin._least_memory, twin._left_out = free, least_memory, set()
         twin._filled = self._filled[:]
         twin._cells = [cell[:] for cell in self._cells]
         return twin
@@ -121,7 +121,7 @@ class Grid:
             del cells[place][index]
         else:
             del filled[place], cells[place]
-        if vector & MEMORY < self._least:
+        if vector & MEMORY < self._least_memory:
             self._left_out.add(vector & FIELD_MASK)
             return
         number = self._number_of(vector >> CPU_SHIFT)

@@ -20,12 +20,12 @@ class Machines(Surroundings):
     """
 
     def __init__(
-        self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least: int
+        self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least_memory: int
     ) -> None:
-        """`least`: nobody will ask for less memory, as a vector."""
+        """`least_memory`: nobody will ask for less memory, as a vector."""
         super().__init__(fleet, now)
         self._open = fleet.free[:]
-        self._grids = [grid.copy(self._open, least) for grid in fleet.grids]
+        self._grids = [grid.copy(self._open, least_memory) for grid in fleet.grids]
         self._kept: dict[int, Kept] = {}  # by ordinal
         self._closed: dict[
             int, tuple[int, int]

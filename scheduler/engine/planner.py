@@ -86,8 +86,8 @@ class _Pass:
         self._fleet = fleet
         self._layout = fleet.layout
         self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
-        least = fleet.learn_shapes(snapshot.pending)
-        self._machines = machines_of(fleet, now, snapshot.companions, least)
+        least_memory = fleet.learn_shapes(snapshot.pending)
+        self._machines = machines_of(fleet, now, snapshot.companions, least_memory)
         self._allowances = allowances
         self._placed: list[PendingSession] = []
         self._agent_ids: list[tuple[int, ...]] = []  # of each of them
@@ -114,7 +114,7 @@ class _Pass:
         line, machines, guards = self._line, self._machines, self._layout.guards
         shapes = self._fleet.shapes
         known_accounts, accounts_of = self._allowances.by_scopes, self._allowances.of
-        place, give = self._placed.append, self._agent_ids.append
+        add_placed, add_agents = self._placed.append, self._agent_ids.append
         wait, wait_shaped = self._waiting.append, self._waiting_shapes.append
         patient_since, preemptor, knows_until = self._patient_since, self._preemptor, machines.knows_until
         for session in line:
@@ -146,8 +146,8 @@ class _Pass:
                 give_back(accounts, total)
                 self._wait_for_room(session, shape)
                 continue
-            place(session)
-            give(agent_ids)
+            add_placed(session)
+            add_agents(agent_ids)
             if standings := line.standings:
                 charge(standings, shape.fractions)
                 line.was_charged = True

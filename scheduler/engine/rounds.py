@@ -13,7 +13,7 @@ class Rounds(Grid):
     """Takes the next agent that has room behind the one that was taken last, by id, and after the last the first again. Looks
     at one agent after the other, so it takes the longer the more of them are full."""
 
-    def copy(self, free: list[int], least: int = 0) -> Self:
+    def copy(self, free: list[int], least_memory: int = 0) -> Self:
         twin = copy(self)
         twin._free = free
         return twin

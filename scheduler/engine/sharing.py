@@ -34,10 +34,10 @@ class _Given(NamedTuple):
 
 
 def machines_of(
-    fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least: int = 0
+    fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least_memory: int = 0
 ) -> Machines:
     kind = SharingMachines if fleet.layout.shared else Machines
-    return kind(fleet, now, companions, least)
+    return kind(fleet, now, companions, least_memory)
 
 
 class SharingMachines(Machines):
@@ -50,9 +50,9 @@ class SharingMachines(Machines):
     """
 
     def __init__(
-        self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least: int
+        self, fleet: Fleet, now: datetime, companions: Mapping[str, Iterable[Host]], least_memory: int
     ) -> None:
-        super().__init__(fleet, now, companions, least)
+        super().__init__(fleet, now, companions, least_memory)
         self._devices: dict[tuple[int, str], OpenDevices | None] = {}  # by ordinal and slot; None: not known
         self._shelves: dict[tuple[int, str], Shelf] = {}  # by pool and slot
         self._finders: dict[tuple[int, int, Container[int] | None], Finder] = {}  # by pool, request and hosts
