@@ -49,6 +49,7 @@ class Interactions:
         self._seen: dict[UUID, tuple[float, Interaction]] = {}
         self._attention: dict[UUID, Attention] = {}
         self._reporter: asyncio.Task[None] | None = None
+        self._is_over = asyncio.Event()
 
     def note(self, session_id: UUID, interaction: Interaction) -> None:
         """Somebody is at work in it now."""
@@ -85,12 +86,14 @@ class Interactions:
 
     async def start(self) -> None:
         """Reports now and every REPORT_S."""
+        self._is_over = asyncio.Event()  # of this event loop
         self._reporter = asyncio.get_running_loop().create_task(self._report_for_ever())
 
     async def stop(self) -> None:
         """Tells what is left, and that nothing more is to be expected."""
+        self._is_over.set()
         if self._reporter is not None:
-            self._reporter.cancel()
+            await asyncio.wait([self._reporter])  # a thread writes its report, which nobody could call back
         with suppress(AccessUnknown):
             await self.report()
             await in_database(GatewayReport.objects.filter(process=self.name).delete)
@@ -105,12 +108,13 @@ class Interactions:
             raise
 
     async def _report_for_ever(self) -> None:
-        while True:
+        while not self._is_over.is_set():
             try:
                 await self.report()
             except AccessUnknown:
                 log.warning("interactions.told_later", why="the database does not answer")
-            await asyncio.sleep(REPORT_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_over.wait(), REPORT_S)
 
 
 def write_report(process: str, seen: dict[UUID, tuple[float, Interaction]], as_of: float) -> None:

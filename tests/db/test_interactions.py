@@ -1,6 +1,8 @@
 """What gateways note of people at work, and when they tell it."""
 
 import asyncio
+import threading
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -90,6 +92,30 @@ def test_what_could_not_be_told_is_told_later(monkeypatch: pytest.MonkeyPatch) -
 
     asyncio.run(live())
     assert SessionIdle.objects.get(session=session).interaction == "terminal"
+    assert not GatewayReport.objects.exists()
+
+
+def test_a_report_that_is_on_its_way_at_the_end_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, begun, may_go_on, steps = Interactions(), threading.Event(), threading.Event(), list[str]()
+
+    def write_slowly(*told: Any) -> None:
+        steps.append("begins")
+        begun.set()
+        assert may_go_on.wait(5)
+        write_report(*told)
+        steps.append("ends")
+
+    async def live() -> None:
+        await gateway.start()
+        assert await asyncio.to_thread(begun.wait, 5)
+        asyncio.get_running_loop().call_later(
+            0.1, may_go_on.set
+        )  # who does not wait has told the last by then
+        await gateway.stop()
+
+    monkeypatch.setattr(module, "write_report", write_slowly)
+    asyncio.run(live())
+    assert steps == ["begins", "ends"] * 2
     assert not GatewayReport.objects.exists()
 
 

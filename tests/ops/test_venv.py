@@ -1,0 +1,34 @@
+"""Which Python the virtual environment is made with."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from portal.ops.venv import faster_python
+
+NAME = f"python{sys.version_info.major}.{sys.version_info.minor}"
+OURS = Path(sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("says", "is_taken"),
+    [
+        pytest.param("echo 0.000000001", True, id="faster"),
+        pytest.param("echo 1000", False, id="slower"),
+        pytest.param("exit 1", False, id="cannot make environments"),
+        pytest.param("echo broken", False, id="says nothing of use"),
+        pytest.param(f'exec {OURS} "$@"', False, id="the same"),
+    ],
+)
+def test_the_machines_own_python_is_taken_where_it_is_clearly_faster(
+    tmp_path: Path, says: str, is_taken: bool
+) -> None:
+    system = tmp_path / NAME
+    system.write_text(f"#!/bin/sh\n{says}\n")
+    system.chmod(0o755)
+    assert faster_python(tmp_path) == (system if is_taken else OURS)
+
+
+def test_a_machine_without_one_of_this_version_keeps_ours(tmp_path: Path) -> None:
+    assert faster_python(tmp_path) == OURS
