@@ -3,7 +3,7 @@
 import os
 from ipaddress import ip_network
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import django_stubs_ext
 import environ
@@ -125,6 +125,7 @@ PatientConnection.silence_s = env.float("BERTH_DB_SILENCE_S", 15)
 DATABASES = {"default": env.db_url_config(DATABASE_URL)}
 DATABASES["default"].update(
     {
+        "HOST": unquote(DATABASES["default"]["HOST"]),  # the directory of a socket, where it is one
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,  # the pool may hold connections that a restart of the server has ended
         # Connections that nobody needed for a minute are given up: each costs PostgreSQL a process.

@@ -130,7 +130,9 @@ def _start_servers() -> dict[str, Any]:
     postgres.prepare()
     redis_server.prepare()
     servers = {
-        "database_server": f"postgres://berth:{database.password}@127.0.0.1:{database.port}",
+        "database_server": postgres.by_socket(
+            f"postgres://berth:{database.password}@127.0.0.1:{database.port}"
+        ),
         "redis_url": f"redis://:{cache.password}@127.0.0.1:{cache.port}/0",
     }
     _write_private(STATE_FILE, json.dumps(servers))

@@ -89,8 +89,12 @@ class Portal:
             quarters = take_quarters(self._layout, self._environment["BERTH_INSTALLATION"])
         for name in needed:
             address = server_address_of(self._environment[name])
-            kind = EmbeddedPostgres if name == "DATABASE_URL" else EmbeddedRedis
-            servers.append(kind(quarters, address, self._environment))
+            if name == "DATABASE_URL":
+                postgres = EmbeddedPostgres(quarters, address, self._environment)
+                self._environment[name] = postgres.by_socket(self._environment[name])
+                servers.append(postgres)
+            else:
+                servers.append(EmbeddedRedis(quarters, address, self._environment))
         return servers
 
     def front(self) -> tuple[Service, ...]:

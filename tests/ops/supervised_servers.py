@@ -1,6 +1,6 @@
 """Runs the embedded servers of one data directory under a supervisor until it is told to end.
 
-python -m tests.ops.supervised_servers DATA       # prints "ready DATABASE_URL REDIS_URL"
+python -m tests.ops.supervised_servers DATA       # prints "ready DATABASE_URL REDIS_URL DATABASE_URL_BY_SOCKET"
 """
 
 import asyncio
@@ -27,11 +27,13 @@ async def serve(layout: Layout) -> None:
         layout, values["BERTH_INSTALLATION"], outside=layout.data.parent.parent / "quarters"
     )
     supervisor = Supervisor()
-    for kind, name in ((EmbeddedPostgres, "DATABASE_URL"), (EmbeddedRedis, "REDIS_URL")):
-        server = kind(quarters, server_address_of(values[name]), environment)
+    postgres = EmbeddedPostgres(quarters, server_address_of(values["DATABASE_URL"]), environment)
+    redis = EmbeddedRedis(quarters, server_address_of(values["REDIS_URL"]), environment)
+    for server in (postgres, redis):
         server.prepare()
         await supervisor.start(server.service())
-    write(f"ready {values['DATABASE_URL']} {values['REDIS_URL']}\n")
+    urls = values["DATABASE_URL"], values["REDIS_URL"], postgres.by_socket(values["DATABASE_URL"])
+    write(f"ready {' '.join(urls)}\n")
     try:
         await asyncio.to_thread(sys.stdin.read)
     finally:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -26,9 +27,11 @@ class Servers:
     process: subprocess.Popen[str]
     database_url: str
     redis_url: str
+    database_by_socket: str
 
-    def query(self, statement: str) -> list[tuple[object, ...]]:
-        with psycopg.connect(self.database_url, autocommit=True, connect_timeout=5) as connection:
+    def query(self, statement: str, *, by_port: bool = False) -> list[tuple[object, ...]]:
+        url = self.database_url if by_port else self.database_by_socket
+        with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
@@ -112,12 +115,42 @@ def test_nothing_outlives_a_killed_supervisor_and_the_next_start_has_the_rows(da
 def test_the_portals_role_is_no_superuser_and_nobody_else_comes_in(data: Path) -> None:
     with servers_in(data) as servers:
         assert servers.query("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") == [(False,)]
-        with pytest.raises(psycopg.OperationalError, match=r"no pg_hba\.conf entry"):
-            psycopg.connect(servers.database_url.replace("berth:", "postgres:"))
-        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-            psycopg.connect(servers.database_url.replace("berth:", "berth:wrong"))
+        for url in (servers.database_url, servers.database_by_socket):
+            with pytest.raises(psycopg.OperationalError, match=r"no pg_hba\.conf entry"):
+                psycopg.connect(url.replace("berth:", "postgres:"))
+            with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+                psycopg.connect(url.replace("berth:", "berth:wrong"))
         with pytest.raises(redis.AuthenticationError):
             redis.Redis.from_url(servers.redis_url.split("@")[1].join(("redis://", ""))).ping()
+
+
+def test_the_database_has_a_socket_that_only_its_account_can_reach_and_a_port(data: Path) -> None:
+    with servers_in(data) as servers:
+        for by_port in (False, True):
+            assert servers.query("SELECT inet_server_addr() IS NULL", by_port=by_port) == [(not by_port,)]
+        assert (data / "postgres-socket").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_cluster_of_a_berth_without_sockets_gets_one_and_a_stale_lock_of_a_socket_is_no_matter(
+    data: Path,
+) -> None:
+    with servers_in(data) as servers:
+        port = urlsplit(servers.database_url).port
+    (data / "postgres" / "pg_hba.conf").write_text("host all berth 127.0.0.1/32 scram-sha-256\n")
+    (data / "postgres-socket" / f".s.PGSQL.{port}.lock").write_text(f"{os.getpid()}\n")  # by now another's
+
+    with servers_in(data) as servers:
+        assert urlsplit(servers.database_url).port == port
+        assert servers.query("SELECT 1") == [(1,)]
+
+
+def test_a_path_that_is_too_long_for_a_socket_leaves_the_port(data: Path) -> None:
+    far = data / ("long" * 25)
+    far.mkdir()
+    far.chmod(0o711)
+    with servers_in(far) as servers:
+        assert servers.database_by_socket == servers.database_url
+        assert servers.query("SELECT 1") == [(1,)]
 
 
 def test_no_password_stands_in_the_list_of_processes(data: Path) -> None:
