@@ -8,7 +8,6 @@ however many agents there are; of those behind it a look at the agent with the m
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Container, Iterable
 from copy import copy
-from functools import lru_cache, partial
 from typing import NamedTuple, Self
 
 from scheduler.engine.vectors import CPU_SHIFT, FIELD_BITS, FIELD_MASK, Layout
@@ -48,7 +47,7 @@ class Grid:
         self._guards = layout.guards
         device_shift = None if device is None else layout.shift_of(device)
         # Few amounts of cores and devices occur, and they do again and again.
-        self._number_of = lru_cache(MOST_NUMBERS)(partial(_cell_number, device_shift=device_shift))
+        self._numbers = _Numbers(device_shift)
         self._filled: list[int] = []  # the numbers of the cells that are not empty, in order
         # Of these, memory and ordinal of each agent; the one to take first is the last: taking it moves no other.
         self._cells: list[list[int]] = []
@@ -69,14 +68,15 @@ class Grid:
         """This agent was taken last, before the pass. Says nothing where nobody takes turns."""
 
     def query(self, request: int) -> Query:
-        cell = self._number_of(request >> CPU_SHIFT)
+        cell = self._numbers[request >> CPU_SHIFT]
         low = (request & LOW ^ self.flip) | FIELD_MASK
         return Query(request, cell, cell % LEVEL, low, request & MEMORY)
 
     def take(self, query: Query) -> int | None:
         """Take room for a request on the agent that suits best, and say which: its ordinal."""
         request, first, least, low, grows_by, hosts = query
-        free, guards, filled, cells = self._free, self._guards, self._filled, self._cells
+        free, guards = self._free, self._guards
+        filled, cells = self._filled, self._cells
         for place in range(bisect_left(filled, first), len(filled)):
             cell = cells[place]
             if cell[0] > low or filled[place] % LEVEL < least:
@@ -86,10 +86,10 @@ class Grid:
                 index -= 1
                 entry = cell[index]
                 ordinal = entry & FIELD_MASK
-                left = (free[ordinal] | guards) - request
-                if left & guards == guards and (hosts is None or ordinal in hosts):
-                    free[ordinal] = vector = left ^ guards
-                    self._move(place, index, vector, entry + grows_by)
+                left = free[ordinal] - request
+                if not left & guards and (hosts is None or ordinal in hosts):
+                    free[ordinal] = left
+                    self._move(place, index, left, entry + grows_by)
                     return ordinal
         return None
 
@@ -97,7 +97,7 @@ class Grid:
         """Enter all agents, before the first is taken."""
         cells: dict[int, list[int]] = {}
         for vector in vectors:
-            cells.setdefault(self._number_of(vector >> CPU_SHIFT), []).append(vector & LOW ^ self.flip)
+            cells.setdefault(self._numbers[vector >> CPU_SHIFT], []).append(vector & LOW ^ self.flip)
         self._filled = sorted(cells)
         self._cells = [sorted(cells[number]) for number in self._filled]
 
@@ -108,23 +108,27 @@ class Grid:
         if ordinal in self._left_out:
             self._left_out.remove(ordinal)
         else:
-            place = bisect_left(self._filled, self._number_of(was >> CPU_SHIFT))
+            place = bisect_left(self._filled, self._numbers[was >> CPU_SHIFT])
             index = bisect_left(self._cells[place], was & LOW ^ self.flip)
         self._move(place, index, vector, vector & LOW ^ self.flip)
 
     def _move(self, place: int | None, index: int, vector: int, entry: int) -> None:
         """From there in the cell at `place`, if it is in one, to where `vector` belongs, which is what the agent has free now, as `entry`."""
         filled, cells = self._filled, self._cells
-        if place is None:
-            pass
-        elif len(cells[place]) > 1:
-            del cells[place][index]
-        else:
-            del filled[place], cells[place]
-        if vector & MEMORY < self._least_memory:
+        is_left_out = vector & MEMORY < self._least_memory
+        number = self._numbers[vector >> CPU_SHIFT]
+        if place is not None:
+            cell = cells[place]
+            if len(cell) > 1:
+                del cell[index]
+            elif not is_left_out and number < filled[place] and (not place or filled[place - 1] < number):
+                filled[place], cell[0] = number, entry  # it is alone, and goes past nobody
+                return
+            else:
+                del filled[place], cells[place]
+        if is_left_out:
             self._left_out.add(vector & FIELD_MASK)
             return
-        number = self._number_of(vector >> CPU_SHIFT)
         place = bisect_left(filled, number)
         if place < len(filled) and filled[place] == number:
             insort(cells[place], entry)
@@ -139,7 +143,7 @@ class EmptiestFirst(Grid):
     flip = 0
 
     def query(self, request: int) -> Query:
-        cell = self._number_of(request >> CPU_SHIFT)
+        cell = self._numbers[request >> CPU_SHIFT]
         return Query(request, cell, cell % LEVEL, request & LOW, -(request & MEMORY))
 
     def take(self, query: Query) -> int | None:
@@ -154,20 +158,29 @@ class EmptiestFirst(Grid):
                 if entry < low:
                     break
                 ordinal = entry & FIELD_MASK
-                left = (free[ordinal] | guards) - request
-                if left & guards == guards and (hosts is None or ordinal in hosts):
-                    free[ordinal] = vector = left ^ guards
-                    self._move(place, index, vector, entry + grows_by)
+                left = free[ordinal] - request
+                if not left & guards and (hosts is None or ordinal in hosts):
+                    free[ordinal] = left
+                    self._move(place, index, left, entry + grows_by)
                     return ordinal
         return None
 
 
-def _cell_number(cores_and_devices: int, device_shift: int | None) -> int:
-    """Of what an agent has free; for a request, the number of the first cell that can have room for it. `cores_and_devices`: a
-    vector without its fields below."""
-    cores = cores_and_devices & FIELD_MASK
-    number = (cores if cores < MOST_CORES else MOST_CORES) // CORES_OF_BUCKET
-    if device_shift is None:
+class _Numbers(dict[int, int]):
+    """Of what an agent has free; for a request, the number of the first cell that can have room for it. By a vector without its fields below
+    that of cores."""
+
+    def __init__(self, device_shift: int | None) -> None:
+        super().__init__()
+        self._device_shift = device_shift
+
+    def __missing__(self, cores_and_devices: int) -> int:
+        if len(self) >= MOST_NUMBERS:
+            self.clear()
+        cores = cores_and_devices & FIELD_MASK
+        number = min(cores, MOST_CORES) // CORES_OF_BUCKET
+        if self._device_shift is not None:
+            devices = cores_and_devices >> self._device_shift - CPU_SHIFT & FIELD_MASK
+            number += min(devices, MOST_DEVICES) // DEVICES_OF_LEVEL * LEVEL
+        self[cores_and_devices] = number
         return number
-    devices = cores_and_devices >> device_shift - CPU_SHIFT & FIELD_MASK
-    return number + (devices if devices < MOST_DEVICES else MOST_DEVICES) // DEVICES_OF_LEVEL * LEVEL

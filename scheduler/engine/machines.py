@@ -24,6 +24,7 @@ class Machines(Surroundings):
     ) -> None:
         """`least_memory`: nobody will ask for less memory, as a vector."""
         super().__init__(fleet, now)
+        self._ids_alone = fleet.ids_alone
         self._open = fleet.free[:]
         self._grids = [grid.copy(self._open, least_memory) for grid in fleet.grids]
         self._kept: dict[int, Kept] = {}  # by ordinal
@@ -57,9 +58,9 @@ class Machines(Surroundings):
                 return None
             if until is not None:
                 self._taken.append((ordinal, query.request, until, True))
-            if ordinal in self._kept:
+            if self._kept and ordinal in self._kept:
                 self._kept[ordinal].take(query.request)
-            return self._fleet.ids_alone[ordinal]
+            return self._ids_alone[ordinal]
         ordinals = self._take_all(shape, until)
         if ordinals is None:
             self._note_failure(shape, until)

@@ -7,11 +7,14 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain, groupby, islice
 from operator import attrgetter, lt
+from typing import Any
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
 
 NOTHING = timedelta()
+# An owner's share, its age in the line, the owner or whom to charge for it, its sessions.
+_Turn = tuple[float, int, Any, list[PendingSession]]
 # Which of a session's tenants are charged.
 _SHARING = {Policy.LIFO: slice(0), Policy.DRF: slice(-1, None), Policy.FAIR_SHARE: slice(None)}
 
@@ -67,36 +70,41 @@ class Line:
         self, band: Iterable[PendingSession], *, is_last: bool
     ) -> Iterator[PendingSession]:
         """Where owners alone share. Most of them have few sessions, so little is made for each of them."""
-        shares, known = self._shares, self._shares.known
+        shares = self._shares
         owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
             owners[(session.tenants or NOBODY)[-1]].append(session)
-        # Who was not tried yet, the next at the end: of most no more waits, and so they need no heap.
-        untried = sorted(
-            [(shares.share(owner), age, owner) for age, owner in enumerate(owners)], reverse=True
-        )
-        heap: list[tuple[float, int, str]] = []  # those of whom more waits
         for sessions in owners.values():
             sessions.reverse()  # the next is the last
-        while untried or heap:
-            is_untried = not heap or bool(untried and untried[-1] < heap[0])
-            share, age, owner = untried.pop() if is_untried else heap[0]
-            sessions = owners[owner]
-            session = sessions.pop()
-            if sessions:
-                standing = known.get(owner) or shares.standing(owner)
-                self.standings = (standing,)
-                yield session
-                if is_untried:
-                    heappush(heap, (standing.share, age, owner))
-                elif standing.share != share:  # it was charged meanwhile
-                    heapreplace(heap, (standing.share, age, owner))
+        # Who was not tried yet, the next at the end: of most no more waits, and so they need no heap.
+        untried: list[_Turn] = sorted(
+            [(shares.share(owner), age, owner, owners[owner]) for age, owner in enumerate(owners)],
+            reverse=True,
+        )
+        heap: list[_Turn] = []  # those of whom more waits, with whom to charge
+        while heap or untried:
+            if heap and not (untried and untried[-1] < heap[0]):
+                share, age, charged, sessions = heap[0]
+                session = sessions.pop()
+                if sessions:
+                    self.standings = charged
+                    yield session
+                    if charged[0].share != share:
+                        heapreplace(heap, (charged[0].share, age, charged, sessions))
+                    continue
+                heappop(heap)
             else:
-                if not is_untried:
-                    heappop(heap)
-                # In the last band nobody asks any more what share somebody has of whom nothing waits.
-                self.standings = () if is_last else (shares.standing(owner),)
-                yield session
+                _, age, owner, sessions = untried.pop()
+                session = sessions.pop()
+                if sessions:
+                    self.standings = charged = (shares.standing(owner),)
+                    yield session
+                    heappush(heap, (charged[0].share, age, charged, sessions))
+                    continue
+                charged = () if is_last else (shares.standing(owner),)
+            # In the last band nobody asks any more what share somebody has of whom nothing waits.
+            self.standings = () if is_last else charged
+            yield session
 
     def _least_share_first(self, band: Iterable[PendingSession]) -> Iterator[PendingSession]:
         root = _tree(band, self._shares)

@@ -2,8 +2,9 @@
 
     … | cuda* | cuda | cpu | mem | ordinal        high bits … low bits
 
-A subtraction shows in the guard bits, all at once, whether each field had enough: "fits" is one subtraction
-and one mask, exact for any number of slots. The lowest field is no resource: it numbers the agent, so that a
+A subtraction shows in the guard bits whether each field had enough: "fits" is one subtraction and one mask, exact for any number of
+slots. Of the fields that had too little the lowest sets its guard, for it owes less than half of what it could; what it borrows is missing
+above it, where nobody looks. With the guards set before, each field says it for itself. The lowest field is no resource: it numbers the agent, so that a
 vector says whose it is.
 
 Where devices are shared, a field above that of their slot says how much of it is, or is asked, in whole devices
@@ -72,8 +73,7 @@ class Layout:
 
     def fits(self, request: int, room: int) -> bool:
         """Whether no field of `request` is larger than that of `room`."""
-        guards = self.guards
-        return ((room | guards) - request) & guards == guards
+        return not (room - request) & self.guards
 
     def lesser(self, one: int, other: int) -> int:
         """Field by field the smaller of two vectors."""
