@@ -71,6 +71,8 @@ class Portal:
         """Returns a link that signs the superadmin in once."""
         for server in self._embedded_servers():
             await asyncio.to_thread(server.prepare)
+            if isinstance(server, EmbeddedPostgres):
+                self._environment["DATABASE_URL"] = server.by_socket(self._environment["DATABASE_URL"])
             await self._supervisor.start(server.service())
         await self._manage("migrate", "--noinput", "--verbosity", "0")
         await self._manage(*self._first_run(has_demo))
@@ -89,12 +91,8 @@ class Portal:
             quarters = take_quarters(self._layout, self._environment["BERTH_INSTALLATION"])
         for name in needed:
             address = server_address_of(self._environment[name])
-            if name == "DATABASE_URL":
-                postgres = EmbeddedPostgres(quarters, address, self._environment)
-                self._environment[name] = postgres.by_socket(self._environment[name])
-                servers.append(postgres)
-            else:
-                servers.append(EmbeddedRedis(quarters, address, self._environment))
+            kind = EmbeddedPostgres if name == "DATABASE_URL" else EmbeddedRedis
+            servers.append(kind(quarters, address, self._environment))
         return servers
 
     def front(self) -> tuple[Service, ...]:

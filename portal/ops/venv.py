@@ -21,6 +21,7 @@ REQUIREMENTS = ("requirements.txt", "requirements-embedded.txt")
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 SYSTEM_PROGRAMS = Path("/usr/bin")
 CLEARLY = 1.15
+PATIENCE_S = 10
 # What a portal does all day: small objects, their attributes, calls. Seconds; nothing from another version, or one that makes no environments.
 _SPEED = f"""
 import ensurepip, sys, timeit
@@ -79,7 +80,7 @@ def create_venv(venv: Path, log: Say) -> None:
     python = faster_python()
     log(f"making a virtual environment with Python {VERSION}, {python}")
     fix = "Remove .venv and run bin/up again."
-    run_step([str(python), "-m", "venv", str(venv)], title="Making .venv", fix=fix, log=log)
+    run_step([str(python), "-I", "-m", "venv", str(venv)], title="Making .venv", fix=fix, log=log)
 
 
 def faster_python(programs: Path = SYSTEM_PROGRAMS) -> Path:
@@ -89,15 +90,17 @@ def faster_python(programs: Path = SYSTEM_PROGRAMS) -> Path:
     took_s = dict.fromkeys((ours, system), inf)
     for python in (ours, system) * 2:  # in turns: whatever else the machine does slows both
         took_s[python] = min(took_s[python], speed_s(python))
-    return system if took_s[system] * CLEARLY < took_s[ours] else ours
+    return system if took_s[system] * CLEARLY < took_s[ours] < inf else ours
 
 
 def speed_s(python: Path) -> float:
     """Seconds that a small piece of work takes it; endless where it does not work, or is of another version than this."""
     try:
-        done = subprocess.run([python, "-I", "-c", _SPEED], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [python, "-I", "-c", _SPEED], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+        )
         return float(done.stdout)
-    except (OSError, subprocess.CalledProcessError, ValueError):
+    except (OSError, subprocess.SubprocessError, ValueError):
         return inf
 
 

@@ -72,7 +72,7 @@ class Layout:
         return self._shift_of[name]
 
     def fits(self, request: int, room: int) -> bool:
-        """Whether no field of `request` is larger than that of `room`."""
+        """Whether no field of `request` is larger than that of `room`; both without guards."""
         return not (room - request) & self.guards
 
     def lesser(self, one: int, other: int) -> int:

@@ -16,7 +16,7 @@ import structlog
 from django.db import connection
 
 from common import clock
-from sessions_app.gateway.access import in_database
+from sessions_app.gateway.access import DATABASE_PATIENCE_S, in_database
 from sessions_app.gateway.ports import AccessUnknown
 from sessions_app.idle_models import GatewayReport, Interaction, SessionIdle
 from sessions_app.models import ComputeSession
@@ -92,11 +92,13 @@ class Interactions:
     async def stop(self) -> None:
         """Tells what is left, and that nothing more is to be expected."""
         self._is_over.set()
-        if self._reporter is not None:
-            await asyncio.wait([self._reporter])  # a thread writes its report, which nobody could call back
-        with suppress(AccessUnknown):
-            await self.report()
-            await in_database(GatewayReport.objects.filter(process=self.name).delete)
+        with suppress(AccessUnknown, TimeoutError):
+            async with asyncio.timeout(DATABASE_PATIENCE_S):  # for all of it: others have to end as well
+                if self._reporter is not None:
+                    # A thread writes its report, which nobody could call back.
+                    await asyncio.wait([self._reporter])
+                await self.report()
+                await in_database(GatewayReport.objects.filter(process=self.name).delete)
 
     async def report(self) -> None:
         """Raises AccessUnknown; then all that was seen is told later."""

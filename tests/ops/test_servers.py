@@ -16,7 +16,9 @@ import pytest
 import redis
 
 from portal.ops.machine import is_root
+from portal.ops.postgres import can_be_socket
 from portal.ops.processes import is_alive, marked_processes
+from portal.ops.quarters import server_account
 from tests.waiting import wait_until
 
 
@@ -137,11 +139,43 @@ def test_a_cluster_of_a_berth_without_sockets_gets_one_and_a_stale_lock_of_a_soc
     with servers_in(data) as servers:
         port = urlsplit(servers.database_url).port
     (data / "postgres" / "pg_hba.conf").write_text("host all berth 127.0.0.1/32 scram-sha-256\n")
-    (data / "postgres-socket" / f".s.PGSQL.{port}.lock").write_text(f"{os.getpid()}\n")  # by now another's
+    account = server_account()
+    with subprocess.Popen(
+        ["sleep", "60"], user=account.uid if account else None
+    ) as other:  # as the server was
+        (data / "postgres-socket" / f".s.PGSQL.{port}.lock").write_text(f"{other.pid}\n")
+        try:
+            with servers_in(data) as servers:
+                assert urlsplit(servers.database_url).port == port
+                assert servers.query("SELECT 1") == [(1,)]
+        finally:
+            other.kill()
 
+
+def test_what_an_operator_added_to_who_may_come_in_stays_and_a_link_is_not_written_through(
+    data: Path,
+) -> None:
+    with servers_in(data):
+        pass
+    access, theirs = data / "postgres" / "pg_hba.conf", data / "theirs"
+    added = f"{access.read_text()}host all berth 192.0.2.1/32 scram-sha-256\n"
+    access.write_text(added)
+    with servers_in(data):
+        assert access.read_text() == added
+
+    theirs.write_text("of somebody else")
+    access.unlink()
+    access.symlink_to(theirs)
     with servers_in(data) as servers:
-        assert urlsplit(servers.database_url).port == port
         assert servers.query("SELECT 1") == [(1,)]
+    assert theirs.read_text() == "of somebody else"
+
+
+def test_a_directory_that_can_have_no_socket_is_known(tmp_path: Path) -> None:
+    (tmp_path / "a, b").mkdir()
+    for path, is_one in ((tmp_path / ".s.PGSQL.1", True), (tmp_path / "a, b" / ".s.PGSQL.1", False), (tmp_path / "absent" / ".s.PGSQL.1", False)):  # fmt: skip
+        assert can_be_socket(path) is is_one
+        assert not [each for each in tmp_path.rglob("*") if not each.is_dir()]
 
 
 def test_a_path_that_is_too_long_for_a_socket_leaves_the_port(data: Path) -> None:

@@ -134,6 +134,10 @@ def test_a_portal_comes_up_survives_what_may_happen_and_goes_down(place: Place) 
     for secret in (first_run, place.data / "env"):
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
+    web = up.pid_of("portal.web_server")
+    assert b"DATABASE_URL=postgres://berth:" in (their := Path(f"/proc/{web}/environ").read_bytes())
+    assert b"postgres-socket:" in their  # the shortest way
+
     second = place.up()
     second.wait_for(f"Berth is running already: {re.escape(up.url)}", deadline_s=60)
     assert second.process.wait(15) == 0

@@ -1,10 +1,12 @@
 """Which Python the virtual environment is made with."""
 
 import sys
+from math import inf
 from pathlib import Path
 
 import pytest
 
+from portal.ops import venv
 from portal.ops.venv import faster_python
 
 NAME = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -32,3 +34,19 @@ def test_the_machines_own_python_is_taken_where_it_is_clearly_faster(
 
 def test_a_machine_without_one_of_this_version_keeps_ours(tmp_path: Path) -> None:
     assert faster_python(tmp_path) == OURS
+
+
+def test_what_cannot_be_measured_is_not_called_slower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(venv, "speed_s", lambda python: inf if python == OURS else 99.0)
+    assert faster_python(tmp_path) == OURS
+
+
+def test_the_environment_is_made_with_the_faster_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(venv, "faster_python", lambda: python)
+    venv.create_venv(tmp_path / "there", lambda _line: None)
+    assert (tmp_path / "asked").read_text() == f"-I -m venv {tmp_path}/there\n"

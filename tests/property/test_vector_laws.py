@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.devices import whole_of
-from scheduler.engine.vectors import MOST_COMPARED, Layout
+from scheduler.engine.vectors import FIELD_BITS, MOST_COMPARED, Layout
 
 LAYOUT = Layout(("cpu", "mem", "cuda", "tpu"), shared=("cuda",))
 amounts = st.integers(0, 4)
@@ -12,6 +12,19 @@ vectors = st.fixed_dictionaries({"cpu": amounts, "mem": amounts, "tpu": amounts,
     LAYOUT.pack_room
 )  # fmt: skip
 many = st.lists(vectors, max_size=40)
+
+
+fields = st.lists(
+    st.sampled_from([0, 1, 2**61, 2**63 - 2, 2**63 - 1]) | st.integers(0, 2**63 - 1), min_size=6, max_size=6
+)
+
+
+@given(fields, fields)
+def test_a_request_fits_where_no_field_of_it_is_larger(request: list[int], room: list[int]) -> None:
+    packed_request, packed_room = (
+        sum(amount << FIELD_BITS * number for number, amount in enumerate(each)) for each in (request, room)
+    )
+    assert LAYOUT.fits(packed_request, packed_room) == all(a <= b for a, b in zip(request, room, strict=True))
 
 
 @given(many, vectors)

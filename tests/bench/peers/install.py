@@ -1,6 +1,7 @@
 """Installs what package-lock.json and backend-ai.txt here name."""
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -44,14 +45,16 @@ def configurable_http_proxy(log: Say) -> list[str]:
 def backend_ai_manager(log: Say) -> Path:
     """The Python of a virtual environment with Backend.AI's manager, from PyPI, with its pinned needs: of the same build as ours, where ours
     is a 3.11. Raises PreflightFailed."""
-    build = Path(_python_3_11()).resolve()
+    ours = _python_3_11()
+    says = "import sys; print(sys.base_prefix, sys.version.replace(chr(10), ' '))"
+    build = subprocess.run([ours, "-c", says], capture_output=True, text=True, check=True).stdout.strip()
     stamp, wanted = MANAGER / ".berth-lock", f"{content_hash([MANAGER_PINS])} {build}"
     python = MANAGER / "bin" / "python"
     if stamp.exists() and stamp.read_text() == wanted:
         return python
     log("installing Backend.AI's manager from PyPI")
     fix = "Check that this machine reaches PyPI (proxy, certificates, disk)."
-    run_step([str(build), "-m", "venv", "--clear", str(MANAGER)], title="venv", fix=fix, log=log)
+    run_step([ours, "-m", "venv", "--clear", str(MANAGER)], title="venv", fix=fix, log=log)
     options = ("--quiet", "--disable-pip-version-check", "--no-input", "--require-hashes", "--no-deps")
     run_step(
         [str(python), "-m", "pip", "install", *options, "-r", str(MANAGER_PINS)],
