@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.grid import MEMORY, EmptiestFirst, Grid
+from scheduler.engine import grid
+from scheduler.engine.grid import CORES_OF_BUCKET, MEMORY, EmptiestFirst, Grid
 from scheduler.engine.rounds import Rounds
 from scheduler.engine.vectors import Layout
 
@@ -65,3 +66,10 @@ def test_they_are_in_no_cell_until_they_have_more_again() -> None:
     assert not twin._cells
     twin.set_free(0, packed((3, 3, 0)))
     assert twin.take(twin.query(packed((3, 3, 0)))) == 0
+
+
+def test_the_numbers_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "MOST_NUMBERS", 2)
+    numbers = grid._Numbers(None)
+    assert [numbers[CORES_OF_BUCKET * number] for number in (0, 1, 2, 3, 1)] == [0, 1, 2, 3, 1]
+    assert len(numbers) <= 2
