@@ -17,7 +17,7 @@ from common import audit
 from common.api import actor_of
 
 LEAST_USE = gettext_lazy(
-    "Percent of what a session holds; below any of these it ends after the grace, batch sessions only where their resource group ends them for"
+    "Percent of what a session holds; below any of these, or all, it ends after the grace, batch sessions only where their resource group ends them for"
     " little use. Empty: as the resource group says."
 )
 
@@ -34,7 +34,7 @@ class PolicyForm(forms.ModelForm):
         model = ResourcePolicy
         fields = (
             "name", "is_default", "max_slots", "max_sessions", "max_pending_sessions", "max_pending_slots",
-            "max_containers", "max_lifetime_s", "max_idle_s", *LEAST_USES, "use_window_s", "use_grace_s",
+            "max_containers", "max_lifetime_s", "max_idle_s", *LEAST_USES, "use_rule", "use_window_s", "use_grace_s",
             "max_extensions", "max_extension_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
             *ALLOW_COLUMNS.values(),
         )  # fmt: skip
@@ -49,6 +49,7 @@ class PolicyForm(forms.ModelForm):
                 "Seconds without anybody at work in it after which an interactive session ends."
             ),
             **dict.fromkeys(LEAST_USES, LEAST_USE),
+            "use_rule": gettext_lazy("When it uses too little, of the amounts that have a least use here."),
             "use_window_s": gettext_lazy(
                 "Seconds over which use is averaged. Empty: as the resource group says."
             ),

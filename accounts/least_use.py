@@ -1,13 +1,29 @@
 """How much a session has to use of what it holds: the columns and bounds that resource groups and policies share, and where
 they contradict a lifetime. Pure."""
 
+from enum import StrEnum
+
 from common.languages import gettext as _
+from common.languages import gettext_noop
 from common.words import duration_words
 
 LEAST_USES = ("min_cpu_percent", "min_mem_percent", "min_device_percent", "min_device_mem_percent")
 MOST_PERCENT = 100
 LEAST_WINDOW_S, MOST_WINDOW_S = 600, 86400
 LEAST_GRACE_S = 600
+
+
+class UseRule(StrEnum):
+    """Which of the amounts that have a least use must be below it, of one group or one policy."""
+
+    ALL = "all"
+    ANY = "any"
+
+
+RULES = {
+    UseRule.ALL: gettext_noop("all of them are below"),
+    UseRule.ANY: gettext_noop("any of them is below"),
+}
 
 
 def has_least_use(row: object) -> bool:

@@ -226,5 +226,5 @@ def _check(policy: ResourcePolicy) -> None:
 
 
 def _values(policy: ResourcePolicy) -> dict[str, Any]:
-    columns = ("name", *COLUMNS.values(), *SLOT_COLUMNS.values(), *ALLOW_COLUMNS.values())
+    columns = ("name", *COLUMNS.values(), "use_rule", *SLOT_COLUMNS.values(), *ALLOW_COLUMNS.values())
     return {column: getattr(policy, column) for column in columns}

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
 from accounts.allow_lists import Allowance, AllowList
+from accounts.least_use import UseRule
 from accounts.models import Domain, KeyPair, Project, User
 from accounts.policies import USUAL_LIMITS, LimitUse, ResourcePolicy, allowed_of, limits_of
 from accounts.quota import Level, Limit, LimitState, Scope, kind_of, stands_at
@@ -99,8 +100,17 @@ def read_scopes(rows: Iterable[Sequence[Any]]) -> list[Scope]:
 
 def _scope(level: Level, scope_id: int, name: str, policy: dict[str, Any], used: dict[str, int]) -> Scope:
     limits = {limit: value for limit, value in limits_of(policy).items() if stands_at(limit, level)}
-    is_central = policy["domain_id"] is None
-    return Scope(level, scope_id, name, policy["name"], limits, used, allowed_of(policy), is_central)
+    return Scope(
+        level,
+        scope_id,
+        name,
+        policy["name"],
+        limits,
+        used,
+        allowed_of(policy),
+        is_central=policy["domain_id"] is None,
+        use_rule=UseRule(policy["use_rule"]),
+    )
 
 
 def own_scope(actor: Actor) -> list[Scope]:

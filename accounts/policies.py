@@ -20,6 +20,8 @@ from accounts.least_use import (
     LEAST_WINDOW_S,
     MOST_PERCENT,
     MOST_WINDOW_S,
+    RULES,
+    UseRule,
     has_least_use,
     too_late_to_end,
 )
@@ -29,6 +31,7 @@ from common.slots import MAX_AMOUNT, is_slot_name
 
 # What every person had before there were policies. They keep a program in a loop from filling the queue that all wait in.
 USUAL_LIMITS = {"max_sessions": 200, "max_keypairs": 50}
+USE_RULES = [(rule.value, gettext_lazy(words)) for rule, words in RULES.items()]
 
 
 _storage_hosts: Callable[[], Sequence[str]] = tuple
@@ -82,6 +85,9 @@ class ResourcePolicy(models.Model):
     min_mem_percent = _least_use()
     min_device_percent = _least_use()
     min_device_mem_percent = _least_use()
+    use_rule = models.CharField(
+        max_length=3, choices=USE_RULES, default=UseRule.ANY.value, db_default=UseRule.ANY.value
+    )
     use_window_s = models.PositiveIntegerField(
         null=True,
         blank=True,
@@ -144,6 +150,9 @@ class ResourcePolicy(models.Model):
             models.CheckConstraint(
                 condition=reduce(and_, (_is_null_or(name, gte=1, lte=MOST_PERCENT) for name in LEAST_USES)),
                 name="policy_least_use_is_percent",
+            ),
+            models.CheckConstraint(
+                condition=Q(use_rule__in=[rule.value for rule in UseRule]), name="policy_use_rule_is_known"
             ),
             models.CheckConstraint(
                 condition=_is_null_or("use_window_s", gte=LEAST_WINDOW_S, lte=MOST_WINDOW_S)

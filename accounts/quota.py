@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from accounts.least_use import UseRule
 from common.languages import gettext as _
 from common.languages import gettext_noop
 from common.slots import CPU, MEM, format_amount, format_bytes
@@ -165,7 +166,7 @@ EXCESSES = {
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A domain, project, user or keypair: the limits of its policy, and what is used of them now. `allowed` are its
-    allow-lists by their names (`allow_lists`); `is_central`: superadmins change the policy."""
+    allow-lists by their names (`allow_lists`); `is_central`: superadmins change the policy; `use_rule`: of the least uses among its limits."""
 
     level: Level
     id: int
@@ -175,6 +176,7 @@ class Scope:
     used: Mapping[str, int] = field(default_factory=dict)
     allowed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     is_central: bool = True
+    use_rule: UseRule = UseRule.ANY
 
     def left(self, limit: str) -> int:
         """Never below zero: a limit may be set below what is used. Zero of what has to be used at least, because nobody may use that
@@ -184,10 +186,14 @@ class Scope:
         used = self.used.get(limit, 0) if adds_up(limit) else 0
         return max(0, self.limits[limit] - used)
 
+    def is_joint(self, limit: str) -> bool:
+        """Whether it is enough to reach another least use of the same policy."""
+        return is_floor(limit) and self.use_rule is UseRule.ALL and sum(map(is_floor, self.limits)) > 1
+
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """One limit of one scope: its value, what is used and left of it, and what somebody asks for."""
+    """One limit of one scope: its value, what is used and left of it, and what somebody asks for. `is_joint`: as its scope says."""
 
     limit: str
     level: Level
@@ -197,6 +203,7 @@ class LimitState:
     used: int
     left: int
     asked: int = 0
+    is_joint: bool = False
 
     @property
     def title(self) -> str:
@@ -310,15 +317,15 @@ def exceeded(scopes: Iterable[Scope], limit: Limit) -> tuple[LimitState, ...]:
 
 def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
     """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. Of what has to be used at
-    least, the largest. In the order of Limit."""
-    tightest: dict[str, LimitState] = {}
+    least, the largest, and the largest joint one. In the order of Limit."""
+    tightest: dict[tuple[str, bool], LimitState] = {}
     for scope in in_order(scopes):
         for limit in scope.limits:
             state = _state(scope, limit)
-            known = tightest.get(limit)
+            known = tightest.get((limit, state.is_joint))
             if known is None or _room(state) < _room(known):
-                tightest[limit] = state
-    return tuple(tightest[limit] for limit in sorted(tightest, key=_place))
+                tightest[limit, state.is_joint] = state
+    return tuple(tightest[key] for key in sorted(tightest, key=lambda key: (_place(key[0]), key[1])))
 
 
 def every(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
@@ -364,6 +371,7 @@ def _state(scope: Scope, limit: str, *, asked: int = 0) -> LimitState:
         used=scope.used.get(limit, 0) if adds_up(limit) else 0,
         left=scope.left(limit),
         asked=asked,
+        is_joint=scope.is_joint(limit),
     )
 
 

@@ -11,8 +11,9 @@ from django.db.models import Q
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
+from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S, UseRule
 from accounts.models import Domain, Project, User, name_validator
+from accounts.policies import USE_RULES
 from accounts.quota import HIGHEST_PRIORITY
 from common import clock
 from common.slots import MAX_AMOUNT, is_slot_name
@@ -42,13 +43,6 @@ class Scheduler(models.TextChoices):
     LIFO = "lifo", gettext_lazy("Last in, first out")
     DRF = "drf", gettext_lazy("Who holds least (dominant resource fairness)")
     FAIR_SHARE = "fair_share", gettext_lazy("Who held least lately (fair share)")
-
-
-class UseRule(models.TextChoices):
-    """Which of the amounts that have a least use must be below it."""
-
-    ALL = "all", gettext_lazy("all of them are below")
-    ANY = "any", gettext_lazy("any of them is below")
 
 
 class SessionType(models.TextChoices):
@@ -173,7 +167,7 @@ class ResourceGroup(models.Model):
     min_device_percent = _percent(gettext_lazy("Least use of accelerators"))
     min_device_mem_percent = _percent(gettext_lazy("Least use of their memory"))
     use_rule = models.CharField(
-        gettext_lazy("It uses too little if"), max_length=3, choices=UseRule, default=UseRule.ALL
+        gettext_lazy("It uses too little if"), max_length=3, choices=USE_RULES, default=UseRule.ALL.value
     )
     use_window_s = models.PositiveIntegerField(
         gettext_lazy("Window"),
@@ -248,7 +242,8 @@ class ResourceGroup(models.Model):
                 condition=Q(scheduler__in=Scheduler.values), name="resource_group_scheduler_is_known"
             ),
             models.CheckConstraint(
-                condition=Q(use_rule__in=UseRule.values), name="resource_group_use_rule_is_known"
+                condition=Q(use_rule__in=[rule.value for rule in UseRule]),
+                name="resource_group_use_rule_is_known",
             ),
             models.CheckConstraint(
                 condition=(Q(max_lifetime_s=None) | Q(max_lifetime_s__gt=0))

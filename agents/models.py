@@ -16,7 +16,6 @@ from agents.group_models import ResourceGroup as ResourceGroup
 from agents.group_models import Scheduler as Scheduler
 from agents.group_models import SessionType as SessionType
 from agents.group_models import Strategy as Strategy
-from agents.group_models import UseRule as UseRule
 from agents.reservation_models import Reservation as Reservation
 from agents.reservation_models import ReservedAgent as ReservedAgent
 from agents.runtime.addresses import SHARED, SIMULATED

@@ -157,6 +157,9 @@ class LimitOut(serializers.Serializer[Any]):
     value = serializers.IntegerField(help_text="The most; of what begins with min_, the least.")
     used = serializers.IntegerField()
     left = serializers.IntegerField(help_text="0 of what begins with min_: nothing of it is used up.")
+    is_joint = serializers.BooleanField(
+        help_text="Of what begins with min_: to reach another one of the same policy is enough."
+    )
 
 
 class LimitHitOut(LimitOut):

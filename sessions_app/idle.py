@@ -30,6 +30,7 @@ from sessions_app.idle_facts import (
     facts_of,
     idle_of,
     judged_use,
+    kept_thresholds,
     least_use_of,
     limits_of,
     scopes_by_key,
@@ -108,7 +109,7 @@ def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
     running = ComputeSession.objects.filter(status=Status.RUNNING)
     # By limits that are gone: it is to be told no end.
     was_judged = ~Q(idle__max_idle_s=None) | ~Q(idle__low_since=None)
-    was_judged |= Q(idle__isnull=False) & ~Q(idle__least_use={})
+    was_judged |= Q(idle__isnull=False) & ~Q(idle__least_use=[])
     if not ResourcePolicy.objects.filter(_has_limit()).exists():
         has_limit = _has_limit("resource_group__")
         running = running.filter(has_limit | Q(deadline_at__lte=now + NEAR) | was_judged)
@@ -185,7 +186,7 @@ def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> 
     for session, least in least_uses.items():
         idle = idle_of(session)
         was_low = names_of_low(judged_use(session, idle))
-        idle.least_use, idle.use_grace_s = dict(least.of_policies), least.policies_grace_s
+        idle.least_use, idle.use_grace_s = kept_thresholds(least.of_policies), least.policies_grace_s
         idle.use = means.get(session.pk, {})
         still = higher_of(idle.use, recent.get(session.pk, {}))
         if idle.low_since is None:

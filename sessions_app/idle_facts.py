@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
+from accounts.least_use import UseRule
 from accounts.limits import ScopeIds, scopes_of
 from accounts.quota import Level, Limit, Scope
 from agents.models import ResourceGroup
@@ -20,7 +22,7 @@ from sessions_app.idle_rules import (
     Facts,
     Judged,
     LeastUse,
-    UseRule,
+    Thresholds,
     earliest_end,
     ends_of,
     extension_of,
@@ -82,24 +84,36 @@ def least_use_of(session: ComputeSession, scopes: Scopes) -> LeastUse:
     windows_s = limits_of(session, scopes, Limit.USE_WINDOW)
     is_meant = session.type != SessionType.BATCH or group.ends_idle_batch
     return LeastUse(
-        of_group=thresholds_of(group) if is_meant else {},
-        rule=UseRule(group.use_rule),
-        of_policies=_thresholds_of_policies(session, scopes) if is_meant else {},
+        of_group=Thresholds(thresholds_of(group) if is_meant else {}, UseRule(group.use_rule)),
+        of_policies=_thresholds_of_policies(session, scopes) if is_meant else (),
         window=timedelta(seconds=_shortest_s(group, group.use_window_s, min(windows_s, default=None))),
         policies_grace_s=min(limits_of(session, scopes, Limit.USE_GRACE), default=None),
     )
 
 
-def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> dict[str, int]:
-    found = {name: limits_of(session, scopes, Limit(column)) for name, column in THRESHOLDS.items()}
-    return {name: max(percents) for name, percents in found.items() if percents}
+def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> tuple[Thresholds, ...]:
+    found = [scopes[key] for key in keys_of(session) if key in scopes]
+    wanted = [
+        Thresholds(
+            {name: scope.limits[column] for name, column in THRESHOLDS.items() if column in scope.limits},
+            scope.use_rule,
+        )
+        for scope in found
+    ]
+    return tuple(each for each in wanted if each.least)
+
+
+def kept_thresholds(wanted: Iterable[Thresholds]) -> list[dict[str, Any]]:
+    """As `SessionIdle.least_use` keeps them."""
+    return [{"rule": each.rule.value, "least": dict(each.least)} for each in wanted]
 
 
 def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
     """Each use of which its group or a policy wants a part, as last judged. No query for one that came with its group."""
     group = session.resource_group
-    least = told_beside(idle.use, thresholds_of(group), UseRule(group.use_rule), idle.least_use)
-    return judged_of(idle.use, least)
+    of_policies = [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in idle.least_use]
+    wanted = [Thresholds(thresholds_of(group), UseRule(group.use_rule)), *of_policies]
+    return judged_of(idle.use, told_beside(idle.use, wanted))
 
 
 def _shortest_s(group: ResourceGroup, own_s: int, of_policies_s: int | None) -> int:

@@ -39,7 +39,7 @@ class SessionIdle(models.Model):
     low_since = models.DateTimeField(null=True)
     use = models.JSONField(default=dict, help_text="Percent by name, as last judged; null: not measured.")
     least_use = models.JSONField(
-        default=dict, db_default={}, help_text="Percent by name that its policies want, as last judged."
+        default=list, db_default=[], help_text="What each of its policies wants, as last judged."
     )
     use_grace_s = models.PositiveIntegerField(
         null=True, help_text="The shortest grace of its policies, as last judged."

@@ -3,10 +3,12 @@
 What is not measured ends nothing, and nothing ends that was not warned SHORTEST mark of its end before.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from accounts.least_use import UseRule
 
 MARKS_S = (1800, 600, 300)
 """So long before an end people are warned; of a limit that is shorter than twice the last, at half of it."""
@@ -27,13 +29,6 @@ class Cause(StrEnum):
     INTERACTION = "interaction"
     USE = "use"
     PREEMPTION = "preemption"  # no limit: one of a higher priority needs the room
-
-
-class UseRule(StrEnum):
-    """Which of the amounts that have a threshold must be below it."""
-
-    ALL = "all"
-    ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,38 +154,45 @@ def names_of_low(judged: Iterable[Judged]) -> set[str]:
     return {each.name for each in judged if each.is_low}
 
 
-def told_beside(
-    use: Mapping[str, int | None], of_group: Mapping[str, int], rule: UseRule, of_policies: Mapping[str, int]
-) -> Mapping[str, int]:
-    """The thresholds that people are told with what is used: of each name the larger. Where it is for policies alone that it uses too
-    little, theirs: it would not go on for reaching those of a group of which all have to be missed."""
-    is_for_policies = is_low(use, of_policies, UseRule.ANY)
-    if is_for_policies and rule is UseRule.ALL and not is_low(use, of_group, rule):
-        return of_policies
-    return {
-        name: max(of_group.get(name, 0), of_policies.get(name, 0)) for name in {**of_group, **of_policies}
-    }
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The least use that a group, or one policy, wants: percent by name, and which of them have to be missed."""
+
+    least: Mapping[str, int]
+    rule: UseRule
+
+    def are_missed_by(self, use: Mapping[str, int | None]) -> bool:
+        """What is not measured misses nothing."""
+        return bool(is_low(use, self.least, self.rule))
+
+
+def told_beside(use: Mapping[str, int | None], wanted: Sequence[Thresholds]) -> dict[str, int]:
+    """The thresholds that people are told with what is used: of each name the largest. Where too little is used, without those of which
+    all have to be missed and are not: it would not go on for reaching one of these."""
+    missed = [each for each in wanted if each.are_missed_by(use)]
+    told: dict[str, int] = {}
+    for each in wanted:
+        if not missed or each.rule is UseRule.ANY or each in missed:
+            told |= {name: max(least, told.get(name, 0)) for name, least in each.least.items()}
+    return told
 
 
 @dataclass(frozen=True, slots=True)
 class LeastUse:
-    """What a session has to use over a window, in percent of what it holds, by name. It is too little what is below the thresholds of
-    its group as `rule` says, or below any one that its policies have. `policies_grace_s`: None where they say none."""
+    """What a session has to use over a window. It uses too little what its group calls so, or any one of its policies: each is judged by
+    itself. `policies_grace_s`: None where they say none."""
 
-    of_group: Mapping[str, int]
-    rule: UseRule
-    of_policies: Mapping[str, int]
+    of_group: Thresholds
+    of_policies: tuple[Thresholds, ...]
     window: timedelta
     policies_grace_s: int | None = None
 
     @property
     def is_wanted(self) -> bool:
-        return bool(self.of_group or self.of_policies)
+        return bool(self.of_group.least or self.of_policies)
 
     def is_missed_by(self, use: Mapping[str, int | None]) -> bool:
-        """What is not measured misses nothing."""
-        by_policies = is_low(use, self.of_policies, UseRule.ANY)
-        return bool(by_policies or is_low(use, self.of_group, self.rule))
+        return any(each.are_missed_by(use) for each in (self.of_group, *self.of_policies))
 
 
 def percent_of(used: int | None, held: int) -> int | None:

@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from accounts.allow_lists import LONGEST_ENTRY, MOST_ENTRIES, AllowList, check_entries
 from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
+from accounts.policies import USE_RULES
 from accounts.policy_fields import MOST_COUNT, parse_amount
 from accounts.quota import HIGHEST_PRIORITY, Level
 from common.api import InputSerializer, LimitOut, TextField
@@ -53,7 +54,7 @@ def _count(help_text: str, most: int = MOST_COUNT, least: int = 0) -> serializer
 
 def _least_use(of_what: str, further: str = "") -> serializers.IntegerField:
     return _count(
-        f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace, whatever the group's rule; batch"
+        f"Percent of the {of_what} that a session holds. Who uses less, over the window, ends after the grace, as `use_rule` says, whatever the group's rule; batch"
         f" sessions only where their group ends them for little use. null: as the group says.{further}",
         most=MOST_PERCENT,
         least=1,
@@ -84,6 +85,11 @@ class LimitsInput(InputSerializer):
     min_mem_percent = _least_use("memory")
     min_device_percent = _least_use("accelerators", _UNMEASURED)
     min_device_mem_percent = _least_use("accelerators' memory", _UNMEASURED)
+    use_rule = serializers.ChoiceField(
+        choices=USE_RULES,
+        required=False,
+        help_text="any: a session uses too little if one that has a least use in this policy is below it; all: if all of them are.",
+    )
     use_window_s = _count(
         "Seconds over which use is averaged; the shortest of all policies and the group holds. null: as the group says.",
         most=MOST_WINDOW_S,
@@ -153,6 +159,7 @@ class PolicyOut(serializers.Serializer[Any]):
     min_mem_percent = serializers.IntegerField(allow_null=True)
     min_device_percent = serializers.IntegerField(allow_null=True)
     min_device_mem_percent = serializers.IntegerField(allow_null=True)
+    use_rule = serializers.ChoiceField(choices=USE_RULES)
     use_window_s = serializers.IntegerField(allow_null=True)
     use_grace_s = serializers.IntegerField(allow_null=True)
     max_extensions = serializers.IntegerField(allow_null=True)

@@ -65,6 +65,7 @@ def _row(state: LimitState) -> dict[str, Any]:
         "used": format_limit(state.limit, state.used) if is_counted else None,
         "left": "" if is_floor(state.limit) else format_limit(state.limit, state.left),
         "is_floor": is_floor(state.limit),
+        "is_joint": state.is_joint,
         "percent": percent,
         "tone": tone,
         "set_by": state.scope_title,

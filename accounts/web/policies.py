@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from accounts import authority, limiting
 from accounts.allow_lists import TITLES, AllowList, entry_words
 from accounts.authority import Action, Standing
+from accounts.least_use import LEAST_USES, RULES, UseRule
 from accounts.models import Domain
 from accounts.policies import ALLOW_COLUMNS, COLUMNS, ResourcePolicy, limits_of
 from accounts.policy_selectors import (
@@ -216,10 +217,19 @@ def limit_words(policy: ResourcePolicy, most: int = SHOWN_LIMITS) -> str:
     """ "Live sessions: 10, CPU in sessions: 16 cores"; what is not in it is unlimited."""
     pairs = [
         *((title_of(limit), format_limit(limit, value)) for limit, value in limits_of(vars(policy)).items()),
+        *_rule_words(policy),
         *((_(TITLES[kind]), _entries(vars(policy)[column])) for kind, column in _lists(policy)),
     ]
     words = [_("{title}: {value}").format(title=title, value=value) for title, value in pairs]
     return _(", ").join(words[:most]) + (" …" if len(words) > most else "")
+
+
+def _rule_words(policy: ResourcePolicy) -> list[tuple[str, str]]:
+    """Where several least uses count only together, that they do."""
+    is_joint = (
+        policy.use_rule == UseRule.ALL and sum(vars(policy)[name] is not None for name in LEAST_USES) > 1
+    )
+    return [(_("It uses too little if"), _(RULES[UseRule.ALL]))] if is_joint else []
 
 
 def _lists(policy: ResourcePolicy) -> list[tuple[AllowList, str]]:
@@ -259,6 +269,8 @@ def _impact_words(impact: Impact, policy: ResourcePolicy, limits: Mapping[str, A
         for state in impact.above
     ]  # fmt: skip
     ends = [COLUMNS[limit] for limit in ENDING]
+    if any(limits[name] is not None for name in LEAST_USES):
+        ends.append("use_rule")
     return {
         "whom": count_words(dict(impact.counts)),
         "above": above,

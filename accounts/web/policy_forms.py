@@ -8,8 +8,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
 from accounts.allow_lists import AllowList
-from accounts.least_use import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_WINDOW_S
-from accounts.policies import ALLOW_COLUMNS, ResourcePolicy
+from accounts.least_use import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_WINDOW_S, UseRule
+from accounts.policies import ALLOW_COLUMNS, USE_RULES, ResourcePolicy
 from accounts.policy_fields import (
     BROWSERS,
     PRIORITY,
@@ -42,10 +42,10 @@ SECTIONS = (
     (
         gettext_noop("When they use too little of what they hold"),
         gettext_noop(
-            "They end below any one of these, those that run already as well, whatever else the resource group wants. Batch sessions are exempt,"
+            "Those that run already end for it as well, whatever else the resource group and other policies want. Batch sessions are exempt,"
             " unless the group ends these for little use as well."
         ),
-        (*LEAST_USES, "use_window_s", "use_grace_s"),
+        (*LEAST_USES, "use_rule", "use_window_s", "use_grace_s"),
     ),
     (
         gettext_noop("Resources held"),
@@ -75,9 +75,9 @@ ALLOWED = (
     tuple(ALLOW_COLUMNS.values()),
 )
 SLOT_FIELDS = ("max_slots", "max_pending_slots")
-NUMBER_FIELDS = (
+SINGLE_FIELDS = (
     "max_sessions", "max_pending_sessions", "max_containers", "max_lifetime_s", "max_idle_s", "max_extensions",
-    "max_extension_s", *LEAST_USES, "use_window_s", "use_grace_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
+    "max_extension_s", *LEAST_USES, "use_rule", "use_window_s", "use_grace_s", "max_priority", "max_folders", "max_folder_bytes", "max_keypairs", "max_requests", "max_browsers",
 )  # fmt: skip
 _DEVICES = gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares. What is not named is unlimited.")
 _MEMORY = gettext_lazy("Like 64g or 512m.")
@@ -135,6 +135,13 @@ class PolicyForm(forms.Form):
         ),
     )
     min_device_mem_percent = percent_field(label=gettext_lazy("Least use of their memory, in %"))
+    use_rule = forms.ChoiceField(
+        choices=USE_RULES,
+        required=False,
+        initial=UseRule.ANY.value,
+        label=gettext_lazy("It uses too little if"),
+        help_text=gettext_lazy("Of the amounts that have a least use here: each policy is judged by itself."),
+    )
     use_window_s = span_field(
         LEAST_WINDOW_S,
         MOST_WINDOW_S,
@@ -207,7 +214,8 @@ class PolicyForm(forms.Form):
     def limits(self) -> dict[str, Any]:
         """What is typed, as columns of ResourcePolicy. Only where the form is valid."""
         typed = self.cleaned_data
-        found: dict[str, Any] = {name: typed[name] for name in (*NUMBER_FIELDS, *ALLOW_COLUMNS.values())}
+        found: dict[str, Any] = {name: typed[name] for name in (*SINGLE_FIELDS, *ALLOW_COLUMNS.values())}
+        found["use_rule"] = found["use_rule"] or UseRule.ANY.value
         for column in SLOT_FIELDS:
             single = {CPU: typed[f"{column}_cpu"], MEM: typed[f"{column}_mem"]}
             given = {slot: amount for slot, amount in single.items() if amount is not None}
@@ -228,7 +236,7 @@ class PolicyForm(forms.Form):
 
 def typed_limits(policy: ResourcePolicy) -> dict[str, Any]:
     """What the form shows of a policy."""
-    shown = {name: getattr(policy, name) for name in (*NUMBER_FIELDS, *ALLOW_COLUMNS.values())}
+    shown = {name: getattr(policy, name) for name in (*SINGLE_FIELDS, *ALLOW_COLUMNS.values())}
     for column in SLOT_FIELDS:
         amounts = dict(getattr(policy, column))
         shown |= {f"{column}_cpu": amounts.pop(CPU, None), f"{column}_mem": amounts.pop(MEM, None)}

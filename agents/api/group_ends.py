@@ -5,8 +5,9 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST_WINDOW_S
+from accounts.policies import USE_RULES
 from accounts.policy_fields import MOST_COUNT
-from agents.group_models import LEAST_SPAN_S, UseRule
+from agents.group_models import LEAST_SPAN_S
 from common.api import InputSerializer
 
 _UNMEASURED = (
@@ -45,7 +46,7 @@ class GroupEndsInput(InputSerializer):
     min_device_percent = _least_use("accelerators", _UNMEASURED)
     min_device_mem_percent = _least_use("accelerators' memory", _UNMEASURED)
     use_rule = serializers.ChoiceField(
-        choices=UseRule.choices,
+        choices=USE_RULES,
         required=False,
         help_text="all: a session uses too little if all that have a least use are below it; any: if one is.",
     )

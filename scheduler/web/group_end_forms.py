@@ -6,9 +6,10 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from accounts.least_use import LEAST_GRACE_S, LEAST_USES, LEAST_WINDOW_S, MOST_WINDOW_S
+from accounts.policies import USE_RULES
 from accounts.policy_fields import count_field, duration_field, percent_field, span_field
 from agents.group_models import LEAST_SPAN_S
-from agents.models import ResourceGroup, UseRule
+from agents.models import ResourceGroup
 
 _NEW = ResourceGroup()
 DEFAULTS = {
@@ -45,7 +46,7 @@ class GroupEndsForm(forms.Form):
     )
     min_device_mem_percent = percent_field(label=gettext_lazy("Least use of their memory, in %"))
     use_rule = forms.ChoiceField(
-        choices=UseRule.choices,
+        choices=USE_RULES,
         required=False,
         initial=DEFAULTS["use_rule"],
         label=gettext_lazy("It uses too little if"),

@@ -92,9 +92,12 @@ class OpenConnections:
         return partial(self._unfollow, presence, key)
 
     def cut(self, presence: Presence) -> None:
-        """End all that is open for somebody."""
+        """End all that is open for somebody; one that fails keeps no other open."""
         for cut in list(self._cuts.pop(presence, {}).values()):
-            cut()
+            try:
+                cut()
+            except Exception:
+                logger.exception("a connection to session %s could not be cut", presence.session_id)
 
     def count(self, session_id: UUID, kind: Kind) -> int:
         return self._counts[session_id, kind]
@@ -121,7 +124,9 @@ class OpenConnections:
                 try:
                     staying = await self._still_present(asked) if asked else frozenset()
                     known_at = loop.time()
-                except AccessUnknown:
+                except Exception as error:  # nobody else would look again
+                    if not isinstance(error, AccessUnknown):
+                        logger.exception("could not look who may stay in sessions")
                     if loop.time() - known_at < UNKNOWN_LIMIT_S:
                         continue
                     logger.warning(

@@ -86,22 +86,28 @@ def test_how_much_sessions_have_to_use_is_set_told_and_cleared(place: Place) -> 
     api = api_client(make_user(domain=place.project.domain, role=Role.DOMAIN_ADMIN))
     least = {
         "min_cpu_percent": 30, "min_mem_percent": 1, "min_device_percent": 100, "min_device_mem_percent": 5,
-        "use_window_s": 600, "use_grace_s": 86400,
+        "use_rule": "all", "use_window_s": 600, "use_grace_s": 86400,
     }  # fmt: skip
     made = api.post(POLICIES, {"name": "busy", **least}, format="json").json()
     assert {name: made[name] for name in least} == least
     cleared = api.patch(f"{POLICIES}{made['id']}/", {"min_cpu_percent": None}, format="json").json()
-    assert (cleared["min_cpu_percent"], cleared["min_mem_percent"]) == (None, 1)
+    assert (cleared["min_cpu_percent"], cleared["min_mem_percent"], cleared["use_rule"]) == (None, 1, "all")
+    refused = api.patch(f"{POLICIES}{made['id']}/", {"use_rule": "luck"}, format="json")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["use_rule"])
 
     asked = {"level": "project", "id": place.project.pk, "policy": "busy"}
     api.post(f"{POLICIES}assign/", asked, format="json")
     limit(place.owner, min_mem_percent=9)
     told = api_client(place.owner).get("/api/v1/limits/", {"project": place.project.name}).json()
-    names = ("level", "value", "used", "left")
-    found = {each["limit"]: tuple(each[name] for name in names) for each in told["limits"]}
-    assert found["min_mem_percent"] == ("user", 9, 0, 0), "nothing is left of a least"
-    assert found["min_device_percent"] == ("project", 100, 0, 0)
-    assert found["use_window_s"] == ("project", 600, 0, 600)
+    names = ("level", "value", "used", "left", "is_joint")
+    found = [(each["limit"], *(each[name] for name in names)) for each in told["limits"]]
+    for row in (
+        ("min_mem_percent", "user", 9, 0, 0, False),  # nothing is left of a least
+        ("min_mem_percent", "project", 1, 0, 0, True),
+        ("min_device_percent", "project", 100, 0, 0, True),
+        ("use_window_s", "project", 600, 0, 600, False),
+    ):
+        assert row in found
 
 
 def test_what_cannot_be_assigned_says_why(place: Place) -> None:

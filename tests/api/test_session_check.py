@@ -154,6 +154,7 @@ def test_limits_that_are_reached_are_told_with_their_numbers(place: Place, api: 
                 "used": 1,
                 "left": 0,
                 "asked": 1,
+                "is_joint": False,
                 "message": f"The project “{place.project.name}” has reached its limit of live sessions (1 of 1).",
             }
         ],

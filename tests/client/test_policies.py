@@ -39,6 +39,8 @@ def test_a_policy_is_listed_with_what_it_limits_and_allows(portal: Any, command:
         ("least.cpu=30", {"min_cpu_percent": 30}),
         ("least.device-mem=5%", {"min_device_mem_percent": 5}),
         ("least.mem=", {"min_mem_percent": None}),
+        ("low=all", {"use_rule": "all"}),
+        ("low=", {"use_rule": "any"}),
         ("window=30m", {"use_window_s": 1800}),
         ("grace=", {"use_grace_s": None}),
         ("mem=64g", {"max_slots": {"cpu": 2.0, "mem": "64g"}}),
@@ -59,6 +61,8 @@ def test_limits_are_typed_as_words(portal: Any, command: Command, typed: str, ch
         ("grace=30m", True),
         ("grace=", False),
         ("least.mem=9", False),
+        ("low=all", True),
+        ("low=any", False),
         ("sessions=9", False),
     ],
 )
@@ -80,19 +84,21 @@ def test_what_is_no_amount_is_refused(portal: Any, command: Command, typed: str)
 
 def test_what_sessions_have_to_use_is_shown_in_percent(portal: Any, command: Command) -> None:
     least = {"min_cpu_percent": 30, "min_device_percent": 5, "use_window_s": 1800, "use_grace_s": 3600}
-    portal(page({**POLICY, **least}))
+    portal(page({**POLICY, **least, "use_rule": "all"}))
     row = command("policy", "list").out.splitlines()[1].split("\t")
     assert row[4].startswith(
-        "sessions 10, least.cpu 30 %, least.devices 5 %, window 30 min, grace 1 h, cpu 2"
+        "sessions 10, least.cpu 30 %, least.devices 5 %, window 30 min, grace 1 h, low all, cpu 2"
     )
     limit = {"level": "user", "scope": "a@berth.example", "policy": "lab", "used": 0}
     rows = [
         {**limit, "limit": "min_cpu_percent", "value": 30, "left": 0},
+        {**limit, "limit": "min_mem_percent", "value": 5, "left": 0, "is_joint": True},
         {**limit, "limit": "use_grace_s", "value": 3600, "left": 3600},
     ]
     portal(made({"limits": rows, "levels": []}))
     assert [line.split("\t")[:4] for line in command("limits").out.splitlines()[1:]] == [
-        ["min_cpu_percent", "at least 30 %", "", ""], ["use_grace_s", "1 h", "0 s", "1 h"],
+        ["min_cpu_percent", "at least 30 %", "", ""], ["min_mem_percent", "at least 5 %, or another", "", ""],
+        ["use_grace_s", "1 h", "0 s", "1 h"],
     ]  # fmt: skip
 
 

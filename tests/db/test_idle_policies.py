@@ -91,6 +91,28 @@ def test_that_a_group_wants_all_to_be_low_loosens_no_policy(place: Place, began:
     assert outlook_of(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("mem_percent", "ends"), [(50, False), (1, True)])
+def test_a_policy_may_want_that_all_of_its_thresholds_are_missed(
+    place: Place, began: datetime, mem_percent: int, ends: bool
+) -> None:
+    limit(place.owner, **LITTLE, min_mem_percent=10, use_rule="all")
+    session = place.run()
+    use(session, began, 60, cpu_milli=200, mem_bytes=session.slots["mem"] * mem_percent // 100)
+    watch(began, began + 42 * MINUTE)
+    assert place.fresh(session).is_running is not ends
+
+
+def test_what_one_policy_wants_together_loosens_nothing_of_another(place: Place, began: datetime) -> None:
+    """Nor of its group. Only what would help is told."""
+    limit(place.project, min_cpu_percent=50, min_mem_percent=1, use_rule="all")
+    limit(place.owner, **LITTLE)
+    session = place.run()
+    use(session, began, 60, cpu_milli=200, mem_bytes=session.slots["mem"] // 2)
+    watch(began, began + 21 * MINUTE)
+    assert end_of(place, session) is not None
+    assert outlook_of(place.fresh(session)).use == (Judged("cpu", 20, 30),)  # type: ignore[union-attr]
+
+
 def test_a_limit_that_is_loosened_and_tightened_again_is_warned_of_anew(
     place: Place, began: datetime
 ) -> None:
@@ -190,7 +212,9 @@ def test_the_largest_threshold_and_the_shortest_times_of_all_levels_hold(
     use(session, began, 20, cpu_milli=200)
     watch(began, began + 11 * MINUTE)
     known = known_of(session)
-    assert (known.least_use, known.use_grace_s) == ({"cpu": 30}, 900)
+    wanted = [("any", {"cpu": 30 if name == level else 10}) for name in targets]
+    assert [(kept["rule"], kept["least"]) for kept in known.least_use] == wanted
+    assert known.use_grace_s == 900
     assert known.low_since is not None
     assert end_of(place, session) == known.low_since + timedelta(seconds=900)
 

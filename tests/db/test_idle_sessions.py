@@ -315,12 +315,14 @@ def test_who_may_not_extends_nothing(place: Place) -> None:
         extend_session(actor=actor_for(place.owner), session_id=ended.pk)
 
 
-def use(session: ComputeSession, since: datetime, minutes: int, *, cpu_milli: int | None) -> None:
+def use(
+    session: ComputeSession, since: datetime, minutes: int, *, cpu_milli: int | None, mem_bytes: int = 2**20
+) -> None:
     kernel = session.kernels.get()
     start = since.replace(second=0, microsecond=0)
     KernelMetric.objects.bulk_create(
         KernelMetric(
-            kernel=kernel, span_s=60, at=start + minute * MINUTE, cpu_milli=cpu_milli, mem_bytes=2**20
+            kernel=kernel, span_s=60, at=start + minute * MINUTE, cpu_milli=cpu_milli, mem_bytes=mem_bytes
         )
         for minute in range(minutes)
     )

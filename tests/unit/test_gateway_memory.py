@@ -53,6 +53,30 @@ def admissions_of(authorizer: CountingAuthorizer, *, recheck_s: float = 60.0) ->
     return Admissions(authorizer, OpenConnections(authorizer.still_present, recheck_s=recheck_s))
 
 
+async def test_one_that_cannot_be_cut_keeps_no_other_open() -> None:
+    carried, ended = OpenConnections(CountingAuthorizer().still_present), list[str]()
+    carried.follow(SOMEBODY, lambda: ended.append("first"))
+    carried.follow(SOMEBODY, lambda: ended.index("what was never there"))
+    carried.follow(SOMEBODY, lambda: ended.append("last"))
+    carried.cut(SOMEBODY)
+    assert ended == ["first", "last"]
+
+
+async def test_whoever_could_not_look_once_looks_again() -> None:
+    """Whatever went wrong: nobody else would cut what may not stay."""
+    looks, ended = iter([ValueError("a bug"), frozenset[Presence]()]), asyncio.Event()
+
+    async def still_present(_presences: frozenset[Presence]) -> frozenset[Presence]:
+        found = next(looks)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    OpenConnections(still_present, recheck_s=0.01).follow(SOMEBODY, ended.set)
+    async with asyncio.timeout(10):
+        await ended.wait()
+
+
 async def test_requests_of_one_moment_ask_once() -> None:
     authorizer = CountingAuthorizer()
     known = admissions_of(authorizer)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accounts.least_use import UseRule
 from sessions_app.idle_rules import (
     Cause,
     End,
@@ -13,7 +14,7 @@ from sessions_app.idle_rules import (
     Facts,
     Judged,
     LeastUse,
-    UseRule,
+    Thresholds,
     earliest_end,
     ends_of,
     extension_of,
@@ -39,6 +40,15 @@ def after(**time: float) -> datetime:
 
 def facts(**changes: object) -> Facts:
     return Facts(**{"started_at": NOON, "measured_from": NOON, **changes})  # type: ignore[arg-type]
+
+
+def every(**least: int) -> Thresholds:
+    """That all of these be missed."""
+    return Thresholds(least, UseRule.ALL)
+
+
+def one(**least: int) -> Thresholds:
+    return Thresholds(least, UseRule.ANY)
 
 
 def test_who_has_no_limit_never_ends() -> None:
@@ -175,44 +185,53 @@ def test_each_use_that_has_a_threshold_is_told_with_what_is_wanted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_group", "rule", "of_policies", "is_missed"),
+    ("of_group", "of_policies", "is_missed"),
     [
-        ({"cpu": 5, "mem": 5}, UseRule.ALL, {}, False),
-        ({"cpu": 5, "mem": 5}, UseRule.ANY, {}, True),
-        ({"cpu": 5, "mem": 5}, UseRule.ALL, {"mem": 3}, True),
-        ({"cpu": 5, "mem": 5}, UseRule.ALL, {"mem": 2}, False),
-        ({"mem": 5}, UseRule.ALL, {"cpu": 1}, True),
-        ({}, UseRule.ALL, {"cpu": 30, "mem": 1}, True),
-        ({"device": 5}, UseRule.ANY, {"device": 100, "device_mem": 100}, False),
-        ({}, UseRule.ALL, {}, False),
+        (every(cpu=5, mem=5), (), False),
+        (one(cpu=5, mem=5), (), True),
+        (every(cpu=5, mem=5), (one(mem=3),), True),
+        (every(cpu=5, mem=5), (one(mem=2),), False),
+        (every(mem=5), (one(cpu=1),), True),
+        (every(), (one(cpu=30, mem=1),), True),
+        (one(device=5), (one(device=100, device_mem=100),), False),
+        (every(), (), False),
+        (every(), (every(cpu=30, mem=1),), False),
+        (every(), (every(cpu=30, mem=3),), True),
+        (every(), (every(cpu=30, device=100),), False),
+        (every(cpu=30), (every(cpu=10, mem=10),), True),
+        (every(), (every(cpu=30), every(mem=1)), True),
+        (every(), (every(cpu=10, mem=10), one(cpu=20, mem=2)), False),
     ],
 )
-def test_each_threshold_of_a_policy_counts_by_itself(
-    of_group: dict[str, int], rule: UseRule, of_policies: dict[str, int], is_missed: bool
+def test_group_and_policies_are_each_judged_by_themselves(
+    of_group: Thresholds, of_policies: tuple[Thresholds, ...], is_missed: bool
 ) -> None:
-    least = LeastUse(of_group, rule, of_policies, timedelta(hours=1))
+    least = LeastUse(of_group, of_policies, timedelta(hours=1))
     assert least.is_missed_by({"cpu": 20, "mem": 2, "device": None}) is is_missed
-    assert least.is_wanted is bool(of_group or of_policies)
+    assert least.is_wanted is bool(of_group.least or of_policies)
 
 
-def test_of_two_thresholds_the_larger_is_told() -> None:
-    told = told_beside({}, {"cpu": 5, "mem": 9}, UseRule.ALL, {"cpu": 30, "device": 1, "mem": 2})
+def test_of_several_thresholds_the_largest_is_told() -> None:
+    told = told_beside({}, [every(cpu=5, mem=9), one(cpu=30, device=1, mem=2), every(cpu=20, mem=1)])
     assert told == {"cpu": 30, "mem": 9, "device": 1}
 
 
 @pytest.mark.parametrize(
-    ("use", "rule", "told"),
+    ("use", "wanted", "told"),
     [
-        ({"cpu": 80, "mem": 5}, UseRule.ALL, {"mem": 10}),
-        ({"cpu": 80, "mem": 5}, UseRule.ANY, {"cpu": 30, "mem": 30}),
-        ({"cpu": 5, "mem": 5}, UseRule.ALL, {"cpu": 30, "mem": 30}),
-        ({"cpu": 5, "mem": 20}, UseRule.ALL, {"cpu": 30, "mem": 30}),
+        ({"cpu": 80, "mem": 5}, every(cpu=30, mem=30), {"mem": 10}),
+        ({"cpu": 80, "mem": 5}, one(cpu=30, mem=30), {"cpu": 30, "mem": 30}),
+        ({"cpu": 5, "mem": 5}, every(cpu=30, mem=30), {"cpu": 30, "mem": 30}),
+        ({"cpu": 5, "mem": 20}, every(cpu=30, mem=30), {"cpu": 30, "mem": 30}),
+        ({"cpu": 80, "mem": 20}, every(cpu=30, mem=30), {"cpu": 30, "mem": 30}),
     ],
 )
-def test_where_the_rule_of_a_group_is_kept_what_policies_want_is_told(
-    use: dict[str, int | None], rule: UseRule, told: dict[str, int]
+def test_where_too_little_is_used_what_would_not_help_is_not_told(
+    use: dict[str, int | None], wanted: Thresholds, told: dict[str, int]
 ) -> None:
-    assert told_beside(use, {"cpu": 30, "mem": 30}, rule, {"mem": 10}) == told
+    """Beside another that wants a tenth of the memory."""
+    assert told_beside(use, [wanted, one(mem=10)]) == told
+    assert told_beside(use, [one(mem=10), wanted]) == told
 
 
 def test_of_two_spans_the_higher_use_counts_and_what_one_does_not_know_is_not_known() -> None:

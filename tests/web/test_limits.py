@@ -32,7 +32,7 @@ def admin(place: Place, browser_of: Browser) -> Client:
 
 def form(**changes: object) -> dict[str, object]:
     names = [field.name for field in ResourcePolicy._meta.fields if field.name.startswith("max_")]
-    return {**dict.fromkeys(names, ""), "name": "small", **changes}
+    return {**dict.fromkeys(names, ""), "use_rule": "any", "name": "small", **changes}
 
 
 def test_the_profile_shows_each_limit_what_is_used_and_who_sets_it(place: Place, browser_of: Browser) -> None:

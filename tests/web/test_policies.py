@@ -9,6 +9,7 @@ from accounts.limiting import create_policy
 from accounts.models import User
 from accounts.policies import ResourcePolicy
 from accounts.roles import Role
+from accounts.web.policies import limit_words
 from common.actors import SYSTEM
 from tests.factories import make_user
 from tests.factories_limits import limit
@@ -64,20 +65,51 @@ def test_how_much_sessions_have_to_use_is_written_shown_and_cleared(
     governor.post("/policies/new/", typed)
     policy = ResourcePolicy.objects.get(name="busy")
     assert (policy.min_cpu_percent, policy.min_mem_percent, policy.min_device_mem_percent) == (30, None, 5)
-    assert (policy.use_window_s, policy.use_grace_s) == (1800, 3600)
+    assert (policy.use_window_s, policy.use_grace_s, policy.use_rule) == (1800, 3600, "any")
     listed = governor.get("/policies/").content.decode()
     assert "Least use of CPU: 30 %, Least use of the memory of accelerators: 5 %" in listed
     page = governor.get(f"/policies/{policy.pk}/").content.decode()
     for words in (
         'value="30"', 'value="30m"', 'value="1h"', "When they use too little of what they hold",
-        "those that run already as well", "0 forbids, in the fields that take it",
+        "Those that run already end for it as well", "0 forbids, in the fields that take it",
     ):  # fmt: skip
         assert words in page
+
+    together = {**typed, "use_rule": "all"}
+    assert governor.post(f"/policies/{policy.pk}/", together).status_code == 302
+    page = governor.get(f"/policies/{policy.pk}/").content.decode()
+    assert '<option value="all" selected>all of them are below</option>' in page
+    policy.refresh_from_db()
+    assert "It uses too little if: all of them are below" in limit_words(policy, most=100)
+    assert governor.post(f"/policies/{policy.pk}/", {**typed, "use_rule": "luck"}).status_code == 422
 
     changed = {**typed, "min_cpu_percent": "", "use_grace_s": ""}
     assert governor.post(f"/policies/{policy.pk}/", changed).status_code == 302
     policy.refresh_from_db()
     assert (policy.min_cpu_percent, policy.use_grace_s, policy.use_window_s) == (None, None, 1800)
+    assert policy.use_rule == "any"
+
+
+def test_another_rule_may_end_running_sessions_where_something_is_wanted(
+    place: Place, browser_of: Browser
+) -> None:
+    superadmin = browser_of(make_user(role=Role.SUPERADMIN))
+    typed = {"name": "busy", "min_cpu_percent": "30", "min_mem_percent": "5", "use_rule": "all"}
+    superadmin.post("/policies/new/", typed)
+    policy = ResourcePolicy.objects.get(name="busy")
+    User.objects.filter(pk=place.owner.pk).update(policy=policy)
+    asked = superadmin.post(f"/policies/{policy.pk}/", {**typed, "use_rule": "any"})
+    assert asked.context["impact"]["is_ending"] is True
+    nothing = {"name": "busy", "max_sessions": "9", "use_rule": "any"}
+    assert superadmin.post(f"/policies/{policy.pk}/", nothing).context["impact"]["is_ending"] is False
+
+
+def test_of_what_counts_only_together_the_others_are_told(place: Place, browser_of: Browser) -> None:
+    policy = limit(place.project, min_cpu_percent=30, min_mem_percent=5, use_rule="all")
+    limit(place.owner, min_cpu_percent=10)
+    profile = browser_of(place.owner).get("/profile/").content.decode()
+    for words in ("at least 10 %<", f"at least 30 %, or what else “{policy.name}” wants"):
+        assert words in profile
 
 
 def test_who_has_to_use_how_much_is_told(place: Place, browser_of: Browser) -> None:

@@ -93,7 +93,7 @@ class OwnToken(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit(Record):
     """The tightest limit of one thing: where it stands, what is used and left of it, in base units. Of what begins with min_ the value
-    is the least, and nothing is used up."""
+    is the least, and nothing is used up; to reach another one of the policy is enough where they are joint."""
 
     limit: str
     level: str
@@ -102,6 +102,7 @@ class Limit(Record):
     left: int
     scope: str = ""
     policy: str = ""
+    is_joint: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +170,7 @@ class Policy(Record):
     min_mem_percent: int | None = None
     min_device_percent: int | None = None
     min_device_mem_percent: int | None = None
+    use_rule: str = "any"
     use_window_s: int | None = None
     use_grace_s: int | None = None
     max_extensions: int | None = None

@@ -116,7 +116,8 @@ def limits(
 def _amounts(one: Limit) -> tuple[str, str, str]:
     """The most of it, what is used and what is left; of what has to be used at least, nothing is used up."""
     if one.limit.startswith("min_"):
-        return f"at least {format_limit(one.limit, one.value)}", "", ""
+        least = f"at least {format_limit(one.limit, one.value)}"
+        return f"{least}, or another" if one.is_joint else least, "", ""
     most, used, left = (format_limit(one.limit, amount) for amount in (one.value, one.used, one.left))
     return most, used, left
 

@@ -43,6 +43,7 @@ LISTS = {
 }
 # By these running sessions end, too; an edit of any other limit ends nothing.
 ENDING = ("idle", "window", "grace", *(word for word in NUMBERS if word.startswith("least.")))
+RULE = "low"  # as of resource groups
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -61,7 +62,7 @@ Limits = Annotated[
         metavar="LIMIT=AMOUNT…",
         help="sessions=10 waiting=5 containers=4 lifetime=12h idle=2h extensions=3 extension=1h priority=10 folders=20 "
         "storage=500g tokens=5 requests=600 browsers=3 cpu=16 mem=64g cuda=2 waiting.cpu=32 …; a session ends below "
-        "least.cpu=5, least.mem=5, least.devices=10 or least.device-mem=10 percent of what it holds, over window=1h and then grace=30m (batch sessions "
+        "least.cpu=5, least.mem=5, least.devices=10 or least.device-mem=10 percent of what it holds, or with low=all below all of them, over window=1h and then grace=30m (batch sessions "
         "only where their resource group says so). Without an amount, like "
         "sessions=, it is unlimited. What may be used: "
         "registries=ghcr.io,local images='berth/*' hosts=local; none allows nothing, images= everything.",
@@ -173,6 +174,9 @@ def _changes(typed: list[str], policy: Policy | None) -> dict[str, Any]:
         if word in NUMBERS:
             changes[NUMBERS[word]] = _number(word, amount)
             continue
+        if word == RULE:
+            changes["use_rule"] = amount or "any"
+            continue
         if word in LISTS:
             changes[LISTS[word]] = _entries(amount)
             continue
@@ -188,7 +192,10 @@ def _changes(typed: list[str], policy: Policy | None) -> dict[str, Any]:
 
 def _is_ending(policy: Policy, changes: dict[str, Any]) -> bool:
     """Whether running sessions may end by the changes."""
-    return any(changes.get(NUMBERS[word]) not in (None, getattr(policy, NUMBERS[word])) for word in ENDING)
+    columns = [NUMBERS[word] for word in ENDING]
+    if any(changes.get(column, getattr(policy, column)) for column in columns if column.startswith("min_")):
+        columns.append("use_rule")
+    return any(changes.get(column) not in (None, getattr(policy, column)) for column in columns)
 
 
 def _typed_slots(slots: dict[str, int]) -> dict[str, Any]:
@@ -220,6 +227,8 @@ def _limits_words(policy: Policy) -> str:
         for word, column in NUMBERS.items()
         if (value := getattr(policy, column)) is not None
     ]
+    if policy.use_rule != "any":
+        words.append(f"{RULE} {policy.use_rule}")
     if policy.max_slots:
         words.append(format_slots(policy.max_slots))
     if policy.max_pending_slots:
