@@ -52,6 +52,7 @@ def test_limits_are_typed_as_words(portal: Any, command: Command, typed: str, ch
     assert wire.body() == change
 
 
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
 @pytest.mark.parametrize(
     ("typed", "is_told"),
     [
@@ -66,12 +67,17 @@ def test_limits_are_typed_as_words(portal: Any, command: Command, typed: str, ch
         ("sessions=9", False),
     ],
 )
-def test_limits_that_end_running_sessions_say_so_in_a_dry_run(
-    portal: Any, command: Command, typed: str, is_told: bool
+def test_limits_that_end_running_sessions_say_so(
+    portal: Any, command: Command, typed: str, is_told: bool, options: tuple[str, ...]
 ) -> None:
-    portal(page({**POLICY, "min_mem_percent": 9, "use_grace_s": 3600}), made(IMPACT))
-    told = command("policy", "set", "lab", typed, "--dry-run")
+    portal(page({**POLICY, "min_mem_percent": 9, "use_grace_s": 3600}), made(IMPACT), made(POLICY))
+    told = command("policy", "set", "lab", typed, *options)
     assert ("end by the new limits" in told.err) == is_told
+
+
+def test_what_limits_nobody_ends_nothing(portal: Any, command: Command) -> None:
+    portal(page(POLICY), made({**IMPACT, "counts": {"user": 0}}), made(POLICY))
+    assert "end by the new limits" not in command("policy", "set", "lab", "idle=2h").err
 
 
 @pytest.mark.parametrize("typed", ["least.cpu=much", "least.cpu=-1", "window=soon", "sessions=5%"])

@@ -121,9 +121,10 @@ def set_limits(
     policies = client_of(context).policies
     found = policies.find(policy)
     changes = _changes(limits or [], found)
-    impact = policies.foresee(found.id, changes)
+    impact, is_ending = policies.foresee(found.id, changes), _is_ending(found, changes)
     if dry_run:
-        show_json(impact) if as_json else _show_impact(impact, is_ending=_is_ending(found, changes))
+        show_json(impact) if as_json else _show_impact(impact)
+        _tell_ends(impact, is_ending=is_ending and not as_json)
         return
     if name:
         changes["name"] = name
@@ -134,6 +135,7 @@ def set_limits(
         note(
             f"{impact.above_count} above the new limits; they keep what runs. See: berth policy set --dry-run"
         )
+    _tell_ends(impact, is_ending=is_ending and not as_json)
     _show(changed, as_json=as_json)
 
 
@@ -254,7 +256,7 @@ def _show(policy: Policy, *, as_json: bool) -> None:
     )
 
 
-def _show_impact(impact: PolicyImpact, *, is_ending: bool) -> None:
+def _show_impact(impact: PolicyImpact) -> None:
     show_facts({f"{level}s": count for level, count in impact.counts.items() if count})
     rows = [
         (
@@ -266,7 +268,11 @@ def _show_impact(impact: PolicyImpact, *, is_ending: bool) -> None:
         for one in impact.above
     ]
     show_table(("who", "limit", "used", "most"), rows, empty="Nobody is above.")
-    if is_ending:
+
+
+def _tell_ends(impact: PolicyImpact, *, is_ending: bool) -> None:
+    """Where the policy limits anybody."""
+    if is_ending and any(impact.counts.values()):
         note(
             "Running sessions in which nobody works, or that use too little, end by the new limits; their owners are warned before."
         )
