@@ -1,7 +1,9 @@
 """How much a session has to use of what it holds: the columns and bounds that resource groups and policies share, and where
 they contradict a lifetime. Pure."""
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Any
 
 from common.languages import gettext as _
 from common.languages import gettext_noop
@@ -24,6 +26,25 @@ RULES = {
     UseRule.ALL: gettext_noop("all of them are below"),
     UseRule.ANY: gettext_noop("any of them is below"),
 }
+
+
+_SPANS = ("max_idle_s", "use_window_s", "use_grace_s")
+
+
+def is_joint(rule: str, least_uses: Iterable[object]) -> bool:
+    """Whether it is enough to reach one of these."""
+    return rule == UseRule.ALL and len(list(least_uses)) > 1
+
+
+def may_end_more(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether sessions that run may end by the columns of a policy `after`, which went on by those `before`. Of amounts and spans any other
+    one counts; of which all had to be missed, that it is fewer now, or any one."""
+    if any(before[name] != after[name] is not None for name in (*_SPANS, *LEAST_USES)):
+        return True
+    was = {name for name in LEAST_USES if before[name] is not None}
+    now = {name for name in LEAST_USES if after[name] is not None}
+    is_loosest = after["use_rule"] == UseRule.ALL and now == was
+    return is_joint(before["use_rule"], was) and bool(now) and not is_loosest
 
 
 def has_least_use(row: object) -> bool:

@@ -1,5 +1,5 @@
 """Writes of resource policies, and of whom they limit. Whatever runs goes on, even above a limit (ADR 0024), but
-for when sessions end (`quota.ENDING`)."""
+for when sessions end (`least_use.may_end_more`)."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from accounts import authority
 from accounts.authority import Action
+from accounts.least_use import UseRule
 from accounts.models import Domain, KeyPair, Project, User
 from accounts.policies import ALLOW_COLUMNS, COLUMNS, SLOT_COLUMNS, ResourcePolicy, column_of, limits_of
 from accounts.policy_selectors import access_policy, users_of
@@ -210,10 +211,18 @@ def _check(policy: ResourcePolicy) -> None:
         raise InvalidInput(error.messages[0], fields=error.message_dict) from error
     if policy.domain is None or policy.domain.policy is None:
         return
-    its = Scope(Level.DOMAIN, policy.domain.pk, policy.domain.name, "", limits_of(vars(policy.domain.policy)))
+    of_domain = policy.domain.policy
+    its = Scope(
+        Level.DOMAIN,
+        policy.domain.pk,
+        policy.domain.name,
+        "",
+        limits_of(vars(of_domain)),
+        use_rule=UseRule(of_domain.use_rule),
+    )
     fields: dict[str, list[str]] = {}
     for limit, value in limits_of(vars(policy)).items():
-        if limit in its.limits and is_looser(limit, value, its.limits[limit]):
+        if limit in its.limits and not its.is_joint(limit) and is_looser(limit, value, its.limits[limit]):
             bound = (
                 _("The domain “{name}” wants at least {value}.")
                 if is_floor(limit)

@@ -10,8 +10,9 @@ from django.utils.translation import gettext as _
 
 from accounts import authority
 from accounts.authority import Action, Standing
+from accounts.least_use import may_end_more
 from accounts.models import Domain, KeyPair, Project, User
-from accounts.policies import LimitUse, ResourcePolicy
+from accounts.policies import LimitUse, ResourcePolicy, limits_of
 from accounts.quota import Level, LimitState
 from accounts.selectors import may_do_everything, refusal_about, sees_everything, standing_of
 from common.actors import Actor
@@ -52,11 +53,12 @@ _ABOVE = f"""
 @dataclass(frozen=True, slots=True)
 class Impact:
     """Whom a policy limits, by level, and who is above the limits that it shall have: those furthest above first, and how
-    many there are in all."""
+    many there are in all. `is_ending`: sessions that run may end by them."""
 
     counts: Mapping[Level, int]
     above: tuple[LimitState, ...] = ()
     above_count: int = 0
+    is_ending: bool = False
 
     @property
     def scope_count(self) -> int:
@@ -152,8 +154,10 @@ def users_of(actor: Actor, policy: ResourcePolicy, *, most: int) -> list[tuple[L
     return sorted(rows, key=lambda row: (list(MODELS).index(row[0]), row[2]))
 
 
-def impact_of(actor: Actor, policy: ResourcePolicy, limits: Mapping[str, int]) -> Impact:
-    """What it would mean if `policy` had these limits, by their names in accounts.quota. 2 queries."""
+def impact_of(actor: Actor, policy: ResourcePolicy, columns: Mapping[str, Any]) -> Impact:
+    """What it would mean if `policy` had these columns, and kept its others. 2 queries."""
+    after = {**vars(policy), **columns}
+    limits = limits_of(after)
     with connection.cursor() as cursor:
         wanted: dict[str, Any] = {
             "policy": policy.pk,
@@ -167,7 +171,8 @@ def impact_of(actor: Actor, policy: ResourcePolicy, limits: Mapping[str, int]) -
         for level, scope, limit, most, used, _count in rows
     )
     counts = use_counts(actor, [policy])[policy.pk]
-    return Impact(counts, above, above_count=rows[0][-1] if rows else 0)
+    is_ending = any(counts.values()) and may_end_more(vars(policy), after)
+    return Impact(counts, above, above_count=rows[0][-1] if rows else 0, is_ending=is_ending)
 
 
 def above_now(states: Collection[LimitState]) -> list[LimitState]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from accounts.least_use import UseRule
+from accounts.least_use import UseRule, is_joint
 from common.languages import gettext as _
 from common.languages import gettext_noop
 from common.slots import CPU, MEM, format_amount, format_bytes
@@ -64,8 +64,6 @@ CEILINGS = frozenset(
 )  # fmt: skip
 # What each session has to use at least: nobody asks for it, and the largest is the tightest.
 FLOORS = frozenset({Limit.LEAST_CPU, Limit.LEAST_MEM, Limit.LEAST_DEVICE, Limit.LEAST_DEVICE_MEM})
-# By these running sessions end, too; an edit of any other limit ends nothing.
-ENDING = FLOORS | {Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE}
 SPANS = frozenset({Limit.LIFETIME, Limit.IDLE_TIMEOUT, Limit.USE_WINDOW, Limit.USE_GRACE, Limit.EXTENSION})
 # Limits that do not stand at every level: folders have no token, tokens are a person's alone, what they send is of no project,
 # and nobody signs in to one.
@@ -188,7 +186,7 @@ class Scope:
 
     def is_joint(self, limit: str) -> bool:
         """Whether it is enough to reach another least use of the same policy."""
-        return is_floor(limit) and self.use_rule is UseRule.ALL and sum(map(is_floor, self.limits)) > 1
+        return is_floor(limit) and is_joint(self.use_rule, [name for name in self.limits if is_floor(name)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,15 +315,16 @@ def exceeded(scopes: Iterable[Scope], limit: Limit) -> tuple[LimitState, ...]:
 
 def effective(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:
     """For each limit that anybody sets, the one with the least left; of equals the smallest, then the widest. Of what has to be used at
-    least, the largest, and the largest joint one. In the order of Limit."""
-    tightest: dict[tuple[str, bool], LimitState] = {}
+    least, the largest, and each joint one, which says nothing without the others of its scope. In the order of Limit."""
+    tightest: dict[tuple[object, ...], LimitState] = {}
     for scope in in_order(scopes):
         for limit in scope.limits:
             state = _state(scope, limit)
-            known = tightest.get((limit, state.is_joint))
+            key = (limit, scope.level, scope.id) if state.is_joint else (limit,)
+            known = tightest.get(key)
             if known is None or _room(state) < _room(known):
-                tightest[limit, state.is_joint] = state
-    return tuple(tightest[key] for key in sorted(tightest, key=lambda key: (_place(key[0]), key[1])))
+                tightest[key] = state
+    return tuple(sorted(tightest.values(), key=lambda state: (_place(state.limit), state.is_joint)))
 
 
 def every(scopes: Iterable[Scope]) -> tuple[LimitState, ...]:

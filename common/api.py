@@ -158,7 +158,7 @@ class LimitOut(serializers.Serializer[Any]):
     used = serializers.IntegerField()
     left = serializers.IntegerField(help_text="0 of what begins with min_: nothing of it is used up.")
     is_joint = serializers.BooleanField(
-        help_text="Of what begins with min_: to reach another one of the same policy is enough."
+        help_text="Of what begins with min_: to reach another one of the same policy is enough, of what a session holds."
     )
 
 

@@ -29,7 +29,7 @@ from sessions_app.idle_facts import (
     Scopes,
     facts_of,
     idle_of,
-    judged_use,
+    judged_thresholds,
     kept_thresholds,
     least_use_of,
     limits_of,
@@ -44,8 +44,8 @@ from sessions_app.idle_rules import (
     LeastUse,
     ends_of,
     higher_of,
+    is_same_lack,
     may_end,
-    names_of_low,
     warning_due,
 )
 from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, use_of
@@ -68,7 +68,7 @@ REASONS = {
     Cause.USE: Reason.UNDERUSED,
 }
 _ENDING = ("max_idle_s", *THRESHOLDS.values())  # of groups and of policies
-_JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use", "least_use", "use_grace_s")
+_JUDGED = ("measured_from", "gap", "max_idle_s", "use_from", "low_since", "use", "thresholds", "use_grace_s")
 
 
 def judge_sessions(now: datetime) -> None:
@@ -109,7 +109,7 @@ def _limited_sessions(now: datetime) -> Iterable[ComputeSession]:
     running = ComputeSession.objects.filter(status=Status.RUNNING)
     # By limits that are gone: it is to be told no end.
     was_judged = ~Q(idle__max_idle_s=None) | ~Q(idle__low_since=None)
-    was_judged |= Q(idle__isnull=False) & ~Q(idle__least_use=[])
+    was_judged |= Q(idle__isnull=False) & ~Q(idle__thresholds=[])
     if not ResourcePolicy.objects.filter(_has_limit()).exists():
         has_limit = _has_limit("resource_group__")
         running = running.filter(has_limit | Q(deadline_at__lte=now + NEAR) | was_judged)
@@ -185,15 +185,15 @@ def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> 
     recent = use_of(low, now)
     for session, least in least_uses.items():
         idle = idle_of(session)
-        was_low = names_of_low(judged_use(session, idle))
-        idle.least_use, idle.use_grace_s = kept_thresholds(least.of_policies), least.policies_grace_s
+        used, wanted = idle.use, judged_thresholds(session, idle)
+        idle.thresholds, idle.use_grace_s = kept_thresholds(least.of_policies), least.policies_grace_s
         idle.use = means.get(session.pk, {})
         still = higher_of(idle.use, recent.get(session.pk, {}))
         if idle.low_since is None:
             idle.low_since = now if least.is_missed_by(idle.use) else None
         elif not least.is_missed_by(still):
             idle.low_since, idle.use_from = None, now
-        elif was_low.isdisjoint(names_of_low(judged_use(session, idle))):
+        elif not is_same_lack(used, wanted, still, judged_thresholds(session, idle)):
             idle.low_since = now  # for something else, of which nobody was told: its grace begins
 
 

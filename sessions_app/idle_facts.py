@@ -104,16 +104,20 @@ def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> tuple[Th
 
 
 def kept_thresholds(wanted: Iterable[Thresholds]) -> list[dict[str, Any]]:
-    """As `SessionIdle.least_use` keeps them."""
+    """As `SessionIdle.thresholds` keeps them."""
     return [{"rule": each.rule.value, "least": dict(each.least)} for each in wanted]
+
+
+def judged_thresholds(session: ComputeSession, idle: SessionIdle) -> list[Thresholds]:
+    """What its group wants now, and its policies as last judged. No query for one that came with its group."""
+    group = session.resource_group
+    of_policies = [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in idle.thresholds]
+    return [Thresholds(thresholds_of(group), UseRule(group.use_rule)), *of_policies]
 
 
 def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
     """Each use of which its group or a policy wants a part, as last judged. No query for one that came with its group."""
-    group = session.resource_group
-    of_policies = [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in idle.least_use]
-    wanted = [Thresholds(thresholds_of(group), UseRule(group.use_rule)), *of_policies]
-    return judged_of(idle.use, told_beside(idle.use, wanted))
+    return judged_of(idle.use, told_beside(idle.use, judged_thresholds(session, idle)))
 
 
 def _shortest_s(group: ResourceGroup, own_s: int, of_policies_s: int | None) -> int:

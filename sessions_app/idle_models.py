@@ -38,7 +38,7 @@ class SessionIdle(models.Model):
     use_from = models.DateTimeField(null=True, help_text="What was used before does not count.")
     low_since = models.DateTimeField(null=True)
     use = models.JSONField(default=dict, help_text="Percent by name, as last judged; null: not measured.")
-    least_use = models.JSONField(
+    thresholds = models.JSONField(
         default=list, db_default=[], help_text="What each of its policies wants, as last judged."
     )
     use_grace_s = models.PositiveIntegerField(

@@ -165,6 +165,23 @@ class Thresholds:
         """What is not measured misses nothing."""
         return bool(is_low(use, self.least, self.rule))
 
+    def apart(self) -> "list[Thresholds]":
+        """What can be missed by itself: each threshold, or all of them together."""
+        if self.rule is UseRule.ALL:
+            return [self]
+        return [Thresholds({name: least}, self.rule) for name, least in self.least.items()]
+
+
+def is_same_lack(
+    use: Mapping[str, int | None],
+    wanted: Iterable[Thresholds],
+    later: Mapping[str, int | None],
+    wanted_later: Iterable[Thresholds],
+) -> bool:
+    """Whether something that was wanted and missed still is both."""
+    missed = [part for each in wanted for part in each.apart() if part.are_missed_by(use)]
+    return any(part in missed and part.are_missed_by(later) for each in wanted_later for part in each.apart())
+
 
 def told_beside(use: Mapping[str, int | None], wanted: Sequence[Thresholds]) -> dict[str, int]:
     """The thresholds that people are told with what is used: of each name the largest. Where too little is used, without those of which

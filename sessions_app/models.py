@@ -53,7 +53,7 @@ _SHOWN_IN_ROWS = (
     "name", "type", "status", "status_reason", "status_message", "exit_code", "image_reference", "requested_slots",
     "queue_position", "stops_at", "held_for", "deadline_at", "timeout_s", "lifetime_s", "outcome_reason", "host_label", "created_at",
     "ended_at", "priority", "started_at", "status_changed_at", "resource_group__use_grace_s", "resource_group__use_rule", "resource_group__min_cpu_percent",
-    "resource_group__min_mem_percent", "resource_group__min_device_percent", "resource_group__min_device_mem_percent", "idle__use", "idle__least_use", "idle__use_grace_s", "idle__interacted_at", "idle__interaction",
+    "resource_group__min_mem_percent", "resource_group__min_device_percent", "resource_group__min_device_mem_percent", "idle__use", "idle__thresholds", "idle__use_grace_s", "idle__interacted_at", "idle__interaction",
     "idle__measured_from", "idle__gap", "idle__max_idle_s", "idle__low_since", "idle__kept_until", "idle__warned_of",
     "idle__last_told_at", "array_index", "array__name", "array__count", "project__name", "owner__email", "image__title", "image__reference", "image__apps", "resource_group__name",
 )  # fmt: skip

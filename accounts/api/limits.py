@@ -21,7 +21,7 @@ from common.scopes import EVERY_TOKEN
 class EffectiveLimitsOut(serializers.Serializer[Any]):
     user = serializers.CharField(allow_blank=True, help_text="As asked for; empty: you.")
     project = serializers.CharField(allow_blank=True)
-    limits = LimitOut(many=True, help_text="Of each limit the tightest.")
+    limits = LimitOut(many=True, help_text="Of each limit the tightest, and all that are joint.")
     levels = LimitOut(many=True, help_text="Each limit at each level.")
     allow_lists = AllowListOut(many=True, help_text="Each list at each level; all hold at once.")
 

@@ -21,7 +21,7 @@ from accounts.api.policy_serializers import (
     PolicyUserOut,
 )
 from accounts.authority import Action
-from accounts.policies import ResourcePolicy, limits_of
+from accounts.policies import ResourcePolicy
 from accounts.policy_selectors import (
     access_policy,
     assignable_policies,
@@ -130,8 +130,7 @@ class PolicyImpactView(APIView):
         policy = access_policy(actor, policy_id, Action.EDIT)
         asked = PolicyChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
-        limits = limits_of({**vars(policy), **asked.validated_data})
-        return Response(ImpactOut(impact_of(actor, policy, limits)).data)
+        return Response(ImpactOut(impact_of(actor, policy, asked.validated_data)).data)
 
 
 class PolicyAssignmentView(APIView):

@@ -88,7 +88,7 @@ class LimitsInput(InputSerializer):
     use_rule = serializers.ChoiceField(
         choices=USE_RULES,
         required=False,
-        help_text="any: a session uses too little if one that has a least use in this policy is below it; all: if all of them are.",
+        help_text="any: a session uses too little if one that has a least use in this policy is below it; all: if all of them are, of what it holds.",
     )
     use_window_s = _count(
         "Seconds over which use is averaged; the shortest of all policies and the group holds. null: as the group says.",
@@ -188,6 +188,9 @@ class ImpactOut(serializers.Serializer[Any]):
     counts = serializers.DictField(child=serializers.IntegerField(), help_text="Whom it limits, by level.")
     above = LimitOut(many=True, help_text="Who would use more than allowed, the furthest above first.")
     above_count = serializers.IntegerField(help_text="How many in all; not all are listed.")
+    is_ending = serializers.BooleanField(
+        help_text="Running sessions in which nobody works, or that use too little, may end by the new limits."
+    )
 
 
 class AssignmentInput(InputSerializer):

@@ -16,9 +16,9 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from accounts import authority, limiting
 from accounts.allow_lists import TITLES, AllowList, entry_words
 from accounts.authority import Action, Standing
-from accounts.least_use import LEAST_USES, RULES, UseRule
+from accounts.least_use import LEAST_USES, is_joint
 from accounts.models import Domain
-from accounts.policies import ALLOW_COLUMNS, COLUMNS, ResourcePolicy, limits_of
+from accounts.policies import ALLOW_COLUMNS, ResourcePolicy, limits_of
 from accounts.policy_selectors import (
     Impact,
     access_policy,
@@ -29,7 +29,7 @@ from accounts.policy_selectors import (
     visible_policies,
 )
 from accounts.preferences import column_choice
-from accounts.quota import ENDING, Level, format_limit, title_of
+from accounts.quota import Level, format_limit, is_floor, title_of
 from accounts.selectors import (
     domain_named,
     may_do_everything,
@@ -128,7 +128,7 @@ def policy_page(request: HttpRequest, policy_id: int) -> HttpResponse:
     if not form.is_valid():
         return _policy_page(request, actor, policy, form, status=422)
     limits = form.limits()
-    impact = impact_of(actor, policy, limits_of({**vars(policy), **limits}))
+    impact = impact_of(actor, policy, limits)
     is_same = all(getattr(policy, column) == value for column, value in limits.items())
     if impact.scope_count and not is_same and request.POST.get("sure") != digest(limits):
         context: dict[str, Any] = {"impact": _impact_words(impact, policy, limits), "sure": digest(limits)}
@@ -215,21 +215,21 @@ def policy_card(
 
 def limit_words(policy: ResourcePolicy, most: int = SHOWN_LIMITS) -> str:
     """ "Live sessions: 10, CPU in sessions: 16 cores"; what is not in it is unlimited."""
+    joint = is_joint(policy.use_rule, [name for name in LEAST_USES if vars(policy)[name] is not None])
     pairs = [
-        *((title_of(limit), format_limit(limit, value)) for limit, value in limits_of(vars(policy)).items()),
-        *_rule_words(policy),
+        *(
+            (title_of(limit), _value_words(limit, value, joint=joint))
+            for limit, value in limits_of(vars(policy)).items()
+        ),
         *((_(TITLES[kind]), _entries(vars(policy)[column])) for kind, column in _lists(policy)),
     ]
     words = [_("{title}: {value}").format(title=title, value=value) for title, value in pairs]
     return _(", ").join(words[:most]) + (" …" if len(words) > most else "")
 
 
-def _rule_words(policy: ResourcePolicy) -> list[tuple[str, str]]:
-    """Where several least uses count only together, that they do."""
-    is_joint = (
-        policy.use_rule == UseRule.ALL and sum(vars(policy)[name] is not None for name in LEAST_USES) > 1
-    )
-    return [(_("It uses too little if"), _(RULES[UseRule.ALL]))] if is_joint else []
+def _value_words(limit: str, value: int, *, joint: bool) -> str:
+    words = format_limit(limit, value)
+    return _("{least} or another").format(least=words) if joint and is_floor(limit) else words
 
 
 def _lists(policy: ResourcePolicy) -> list[tuple[AllowList, str]]:
@@ -268,13 +268,10 @@ def _impact_words(impact: Impact, policy: ResourcePolicy, limits: Mapping[str, A
         )
         for state in impact.above
     ]  # fmt: skip
-    ends = [COLUMNS[limit] for limit in ENDING]
-    if any(limits[name] is not None for name in LEAST_USES):
-        ends.append("use_rule")
     return {
         "whom": count_words(dict(impact.counts)),
         "above": above,
-        "is_ending": any(limits[column] not in (None, getattr(policy, column)) for column in ends),
+        "is_ending": impact.is_ending,
         "lists": lists,
         "more": max(0, impact.above_count - len(above)),
     }

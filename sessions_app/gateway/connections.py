@@ -92,7 +92,7 @@ class OpenConnections:
         return partial(self._unfollow, presence, key)
 
     def cut(self, presence: Presence) -> None:
-        """End all that is open for somebody; one that fails keeps no other open."""
+        """End all that is open for somebody; one that fails is given up, and keeps no other open."""
         for cut in list(self._cuts.pop(presence, {}).values()):
             try:
                 cut()

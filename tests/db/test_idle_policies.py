@@ -213,7 +213,7 @@ def test_the_largest_threshold_and_the_shortest_times_of_all_levels_hold(
     watch(began, began + 11 * MINUTE)
     known = known_of(session)
     wanted = [("any", {"cpu": 30 if name == level else 10}) for name in targets]
-    assert [(kept["rule"], kept["least"]) for kept in known.least_use] == wanted
+    assert [(kept["rule"], kept["least"]) for kept in known.thresholds] == wanted
     assert known.use_grace_s == 900
     assert known.low_since is not None
     assert end_of(place, session) == known.low_since + timedelta(seconds=900)

@@ -9,7 +9,7 @@ from accounts.keypairs import create_keypair
 from accounts.limiting import assign_policy, create_policy, delete_policy, make_default, update_policy
 from accounts.limits import default_policy
 from accounts.models import KeyPair, User
-from accounts.policies import ResourcePolicy, limits_of
+from accounts.policies import ResourcePolicy
 from accounts.policy_selectors import impact_of, use_counts, visible_policies
 from accounts.quota import Level
 from accounts.roles import Role
@@ -111,7 +111,7 @@ def test_who_is_above_a_new_limit_is_told_before_and_goes_on_after(place: Place)
     assign_policy(actor=SYSTEM, target=place.project, policy=policy)
     sessions = [place.run(), place.run()]
 
-    impact = impact_of(SYSTEM, policy, limits_of({**vars(policy), "max_sessions": 1}))
+    impact = impact_of(SYSTEM, policy, {"max_sessions": 1})
 
     assert impact.counts == {Level.DOMAIN: 0, Level.PROJECT: 1, Level.USER: 1, Level.KEYPAIR: 0}
     assert {(state.level, state.used, state.value) for state in impact.above} == {
@@ -123,7 +123,7 @@ def test_who_is_above_a_new_limit_is_told_before_and_goes_on_after(place: Place)
     for session in sessions:
         session.refresh_from_db()
         assert session.is_live
-    assert not impact_of(SYSTEM, policy, {"sessions": 2}).above
+    assert not impact_of(SYSTEM, policy, {"max_sessions": 2}).above
 
 
 def test_a_policy_in_use_is_not_deleted_and_says_who_uses_it(place: Place) -> None:
@@ -197,3 +197,10 @@ def test_a_policy_of_a_domain_wants_no_less_than_the_domain(place: Place) -> Non
         "use_window_s": [f"The domain “{name}” allows at most 1 h."],
     }
     assert make(limits={"min_cpu_percent": 31, "use_window_s": 600})
+
+
+def test_a_policy_of_a_domain_may_want_less_of_what_the_domain_wants_together(place: Place) -> None:
+    """It ends what the domain lets go on: of its CPU this much is used, of the memory next to nothing."""
+    limit(place.project.domain, min_cpu_percent=30, min_mem_percent=5, use_rule="all")
+    limits = {"min_cpu_percent": 10, "min_mem_percent": 5}
+    assert create_policy(actor=SYSTEM, domain=place.project.domain, name="own", limits=limits)

@@ -3,9 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accounts.least_use import UseRule
 from accounts.quota import Level, Scope, adds_up, effective, hits, never
 
 NAMES = st.sampled_from(["sessions", "pending_sessions", "slots.cpu", "slots.cuda", "lifetime_s", "folders"])
+LEASTS = st.sampled_from(["min_cpu_percent", "min_mem_percent", "min_device_percent"])
+leasts = st.lists(
+    st.builds(
+        Scope, st.sampled_from(Level), st.integers(1, 3), st.just("a"), st.just("p"),
+        st.dictionaries(LEASTS, st.integers(1, 3)), use_rule=st.sampled_from(UseRule),
+    ),
+    max_size=5, unique_by=lambda scope: (scope.level, scope.id),
+)  # fmt: skip
 amounts = st.dictionaries(NAMES, st.integers(0, 6))
 scopes = st.lists(
     st.builds(Scope, st.sampled_from(Level), st.integers(1, 3), st.just("a"), st.just("p"), amounts, amounts),
@@ -68,3 +77,21 @@ def test_the_order_of_scopes_makes_no_difference(order, limits, used) -> None:
     straight = [Scope(level, 1, "a", "p", limits, used) for level in Level]
     assert effective(found) == effective(straight)
     assert hits(found, limits) == hits(straight, limits)
+
+
+@given(leasts)
+def test_who_counts_together_stands_whole_and_of_the_others_the_largest(found) -> None:
+    told = effective(found)
+    joint = [
+        (scope.level, limit, scope.limits[limit])
+        for scope in found
+        for limit in scope.limits
+        if scope.is_joint(limit)
+    ]
+    assert sorted((each.level, each.limit, each.value) for each in told if each.is_joint) == sorted(joint)
+    alone: dict[str, int] = {}
+    for scope in found:
+        for limit, value in scope.limits.items():
+            if not scope.is_joint(limit):
+                alone[limit] = max(value, alone.get(limit, 0))
+    assert {each.limit: each.value for each in told if not each.is_joint} == alone

@@ -20,6 +20,7 @@ from sessions_app.idle_rules import (
     extension_of,
     higher_of,
     is_low,
+    is_same_lack,
     judged_of,
     may_end,
     names_of_low,
@@ -232,6 +233,33 @@ def test_where_too_little_is_used_what_would_not_help_is_not_told(
     """Beside another that wants a tenth of the memory."""
     assert told_beside(use, [wanted, one(mem=10)]) == told
     assert told_beside(use, [one(mem=10), wanted]) == told
+
+
+@pytest.mark.parametrize(
+    ("wanted", "later", "wanted_later", "is_same"),
+    [
+        ([one(cpu=30)], {"cpu": 20, "mem": 60}, [one(cpu=30)], True),
+        ([one(cpu=30)], {"cpu": 20, "mem": 60}, [one(cpu=30, mem=5)], True),
+        ([one(cpu=30)], {"cpu": 20, "mem": 60}, [one(cpu=40)], False),
+        ([one(cpu=30)], {"cpu": 40, "mem": 60}, [one(cpu=30)], False),
+        ([one(cpu=30, mem=70)], {"cpu": 40, "mem": 60}, [one(cpu=30, mem=70)], True),
+        ([one(cpu=10, mem=50)], {"cpu": 20, "mem": 45}, [one(cpu=10, mem=50)], False),
+        (
+            [every(cpu=50, mem=50), one(cpu=10)],
+            {"cpu": 20, "mem": 45},
+            [every(cpu=50, mem=50), one(cpu=10)],
+            False,
+        ),
+        ([every(cpu=50, mem=70)], {"cpu": 20, "mem": 45}, [every(cpu=50, mem=70)], True),
+        ([every(cpu=50, mem=70)], {"cpu": 20, "mem": 45}, [every(cpu=50)], False),
+        ([every(cpu=50, mem=70)], {"cpu": 20, "mem": None}, [every(cpu=50, mem=70)], False),
+    ],
+)
+def test_a_grace_goes_on_for_what_was_missed_before_alone(
+    wanted: list[Thresholds], later: dict[str, int | None], wanted_later: list[Thresholds], is_same: bool
+) -> None:
+    """Six percent of the CPU and sixty of the memory were used."""
+    assert is_same_lack({"cpu": 6, "mem": 60}, wanted, later, wanted_later) is is_same
 
 
 def test_of_two_spans_the_higher_use_counts_and_what_one_does_not_know_is_not_known() -> None:

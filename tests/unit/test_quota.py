@@ -1,7 +1,10 @@
 """The words and edges of limits; the laws that hold for all are in tests/property/test_quota_laws.py."""
 
+from dataclasses import replace
+
 import pytest
 
+from accounts.least_use import LEAST_USES, UseRule, may_end_more
 from accounts.policies import COLUMNS, SLOT_COLUMNS, limits_of
 from accounts.quota import (
     SCOPES,
@@ -145,6 +148,66 @@ def test_of_what_has_to_be_used_at_least_the_largest_counts_and_then_the_widest_
         ("min_mem_percent", Level.DOMAIN, 9, 0, 0),
         ("use_window_s", Level.PROJECT, 600, 0, 600),
     ]
+
+
+def test_what_counts_only_together_stands_whole_beside_what_counts_by_itself() -> None:
+    joint = {"use_rule": UseRule.ALL}
+    scopes = [
+        replace(scope(Level.DOMAIN, min_cpu_percent=50, min_mem_percent=10), **joint),
+        replace(scope(Level.PROJECT, min_cpu_percent=60, min_device_percent=5), **joint),
+        replace(scope(Level.USER, min_cpu_percent=70), **joint),
+        scope(Level.KEYPAIR, min_cpu_percent=30, min_mem_percent=8),
+    ]
+    assert [(state.limit, state.level, state.value, state.is_joint) for state in effective(scopes)] == [
+        ("min_cpu_percent", Level.USER, 70, False),
+        ("min_cpu_percent", Level.DOMAIN, 50, True),
+        ("min_cpu_percent", Level.PROJECT, 60, True),
+        ("min_mem_percent", Level.KEYPAIR, 8, False),
+        ("min_mem_percent", Level.DOMAIN, 10, True),
+        ("min_device_percent", Level.PROJECT, 5, True),
+    ]
+
+
+NOTHING = dict.fromkeys(("max_idle_s", "use_window_s", "use_grace_s", *LEAST_USES))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ends"),
+    [
+        ({}, {"max_idle_s": 60}, True),
+        ({"max_idle_s": 60}, {}, False),
+        ({}, {"min_cpu_percent": 5}, True),
+        ({"min_cpu_percent": 5}, {"min_cpu_percent": 5}, False),
+        ({"min_cpu_percent": 5}, {}, False),
+        ({"use_grace_s": 900}, {"use_grace_s": 600}, True),
+        ({"use_rule": "all"}, {}, False),
+        ({"use_rule": "all", "min_cpu_percent": 5}, {"min_cpu_percent": 5}, False),
+        (
+            {"use_rule": "all", "min_cpu_percent": 5, "min_mem_percent": 5},
+            {"use_rule": "all", "min_cpu_percent": 5},
+            True,
+        ),
+        ({"use_rule": "all", "min_cpu_percent": 5, "min_mem_percent": 5}, {"min_cpu_percent": 5}, True),
+        ({"use_rule": "all", "min_cpu_percent": 5, "min_mem_percent": 5}, {"use_rule": "all"}, False),
+        ({"min_cpu_percent": 5, "min_mem_percent": 5}, {"min_cpu_percent": 5}, False),
+        ({"min_cpu_percent": 5, "min_mem_percent": 5}, {"use_rule": "all", "min_cpu_percent": 5}, False),
+        (
+            {"min_cpu_percent": 5, "min_mem_percent": 5},
+            {"use_rule": "all", "min_cpu_percent": 5, "min_mem_percent": 5},
+            False,
+        ),
+        (
+            {"use_rule": "all", "min_cpu_percent": 5, "min_mem_percent": 5},
+            {"min_cpu_percent": 5, "min_mem_percent": 5},
+            True,
+        ),
+    ],
+)
+def test_columns_that_may_end_sessions_are_known(
+    before: dict[str, object], after: dict[str, object], ends: bool
+) -> None:
+    usual = {**NOTHING, "use_rule": "any"}
+    assert may_end_more({**usual, **before}, {**usual, **after}) is ends
 
 
 def test_of_what_has_to_be_used_at_least_less_is_looser() -> None:

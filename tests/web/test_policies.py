@@ -80,7 +80,8 @@ def test_how_much_sessions_have_to_use_is_written_shown_and_cleared(
     page = governor.get(f"/policies/{policy.pk}/").content.decode()
     assert '<option value="all" selected>all of them are below</option>' in page
     policy.refresh_from_db()
-    assert "It uses too little if: all of them are below" in limit_words(policy, most=100)
+    for words in ("Least use of CPU: 30 % or another", "of the memory of accelerators: 5 % or another"):
+        assert words in limit_words(policy)
     assert governor.post(f"/policies/{policy.pk}/", {**typed, "use_rule": "luck"}).status_code == 422
 
     changed = {**typed, "min_cpu_percent": "", "use_grace_s": ""}

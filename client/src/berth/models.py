@@ -227,11 +227,12 @@ class SessionCheck(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyImpact(Record):
-    """Whom a change would touch, and who would be above the new limits."""
+    """Whom a change would touch, who would be above the new limits, and whether running sessions may end by them."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     above: tuple[Limit, ...] = ()
     above_count: int = 0
+    is_ending: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,8 +41,6 @@ LISTS = {
     "images": "allowed_images",
     "hosts": "allowed_storage_hosts",
 }
-# By these running sessions end, too; an edit of any other limit ends nothing.
-ENDING = ("idle", "window", "grace", *(word for word in NUMBERS if word.startswith("least.")))
 RULE = "low"  # as of resource groups
 WAITING = "waiting."
 SPANS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -121,10 +119,9 @@ def set_limits(
     policies = client_of(context).policies
     found = policies.find(policy)
     changes = _changes(limits or [], found)
-    impact, is_ending = policies.foresee(found.id, changes), _is_ending(found, changes)
+    impact = policies.foresee(found.id, changes)
     if dry_run:
         show_json(impact) if as_json else _show_impact(impact)
-        _tell_ends(impact, is_ending=is_ending and not as_json)
         return
     if name:
         changes["name"] = name
@@ -135,7 +132,8 @@ def set_limits(
         note(
             f"{impact.above_count} above the new limits; they keep what runs. See: berth policy set --dry-run"
         )
-    _tell_ends(impact, is_ending=is_ending and not as_json)
+    if not as_json:
+        _tell_ends(impact)
     _show(changed, as_json=as_json)
 
 
@@ -190,14 +188,6 @@ def _changes(typed: list[str], policy: Policy | None) -> dict[str, Any]:
         else:
             slots.pop(slot, None)
     return changes
-
-
-def _is_ending(policy: Policy, changes: dict[str, Any]) -> bool:
-    """Whether running sessions may end by the changes."""
-    columns = [NUMBERS[word] for word in ENDING]
-    if any(changes.get(column, getattr(policy, column)) for column in columns if column.startswith("min_")):
-        columns.append("use_rule")
-    return any(changes.get(column) not in (None, getattr(policy, column)) for column in columns)
 
 
 def _typed_slots(slots: dict[str, int]) -> dict[str, Any]:
@@ -268,11 +258,11 @@ def _show_impact(impact: PolicyImpact) -> None:
         for one in impact.above
     ]
     show_table(("who", "limit", "used", "most"), rows, empty="Nobody is above.")
+    _tell_ends(impact)
 
 
-def _tell_ends(impact: PolicyImpact, *, is_ending: bool) -> None:
-    """Where the policy limits anybody."""
-    if is_ending and any(impact.counts.values()):
+def _tell_ends(impact: PolicyImpact) -> None:
+    if impact.is_ending:
         note(
             "Running sessions in which nobody works, or that use too little, end by the new limits; their owners are warned before."
         )
