@@ -28,9 +28,6 @@ RULES = {
 }
 
 
-_SPANS = ("max_idle_s", "use_window_s", "use_grace_s")
-
-
 def is_joint(rule: str, least_uses: Iterable[object]) -> bool:
     """Whether it is enough to reach one of these."""
     return rule == UseRule.ALL and len(list(least_uses)) > 1
@@ -38,8 +35,11 @@ def is_joint(rule: str, least_uses: Iterable[object]) -> bool:
 
 def may_end_more(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether sessions that run may end by the columns of a policy `after`, which went on by those `before`. Of amounts and spans any other
-    one counts; of which all had to be missed, that it is fewer now, or any one."""
-    if any(before[name] != after[name] is not None for name in (*_SPANS, *LEAST_USES)):
+    one counts; of a window and a grace also that there is none, for the group's may be shorter; of which all had to be missed, that it is
+    fewer now, or any one."""
+    if any(before[name] != after[name] is not None for name in ("max_idle_s", *LEAST_USES)):
+        return True
+    if any(before[name] != after[name] for name in ("use_window_s", "use_grace_s")):
         return True
     was = {name for name in LEAST_USES if before[name] is not None}
     now = {name for name in LEAST_USES if after[name] is not None}

@@ -84,7 +84,7 @@ def prepared_cursor() -> Iterator[Any]:
 
 def array_of(values: Iterable[object]) -> str:
     """Numbers, ids or other words without quotes, blanks and commas, as PostgreSQL writes an array: psycopg looks at each for what would have to be quoted."""
-    return "{" + ",".join(map(str, values)) + "}"
+    return "{" + ",".join([value.hex if isinstance(value, UUID) else str(value) for value in values]) + "}"
 
 
 def unseen(name: str, kind: str) -> str:

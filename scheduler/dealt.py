@@ -1,5 +1,6 @@
 """Which devices the kernels of a plan get: by the rules of the engine, on what locked rows say."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from agents.device_models import AgentDevice
@@ -24,9 +25,9 @@ def deal_devices(kernels: Sequence[KernelPlacement]) -> list[Dealt]:
     with prepared_cursor() as cursor:
         cursor.execute(_DEVICES, {"agents": array_of(asked)})
         rows = cursor.fetchall()
-    tables: dict[tuple[int, str], DeviceTable] = {}
+    tables = defaultdict[tuple[int, str], DeviceTable](DeviceTable)
     for agent_id, slot_name, is_present, occupied, *device in rows:
-        table = tables.setdefault((agent_id, slot_name), DeviceTable())
+        table = tables[agent_id, slot_name]
         if is_present:
             table.add(Device(*device), occupied)
     return [

@@ -37,7 +37,7 @@ class CoreLoads:
         if wanted >= len(self._load):
             self._put(cpu_milli, range(len(self._load)))
             return ""
-        cores = sorted(sorted(range(len(self._load)), key=self._load.__getitem__)[:wanted])
+        cores = tuple(sorted(sorted(range(len(self._load)), key=self._load.__getitem__)[:wanted]))
         self._put(cpu_milli, cores)
         return format_cores(cores)
 
@@ -61,8 +61,9 @@ def parse_cores(text: str) -> Sequence[int]:
     return tuple(core for low, _, high in ranges for core in range(int(low), int(high or low) + 1))
 
 
-def format_cores(cores: Sequence[int]) -> str:
-    """The shortest text for cores that ascend: [0, 1, 2, 5] is "0-2,5"."""
+@lru_cache(maxsize=10_000)
+def format_cores(cores: tuple[int, ...]) -> str:
+    """The shortest text for cores that ascend: (0, 1, 2, 5) is "0-2,5"."""
     runs = [
         [core for _, core in run] for _, run in groupby(enumerate(cores), key=lambda each: each[1] - each[0])
     ]

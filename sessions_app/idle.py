@@ -185,15 +185,15 @@ def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> 
     recent = use_of(low, now)
     for session, least in least_uses.items():
         idle = idle_of(session)
-        used, wanted = idle.use, judged_thresholds(session, idle)
-        idle.thresholds, idle.use_grace_s = kept_thresholds(least.of_policies), least.policies_grace_s
+        used, wanted = idle.use, judged_thresholds(idle)
+        idle.thresholds, idle.use_grace_s = kept_thresholds(least), least.policies_grace_s
         idle.use = means.get(session.pk, {})
         still = higher_of(idle.use, recent.get(session.pk, {}))
         if idle.low_since is None:
             idle.low_since = now if least.is_missed_by(idle.use) else None
         elif not least.is_missed_by(still):
             idle.low_since, idle.use_from = None, now
-        elif not is_same_lack(used, wanted, still, judged_thresholds(session, idle)):
+        elif not is_same_lack(used, wanted, still, judged_thresholds(idle)):
             idle.low_since = now  # for something else, of which nobody was told: its grace begins
 
 

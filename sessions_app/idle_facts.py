@@ -103,21 +103,26 @@ def _thresholds_of_policies(session: ComputeSession, scopes: Scopes) -> tuple[Th
     return tuple(each for each in wanted if each.least)
 
 
-def kept_thresholds(wanted: Iterable[Thresholds]) -> list[dict[str, Any]]:
+def kept_thresholds(least: LeastUse) -> list[dict[str, Any]]:
     """As `SessionIdle.thresholds` keeps them."""
-    return [{"rule": each.rule.value, "least": dict(each.least)} for each in wanted]
+    return [
+        {"rule": each.rule.value, "least": dict(each.least), "is_group": each is least.of_group}
+        for each in (least.of_group, *least.of_policies)
+        if each.least
+    ]
 
 
-def judged_thresholds(session: ComputeSession, idle: SessionIdle) -> list[Thresholds]:
-    """What its group wants now, and its policies as last judged. No query for one that came with its group."""
-    group = session.resource_group
-    of_policies = [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in idle.thresholds]
-    return [Thresholds(thresholds_of(group), UseRule(group.use_rule)), *of_policies]
+def judged_thresholds(idle: SessionIdle, *, with_group: bool = True) -> list[Thresholds]:
+    """What its group and its policies wanted when it was judged last."""
+    found = [kept for kept in idle.thresholds if with_group or not kept["is_group"]]
+    return [Thresholds(kept["least"], UseRule(kept["rule"])) for kept in found]
 
 
 def judged_use(session: ComputeSession, idle: SessionIdle) -> tuple[Judged, ...]:
-    """Each use of which its group or a policy wants a part, as last judged. No query for one that came with its group."""
-    return judged_of(idle.use, told_beside(idle.use, judged_thresholds(session, idle)))
+    """Each use of which its group wants a part now, or wanted a policy as last judged. No query for one that came with its group."""
+    group = session.resource_group
+    of_group = Thresholds(thresholds_of(group), UseRule(group.use_rule))
+    return judged_of(idle.use, told_beside(idle.use, [of_group, *judged_thresholds(idle, with_group=False)]))
 
 
 def _shortest_s(group: ResourceGroup, own_s: int, of_policies_s: int | None) -> int:

@@ -39,7 +39,9 @@ class SessionIdle(models.Model):
     low_since = models.DateTimeField(null=True)
     use = models.JSONField(default=dict, help_text="Percent by name, as last judged; null: not measured.")
     thresholds = models.JSONField(
-        default=list, db_default=[], help_text="What each of its policies wants, as last judged."
+        default=list,
+        db_default=[],
+        help_text="What its group and each of its policies wants, as last judged.",
     )
     use_grace_s = models.PositiveIntegerField(
         null=True, help_text="The shortest grace of its policies, as last judged."

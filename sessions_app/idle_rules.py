@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from accounts.least_use import UseRule
+from accounts.least_use import UseRule, is_joint
 
 MARKS_S = (1800, 600, 300)
 """So long before an end people are warned; of a limit that is shorter than twice the last, at half of it."""
@@ -150,10 +150,6 @@ def higher_of(use: Mapping[str, int | None], other: Mapping[str, int | None]) ->
     return found
 
 
-def names_of_low(judged: Iterable[Judged]) -> set[str]:
-    return {each.name for each in judged if each.is_low}
-
-
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     """The least use that a group, or one policy, wants: percent by name, and which of them have to be missed."""
@@ -167,9 +163,9 @@ class Thresholds:
 
     def apart(self) -> "list[Thresholds]":
         """What can be missed by itself: each threshold, or all of them together."""
-        if self.rule is UseRule.ALL:
+        if is_joint(self.rule, self.least):
             return [self]
-        return [Thresholds({name: least}, self.rule) for name, least in self.least.items()]
+        return [Thresholds({name: least}, UseRule.ANY) for name, least in self.least.items()]
 
 
 def is_same_lack(

@@ -3,8 +3,9 @@ from django.db import migrations, models
 # What was one for all policies, of which each threshold counted by itself, is now one that says so. Back, nothing is known until they are
 # judged the next time.
 FORWARD = """
-UPDATE sessions_app_sessionidle SET thresholds = jsonb_build_array(jsonb_build_object('rule', 'any', 'least', least_use))
-WHERE least_use <> '{}';
+UPDATE sessions_app_sessionidle SET thresholds = jsonb_build_array(jsonb_build_object(
+    'rule', 'any', 'least', least_use, 'is_group', false))
+WHERE jsonb_typeof(least_use) = 'object' AND least_use <> '{}';
 """
 
 
@@ -20,7 +21,9 @@ class Migration(migrations.Migration):
             model_name="sessionidle",
             name="thresholds",
             field=models.JSONField(
-                db_default=[], default=list, help_text="What each of its policies wants, as last judged."
+                db_default=[],
+                default=list,
+                help_text="What its group and each of its policies wants, as last judged.",
             ),
         ),
         migrations.RunSQL(FORWARD, migrations.RunSQL.noop),

@@ -37,6 +37,9 @@ def test_a_policy_is_made_foreseen_changed_assigned_and_deleted(place: Place) ->
         ("user", 1, 0),
         ("project", 1, 0),
     }
+    ends = [({"max_idle_s": 60}, True), ({"min_cpu_percent": 5}, True), ({"max_sessions": 9}, False)]
+    for change, may_end in ends:
+        assert api.post(f"{address}impact/", change, format="json").json()["is_ending"] is may_end
     changed = api.patch(address, {"max_sessions": None, "name": "free"}, format="json").json()
     assert (changed["name"], changed["max_sessions"], changed["max_slots"]["cpu"]) == ("free", None, 2000)
     assert {each["level"] for each in api.get(f"{address}users/").json()} == {"project", "user", "keypair"}

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -24,7 +24,8 @@ import redis
 
 EVERY_S = 1.0
 IN_FORCE_S = 20
-"""A limit counts as in force for so long after it was changed: a statement that began before may commit after."""
+"""A limit counts as in force for so long after it was changed: a statement that began before may commit after. And so does what was in force
+so long before the last look: what is used may have grown at any time since, and on a busy machine half a minute is between two looks."""
 STUCK_AFTER_S = 300
 STUCK_AFTER_ROUNDS = 60
 """Longer than the deadlines of the stages, and so many rounds of what a portal does by itself that came to their end: until then
@@ -126,9 +127,9 @@ LIMITS = """
 IN_FORCE = """
     SELECT policy_id, name, max(value) AS value FROM (
         SELECT policy_id, name, value, at, lead(at) OVER (PARTITION BY policy_id, name ORDER BY at) AS until FROM chaos_limits
-    ) AS each WHERE until IS NULL OR until > clock_timestamp() - make_interval(secs => %(in_force_s)s) GROUP BY 1, 2
+    ) AS each WHERE until IS NULL OR until > %(in_force_since)s GROUP BY 1, 2
 """
-FIRST_LIMITS = "SELECT policy_id, name FROM chaos_limits GROUP BY 1, 2 HAVING min(at) > clock_timestamp() - make_interval(secs => %(in_force_s)s)"
+FIRST_LIMITS = "SELECT policy_id, name FROM chaos_limits GROUP BY 1, 2 HAVING min(at) > %(in_force_since)s"
 LOST = """
     SELECT answered.session_id::text FROM chaos_acknowledged AS answered
     WHERE (%(all)s OR answered.number > %(answered)s)
@@ -213,6 +214,7 @@ class Auditor:
     stuck_after_s: float = STUCK_AFTER_S
     looks: int = 0
     found: Counter[str] = field(default_factory=Counter)
+    _looked_at: datetime | None = None
     _used_before: dict[tuple[str, int, str], int] = field(default_factory=dict)
     _newest: list[tuple[float, Row]] = field(
         default_factory=lambda: [(float("-inf"), {"step": 0, "answered": 0})]
@@ -228,7 +230,6 @@ class Auditor:
             told: dict[str, Any] = {
                 "holding": list(HOLDING),
                 "all": at_all,
-                "in_force_s": IN_FORCE_S,
                 "stuck_after_s": self.stuck_after_s,
                 "rounds": STUCK_AFTER_ROUNDS,
             }
@@ -236,6 +237,9 @@ class Auditor:
             def ask(question: str) -> list[Row]:
                 return cursor.execute(question, told).fetchall()
 
+            [begun] = ask("SELECT now() AS instant")
+            told["in_force_since"] = (self._looked_at or begun["instant"]) - timedelta(seconds=IN_FORCE_S)
+            self._looked_at = begun["instant"]
             told |= self._since(ask(NEWEST)[0])
             [looked_after] = ask(STUCK_BEFORE)
             told["stuck_before"] = looked_after["instant"] if looked_after["was_looked_after"] else NEVER
@@ -265,7 +269,7 @@ class Auditor:
         return self._newest[0][1]
 
     def _exceeded(self, ask: Any) -> Iterator[Row]:
-        """More than each limit of these seconds, and more than before; or a count that is not the sum."""
+        """More than each limit that was in force since the last look, and more than then; or a count that is not the sum."""
         used = {(row["level"], row["id"], row["name"]): row["used"] for row in ask(USED)}
         in_force = {(row["policy_id"], row["name"]): row["value"] for row in ask(IN_FORCE)}
         unlimited = {(row["policy_id"], row["name"]) for row in ask(FIRST_LIMITS)}

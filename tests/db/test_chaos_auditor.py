@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -108,6 +109,22 @@ def _lower_a_limit_long_ago(name: str, level: type[models.Model] = Domain, **lim
     policy = ResourcePolicy.objects.create(name="low", **limits)
     level._default_manager.update(policy=policy)
     run_sql(f"INSERT INTO chaos_limits VALUES ({policy.pk}, '{name}', 0, now() - interval '1 hour')")
+
+
+@pytest.mark.parametrize(("looked_s_ago", "is_told"), [(1, True), (45, False)])
+def test_a_limit_counts_as_long_as_it_was_in_force_after_the_last_look(
+    place: Place, auditor: Auditor, looked_s_ago: int, is_told: bool
+) -> None:
+    auditor.look()
+    auditor._used_before.clear()
+    auditor._looked_at = datetime.now(UTC) - timedelta(seconds=looked_s_ago)
+    policy = ResourcePolicy.objects.create(name="low", max_sessions=0)
+    Domain.objects.update(policy=policy)
+    for limit, s_ago in ((100, 3600), (0, 30)):
+        run_sql(
+            f"INSERT INTO chaos_limits VALUES ({policy.pk}, 'sessions', {limit}, now() - interval '{s_ago} s')"
+        )
+    assert bool(auditor.look()) is is_told
 
 
 def _forget_a_count() -> None:

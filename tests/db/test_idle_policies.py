@@ -144,6 +144,21 @@ def test_another_threshold_than_was_told_of_gives_its_whole_grace(place: Place, 
     assert place.fresh(session).status_reason == Reason.UNDERUSED
 
 
+def test_another_threshold_of_the_group_than_was_told_of_gives_its_whole_grace(
+    place: Place, began: datetime
+) -> None:
+    group_has(place, min_mem_percent=5, **SHORT)
+    session = place.run()
+    use(session, began, 120, cpu_milli=0)
+    watch(began, began + 39 * MINUTE)
+    assert end_of(place, session) is not None
+    group_has(place, min_mem_percent=None, min_cpu_percent=50)
+    watch(began + 39 * MINUTE, began + 58 * MINUTE)
+    assert place.fresh(session).is_running
+    watch(began + 58 * MINUTE, began + 61 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.UNDERUSED
+
+
 def test_whoever_uses_more_of_what_was_told_of_goes_on_for_now(place: Place, began: datetime) -> None:
     """Though something else is low by then: over the window it was not."""
     limit(place.owner, min_cpu_percent=30, min_mem_percent=30, use_window_s=3600, use_grace_s=1200)
@@ -213,7 +228,7 @@ def test_the_largest_threshold_and_the_shortest_times_of_all_levels_hold(
     watch(began, began + 11 * MINUTE)
     known = known_of(session)
     wanted = [("any", {"cpu": 30 if name == level else 10}) for name in targets]
-    assert [(kept["rule"], kept["least"]) for kept in known.thresholds] == wanted
+    assert [(kept["rule"], kept["least"]) for kept in known.thresholds if not kept["is_group"]] == wanted
     assert known.use_grace_s == 900
     assert known.low_since is not None
     assert end_of(place, session) == known.low_since + timedelta(seconds=900)

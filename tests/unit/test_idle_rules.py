@@ -23,7 +23,6 @@ from sessions_app.idle_rules import (
     is_same_lack,
     judged_of,
     may_end,
-    names_of_low,
     percent_of,
     put_off,
     told_beside,
@@ -252,6 +251,7 @@ def test_where_too_little_is_used_what_would_not_help_is_not_told(
         ),
         ([every(cpu=50, mem=70)], {"cpu": 20, "mem": 45}, [every(cpu=50, mem=70)], True),
         ([every(cpu=50, mem=70)], {"cpu": 20, "mem": 45}, [every(cpu=50)], False),
+        ([every(cpu=30)], {"cpu": 20, "mem": 45}, [one(cpu=30, mem=5)], True),
         ([every(cpu=50, mem=70)], {"cpu": 20, "mem": None}, [every(cpu=50, mem=70)], False),
     ],
 )
@@ -267,11 +267,6 @@ def test_of_two_spans_the_higher_use_counts_and_what_one_does_not_know_is_not_kn
     assert higher_of(use, {"cpu": 9, "mem": 1, "device": 7}) == {
         "cpu": 9, "mem": 20, "device": None, "device_mem": None,
     }  # fmt: skip
-
-
-def test_what_is_low_has_names() -> None:
-    judged = (Judged("cpu", 5, 30), Judged("mem", 50, 30), Judged("device", None, 30))
-    assert names_of_low(judged) == {"cpu"}
 
 
 def test_percent_of_nothing_is_not_known() -> None:

@@ -180,6 +180,8 @@ NOTHING = dict.fromkeys(("max_idle_s", "use_window_s", "use_grace_s", *LEAST_USE
         ({"min_cpu_percent": 5}, {"min_cpu_percent": 5}, False),
         ({"min_cpu_percent": 5}, {}, False),
         ({"use_grace_s": 900}, {"use_grace_s": 600}, True),
+        ({"use_grace_s": 900}, {}, True),
+        ({"use_window_s": 900}, {"use_window_s": 900}, False),
         ({"use_rule": "all"}, {}, False),
         ({"use_rule": "all", "min_cpu_percent": 5}, {"min_cpu_percent": 5}, False),
         (
