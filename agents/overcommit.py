@@ -14,16 +14,20 @@ _SLOT = AgentSlot._meta.db_table
 _LOCK = f"""
     SELECT FROM {_SLOT} WHERE agent_id = ANY(%(agents)s) AND slot_name IN (%(cpu)s, %(mem)s) ORDER BY id FOR NO KEY UPDATE
 """
+# One agent after the other, by index: where PostgreSQL takes the tables for empty, as they were when it last looked, it would go through
+# all that are asked for again for each of them.
 _PROMISE = f"""
-    UPDATE {_SLOT} AS slot SET surplus = wanted.surplus
-    FROM (
-        SELECT slot.id, floor(slot.capacity * CASE slot.slot_name
-            WHEN %(cpu)s THEN resources.cpu_overcommit ELSE resources.mem_overcommit END)::bigint - slot.capacity AS surplus
-        FROM {_SLOT} AS slot JOIN {Agent._meta.db_table} AS agent ON agent.id = slot.agent_id
-        JOIN {ResourceGroup._meta.db_table} AS resources ON resources.id = agent.resource_group_id
-        WHERE slot.agent_id = ANY(%(agents)s) AND slot.slot_name IN (%(cpu)s, %(mem)s)
-    ) AS wanted
-    WHERE slot.id = wanted.id AND slot.surplus <> wanted.surplus
+    WITH wanted AS MATERIALIZED (
+        SELECT slot.id, slot.surplus, floor(slot.capacity * CASE slot.slot_name
+            WHEN %(cpu)s THEN resources.cpu_overcommit ELSE resources.mem_overcommit END)::bigint - slot.capacity AS promised
+        FROM unnest(%(agents)s::bigint[]) AS asked (id) CROSS JOIN LATERAL (
+            SELECT resource_group_id FROM {Agent._meta.db_table} WHERE id = asked.id OFFSET 0
+        ) AS agent CROSS JOIN LATERAL (
+            SELECT * FROM {_SLOT} WHERE agent_id = asked.id AND slot_name IN (%(cpu)s, %(mem)s) OFFSET 0
+        ) AS slot JOIN {ResourceGroup._meta.db_table} AS resources ON resources.id = agent.resource_group_id
+    )
+    UPDATE {_SLOT} AS slot SET surplus = wanted.promised FROM wanted
+    WHERE slot.id = wanted.id AND wanted.surplus <> wanted.promised
 """
 
 

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from agents.groups import create_resource_group, move_agent, update_resource_group
 from agents.models import Agent, AgentSlot
+from agents.overcommit import promise
 from agents.selectors import has_machine_for, rooms
+from agents.simulation import Shape, add_simulated_agents
 from common import clock
 from common.actors import SYSTEM
 from common.models import AuditEntry
@@ -133,3 +135,25 @@ def test_what_was_changed_is_written_down(cluster: Cluster) -> None:
     overcommit(cluster, cpu_overcommit="1.5")
     entry = AuditEntry.objects.filter(action="agents.update_resource_group").latest("id")
     assert entry.changes == {"cpu_overcommit": [1.0, 1.5]}
+
+
+def test_machines_that_come_at_once_are_read_once_though_the_database_takes_its_tables_for_empty() -> None:
+    """As they were when it last looked: each machine was compared with each other."""
+    far = create_resource_group(actor=SYSTEM, name="far")
+    add_simulated_agents(actor=SYSTEM, group=far, count=200, shape=Shape())
+    Agent.objects.all().delete()
+    with connection.cursor() as cursor:
+        for table in ("agents_agent", "agents_agentslot"):
+            cursor.execute(f"ANALYZE {table}")
+    made = add_simulated_agents(actor=SYSTEM, group=far, count=200, shape=Shape())
+    before = slots_read()
+    promise([agent.pk for agent in made])
+    assert slots_read() - before < 20 * len(made)
+
+
+def slots_read() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'agents_agentslot'"
+        )
+        return int(cursor.fetchone()[0])
