@@ -359,9 +359,15 @@ FLOOD = """domain => {
     for (let number = 0; number < 180; number++)
       document.cookie = "flood" + number + "=" + "x".repeat(3500) + "; path=/; max-age=600" + where;
 }"""
-FLOOD_BY_SERVER = """() => Promise.all([...Array(8).keys()].map((round) => grab(say(
-  [...Array(6).keys()].map((number) =>
-    `Set-Cookie: f${round}x${number}=${"x".repeat(1800)}; Path=/; HttpOnly; Max-Age=600`)))))"""
+# One after another, and again where no answer comes: of what Chromium gives up when an interface comes or goes, no cookie is kept.
+FLOOD_BY_SERVER = """async () => {
+  for (let round = 0; round < 8; round++) {
+    const cookies = [...Array(6).keys()].map((number) =>
+      `Set-Cookie: f${round}x${number}=${"x".repeat(1800)}; Path=/; HttpOnly; Max-Age=600`);
+    for (let tries = 0; tries < 5; tries++)
+      if ((await grab(say(cookies, "&body=set"))) === "set") break;
+  }
+}"""
 
 
 def frames(world: World, url: str, text: str) -> bool:

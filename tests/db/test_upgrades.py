@@ -1,0 +1,53 @@
+"""What rows of an installation become that is brought to a newer Berth, and back."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from accounts.policies import LimitUse
+from sessions_app.idle_models import SessionIdle
+from tests.factories_sessions import GIB, make_place
+
+Migrate = Callable[[str, str], None]
+
+
+@pytest.fixture
+def migrate(db: None) -> Iterator[Migrate]:
+    """To a migration of an app, forward or back, and at the end to the newest: all in the transaction of the test."""
+
+    def to(app: str, name: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SET CONSTRAINTS ALL IMMEDIATE"
+            )  # no table changes while one is still to be looked at
+        MigrationExecutor(connection).migrate([(app, name)])
+
+    yield to
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes())
+
+
+def test_what_a_session_lacked_counts_on_each_threshold_by_itself(migrate: Migrate) -> None:
+    idle = SessionIdle.objects.create(session=make_place().run())
+    migrate("sessions_app", "0053_least_use_of_policies")
+    with connection.cursor() as cursor:
+        cursor.execute("""UPDATE sessions_app_sessionidle SET least_use = '{"cpu": 5}'""")
+    migrate("sessions_app", "0054_thresholds_of_each_policy")
+    idle.refresh_from_db()
+    assert idle.thresholds == [{"rule": "any", "least": {"cpu": 5}, "is_group": False}]
+
+
+def test_ledgers_of_two_versions_count_the_same(migrate: Migrate) -> None:
+    place = make_place()
+    counted = [place.run()]
+    migrate("sessions_app", "0054_thresholds_of_each_policy")
+    counted.append(place.run())
+    place.end(place.run())
+    migrate("sessions_app", "0055_hold_once")
+    assert place.occupied() == {"cpu": 2000, "mem": 2 * GIB}
+    for session in counted:
+        place.end(session)
+    assert place.occupied() == {}
+    assert not LimitUse.objects.exclude(used=0).exists()
