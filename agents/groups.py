@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -17,7 +17,8 @@ from agents.grantees import name_of as name_of
 from agents.group_ends import ENDS, contradictions
 from agents.models import Agent, GroupGrant, ResourceGroup
 from agents.overcommit import promise
-from agents.reservation_selectors import reserved_at_all
+from agents.reservation_ends import cancel
+from agents.reservation_selectors import reservations_of, reserved_at_all
 from agents.selectors import access_agent, access_group, grants_of
 from common import audit, clock
 from common.actors import Actor
@@ -55,11 +56,11 @@ def register_closer(close: Closer) -> None:
 @transaction.atomic
 def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> ResourceGroup:
     """A group without machines; `columns` are of EDITABLE, and a new default takes that from the one before. Raises
-    PermissionDenied, InvalidInput."""
+    PermissionDenied, InvalidInput, Conflict for a default beside which another became it."""
     require_superadmin(actor)
     group = ResourceGroup(name=name, **columns)
     if group.is_default:
-        _take_default_from_others(actor, group)
+        _take_default(actor, None)
     _check(group)
     _check_ends(group)
 
@@ -72,15 +73,14 @@ def create_resource_group(*, actor: Actor, name: str, **columns: Any) -> Resourc
 def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, Any]) -> ResourceGroup:
     """Other values for these columns of EDITABLE; a new default takes that from the one before. What waits is looked at again
     at once, and held where it is not let in any more. Raises NotFound, PermissionDenied, InvalidInput, Conflict."""
-    group = hold_to_change(actor, group_id)
+    hold = _hold_as_default if changes.get("is_default") else hold_to_change
+    group = hold(actor, group_id)
     before = _values(group)
     if group.is_default and changes.get("is_default") is False:
         raise Conflict(
             _("“{name}” is the default resource group.").format(name=group.name),
             hint=_("Make another one the default instead."),
         )
-    if changes.get("is_default"):
-        _take_default_from_others(actor, group)
     for column, value in changes.items():
         setattr(group, column, value)
     _check(group)
@@ -102,8 +102,8 @@ def update_resource_group(*, actor: Actor, group_id: int, changes: Mapping[str, 
 
 @transaction.atomic
 def delete_resource_group(*, actor: Actor, group_id: int) -> None:
-    """It is gone for everybody; what ended in it still says its name. Raises NotFound, PermissionDenied, Conflict (machines,
-    waiting or running sessions, the default while there are others)."""
+    """It is gone for everybody, and so are its reservations; what ended in it still says its name. Raises NotFound, PermissionDenied,
+    Conflict (machines, waiting or running sessions, the default while there are others)."""
     group = hold_to_change(actor, group_id)
     if group.is_default and ResourceGroup.objects.present().exclude(pk=group.pk).exists():
         raise Conflict(
@@ -116,6 +116,8 @@ def delete_resource_group(*, actor: Actor, group_id: int) -> None:
     group.deleted_at, group.is_default, group.is_active = clock.now(), False, False
     group.save(update_fields=["deleted_at", "is_default", "is_active"])
     group.grants.all().delete()
+    for reservation in reservations_of(group):  # of retired machines, which nobody could take out of it later
+        cancel(actor, group, reservation)
     audit.record(actor=actor, action="agents.delete_resource_group", target=group)
 
 
@@ -200,9 +202,21 @@ def hold_to_change(actor: Actor, group_id: int) -> ResourceGroup:
     return access_group(actor, group_id)
 
 
-def _take_default_from_others(actor: Actor, group: ResourceGroup) -> None:
-    others = ResourceGroup.objects.select_for_update().exclude(pk=group.pk).filter(is_default=True)
-    for other in others:
+def _hold_as_default(actor: Actor, group_id: int) -> ResourceGroup:
+    """As `hold_to_change`, and no other group is the default any more."""
+    access_group(actor, group_id)
+    require_superadmin(actor)
+    _take_default(actor, group_id)
+    return access_group(actor, group_id)
+
+
+def _take_default(actor: Actor, group_id: int | None) -> None:
+    """From the group that has it, for this or a new one. Raises Conflict where another became the default meanwhile."""
+    found = ResourceGroup.objects.select_for_update().filter(Q(is_default=True) | Q(pk=group_id))
+    held = {each.pk: each for each in found.order_by("pk")}  # both in one order, as a machine that moves
+    if ResourceGroup.objects.filter(is_default=True).exclude(pk__in=held).exists():
+        raise _default_is_taken()  # to wait for that one too would be out of order
+    for other in (each for each in held.values() if each.pk != group_id):
         other.is_default = False
         other.save(update_fields=["is_default"])
         changes = {"is_default": [True, False]}
@@ -266,15 +280,25 @@ def _check_ends(group: ResourceGroup) -> None:
 
 
 def _save(group: ResourceGroup, *, update_fields: Sequence[str] | None = None) -> None:
-    """Raises InvalidInput where another took the name at the same moment."""
+    """Raises InvalidInput where another took the name at the same moment, Conflict where it became the default."""
     try:
         with transaction.atomic():
             group.save(update_fields=update_fields)
     except IntegrityError as error:
-        if constraint_of(error) != "resource_group_name_once":
+        constraint = constraint_of(error)
+        if constraint == "one_default_resource_group":
+            raise _default_is_taken() from error
+        if constraint != "resource_group_name_once":
             raise
         sentence = _("Another resource group got this name at the same moment. Choose another name.")
         raise InvalidInput(sentence, fields={"name": [sentence]}) from error
+
+
+def _default_is_taken() -> Conflict:
+    return Conflict(
+        _("Another resource group became the default at the same moment."),
+        hint=_("Look which one it is now, and try again."),
+    )
 
 
 def _values(group: ResourceGroup) -> dict[str, Any]:

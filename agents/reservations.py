@@ -2,16 +2,16 @@
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils.translation import gettext as _
 
 from agents.events import CapacityChanged
-from agents.grantees import Grantee, level_of, name_of
+from agents.grantees import Grantee, level_of
 from agents.groups import hold_to_change
 from agents.models import Agent, ResourceGroup
+from agents.reservation_ends import all_of, cancel, columns_of
 from agents.reservation_models import Reservation, ReservedAgent
 from agents.reservation_selectors import access_reservation, overlapping
 from common import audit, clock
@@ -20,6 +20,7 @@ from common.errors import Conflict, InvalidInput
 from common.events import announce
 from common.texts import quoted
 
+MOST_AGENTS = 10_000  # that one request names
 LONGEST = timedelta(days=366)
 FURTHEST = timedelta(days=366)
 TOLERATED = timedelta(minutes=1)  # of a start that was now when it was typed
@@ -53,7 +54,7 @@ def reserve_agents(
         group=group, name=name, reason=reason, starts_at=start, ends_at=ends_at, **whom
     )
     _keep_machines(reservation, machines)
-    told = _all_of(reservation, machines)
+    told = all_of(reservation, machines)
     audit.record(actor=actor, action="agents.reserve_agents", target=group, changes=told)
     _replan(group)
     return reservation
@@ -76,7 +77,7 @@ def change_reservation(
     group = hold_to_change(actor, group_id)
     reservation = access_reservation(group, reservation_id)
     machines = [each.agent for each in reservation.machines.all()]
-    before = _columns(reservation, machines)
+    before = columns_of(reservation, machines)
     now = clock.now()
     _demand_to_come(reservation, starts_at, ends_at, now)
     reservation.name = reservation.name if name is None else name
@@ -86,7 +87,7 @@ def change_reservation(
     _check(reservation.name, reservation.starts_at, reservation.ends_at, now)
     if agents is not None:
         machines = _machines(group, agents)
-    changes = audit.changed(before, _columns(reservation, machines))
+    changes = audit.changed(before, columns_of(reservation, machines))
     if not changes:
         return reservation
 
@@ -103,29 +104,8 @@ def change_reservation(
 def cancel_reservation(*, actor: Actor, group_id: int, reservation_id: int) -> None:
     """Its machines are for everybody again. Raises NotFound, PermissionDenied."""
     group = hold_to_change(actor, group_id)
-    reservation = access_reservation(group, reservation_id)
-
-    told = _all_of(reservation, [each.agent for each in reservation.machines.all()])
-    audit.record(actor=actor, action="agents.cancel_reservation", target=group, changes=told)
-    reservation.delete()
+    cancel(actor, group, access_reservation(group, reservation_id))
     _replan(group)
-
-
-def _all_of(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
-    """As the access log tells of one that is made or gone: whose it was, too."""
-    told, grantee = _columns(reservation, machines), reservation.grantee
-    return told if grantee is None else {**told, level_of(grantee): name_of(grantee)}
-
-
-def _columns(reservation: Reservation, machines: Collection[Agent]) -> dict[str, Any]:
-    """As the access log tells them."""
-    return {
-        "name": reservation.name,
-        "reason": reservation.reason,
-        "starts_at": reservation.starts_at.isoformat(),
-        "ends_at": reservation.ends_at.isoformat(),
-        "agents": sorted(agent.name for agent in machines),
-    }
 
 
 def _keep_machines(reservation: Reservation, machines: Collection[Agent]) -> None:

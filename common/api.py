@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from common.actors import ANONYMOUS, Actor, ActorKind, Via
-from common.database import LOST, database_lost
+from common.database import LOST, refusal_of
 from common.errors import BerthError, InvalidInput, NotAuthenticated, NotFound, PermissionDenied, TooLarge
 from common.slots import format_bytes
 from common.texts import check_text, check_unicode, quoted, shown, unknown_field
@@ -262,8 +262,9 @@ def _as_berth_error(error: Exception) -> BerthError | None:
     if isinstance(error, BerthError):
         return error
     if isinstance(error, LOST):
-        log.warning("database.lost", error=str(error))
-        return database_lost()
+        refusal = refusal_of(error)
+        log.warning("database.refused", code=refusal.code, error=str(error))
+        return refusal
     if isinstance(error, Http404):
         return NotFound(_("There is nothing at this address, or it is not yours to see."))
     if isinstance(error, DjangoPermissionDenied):

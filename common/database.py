@@ -11,12 +11,14 @@ from django.db import IntegrityError, InterfaceError, OperationalError
 from django.utils.translation import gettext as _
 from psycopg.abc import PQGen
 
-from common.errors import Unavailable
+from common.errors import BerthError, Conflict, Unavailable
 from common.lists import PlainListDumper
 
 RV = TypeVar("RV")
 
 LOST = (OperationalError, InterfaceError)
+# PostgreSQL answered, and has undone the transaction of one of two that were in each other's way.
+UNDONE = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 LOOKED_EVERY_S = 0.1
 
 
@@ -45,6 +47,17 @@ def database_lost() -> Unavailable:
         _("The database of Berth does not answer."),
         hint=_("What was just asked may have been done or not: look again in a minute."),
         code="database_lost",
+    )
+
+
+def refusal_of(lost: BaseException) -> BerthError:
+    """What people are told of an error that is one of LOST."""
+    if not isinstance(lost.__cause__, UNDONE):
+        return database_lost()
+    return Conflict(
+        _("Somebody else was changing the same, so this was not done."),
+        hint=_("Look how it is now, and try again."),
+        code="changed_meanwhile",
     )
 
 

@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
-from common.database import LOST, database_lost
+from common.database import LOST, refusal_of
 from common.errors import (
     BerthError,
     InvalidInput,
@@ -116,8 +116,9 @@ def too_many_requests(request: HttpRequest) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    if isinstance(sys.exc_info()[1], LOST):
-        return error_page(request, database_lost())
+    lost = sys.exc_info()[1]
+    if isinstance(lost, LOST):
+        return error_page(request, refusal_of(lost))
     error = BerthError(
         _("Berth made a mistake. It is in the log under the id below."),
         hint=_("Try again; if it stays, tell an administrator the id."),

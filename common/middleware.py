@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 
 from common import clock
-from common.database import LOST, database_lost
+from common.database import LOST, refusal_of
 from common.error_pages import error_page, not_allowed
 from common.errors import BerthError
 
@@ -64,6 +64,7 @@ class ErrorPageMiddleware:
         if isinstance(exception, BerthError):
             return error_page(request, exception)
         if isinstance(exception, LOST):
-            log.warning("database.lost", path=request.path, error=str(exception))
-            return error_page(request, database_lost())
+            refusal = refusal_of(exception)
+            log.warning("database.refused", path=request.path, code=refusal.code, error=str(exception))
+            return error_page(request, refusal)
         return None

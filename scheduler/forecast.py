@@ -46,7 +46,7 @@ NO_KINDS: Mapping[UUID, Kind] = MappingProxyType({})
 NOT_FOR_ROOM = frozenset(
     {
         ReasonCode.NO_AGENTS, ReasonCode.AGENT_UNAVAILABLE, ReasonCode.NEVER_FITS, ReasonCode.LIMIT_REACHED,
-        ReasonCode.BUDGET_SPENT, ReasonCode.PLACEMENT_RULE,
+        ReasonCode.BUDGET_SPENT, ReasonCode.PLACEMENT_RULE, ReasonCode.GROUP_PAUSED,
     }
 )  # fmt: skip
 

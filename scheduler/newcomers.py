@@ -49,7 +49,9 @@ def remember(snapshot: Snapshot, decided: Plan | None, *, read_at: float) -> Non
         while lately and lately[0][0] < read_at:
             lately.popleft()
         meanwhile = [placement for _, placement in lately]
-        memory.leftovers, memory.read_at = Leftovers(snapshot, decided, meanwhile), read_at
+        is_long = decided is not None and len(decided.deferrals) > LONG_QUEUE
+        memory.leftovers = Leftovers(snapshot, decided, meanwhile, is_long=is_long)
+        memory.read_at = read_at
         memory.leftovers.take_stock(clock.now())  # which takes a while: now, not when somebody comes
     _memories.put(snapshot.group_id, memory)
 
@@ -68,7 +70,8 @@ def place_newcomers(group_id: int, session_ids: Collection[UUID], wait_s: float 
             return False
         memory.leftovers = None  # whatever is in doubt is trusted no more
         is_done = _place(group_id, session_ids, leftovers, memory, wait_s)
-        memory.leftovers = leftovers
+        if not leftovers.is_passing:
+            memory.leftovers = leftovers
         return is_done
     except StalePlan as doubt:
         log.info("scheduler.leftovers_stale", resource_group_id=group_id, why=str(doubt))
@@ -93,7 +96,8 @@ def _place(
         log.info("scheduler.newcomers", group=leftovers.group_name, placed=len(placed))
     if len(moved) < len(placements):  # somebody else holds them, and they may wait on
         return False
-    return len(placements) == len(newcomers) or leftovers.waiting > LONG_QUEUE
+    may_wait = leftovers.waiting > LONG_QUEUE and not leftovers.is_passing
+    return len(placements) == len(newcomers) or may_wait
 
 
 def _decide(

@@ -134,10 +134,16 @@ def _kept_free(why: Explanation) -> Said:
 
 
 def _priority(why: Explanation) -> Said:
-    text = gettext_noop(
-        "There would be room now, but sessions with a higher priority ({count}) are ahead and it is kept for them. It"
-        " starts after them, or now with a priority above theirs."
-    )
+    if why.is_raise_enough:
+        text = gettext_noop(
+            "There would be room now, but sessions with a higher priority ({count}) are ahead and it is kept for them. It"
+            " starts after them, or now with a priority above theirs."
+        )
+    else:
+        text = gettext_noop(
+            "There would be room now, but sessions with a higher priority ({count}) are ahead and it is kept for them. It"
+            " starts after them."
+        )
     return text, {"count": why.ahead}
 
 

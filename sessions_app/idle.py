@@ -277,11 +277,15 @@ def note_told(warning: SessionWarning, now: datetime) -> None:
     """The owner has the notification: from now on it may be acted upon. In the transaction that wrote that."""
     SessionWarning.objects.filter(pk=warning.pk, told_at=None).update(told_at=now)
     session = ComputeSession.objects.select_related("resource_group", "idle").get(pk=warning.session_id)
-    ends = ends_of(facts_of(session, idle_of(session)))
-    is_last = any(end.at == warning.ends_at and end.last_mark_s == warning.mark_s for end in ends)
-    SessionIdle.objects.filter(session=session).update(
-        warned_of=warning.ends_at, last_told_at=now if is_last else None
-    )
+    idle = idle_of(session)
+    ends = ends_of(facts_of(session, idle))
+    told = [end for end in ends if (end.cause.value, end.at) == (warning.cause, warning.ends_at)]
+    is_last = any(end.last_mark_s == warning.mark_s for end in told)
+    # While the next is one that the owner was told of, that goes on to be what is shown.
+    if told == list(ends[:1]) or ends[0].at != idle.warned_of:
+        SessionIdle.objects.filter(session=session).update(
+            warned_of=warning.ends_at, last_told_at=now if is_last else None
+        )
     lifecycle.push_session_change(session)
 
 

@@ -24,14 +24,14 @@ from common.errors import InvalidInput
 from common.idempotency import takes_idempotency_key
 from common.scopes import EVERY_TOKEN, FOR_ADMIN
 
-MOST_AGENTS = 10_000
-
 
 class ReservationInput(InputSerializer):
     name = TextField(max_length=64)
     reason = TextField(max_length=500, required=False, allow_blank=True)
     agents = serializers.ListField(
-        child=TextField(max_length=64), max_length=MOST_AGENTS, help_text="Names of machines of the group."
+        child=TextField(max_length=64),
+        max_length=reservations.MOST_AGENTS,
+        help_text="Names of machines of the group.",
     )
     starts_at = serializers.DateTimeField(required=False, allow_null=True, help_text="Absent: now.")
     ends_at = serializers.DateTimeField()
@@ -50,7 +50,7 @@ class ReservationChange(InputSerializer):
     reason = TextField(max_length=500, required=False, allow_blank=True)
     agents = serializers.ListField(
         child=TextField(max_length=64),
-        max_length=MOST_AGENTS,
+        max_length=reservations.MOST_AGENTS,
         required=False,
         help_text="All of its machines from now on, by name.",
     )

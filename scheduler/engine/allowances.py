@@ -1,7 +1,10 @@
 """What domains, projects, people and tokens may hold, and what they have left while a pass places sessions of theirs."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
 
+from scheduler.engine.kept import Until
 from scheduler.engine.model import Allowance, Excess, PendingSession
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
@@ -21,6 +24,20 @@ class Account:
         self.left = left
 
 
+@dataclass(slots=True)
+class Aside:
+    """Of what an account has left, what is set aside for sessions for which room is kept: when the first of them will start, how much
+    is not lent, and their claims: how much each needs, and its priority."""
+
+    until: Until
+    amount: int = 0
+    claims: list[tuple[int, int]] = field(default_factory=list)
+
+    def may_lend(self, until: datetime) -> bool:
+        """To what ends then."""
+        return self.until is not None and until <= self.until
+
+
 def give_back(accounts: Iterable[Account], total: int) -> None:
     """What was taken from each of these."""
     for account in accounts:
@@ -38,6 +55,7 @@ class Allowances:
         # What those have left of which nobody may have any, and the priority of the session for which it is kept.
         self._kept: dict[Account, tuple[int, int]] = {}
         self._closed: dict[Account, int] = {}  # once all is open: the priorities of those that were kept
+        self._aside: dict[Account, Aside] = {}
         self.leasts: dict[
             tuple[str, ...], int
         ] = {}  # once all is open, by scopes: what fits there exceeds none
@@ -57,6 +75,7 @@ class Allowances:
             account.left = account.left_at_first
         self._kept.clear()
         self._closed.clear()
+        self._aside.clear()
         self.leasts.clear()
         if len(self.by_scopes) > MOST_PATHS:
             self.by_scopes.clear()
@@ -71,17 +90,63 @@ class Allowances:
             self.by_scopes[scopes] = accounts
         return accounts
 
-    def keep(self, account: Account, shape: Shape, priority: int) -> None:
-        """Let nobody have what is left, so that it gathers for `shape`, which exceeds the limit now but would not if
-        all others ended."""
-        allowance, layout = account.allowance, self._layout
-        if (
-            account not in self._kept
-            and not allowance.is_spent
-            and layout.fits(shape.total, layout.pack_limit(allowance.limit))
+    def gather(self, accounts: tuple[Account, ...], shape: Shape, priority: int) -> bool:
+        """Let nobody have what is left of those that `shape` exceeds, so that it gathers there, nor what it needs of narrower ones, which only
+        those could take who have to wait for the broader one as well, and its owner. Not where one is kept for somebody else, or would be exceeded if all
+        others ended. Whether it was done."""
+        guards, total = self._layout.guards, shape.total
+        exceeded = [(each.left - total) & guards != guards for each in accounts]
+        first = exceeded.index(True)
+        if any(
+            is_over and not self._may_keep(each, total)
+            for each, is_over in zip(accounts, exceeded, strict=True)
         ):
-            self._kept[account] = account.left, priority
-            account.left = self._nothing_of(allowance)
+            return False
+        for account, is_over in zip(accounts[first:], exceeded[first:], strict=True):
+            if is_over:
+                self._kept[account] = account.left, priority
+                account.left = self._nothing_of(account.allowance)
+            else:
+                self.set_aside([account], total, None, priority)
+        return True
+
+    def _may_keep(self, account: Account, total: int) -> bool:
+        allowance, layout = account.allowance, self._layout
+        is_kept = account in self._kept or allowance.is_spent
+        return not is_kept and layout.fits(total, layout.pack_limit(allowance.limit))
+
+    def set_aside(self, accounts: Iterable[Account], total: int, until: Until, priority: int) -> None:
+        """Of these, which have so much left, for a session that will start then: else its room would be kept, and its limit taken by somebody
+        who passes."""
+        for account in accounts:
+            aside = self._aside.setdefault(account, Aside(until))
+            if aside.until is not None:
+                aside.until = None if until is None else min(aside.until, until)
+            aside.claims.append((total, priority))
+            aside.amount += total
+            account.left -= total
+
+    def lends(self, accounts: Iterable[Account], total: int, until: datetime) -> bool:
+        """Whether these have so much for what ends then, with what is set aside for later."""
+        guards, asides = self._layout.guards, self._aside
+        if not asides:
+            return False
+        for account in accounts:
+            left, aside = account.left, asides.get(account)
+            if aside and aside.may_lend(until) and account not in self._kept:
+                left += aside.amount
+            if (left - total) & guards != guards:
+                return False
+        return True
+
+    def borrow(self, accounts: Iterable[Account], total: int, until: datetime) -> None:
+        """Take what they lend, and only what that is too little for of what is open to all."""
+        for account in accounts:
+            aside, lent = self._aside.get(account), 0
+            if aside and aside.may_lend(until) and account not in self._kept:
+                lent = self._layout.lesser(aside.amount, total)
+                aside.amount -= lent
+            account.left -= total - lent
 
     def open_all(self) -> None:
         """Keep nothing any more."""
@@ -89,15 +154,25 @@ class Allowances:
             account.left = left
             self._closed[account] = priority
         self._kept.clear()
+        for account, aside in self._aside.items():
+            account.left += aside.amount
 
     def leave_beside(self, session: PendingSession, shape: Shape) -> bool:
         """Whether, once all is open, its limits have room for `session` beside what was kept for those of its priority or a lower one."""
         guards = self._layout.guards
         return all(
-            (self._nothing_of(account.allowance) - shape.total) & guards == guards
+            (self._left_beside(account, session.priority) - shape.total) & guards == guards
             for account in self.of(session.scopes)
-            if self._closed.get(account, session.priority + 1) <= session.priority
         )
+
+    def _left_beside(self, account: Account, priority: int) -> int:
+        if self._closed.get(account, priority + 1) <= priority:
+            return self._nothing_of(account.allowance)
+        layout, left, aside = self._layout, account.left, self._aside.get(account)
+        for total, whose in aside.claims if aside else ():
+            if whose <= priority:
+                left = layout.less(left ^ layout.guards, total) | layout.guards
+        return left
 
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
         """Once all is open: the first limit that `session` would exceed, in the order of its scopes."""

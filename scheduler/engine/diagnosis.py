@@ -49,9 +49,11 @@ class Diagnosis:
         allowances: Allowances,
         making_room: Mapping[UUID, datetime],
         waiting: Iterable[PendingSession],
+        *,
+        is_raise_enough: bool,
     ) -> None:
         """`making_room`: the sessions that others are ended for, and when these have ended at the latest. `waiting`: all that the pass
-        did not place, in their order."""
+        did not place, in their order. `is_raise_enough`: waiting counts nothing."""
         self._making_room = making_room
         self._allowances = allowances
         self._machines = machines
@@ -67,7 +69,7 @@ class Diagnosis:
         self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
         self._outranked: dict[tuple[int, int], Explanation] = {}
         self._exceeding: dict[tuple[int, str], Explanation] = {}
-        self._is_end_known = machines.knows_until()
+        self._is_raise_enough = is_raise_enough
         machines.open_all()
         allowances.open_all()
 
@@ -129,7 +131,10 @@ class Diagnosis:
         ahead = self._count_above(priority, position)
         key = id(why), ahead
         if key not in self._outranked:
-            self._outranked[key] = replace(why, reason=ReasonCode.PRIORITY, ahead=ahead)
+            is_enough = self._is_raise_enough
+            self._outranked[key] = replace(
+                why, reason=ReasonCode.PRIORITY, ahead=ahead, is_raise_enough=is_enough
+            )
         return self._outranked[key]
 
     def _count_above(self, priority: int, position: int) -> int:
@@ -161,7 +166,7 @@ class Diagnosis:
             asked_by_kernel=requests[subject],
             best_agent=self._layout.unpack(nearest[subject]),
             group=room.total,
-            is_end_known=self._is_end_known,
+            is_end_known=reason is ReasonCode.KEPT_FREE and self._machines.lent_to(needs),
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             is_host_gone=reason is ReasonCode.AGENT_UNAVAILABLE and not capacity.vectors,
             device_model=needs.device_model,

@@ -1,13 +1,13 @@
 """What a plan left open to all: one more session is decided on it alone, without those that were decided already."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from types import MappingProxyType
 
 from common.slots import ResourceSlots
-from scheduler.engine.allowances import Allowances
+from scheduler.engine.allowances import Account, Allowances
 from scheduler.engine.columns import column_of
 from scheduler.engine.companions import Host
 from scheduler.engine.devices import less
@@ -25,13 +25,20 @@ class Leftovers:
 
     Whoever waits by that plan found no room, and goes on to find none until something becomes free, which nothing here
     counts on. So a newcomer may have what is left, as it might have in the plan, behind all others: but not on an agent of
-    which anything is kept, and not while somebody of its placement group waits, or for the same limit. Sessions that find nothing here may find
-    something by a whole plan.
+    which anything is kept, of no limit what somebody needs for whom room is kept, and not while somebody of its placement group waits, or for the same limit.
+    Sessions that find nothing here may find something by a whole plan. For a newcomer that found none a plan may keep room, and until one has, others would take it.
     """
 
-    def __init__(self, snapshot: Snapshot, decided: Plan | None, meanwhile: Iterable[Placement] = ()) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        decided: Plan | None,
+        meanwhile: Iterable[Placement] = (),
+        *,
+        is_long: bool = False,
+    ) -> None:
         """`decided`: None where nothing waited. `meanwhile`: what newcomers got since the snapshot was read; counted twice at
-        worst."""
+        worst. `is_long`: so many wait that one more of no higher priority is not taken for the first."""
         self.group_name = snapshot.group_name
         self.epoch = snapshot.epoch + (decided is not None)  # a commit adds one
         self.rules = snapshot.rules
@@ -42,10 +49,16 @@ class Leftovers:
         self._snapshot = replace(snapshot, pending=(), allowances=(), tenants={}, companions={})
         self._placements = decided.placements if decided else ()
         self._meanwhile = tuple(meanwhile)
+        self.is_passing = (
+            False  # somebody found no room for whom a plan may keep some: whoever comes later would pass
+        )
         self._kept = {agent_id for each in reservations for agent_id in each.agent_ids}
+        first = {each.session_id for each in reservations}.union(decided.gathering if decided else ())
+        self._first = tuple(each for each in snapshot.pending if each.id in first) if first else ()
         reasons = {id(why): why for why in column_of(deferrals, "why")}
         self._awaited = {why.excess.allowance.key for why in reasons.values() if why.excess}
         self._groups = {why.companions.key for why in reasons.values() if why.companions}
+        self._highest = _highest_of(snapshot, decided) if is_long else None
         self._room: tuple[Fleet, Machines] | None = None  # made when the first comes
 
     def place(
@@ -57,10 +70,12 @@ class Leftovers:
     ) -> list[Placement]:
         """Room for those of `newcomers` that find some, which nobody else gets from here any more. `allowances`: of their
         scopes, as they are now, as `companions` are, by whom the placement groups that they name are hosted. The higher priority goes first, then the oldest."""
+        if self.is_passing:
+            return []
         fleet, machines = self.take_stock(now)
         machines.hosting.learn(companions)
         guards = fleet.layout.guards
-        accounts_of = Allowances(allowances, fleet.layout).of
+        accounts_of = self._beside_first(Allowances(allowances, fleet.layout), fleet)
         placements = []
         for session in sorted(newcomers, key=lambda each: (-each.priority, each.enqueued_at, each.id)):
             shape, accounts = _shape_of(fleet, session), accounts_of(session.scopes)
@@ -78,7 +93,22 @@ class Leftovers:
                 for account in accounts:
                     account.left -= shape.total
                 placements.append(Placement(session, agent_ids))
+            elif self._highest is None or session.priority > self._highest:
+                self.is_passing = True
+                break
         return placements
+
+    def _beside_first(
+        self, allowances: Allowances, fleet: Fleet
+    ) -> Callable[[tuple[str, ...]], tuple[Account, ...]]:
+        """The accounts of scopes, less what those need of them for whom room or a limit is kept."""
+        layout = fleet.layout
+        for session in self._first:
+            if shape := _shape_of(fleet, session):
+                for account in allowances.of(session.scopes):
+                    guards = account.left & layout.guards
+                    account.left = layout.less(account.left ^ guards, shape.total) | guards
+        return allowances.of
 
     def take_stock(self, now: datetime) -> tuple[Fleet, Machines]:
         """What is left where. Only the first time takes as long as there are agents."""
@@ -96,6 +126,12 @@ class Leftovers:
         left = tuple(_without(agent, taken.get(agent.id)) for agent in agents)
         fleet = Fleet(replace(self._snapshot, agents=left, last_agent_id=last))
         return fleet, machines_of(fleet, now, self._snapshot.companions)
+
+
+def _highest_of(snapshot: Snapshot, decided: Plan | None) -> int | None:
+    """The highest priority of those that wait on."""
+    placed = {each.session_id for each in decided.placements} if decided else set()
+    return max((each.priority for each in snapshot.pending if each.id not in placed), default=None)
 
 
 def _shape_of(fleet: Fleet, session: PendingSession) -> Shape | None:

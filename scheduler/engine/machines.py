@@ -31,6 +31,7 @@ class Machines(Surroundings):
         self._closed: dict[
             int, tuple[int, int]
         ] = {}  # once all is open: what was open before, and the priority
+        self._lenders: list[int] = []  # once all is open: of which it was known until when
         self._kept_until: Until = None  # the last of them, of those that are known
         self._keeping: set[int] = set()  # pools in which room is kept for one that may run anywhere
         self._promised: set[int] = set()  # agents on which others are being ended for somebody
@@ -145,11 +146,16 @@ class Machines(Surroundings):
 
     def open_all(self) -> None:
         """Keep nothing any more."""
+        self._lenders = [ordinal for ordinal, kept in self._kept.items() if kept.until is not None]
         for ordinal, kept in self._kept.items():
             self._closed[ordinal] = self._open[ordinal], kept.priority
             self._set_open(ordinal, kept.free)
         self._kept.clear()
         self.hosting.open_all()
+
+    def lent_to(self, needs: Needs) -> bool:
+        """Once all is open: whether room was kept where that could run, and it is known until when."""
+        return any(needs.suits(self._fleet.agents[ordinal]) for ordinal in self._lenders)
 
     def hosts(self, shape: Shape) -> list[int]:
         """The ordinals of the agents on which room could be kept for `shape`: an agent keeps room for one session, and a

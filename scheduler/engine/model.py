@@ -336,9 +336,8 @@ class Explanation:
     group: ResourceSlots  # what all its possible agents have free together (never_fits: have at all)
     excess: Excess | None = None  # limit_reached: of what
     ahead: int = 0  # priority: how many with a higher one wait before it
-    is_end_known: bool = (
-        False  # kept_free, priority: whether what ends before a known time could have the room
-    )
+    is_end_known: bool = False  # kept_free: whether what ends before a known time could have the room
+    is_raise_enough: bool = True  # priority: whether one above theirs goes first; where waiting counts, not
     until: datetime | None = None  # making_room: when the others have ended, at the latest
     reserved: Reserved | None = None  # reservation: where the room is
     is_host_gone: bool = False  # agent_unavailable: that agent could not run it even if it took sessions
@@ -385,8 +384,8 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: whom the next plan is to
-    try first, the first for whom room is kept of which it is known when it will be there; those of the last plan if it is for them."""
+    """A placement or a deferral for each pending session of the snapshot, in the order they were tried. `heads`: whom the next plan is to try first, the
+    first for whom room is kept of which it is known when it will be there; those of the last plan if it is for them. `gathering`: for whom limits are kept."""
 
     group_id: int
     group_name: str
@@ -397,3 +396,4 @@ class Plan:
     reservations: tuple[Reservation, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     heads: tuple[UUID, ...] = ()
+    gathering: tuple[UUID, ...] = ()

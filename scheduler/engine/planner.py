@@ -94,6 +94,7 @@ class _Pass:
         self._waiting: list[PendingSession] = []
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
+        self._gathering: list[UUID] = []  # for whom limits are kept
         self._heads: list[UUID] = []  # who were and for whom room is kept again
         self._first_kept: UUID | None = None  # of the others, the first for whom it is
         self._evictions: list[Eviction] = []
@@ -101,13 +102,14 @@ class _Pass:
         self._nothing_is_left_for: set[tuple[Shape, timedelta | None]] = set()
         rule = snapshot.rules.preemption
         self._preemptor = None if rule is None else Preemptor(fleet, self._machines, rule, now)
-        # Of each limit, what those ask for whom others are being ended: it is theirs as soon as these are gone.
+        # Of each limit, what those ask for whom others are being ended, until it is their turn: it is theirs as soon as these are gone.
         self._on_the_way: Counter[Account] = Counter()
         if self._preemptor:
             for session in snapshot.pending:
                 if session.promised:
                     self._machines.promise(session.promised.agent_id)
-                    self._note_on_the_way(session, fleet.shapes[id(session.needs)])
+                    for account in allowances.of(session.scopes):
+                        self._on_the_way[account] += fleet.shapes[id(session.needs)].total
 
     def run(self) -> None:
         """A few microseconds for each session: what is looked up here once is not looked up for each of them."""
@@ -138,14 +140,15 @@ class _Pass:
                 met &= left
             if met != guards:
                 give_back(accounts, total)
-                self._wait_for_limit(session, shape, accounts)
-                continue
-            until = None if lasts is None else self._now + lasts
-            agent_ids = machines.place(shape, until)
-            if agent_ids is None:
-                give_back(accounts, total)
-                self._wait_for_room(session, shape)
-                continue
+                agent_ids = self._place_on_loan(session, shape, accounts)
+                if agent_ids is None:
+                    continue
+            else:
+                agent_ids = machines.place(shape, None if lasts is None else self._now + lasts)
+                if agent_ids is None:
+                    give_back(accounts, total)
+                    self._wait_for_room(session, shape)
+                    continue
             add_placed(session)
             add_agents(agent_ids)
             if standings := line.standings:
@@ -158,11 +161,24 @@ class _Pass:
         shape.has_no_room = True
         self._wait(session, shape)
 
-    def _wait_for_limit(self, session: PendingSession, shape: Shape, accounts: Iterable[Account]) -> None:
-        if self._has_waited(session):
-            guards, total = self._layout.guards, shape.total
-            exceeded = next(each for each in accounts if (each.left - total) & guards != guards)
-            self._allowances.keep(exceeded, shape, session.priority)
+    def _place_on_loan(
+        self, session: PendingSession, shape: Shape, accounts: tuple[Account, ...]
+    ) -> tuple[int, ...] | None:
+        """Where it ends before what its limits have set aside is needed; else it waits."""
+        until = None if session.lasts is None else self._now + session.lasts
+        if until is None or not self._allowances.lends(accounts, shape.total, until):
+            self._wait_for_limit(session, shape, accounts)
+            return None
+        agent_ids = self._machines.place(shape, until)
+        if agent_ids is None:
+            self._wait(session, shape)
+        else:
+            self._allowances.borrow(accounts, shape.total, until)
+        return agent_ids
+
+    def _wait_for_limit(self, session: PendingSession, shape: Shape, accounts: tuple[Account, ...]) -> None:
+        if self._has_waited(session) and self._allowances.gather(accounts, shape, session.priority):
+            self._gathering.append(session.id)
         self._wait(session, shape)
 
     def _wait(self, session: PendingSession, shape: Shape) -> None:
@@ -179,6 +195,8 @@ class _Pass:
             return False
         if not self._machines.may_begin(ordinal, shape, max(until, self._now), session.lasts):
             return False
+        for account in self._allowances.of(session.scopes):
+            self._on_the_way[account] -= shape.total  # set aside instead
         self._keep_on(session, shape, [ordinal], until if until > self._now else None, is_first=False)
         self._making_room[session.id] = until
         return True
@@ -203,7 +221,7 @@ class _Pass:
         self._evictions.append(eviction)
         self._reservations.append(Reservation(session.id, (eviction.agent_id,), eviction.ends_at))
         self._making_room[session.id] = eviction.ends_at
-        self._note_on_the_way(session, shape)
+        self._set_aside(session, shape, eviction.ends_at)
         return True
 
     def _keep_beside(self, session: PendingSession, shape: Shape, by: datetime) -> bool:
@@ -239,10 +257,6 @@ class _Pass:
             hosts=hosts_of(shape),
             known_only=known_only,
         )
-
-    def _note_on_the_way(self, session: PendingSession, shape: Shape) -> None:
-        for account in self._allowances.of(session.scopes):
-            self._on_the_way[account] += shape.total
 
     def _may_have_on_the_way(self, session: PendingSession, shape: Shape) -> bool:
         """Whether its limits leave room for it too, once all have what is on the way to them."""
@@ -284,6 +298,11 @@ class _Pass:
     ) -> None:
         agent_ids = self._machines.keep(shape, ordinals, until, priority=session.priority, is_first=is_first)
         self._reservations.append(Reservation(session.id, agent_ids, until))
+        self._set_aside(session, shape, until)
+
+    def _set_aside(self, session: PendingSession, shape: Shape, until: datetime | None) -> None:
+        accounts = self._allowances.of(session.scopes)
+        self._allowances.set_aside(accounts, shape.total, until, session.priority)
 
     def _has_waited(self, session: PendingSession) -> bool:
         """As long as the group is patient."""
@@ -302,6 +321,7 @@ class _Pass:
             reservations=tuple(self._reservations),
             evictions=tuple(self._evictions),
             heads=tuple(self._heads) or (() if self._first_kept is None else (self._first_kept,)),
+            gathering=tuple(self._gathering),
         )
 
     def answer_for(self, session: PendingSession | None) -> Foresight:
@@ -320,7 +340,15 @@ class _Pass:
         return Columns(Placement, self._placed, self._agent_ids)
 
     def _diagnosis(self) -> Diagnosis:
-        return Diagnosis(self._machines, self._layout, self._allowances, self._making_room, self._waiting)
+        is_enough = self._snapshot.rules.ageing is None
+        return Diagnosis(
+            self._machines,
+            self._layout,
+            self._allowances,
+            self._making_room,
+            self._waiting,
+            is_raise_enough=is_enough,
+        )
 
 
 def _index_of(session: PendingSession | None, sessions: Iterable[PendingSession]) -> int | None:

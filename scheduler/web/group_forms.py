@@ -13,6 +13,7 @@ from agents.models import ResourceGroup, Scheduler, SessionType, Strategy
 from common.slots import CPU, MEM
 from scheduler.web.group_end_forms import GroupEndsForm, typed_ends
 
+LONGEST_NAME = 64  # of a machine
 TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _SAME = (
     "name", "description", "is_default", "is_public", "scheduler", "strategy", "ageing_s",
@@ -201,7 +202,7 @@ class GrantForm(forms.Form):
 
 class MoveForm(forms.Form):
     agent = forms.CharField(
-        max_length=64,
+        max_length=LONGEST_NAME,
         label=gettext_lazy("Machine of another group"),
         widget=forms.TextInput(attrs={**TYPED, "list": "machines-elsewhere"}),
     )

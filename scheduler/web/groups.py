@@ -29,9 +29,9 @@ from common.errors import BerthError, InvalidInput, NotFound
 from common.idempotency import once_a_form
 from common.slots import CPU, MEM
 from common.tables import Column, Filter, Listing, Table, declare
-from common.texts import quoted
+from common.texts import check_text, quoted
 from common.toasts import offer_undo
-from scheduler.web.group_forms import GrantForm, GroupForm, MoveForm, field_of, typed_group
+from scheduler.web.group_forms import LONGEST_NAME, GrantForm, GroupForm, MoveForm, field_of, typed_group
 from sessions_app.closed_groups import let_in_by, shut_out_by
 from sessions_app.group_rules import counts_by_group
 
@@ -210,8 +210,11 @@ def move_agent(request: HttpRequest, group_id: int) -> HttpResponse:
     """Put a machine of another group into this one."""
     actor = superadmin(request)
     group = access_group(actor, group_id)
+    form = MoveForm(request.POST)
     try:
-        agent = agent_named(actor, request.POST.get("agent", ""))
+        if not form.is_valid():
+            raise InvalidInput(str(form.errors["agent"][0]))
+        agent = agent_named(actor, form.cleaned_data["agent"])
         groups.move_agent(actor=actor, agent_id=agent.pk, group_id=group_id)
     except BerthError as refusal:
         messages.error(request, f"{refusal.message} {refusal.hint}".strip())
@@ -305,9 +308,11 @@ def _page(
 
 def _elsewhere(actor: Actor, group: ResourceGroup, typed: str) -> list[str]:
     """Names of the first machines of other groups that are called like that."""
-    others = (
-        visible_agents(actor).in_use().exclude(resource_group=group).filter(name__icontains=typed.strip())
-    )
+    try:
+        text = check_text(typed, max_length=LONGEST_NAME).strip()
+    except ValueError:
+        return []
+    others = visible_agents(actor).in_use().exclude(resource_group=group).filter(name__icontains=text)
     return list(others.order_by("name").values_list("name", flat=True)[:SHOWN_AGENTS])
 
 

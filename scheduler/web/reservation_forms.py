@@ -11,6 +11,9 @@ from django.utils.translation import gettext_lazy
 
 from accounts.quota import Level
 from agents.reservation_selectors import Entry
+from agents.reservations import MOST_AGENTS
+from common.texts import check_text, quoted
+from scheduler.web.group_forms import LONGEST_NAME
 from sessions_app.queueing import instant_of
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
@@ -20,7 +23,7 @@ MOST_BOXES = 100
 
 
 class NamesField(forms.CharField):
-    """Names on lines of their own, or with commas between."""
+    """Names of machines on lines of their own, or with commas between; no more and no longer ones than REST takes."""
 
     widget = forms.Textarea(attrs={**_TYPED, "rows": 5})
 
@@ -29,6 +32,17 @@ class NamesField(forms.CharField):
 
     def to_python(self, value: Any) -> Any:
         return (value or "").replace(",", " ").split()
+
+    def run_validators(self, value: Any) -> None:
+        """Raises ValidationError."""
+        if len(value) > MOST_AGENTS:
+            sentence = _("At most {most} machines; these are {count}.")
+            raise ValidationError(sentence.format(most=f"{MOST_AGENTS:,}", count=f"{len(value):,}"))
+        for name in value:
+            try:
+                check_text(name, max_length=LONGEST_NAME)
+            except ValueError as error:
+                raise ValidationError(f"{quoted(name)}: {error}") from error
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return set(initial or ()) != set(self.to_python(data))
@@ -104,8 +118,9 @@ class ReservationForm(forms.Form):
         if not typed:
             return None
         try:
-            return datetime.fromisoformat(instant_of(typed, self.data.get("time_zone", "")))
-        except ValueError as error:
+            instant = datetime.fromisoformat(instant_of(typed, self.data.get("time_zone", "")))
+            return instant.astimezone(UTC)
+        except (ValueError, OverflowError) as error:  # in UTC before year 1, or after 9999
             raise ValidationError(_("Give a date and a time.")) from error
 
 

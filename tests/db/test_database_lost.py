@@ -64,6 +64,27 @@ def test_program_is_told_that_the_database_does_not_answer() -> None:
     assert (answer.status_code, answer.data["code"]) == (503, "database_lost")
 
 
+@pytest.mark.parametrize("cause", [psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure])
+def test_who_was_in_anothers_way_is_told_to_try_again_and_not_of_a_lost_database(
+    cause: type[psycopg.Error],
+) -> None:
+    undone = OperationalError("deadlock detected")
+    undone.__cause__ = cause()
+    answer = render_error(undone, {})
+    assert answer is not None
+    assert (answer.status_code, answer.data["code"]) == (409, "changed_meanwhile")
+
+    request = RequestFactory().get("/", headers={"host": settings.ALLOWED_HOSTS[0]})
+    page = ErrorPageMiddleware(lambda request: HttpResponse()).process_exception(request, undone)
+    assert page is not None
+    assert page.status_code == 409
+    assert b"try again" in page.content
+    try:
+        raise undone
+    except OperationalError:
+        assert server_error(request).status_code == 409
+
+
 def test_page_says_that_the_database_does_not_answer() -> None:
     request = RequestFactory().get("/", headers={"host": settings.ALLOWED_HOSTS[0]})
     middleware = ErrorPageMiddleware(lambda request: HttpResponse())

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import Agent, AgentImage
+from agents.models import Agent, AgentImage, ResourceGroup
 from agents.reservations import reserve_agents
 from agents.states import AgentState
 from common import clock
@@ -53,6 +53,16 @@ def ran(place: Place, *minutes: int) -> None:
 
 def told(place: Place, session: ComputeSession) -> Any:
     return api_client(place.owner).get(f"/api/v1/sessions/{session.pk}/expected-start/").json()
+
+
+def test_in_a_paused_group_nobody_knows(place: Place) -> None:
+    place.run(resources=ALL, type="batch", command="sleep 1", timeout_s=3600)
+    waiting = place.place(resources=ALL)
+    ResourceGroup.objects.update(is_active=False)
+    run_tick(place.group.pk)
+    assert place.fresh(waiting).status_reason == "group_paused"
+    assert expected_start(place.fresh(waiting)) is None
+    assert told(place, waiting)["expected_start"] is None
 
 
 def test_without_history_and_limits_nobody_knows(place: Place, browser_of: Any) -> None:

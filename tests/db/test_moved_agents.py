@@ -9,10 +9,10 @@ import pytest
 from django.db import connection, connections, transaction
 
 from agents import groups, reservations
-from agents.models import Agent, Reservation
+from agents.models import Agent, Reservation, ResourceGroup
 from common import clock
 from common.actors import SYSTEM
-from common.errors import BerthError
+from common.errors import BerthError, Conflict
 from scheduler import commit
 from scheduler.engine import plan
 from scheduler.snapshot import read_snapshot
@@ -27,14 +27,14 @@ def place(transactional_db: None) -> Place:
     return make_place()
 
 
-def somebody_waits() -> bool:
-    """Whether a connection of this database waits for a lock."""
+def waiting() -> int:
+    """How many connections of this database wait for a lock."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
-        return bool(cursor.fetchone()[0])
+        return int(cursor.fetchone()[0])
 
 
 def in_thread(job: Callable[[], object], told: list[object]) -> threading.Thread:
@@ -51,6 +51,25 @@ def in_thread(job: Callable[[], object], told: list[object]) -> threading.Thread
     thread = threading.Thread(target=run)
     thread.start()
     return thread
+
+
+def held(group: ResourceGroup) -> tuple[threading.Thread, threading.Event]:
+    """Somebody who holds the group until the event."""
+    has_it, let_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            ResourceGroup.objects.select_for_update().get(pk=group.pk)
+            has_it.set()
+            assert let_go.wait(timeout=60)
+
+    thread = in_thread(hold, [])
+    assert has_it.wait(timeout=10)
+    return thread, let_go
+
+
+def make_default(group: ResourceGroup) -> ResourceGroup:
+    return groups.update_resource_group(actor=SYSTEM, group_id=group.pk, changes={"is_default": True})
 
 
 def reserve(place: Place) -> Reservation:
@@ -83,7 +102,7 @@ def test_a_machine_that_is_being_moved_is_not_reserved_where_it_was(
     )
     assert has_looked.wait(timeout=10)
     reserving = in_thread(lambda: reserve(place), reserved)
-    assert wait_until(somebody_waits)
+    assert wait_until(waiting)
     may_go_on.set()
     moving.join(timeout=20)
     reserving.join(timeout=20)
@@ -115,13 +134,50 @@ def test_a_move_and_a_commit_of_a_plan_wait_for_each_other_in_one_order(
     moving = in_thread(
         lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.group.pk), moved
     )
-    assert wait_until(somebody_waits)
+    assert wait_until(waiting)
     may_go_on.set()
     committing.join(timeout=20)
     moving.join(timeout=20)
 
     assert (committed, moved) == ([[session.pk]], [place.agent])
     assert Agent.objects.get(pk=place.agent.pk).resource_group == other.group
+
+
+def test_a_move_out_of_the_default_group_and_another_default_take_both_in_one_order(place: Place) -> None:
+    other = groups.create_resource_group(actor=SYSTEM, name="other")
+    told: list[object] = []
+    holding, let_go = held(place.group)
+    moving = in_thread(
+        lambda: groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk), told
+    )
+    assert wait_until(lambda: waiting() == 1)
+    changing = in_thread(lambda: make_default(other), told)
+    assert wait_until(lambda: waiting() == 2)
+    let_go.set()
+    for thread in (holding, moving, changing):
+        thread.join(timeout=20)
+
+    assert set(told) == {place.agent, other}
+    assert Agent.objects.get(pk=place.agent.pk).resource_group == other
+    assert list(ResourceGroup.objects.filter(is_default=True)) == [other]
+
+
+def test_of_two_that_become_the_default_at_once_one_is_told_to_look_again(place: Place) -> None:
+    first, second = (groups.create_resource_group(actor=SYSTEM, name=name) for name in ("first", "second"))
+    told: list[object] = []
+    holding, let_go = held(place.group)
+    threads = [holding]
+    for number, group in enumerate((first, second), start=1):
+        threads.append(in_thread(lambda group=group: make_default(group), told))
+        assert wait_until(lambda number=number: waiting() == number)
+    let_go.set()
+    for thread in threads:
+        thread.join(timeout=20)
+
+    [refusal] = (each for each in told if isinstance(each, Conflict))
+    assert "became the default at the same moment" in refusal.message
+    [made] = (each for each in told if each is not refusal)
+    assert list(ResourceGroup.objects.filter(is_default=True)) == [made]
 
 
 def test_of_two_moves_at_once_the_later_is_refused(place: Place) -> None:

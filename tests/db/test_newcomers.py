@@ -193,8 +193,19 @@ def test_who_finds_no_room_is_told_why_at_once_in_a_short_queue_and_by_the_timer
     session = cluster.add_pending(LARGE)
     assert not place(cluster, session)
     monkeypatch.setattr(newcomers, "LONG_QUEUE", 0)
-    assert place(cluster, session)
+    run_tick(cluster.group.pk)
+    assert place(cluster, cluster.add_pending(LARGE))
     assert status(session) == Status.PENDING
+
+
+def test_nobody_passes_a_newcomer_that_found_no_room_before_a_plan_has_kept_some_for_it(cluster):
+    elder, younger = cluster.add_pending({"cpu": 5000, "mem": GIB}), cluster.add_pending(SMALL)
+    assert not place(cluster, elder)
+    assert not place(cluster, younger)
+    assert (status(elder), status(younger)) == (Status.PENDING, Status.PENDING)
+    run_tick(cluster.group.pk)
+    assert status(younger) == Status.SCHEDULED
+    assert place(cluster, cluster.add_pending(SMALL))
 
 
 def test_who_was_cancelled_meanwhile_is_left_alone(cluster):

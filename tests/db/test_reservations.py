@@ -8,9 +8,10 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from accounts.roles import Role
-from agents import groups, reservations
+from agents import groups, reservations, services
 from agents.models import Agent, Reservation, ReservedAgent, ResourceGroup
 from agents.reservation_selectors import concerned, reservations_of, with_reserved
+from agents.states import AgentState
 from common import clock
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, NotFound, PermissionDenied
@@ -233,6 +234,26 @@ def test_a_reserved_machine_stays_in_its_group(place: Place) -> None:
         groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
     Reservation.objects.update(starts_at=clock.now() - 2 * HOUR, ends_at=clock.now() - HOUR)
     groups.move_agent(actor=SYSTEM, agent_id=place.agent.pk, group_id=other.pk)
+
+
+def test_a_deleted_group_keeps_none_of_its_retired_machines(place: Place) -> None:
+    over = reserve(place, lasts=HOUR)
+    Reservation.objects.update(starts_at=clock.now() - 2 * HOUR, ends_at=clock.now() - HOUR)
+    ReservedAgent.objects.update(during=(clock.now() - 2 * HOUR, clock.now() - HOUR))
+    reserve(place, lasts=HOUR)
+    reserve(place, begins=2 * HOUR, name="Exam", grantee=place.project)
+    services.change_agent_state(actor=SYSTEM, agent_id=place.agent.pk, to=AgentState.RETIRED)
+    other = make_place().group
+    groups.update_resource_group(actor=SYSTEM, group_id=other.pk, changes={"is_default": True})
+
+    groups.delete_resource_group(actor=SYSTEM, group_id=place.group.pk)
+    assert list(Reservation.objects.all()) == [over], "the history stays"
+    told = AuditEntry.objects.filter(action="agents.cancel_reservation").order_by("pk")
+    assert [entry.changes["name"] for entry in told] == ["Course", "Exam"]
+    assert told[1].changes["project"] == place.project.name
+    again = services.register_agent(actor=SYSTEM, name=place.agent.name, address=place.agent.address)
+    assert (again.resource_group, again.state) == (other, AgentState.CONNECTED)
+    assert reserve(place, group_id=other.pk).group == other
 
 
 @pytest.mark.parametrize("level", ["domain", "project", "user", "nobody"])

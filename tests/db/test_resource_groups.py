@@ -170,6 +170,22 @@ def test_there_is_one_default_which_moves_and_does_not_vanish(place: Place) -> N
     assert list(ResourceGroup.objects.filter(is_default=True)) == [second]
 
 
+def test_of_two_first_defaults_at_once_one_is_told_to_look_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = groups.create_resource_group(actor=SYSTEM, name="second")
+    ResourceGroup.objects.update(is_default=False)
+
+    def come_first(group: ResourceGroup) -> None:  # after it has looked which one is the default
+        ResourceGroup.objects.create(name="first", is_default=True)
+
+    monkeypatch.setattr(groups, "_check", come_first)
+    with pytest.raises(Conflict, match="same moment"):
+        groups.create_resource_group(actor=SYSTEM, name="third", is_default=True)
+    with pytest.raises(Conflict, match="same moment"):
+        groups.update_resource_group(actor=SYSTEM, group_id=second.pk, changes={"is_default": True})
+
+
 def test_deleting_wants_no_machines_and_no_live_sessions_and_keeps_the_history(place: Place) -> None:
     groups.create_resource_group(actor=SYSTEM, name="other", is_default=True)
 

@@ -1,12 +1,15 @@
 """What rows of an installation become that is brought to a newer Berth, and back."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from accounts.policies import LimitUse
+from agents.models import Reservation, ReservedAgent, ResourceGroup
+from common import clock
 from sessions_app.idle_models import SessionIdle
 from tests.factories_sessions import GIB, make_place
 
@@ -27,6 +30,27 @@ def migrate(db: None) -> Iterator[Migrate]:
     yield to
     executor = MigrationExecutor(connection)
     executor.migrate(executor.loader.graph.leaf_nodes())
+
+
+def test_deleted_groups_keep_no_machine(migrate: Migrate) -> None:
+    deleted, present = make_place(), make_place()
+    migrate("agents", "0017_words_of_least_use")
+    now, hour = clock.now(), timedelta(hours=1)
+    ResourceGroup.objects.filter(pk=deleted.group.pk).update(
+        deleted_at=now, is_default=False, is_active=False
+    )
+    made = {}
+    for name, place, starts_at in (
+        ("over", deleted, now - 2 * hour), ("stranded", deleted, now), ("held", present, now),
+    ):  # fmt: skip
+        during = (starts_at, starts_at + hour)
+        made[name] = Reservation.objects.create(
+            group=place.group, name=name, starts_at=during[0], ends_at=during[1]
+        )
+        ReservedAgent.objects.create(reservation=made[name], agent=place.agent, during=during)
+    migrate("agents", "0018_no_reservations_of_deleted_groups")
+    assert set(Reservation.objects.all()) == {made["over"], made["held"]}
+    assert ReservedAgent.objects.count() == 2
 
 
 def test_what_a_session_lacked_counts_on_each_threshold_by_itself(migrate: Migrate) -> None:

@@ -148,4 +148,4 @@ def test_the_epoch_is_that_of_the_group_once_the_plan_is_committed():
 def test_what_was_placed_while_the_plan_was_made_is_taken():
     (meanwhile,) = Leftovers(group(), None).place([session_of(1, 3)], (), NOW)
     left = Leftovers(group(), plan(group(), NOW + timedelta()), [meanwhile])
-    assert placed_numbers(left, session_of(2, 2), session_of(3, 1)) == [3]
+    assert placed_numbers(left, session_of(2, 1), session_of(3, 2)) == [2]

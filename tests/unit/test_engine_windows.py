@@ -196,10 +196,11 @@ def test_a_planner_notices_that_a_reservation_begins_and_ends() -> None:
 def test_newcomers_keep_off_as_well() -> None:
     agents = (agent(1, window=OPEN), agent(2, next_window=SOON))
     left = Leftovers(Snapshot(1, "lab", 0, agents, ()), None)
-    newcomers = [session(1, 4), session(2, 4, reservations=MINE), session(3, 4, hours=1)]
+    newcomers = [session(2, 4, reservations=MINE), session(3, 4, hours=1), session(4, 4)]
     assert {each.session_id.int: each.agent_ids for each in left.place(newcomers, (), NOW)} == {
         2: (1,), 3: (2,),
     }  # fmt: skip
+    assert not Leftovers(Snapshot(1, "lab", 0, agents, ()), None).place([session(1, 4)], (), NOW)
 
 
 def test_a_snapshot_says_which_reservations_somebody_may_use() -> None:

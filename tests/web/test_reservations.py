@@ -159,6 +159,41 @@ def test_where_machines_are_many_their_names_are_typed(
 
 
 @pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("a\x00b", "“a�b”: Control characters"),
+        ("a" * 65, "At most 64 characters"),
+        ("a b c", "At most 2 machines; these are 3."),
+    ],
+)
+def test_typed_names_are_such_as_rest_takes(
+    place: Place, superadmin: Client, monkeypatch: pytest.MonkeyPatch, names: str, words: str
+) -> None:
+    monkeypatch.setattr("scheduler.web.reservation_forms.MOST_BOXES", 0)
+    monkeypatch.setattr("scheduler.web.reservation_forms.MOST_AGENTS", 2)
+    answer = superadmin.post(page_of(place), typed(place, agents=names))
+    assert (answer.status_code, set(answer.context["form"].errors)) == (422, {"agents"})
+    assert words in answer.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("instant", "time_zone"), [("0001-01-01T00:00", "Asia/Tokyo"), ("9999-12-31T23:59", "America/New_York")]
+)
+def test_instants_that_utc_has_not_are_marked_at_their_field(
+    place: Place, superadmin: Client, instant: str, time_zone: str
+) -> None:
+    superadmin.post(page_of(place), typed(place))
+    made = Reservation.objects.get()
+    for page in (page_of(place), f"{page_of(place)}{made.pk}/"):
+        for field in ("starts_at", "ends_at"):
+            asked = typed(place, **{"time_zone": time_zone, field: instant})
+            answer = superadmin.post(page, asked)
+            assert answer.status_code == 422
+            assert answer.context["form"].errors[field] == ["Give a date and a time."]
+    assert Reservation.objects.get().ends_at == made.ends_at
+
+
+@pytest.mark.parametrize(
     ("changes", "field"),
     [
         ({"name": ""}, "name"),

@@ -1,0 +1,40 @@
+"""What is said of room that is kept for others: only what would help."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from scheduler.engine import PendingSession, Policy, ReasonCode, Rules, Snapshot, plan
+from scheduler.reasons import sentence_for
+from tests.unit.test_engine_backfill import NOW, agent, reasons, session
+
+
+def of_arm(waits: PendingSession) -> PendingSession:
+    return replace(waits, needs=replace(waits.needs, architecture="aarch64"))
+
+
+def test_a_priority_above_theirs_is_named_where_it_helps_and_not_where_waiting_counts():
+    first, passed = replace(session(1, 8, waited=600), priority=5), session(2, 4)
+    for policy in Policy:
+        for ageing, is_named in ((None, True), (timedelta(hours=1), False)):
+            rules = Rules(policy=policy, ageing=ageing)
+            raised = replace(passed, priority=6)
+            waits, starts = (
+                plan(Snapshot(1, "lab", 0, (agent(1, (4, 30)),), (first, each), rules), NOW)
+                for each in (passed, raised)
+            )
+            assert reasons(waits)[2] is ReasonCode.PRIORITY
+            assert ("priority above theirs" in str(sentence_for(waits.deferrals[1].why, "lab"))) is is_named
+            assert bool(starts.placements) is is_named
+
+
+def test_a_time_limit_is_named_only_where_it_would_help_on_its_own_machines():
+    patient = Rules(patience=timedelta(minutes=10))
+    arm = replace(agent(2, (4, 5)), architecture="aarch64")
+    pending = (session(1, 8, waited=20), of_arm(session(2, 8, waited=15)), session(3, 2))
+    unknown = Snapshot(1, "lab", 0, (agent(1, unknown=4), arm), (*pending, of_arm(session(4, 2))), patient)
+    said = {each.session_id.int: str(sentence_for(each.why, "lab")) for each in plan(unknown, NOW).deferrals}
+    assert ["time limit" in said[number] for number in (3, 4)] == [False, True]
+    short = replace(
+        unknown, pending=(*pending[:2], session(3, 2, minutes=1), of_arm(session(4, 2, minutes=1)))
+    )
+    assert [each.session_id.int for each in plan(short, NOW).placements] == [4]

@@ -1,0 +1,186 @@
+"""For whoever room is kept, its limits are as well: nobody who passes takes what it may hold, except for as long as it waits."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scheduler.engine import Allowance, PendingSession, Plan, ReasonCode, Rules, Snapshot, plan
+from scheduler.engine.leftovers import Leftovers
+from tests.unit.test_engine_backfill import NOW, agent, at, placed, reasons, session
+
+PROJECT, PERSON = "project:1", "user:1"
+PATIENT = Rules(patience=timedelta(minutes=10))
+
+
+def allowance(key: str, most: int, held: int) -> Allowance:
+    level = key.partition(":")[0]
+    return Allowance(key, level, "its name", {"cpu": most * 1000}, {"cpu": held * 1000})
+
+
+def of(session: PendingSession, *scopes: str, priority: int = 0) -> PendingSession:
+    return replace(session, scopes=scopes, priority=priority)
+
+
+def group(*pending: PendingSession, held: int = 2, most: int = 6) -> Snapshot:
+    """One machine of which 6 of 8 cores are free in half an hour, one of which 2 are now."""
+    agents = (agent(1, (4, 30), unknown=2), agent(2, unknown=6))
+    return Snapshot(1, "lab", 0, agents, pending, PATIENT, (allowance(PROJECT, most, held),))
+
+
+def decide(*pending: PendingSession) -> Plan:
+    return plan(group(*pending), NOW)
+
+
+FIRST = of(session(1, 4), PROJECT)
+
+
+def test_who_passes_the_first_leaves_it_what_their_limit_has():
+    decided = decide(FIRST, of(session(2, 2), PROJECT), session(3, 2))
+    assert placed(decided) == {3: (1,)}
+
+
+def test_who_is_passed_for_it_hears_that_something_is_kept():
+    decided = decide(FIRST, of(session(2, 2), PROJECT))
+    assert reasons(decided)[2] is ReasonCode.KEPT_FREE
+    urgent = decide(replace(FIRST, priority=1), of(session(2, 2), PROJECT))
+    assert (reasons(urgent)[2], urgent.deferrals[1].why.ahead) == (ReasonCode.PRIORITY, 1)
+
+
+def test_what_ends_before_the_first_begins_may_have_it_meanwhile_and_no_more_than_there_is():
+    short, long = (of(session(number, 1, minutes=lasts), PROJECT) for number, lasts in ((2, 30), (3, 31)))
+    assert placed(decide(FIRST, long, short)) == {2: (1,)}
+    many = [of(session(number, 1, minutes=9), PROJECT) for number in range(2, 9)]
+    snapshot = group(FIRST, *many)
+    roomy = replace(
+        snapshot, agents=(*snapshot.agents, agent(3, unknown=5)), allowances=(allowance(PROJECT, 6, 2),)
+    )
+    assert len(placed(plan(roomy, NOW))) == 4
+    beside = replace(roomy, pending=(*roomy.pending, of(session(9, 1), PROJECT)))
+    assert 9 not in placed(plan(beside, NOW))
+
+
+def test_what_is_lent_leaves_the_others_what_is_not_set_aside():
+    short, lasting = of(session(2, 2, minutes=9), PROJECT), of(session(3, 1), PROJECT)
+    snapshot = group(FIRST, short, lasting, most=7)
+    roomy = replace(snapshot, agents=(*snapshot.agents, agent(3, unknown=5)))
+    assert set(placed(plan(roomy, NOW))) == {2, 3}
+    assert set(placed(plan(replace(roomy, pending=(FIRST, lasting, short)), NOW))) == {2, 3}
+    two = replace(roomy, pending=(FIRST, lasting, replace(lasting, id=UUID(int=9)), short))
+    assert set(placed(plan(two, NOW))) == {2, 3}
+
+
+def test_newcomers_leave_it_to_the_first_as_well():
+    snapshot = group(FIRST)
+    left = Leftovers(snapshot, plan(snapshot, NOW))
+    newcomer = of(session(2, 2), PROJECT)
+    for most, found in ((6, []), (7, []), (8, [2])):
+        given = left.place([newcomer], (allowance(PROJECT, most, 2),), NOW)
+        assert [each.session_id.int for each in given] == found
+
+
+def test_who_waits_for_a_limit_of_many_keeps_its_own_and_none_of_those_beyond():
+    """Others of the project and others of its owner could else take the one and the other in turn."""
+    snapshot = group()
+    limits = (allowance("domain:1", 8, 0), allowance(PROJECT, 6, 4), allowance(PERSON, 6, 0))
+    first = of(session(1, 4, waited=11), "domain:1", PROJECT, PERSON)
+    own = of(session(2, 3), "domain:1", "project:2", PERSON)
+    others = of(session(3, 5), "domain:1", "project:2", "user:2")
+    roomy = replace(snapshot, agents=(agent(3), agent(4)), allowances=limits, pending=(first, own, others))
+    decided = plan(roomy, NOW)
+    assert set(placed(decided)) == {3}
+    assert decided.gathering == (UUID(int=1),)
+    left = Leftovers(roomy, decided)
+    assert not left.place([replace(own, id=UUID(int=9))], limits, NOW)
+    impatient = replace(roomy, pending=(of(session(1, 4), *first.scopes), own))
+    assert set(placed(plan(impatient, NOW))) == {2}
+
+
+def test_newcomers_do_not_pass_one_for_whom_a_plan_would_keep_room():
+    empty = group()
+    elder, younger = session(1, 6), session(2, 2)
+    assert not Leftovers(empty, None).place([elder, younger], (), NOW)
+    left = Leftovers(empty, None)
+    assert (left.place([elder], (), NOW), left.is_passing) == ([], True)
+    assert not left.place([younger], (), NOW)
+
+
+def test_in_a_long_queue_one_more_without_room_is_not_the_first_unless_by_its_priority():
+    waiting = group(session(1, 8), session(2, 8))
+    elder, younger = session(3, 6), session(4, 2)
+
+    def placed_behind(first: PendingSession) -> list[int]:
+        left = Leftovers(waiting, plan(waiting, NOW), is_long=True)
+        given = left.place([first, younger], (), NOW)
+        assert left.is_passing is not bool(given)
+        return [each.session_id.int for each in given]
+
+    assert placed_behind(elder) == [4]
+    assert placed_behind(replace(elder, priority=1)) == []
+
+
+LASTS = st.integers(1, 5)
+SCOPES = st.sets(st.sampled_from(["domain:1", PROJECT, PERSON])).map(lambda found: tuple(sorted(found)))
+ASKED = st.tuples(st.integers(1, 8), LASTS, SCOPES)
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(1, 4), LASTS, SCOPES), max_size=2), min_size=1, max_size=3),
+    st.lists(st.tuples(st.just(0), ASKED), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(1, 12), ASKED), max_size=10),
+    st.fixed_dictionaries({key: st.integers(4, 12) for key in ("domain:1", PROJECT, PERSON)}),
+)
+@example(
+    [[(4, 3, ())], [(4, 5, ())]],
+    [(0, (6, 3, (PROJECT,))), (0, (2, 5, (PROJECT,)))],
+    [],
+    {"domain:1": 12, PROJECT: 6, PERSON: 12},
+)
+def test_the_first_starts_no_later_than_alone_once_its_limits_have_room_for_it(
+    running, waiting, later, limits
+):
+    """As without limits; those that run hold of them as well, and one that it exceeds is not kept before it has waited long."""
+    live = [(number, *each) for number, those in enumerate(running, 1) for each in those]
+    queue = [
+        of(session(number, count, minutes=lasts, waited=-minute), *scopes)
+        for number, (minute, (count, lasts, scopes)) in enumerate([*waiting, *later], 1)
+    ]
+    first = queue[0]
+    if any(_held(live, key) + first.needs.total["cpu"] // 1000 > limits[key] for key in first.scopes):
+        return
+    alone = _starts_at(queue[:1], live, len(running), limits)
+    assert alone is None or (_starts_at(queue, live, len(running), limits) or 0) <= alone
+
+
+Live = Sequence[tuple[int, int, int, tuple[str, ...]]]
+"""Agent, cores, when it ends, and whose it is."""
+
+
+def _held(live: Live, key: str) -> int:
+    return sum(count for _, count, _, scopes in live if key in scopes)
+
+
+def _starts_at(queue: list[PendingSession], live: Live, agents: int, limits: dict[str, int]) -> int | None:
+    for minute in range(60):
+        live = [each for each in live if each[2] > minute]
+        views = tuple(
+            agent(number, *((count, end) for where, count, end, _ in live if where == number))
+            for number in range(1, agents + 1)
+        )
+        there = tuple(each for each in queue if each.enqueued_at < at(minute + 1))
+        allowed = tuple(allowance(key, most, _held(live, key)) for key, most in limits.items())
+        decided = plan(Snapshot(1, "lab", 0, views, there, allowances=allowed), at(minute))
+        for waiting, agent_ids in decided.placements:
+            if waiting.id.int == 1:
+                return minute
+            assert waiting.lasts is not None
+            ends = minute + int(waiting.lasts.total_seconds()) // 60
+            live = [*live, (agent_ids[0], waiting.needs.total["cpu"] // 1000, ends, waiting.scopes)]
+        placed_ids = {each.session_id for each in decided.placements}
+        queue = [each for each in queue if each.id not in placed_ids]
+        for each in allowed:
+            assert _held(live, each.key) <= max(limits[each.key], each.held["cpu"] // 1000)
+    return None
