@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 
-from scheduler.engine.kept import Until
 from scheduler.engine.model import Allowance, Excess, PendingSession
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
 
 MOST_PATHS = 10_000  # people of whom nothing waits any more leave theirs behind
+OF_OWNER = frozenset({"user", "keypair"})  # levels of limits by which nobody else is held up
 SPENT = 0  # less than any request, because not even the guards are left
 
 
@@ -23,19 +22,19 @@ class Account:
         self.left_at_first = left  # as the pass began
         self.left = left
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it holds others up than the owner of a session."""
+        return self.allowance.level not in OF_OWNER
+
 
 @dataclass(slots=True)
 class Aside:
-    """Of what an account has left, what is set aside for sessions for which room is kept: when the first of them will start, how much
-    is not lent, and their claims: how much each needs, and its priority."""
+    """Of what an account has left, what is set aside for sessions for which room is kept, and their claims: how much each needs, and its
+    priority."""
 
-    until: Until
     amount: int = 0
     claims: list[tuple[int, int]] = field(default_factory=list)
-
-    def may_lend(self, until: datetime) -> bool:
-        """To what ends then."""
-        return self.until is not None and until <= self.until
 
 
 def give_back(accounts: Iterable[Account], total: int) -> None:
@@ -91,23 +90,16 @@ class Allowances:
         return accounts
 
     def gather(self, accounts: tuple[Account, ...], shape: Shape, priority: int) -> bool:
-        """Let nobody have what is left of those that `shape` exceeds, so that it gathers there, nor what it needs of narrower ones, which only
-        those could take who have to wait for the broader one as well, and its owner. Not where one is kept for somebody else, or would be exceeded if all
-        others ended. Whether it was done."""
+        """Let nobody have what is left of those that `shape` exceeds, so that it gathers there, nor what it needs of its owner's others. Not where one
+        is kept for somebody else, or would be exceeded if all others ended. Whether it was done."""
         guards, total = self._layout.guards, shape.total
-        exceeded = [(each.left - total) & guards != guards for each in accounts]
-        first = exceeded.index(True)
-        if any(
-            is_over and not self._may_keep(each, total)
-            for each, is_over in zip(accounts, exceeded, strict=True)
-        ):
+        exceeded = [each for each in accounts if (each.left - total) & guards != guards]
+        if not all(self._may_keep(each, total) for each in exceeded):
             return False
-        for account, is_over in zip(accounts[first:], exceeded[first:], strict=True):
-            if is_over:
-                self._kept[account] = account.left, priority
-                account.left = self._nothing_of(account.allowance)
-            else:
-                self.set_aside([account], total, None, priority)
+        for account in exceeded:
+            self._kept[account] = account.left, priority
+            account.left = self._nothing_of(account.allowance)
+        self.set_aside(accounts, total, priority, of_owner_alone=True)
         return True
 
     def _may_keep(self, account: Account, total: int) -> bool:
@@ -115,38 +107,29 @@ class Allowances:
         is_kept = account in self._kept or allowance.is_spent
         return not is_kept and layout.fits(total, layout.pack_limit(allowance.limit))
 
-    def set_aside(self, accounts: Iterable[Account], total: int, until: Until, priority: int) -> None:
-        """Of these, which have so much left, for a session that will start then: else its room would be kept, and its limit taken by somebody
-        who passes."""
+    def set_aside(
+        self, accounts: Iterable[Account], total: int, priority: int, *, of_owner_alone: bool
+    ) -> None:
+        """Of these, which have so much left where nothing gathers, for a session that will have room: else that would be kept, and the limit taken by somebody
+        who passes. `of_owner_alone`: nobody knows when that will be, and nobody else waits for it."""
         for account in accounts:
-            aside = self._aside.setdefault(account, Aside(until))
-            if aside.until is not None:
-                aside.until = None if until is None else min(aside.until, until)
+            if account in self._kept or (of_owner_alone and account.is_shared):
+                continue
+            aside = self._aside.setdefault(account, Aside())
             aside.claims.append((total, priority))
             aside.amount += total
             account.left -= total
 
-    def lends(self, accounts: Iterable[Account], total: int, until: datetime) -> bool:
-        """Whether these have so much for what ends then, with what is set aside for later."""
-        guards, asides = self._layout.guards, self._aside
-        if not asides:
-            return False
-        for account in accounts:
-            left, aside = account.left, asides.get(account)
-            if aside and aside.may_lend(until) and account not in self._kept:
-                left += aside.amount
-            if (left - total) & guards != guards:
-                return False
-        return True
+    def leave_to(self, session: PendingSession, shape: Shape, *, of_owner_alone: bool) -> None:
+        """The same for a session of another pass, of whatever is left now."""
+        for account in self.of(session.scopes):
+            if not (of_owner_alone and account.is_shared):
+                guards = account.left & self._layout.guards
+                account.left = self._layout.less(account.left ^ guards, shape.total) | guards
 
-    def borrow(self, accounts: Iterable[Account], total: int, until: datetime) -> None:
-        """Take what they lend, and only what that is too little for of what is open to all."""
-        for account in accounts:
-            aside, lent = self._aside.get(account), 0
-            if aside and aside.may_lend(until) and account not in self._kept:
-                lent = self._layout.lesser(aside.amount, total)
-                aside.amount -= lent
-            account.left -= total - lent
+    def are_kept(self, scopes: tuple[str, ...]) -> bool:
+        """Once all is open: whether of any of their limits something was."""
+        return any(account in self._closed or account in self._aside for account in self.of(scopes))
 
     def open_all(self) -> None:
         """Keep nothing any more."""

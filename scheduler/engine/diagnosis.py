@@ -69,6 +69,7 @@ class Diagnosis:
         self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
         self._outranked: dict[tuple[int, int], Explanation] = {}
         self._exceeding: dict[tuple[int, str], Explanation] = {}
+        self._endless: dict[int, Explanation] = {}
         self._is_raise_enough = is_raise_enough
         machines.open_all()
         allowances.open_all()
@@ -112,7 +113,15 @@ class Diagnosis:
             why = replace(why, reason=ReasonCode.MAKING_ROOM, until=ends_at)
         elif why.reason is ReasonCode.KEPT_FREE and self._is_outranked(session, shape, until):
             why = self._waits_for_priority(why, session.priority, position)
+        elif why.is_end_known and self._allowances.are_kept(session.scopes):
+            why = self._without_end(why)
         return why
+
+    def _without_end(self, why: Explanation) -> Explanation:
+        """Of limits nothing is lent to what ends in time."""
+        if id(why) not in self._endless:
+            self._endless[id(why)] = replace(why, is_end_known=False)
+        return self._endless[id(why)]
 
     def _exceeds(self, why: Explanation, excess: Excess) -> Explanation:
         key = (id(why), excess.allowance.key)

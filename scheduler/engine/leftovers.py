@@ -53,8 +53,9 @@ class Leftovers:
             False  # somebody found no room for whom a plan may keep some: whoever comes later would pass
         )
         self._kept = {agent_id for each in reservations for agent_id in each.agent_ids}
-        first = {each.session_id for each in reservations}.union(decided.gathering if decided else ())
-        self._first = tuple(each for each in snapshot.pending if each.id in first) if first else ()
+        first = dict.fromkeys(decided.gathering if decided else (), True)
+        first |= {each.session_id: each.starts_at is None for each in reservations}
+        self._first = tuple((each, first[each.id]) for each in snapshot.pending if each.id in first)
         reasons = {id(why): why for why in column_of(deferrals, "why")}
         self._awaited = {why.excess.allowance.key for why in reasons.values() if why.excess}
         self._groups = {why.companions.key for why in reasons.values() if why.companions}
@@ -93,7 +94,7 @@ class Leftovers:
                 for account in accounts:
                     account.left -= shape.total
                 placements.append(Placement(session, agent_ids))
-            elif self._highest is None or session.priority > self._highest:
+            elif (self._highest is None or session.priority > self._highest) and _may_fit(fleet, shape):
                 self.is_passing = True
                 break
         return placements
@@ -101,13 +102,10 @@ class Leftovers:
     def _beside_first(
         self, allowances: Allowances, fleet: Fleet
     ) -> Callable[[tuple[str, ...]], tuple[Account, ...]]:
-        """The accounts of scopes, less what those need of them for whom room or a limit is kept."""
-        layout = fleet.layout
-        for session in self._first:
+        """The accounts of scopes, less what is set aside of them."""
+        for session, of_owner_alone in self._first:
             if shape := _shape_of(fleet, session):
-                for account in allowances.of(session.scopes):
-                    guards = account.left & layout.guards
-                    account.left = layout.less(account.left ^ guards, shape.total) | guards
+                allowances.leave_to(session, shape, of_owner_alone=of_owner_alone)
         return allowances.of
 
     def take_stock(self, now: datetime) -> tuple[Fleet, Machines]:
@@ -140,6 +138,12 @@ def _shape_of(fleet: Fleet, session: PendingSession) -> Shape | None:
         return fleet.shape_of(session.needs)
     except UnknownSlot:
         return None
+
+
+def _may_fit(fleet: Fleet, shape: Shape) -> bool:
+    """Whether there are agents for it, should others end."""
+    sizes, fits = fleet.sizes(shape.needs, shape.largest_kernel), fleet.layout.fits
+    return all(any(fits(request, each) for each in sizes.capacities) for request in shape.requests)
 
 
 def _without(agent: AgentView, taken: list[ResourceSlots] | None) -> AgentView:

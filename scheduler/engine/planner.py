@@ -140,15 +140,14 @@ class _Pass:
                 met &= left
             if met != guards:
                 give_back(accounts, total)
-                agent_ids = self._place_on_loan(session, shape, accounts)
-                if agent_ids is None:
-                    continue
-            else:
-                agent_ids = machines.place(shape, None if lasts is None else self._now + lasts)
-                if agent_ids is None:
-                    give_back(accounts, total)
-                    self._wait_for_room(session, shape)
-                    continue
+                self._wait_for_limit(session, shape, accounts)
+                continue
+            until = None if lasts is None else self._now + lasts
+            agent_ids = machines.place(shape, until)
+            if agent_ids is None:
+                give_back(accounts, total)
+                self._wait_for_room(session, shape)
+                continue
             add_placed(session)
             add_agents(agent_ids)
             if standings := line.standings:
@@ -160,21 +159,6 @@ class _Pass:
             self._keep_room(session, shape)
         shape.has_no_room = True
         self._wait(session, shape)
-
-    def _place_on_loan(
-        self, session: PendingSession, shape: Shape, accounts: tuple[Account, ...]
-    ) -> tuple[int, ...] | None:
-        """Where it ends before what its limits have set aside is needed; else it waits."""
-        until = None if session.lasts is None else self._now + session.lasts
-        if until is None or not self._allowances.lends(accounts, shape.total, until):
-            self._wait_for_limit(session, shape, accounts)
-            return None
-        agent_ids = self._machines.place(shape, until)
-        if agent_ids is None:
-            self._wait(session, shape)
-        else:
-            self._allowances.borrow(accounts, shape.total, until)
-        return agent_ids
 
     def _wait_for_limit(self, session: PendingSession, shape: Shape, accounts: tuple[Account, ...]) -> None:
         if self._has_waited(session) and self._allowances.gather(accounts, shape, session.priority):
@@ -221,7 +205,7 @@ class _Pass:
         self._evictions.append(eviction)
         self._reservations.append(Reservation(session.id, (eviction.agent_id,), eviction.ends_at))
         self._making_room[session.id] = eviction.ends_at
-        self._set_aside(session, shape, eviction.ends_at)
+        self._set_aside(session, shape)
         return True
 
     def _keep_beside(self, session: PendingSession, shape: Shape, by: datetime) -> bool:
@@ -298,11 +282,11 @@ class _Pass:
     ) -> None:
         agent_ids = self._machines.keep(shape, ordinals, until, priority=session.priority, is_first=is_first)
         self._reservations.append(Reservation(session.id, agent_ids, until))
-        self._set_aside(session, shape, until)
+        self._set_aside(session, shape, of_owner_alone=until is None and session.promised is None)
 
-    def _set_aside(self, session: PendingSession, shape: Shape, until: datetime | None) -> None:
+    def _set_aside(self, session: PendingSession, shape: Shape, *, of_owner_alone: bool = False) -> None:
         accounts = self._allowances.of(session.scopes)
-        self._allowances.set_aside(accounts, shape.total, until, session.priority)
+        self._allowances.set_aside(accounts, shape.total, session.priority, of_owner_alone=of_owner_alone)
 
     def _has_waited(self, session: PendingSession) -> bool:
         """As long as the group is patient."""

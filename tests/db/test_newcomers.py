@@ -199,7 +199,9 @@ def test_who_finds_no_room_is_told_why_at_once_in_a_short_queue_and_by_the_timer
 
 
 def test_nobody_passes_a_newcomer_that_found_no_room_before_a_plan_has_kept_some_for_it(cluster):
-    elder, younger = cluster.add_pending({"cpu": 5000, "mem": GIB}), cluster.add_pending(SMALL)
+    assert place(cluster, cluster.add_pending(SMALL))
+    elder = cluster.add_pending({"cpu": 4000, "mem": GIB}, kernels=2)
+    younger = cluster.add_pending(SMALL)
     assert not place(cluster, elder)
     assert not place(cluster, younger)
     assert (status(elder), status(younger)) == (Status.PENDING, Status.PENDING)

@@ -1,4 +1,4 @@
-"""For whoever room is kept, its limits are as well: nobody who passes takes what it may hold, except for as long as it waits."""
+"""For whoever room is kept, its limits are as well: nobody who passes takes what it may hold."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -50,27 +50,25 @@ def test_who_is_passed_for_it_hears_that_something_is_kept():
     assert (reasons(urgent)[2], urgent.deferrals[1].why.ahead) == (ReasonCode.PRIORITY, 1)
 
 
-def test_what_ends_before_the_first_begins_may_have_it_meanwhile_and_no_more_than_there_is():
-    short, long = (of(session(number, 1, minutes=lasts), PROJECT) for number, lasts in ((2, 30), (3, 31)))
-    assert placed(decide(FIRST, long, short)) == {2: (1,)}
-    many = [of(session(number, 1, minutes=9), PROJECT) for number in range(2, 9)]
-    snapshot = group(FIRST, *many)
-    roomy = replace(
-        snapshot, agents=(*snapshot.agents, agent(3, unknown=5)), allowances=(allowance(PROJECT, 6, 2),)
-    )
-    assert len(placed(plan(roomy, NOW))) == 4
-    beside = replace(roomy, pending=(*roomy.pending, of(session(9, 1), PROJECT)))
-    assert 9 not in placed(plan(beside, NOW))
+def test_what_ends_before_the_first_begins_takes_nothing_of_it_either():
+    """The next tick would find the limit taken, and keep no room any more."""
+    short, *wait = [of(session(number, 1, minutes=9), PROJECT) for number in (2, 3, 4)]
+    decided = plan(group(FIRST, short, *wait, most=7), NOW)
+    assert placed(decided) == {2: (1,)}
+    for each in decided.deferrals[1:]:
+        assert (each.reason, each.why.is_end_known) == (ReasonCode.KEPT_FREE, False)
 
 
-def test_what_is_lent_leaves_the_others_what_is_not_set_aside():
-    short, lasting = of(session(2, 2, minutes=9), PROJECT), of(session(3, 1), PROJECT)
-    snapshot = group(FIRST, short, lasting, most=7)
-    roomy = replace(snapshot, agents=(*snapshot.agents, agent(3, unknown=5)))
-    assert set(placed(plan(roomy, NOW))) == {2, 3}
-    assert set(placed(plan(replace(roomy, pending=(FIRST, lasting, short)), NOW))) == {2, 3}
-    two = replace(roomy, pending=(FIRST, lasting, replace(lasting, id=UUID(int=9)), short))
-    assert set(placed(plan(two, NOW))) == {2, 3}
+def test_one_who_waits_for_what_may_never_end_holds_nobody_else_up_by_a_limit():
+    named = of(session(1, 8, designated=1, waited=20), PROJECT, PERSON)
+    own, others = of(session(2, 2), PROJECT, PERSON), of(session(3, 2), PROJECT, "user:2")
+    limits = (allowance(PROJECT, 10, 2), allowance(PERSON, 10, 2))
+    agents = (agent(1, unknown=2), agent(2), agent(3))
+    snapshot = Snapshot(1, "lab", 0, agents, (named, own, others), PATIENT, limits)
+    decided = plan(snapshot, NOW)
+    assert set(placed(decided)) == {3}
+    left = Leftovers(replace(snapshot, pending=(named,)), plan(replace(snapshot, pending=(named,)), NOW))
+    assert [each.session_id.int for each in left.place([own, others], limits, NOW)] == [3]
 
 
 def test_newcomers_leave_it_to_the_first_as_well():
@@ -82,14 +80,13 @@ def test_newcomers_leave_it_to_the_first_as_well():
         assert [each.session_id.int for each in given] == found
 
 
-def test_who_waits_for_a_limit_of_many_keeps_its_own_and_none_of_those_beyond():
+def test_who_waits_for_a_limit_of_many_keeps_its_own_as_well_and_none_of_others():
     """Others of the project and others of its owner could else take the one and the other in turn."""
-    snapshot = group()
-    limits = (allowance("domain:1", 8, 0), allowance(PROJECT, 6, 4), allowance(PERSON, 6, 0))
+    limits = (allowance("domain:1", 9, 0), allowance(PROJECT, 6, 4), allowance(PERSON, 6, 0))
     first = of(session(1, 4, waited=11), "domain:1", PROJECT, PERSON)
     own = of(session(2, 3), "domain:1", "project:2", PERSON)
-    others = of(session(3, 5), "domain:1", "project:2", "user:2")
-    roomy = replace(snapshot, agents=(agent(3), agent(4)), allowances=limits, pending=(first, own, others))
+    others = of(session(3, 6), "domain:1", "project:2", "user:2")
+    roomy = replace(group(first, own, others), agents=(agent(3), agent(4)), allowances=limits)
     decided = plan(roomy, NOW)
     assert set(placed(decided)) == {3}
     assert decided.gathering == (UUID(int=1),)
@@ -99,6 +96,14 @@ def test_who_waits_for_a_limit_of_many_keeps_its_own_and_none_of_those_beyond():
     assert set(placed(plan(impatient, NOW))) == {2}
 
 
+def test_where_one_limit_gathers_already_another_session_keeps_nothing():
+    limits = (allowance(PROJECT, 6, 4), allowance(PERSON, 6, 4))
+    first, second = of(session(1, 4, waited=12), PROJECT), of(session(2, 4, waited=11), PROJECT, PERSON)
+    own = of(session(3, 2), PERSON)
+    roomy = replace(group(first, second, own), agents=(agent(3), agent(4)), allowances=limits)
+    assert set(placed(plan(roomy, NOW))) == {3}
+
+
 def test_newcomers_do_not_pass_one_for_whom_a_plan_would_keep_room():
     empty = group()
     elder, younger = session(1, 6), session(2, 2)
@@ -106,6 +111,12 @@ def test_newcomers_do_not_pass_one_for_whom_a_plan_would_keep_room():
     left = Leftovers(empty, None)
     assert (left.place([elder], (), NOW), left.is_passing) == ([], True)
     assert not left.place([younger], (), NOW)
+
+
+def test_a_newcomer_that_no_machine_could_hold_keeps_nobody_waiting():
+    left = Leftovers(group(), None)
+    assert [each.session_id.int for each in left.place([session(1, 9), session(2, 2)], (), NOW)] == [2]
+    assert not left.is_passing
 
 
 def test_in_a_long_queue_one_more_without_room_is_not_the_first_unless_by_its_priority():
