@@ -16,9 +16,7 @@ CPU = "cpu"
 MEM = "mem"
 MILLI = 1000
 MAX_AMOUNT = 2**53 - 1  # what every reader of JSON takes exactly; of memory, 8 PiB
-MOST_OF_ONE = (
-    2**47 - 1
-)  # container: more than any machine has, and so little that the database can add up many
+MOST_OF_ONE = 2**47 - 1  # container: more than any machine has, and the database can add up many
 
 _SLOT_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 _NUMBER = re.compile(r"(?=\.?\d)\d{0,15}(?:\.\d{0,9})?\Z", re.ASCII)

@@ -70,7 +70,7 @@ def place_newcomers(group_id: int, session_ids: Collection[UUID], wait_s: float 
             return False
         memory.leftovers = None  # whatever is in doubt is trusted no more
         is_done = _place(group_id, session_ids, leftovers, memory, wait_s)
-        if not leftovers.is_passing:
+        if not leftovers.is_over:
             memory.leftovers = leftovers
         return is_done
     except StalePlan as doubt:
@@ -96,7 +96,7 @@ def _place(
         log.info("scheduler.newcomers", group=leftovers.group_name, placed=len(placed))
     if len(moved) < len(placements):  # somebody else holds them, and they may wait on
         return False
-    may_wait = leftovers.waiting > LONG_QUEUE and not leftovers.is_passing
+    may_wait = leftovers.waiting > LONG_QUEUE and not leftovers.is_over
     return len(placements) == len(newcomers) or may_wait
 
 

@@ -52,12 +52,10 @@ class Outlook:
     position: int | None = None
     best_room: ResourceSlots = field(default_factory=ResourceSlots)
     start_range: StartRange | None = None  # None: nobody can know
-    who_may_raise: KeptSentence = field(
-        default_factory=KeptSentence
-    )  # whom to ask where a limit or a priority is in the way
-    waits_for_group: bool = (
-        False  # another one might help: nothing holds it back in all, and it names no machine
-    )
+    # Whom to ask where a limit or a priority is in the way.
+    who_may_raise: KeptSentence = field(default_factory=KeptSentence)
+    # Another one might help: nothing holds it back in all, and it names no machine.
+    waits_for_group: bool = False
     rooms: Mapping[str, SlotRoom] | None = None  # of the group, by slot; None: nobody looked
     lasts: timedelta = timedelta()  # as it counts where machines will be reserved
 

@@ -27,9 +27,8 @@ from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
 
 log = structlog.get_logger(__name__)
-MAKING_ROOM = (
-    "making_room"  # what the scheduler says of one that waits for nothing but those who leave for it
-)
+# What the scheduler says of one that waits for nothing but those who leave for it.
+MAKING_ROOM = "making_room"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,9 +55,8 @@ class Allowances:
         self._kept: dict[Account, tuple[int, int]] = {}
         self._closed: dict[Account, int] = {}  # once all is open: the priorities of those that were kept
         self._aside: dict[Account, Aside] = {}
-        self.leasts: dict[
-            tuple[str, ...], int
-        ] = {}  # once all is open, by scopes: what fits there exceeds none
+        # Once all is open, by scopes: what fits there exceeds none.
+        self.leasts: dict[tuple[str, ...], int] = {}
 
     def follow(self, allowances: tuple[Allowance, ...]) -> bool:
         """Begin another pass with what later allowances say. False, if they are of other scopes: then only new ones are
@@ -124,8 +123,7 @@ class Allowances:
         """The same for a session of another pass, of whatever is left now."""
         for account in self.of(session.scopes):
             if not (of_owner_alone and account.is_shared):
-                guards = account.left & self._layout.guards
-                account.left = self._layout.less(account.left ^ guards, shape.total) | guards
+                account.left = self._beside(account.left, shape.total)
 
     def are_kept(self, scopes: tuple[str, ...]) -> bool:
         """Once all is open: whether of any of their limits something was."""
@@ -151,11 +149,16 @@ class Allowances:
     def _left_beside(self, account: Account, priority: int) -> int:
         if self._closed.get(account, priority + 1) <= priority:
             return self._nothing_of(account.allowance)
-        layout, left, aside = self._layout, account.left, self._aside.get(account)
+        left, aside = account.left, self._aside.get(account)
         for total, whose in aside.claims if aside else ():
             if whose <= priority:
-                left = layout.less(left ^ layout.guards, total) | layout.guards
+                left = self._beside(left, total)
         return left
+
+    def _beside(self, left: int, total: int) -> int:
+        """What is left beside `total`: nothing at least, and of what was spent nothing still."""
+        guards = left & self._layout.guards
+        return self._layout.less(left ^ guards, total) | guards
 
     def excess(self, session: PendingSession, shape: Shape) -> Excess | None:
         """Once all is open: the first limit that `session` would exceed, in the order of its scopes."""

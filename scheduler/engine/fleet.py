@@ -84,9 +84,8 @@ class Fleet:
         self.ids = [agent.id for agent in self.agents]
         self.ids_alone = [(agent_id,) for agent_id in self.ids]  # as placements of one kernel name them
         self.ordinals = {agent.id: ordinal for ordinal, agent in enumerate(self.agents)}
-        self.capacities = self._pack(
-            [self.dealing.capacity_of(agent) for agent in self.agents]
-        )  # by ordinal, as the next
+        # By ordinal, as the next.
+        self.capacities = self._pack([self.dealing.capacity_of(agent) for agent in self.agents])
         self.is_overcommitted = any(agent.real is not None for agent in self.agents)
         self.largest = (  # what one kernel gets at most
             self._pack([self.dealing.largest_of(agent) for agent in self.agents])
@@ -312,9 +311,8 @@ class Fleet:
             and all(name in key.slot_names for name in slots)
             and (not key.device_names or can_deal(slots, key.device_names))
         ]
-        found.sort(
-            key=lambda number: self._pool_keys[number].open_to is None
-        )  # what is reserved for it first
+        # What is reserved for it first.
+        found.sort(key=lambda number: self._pool_keys[number].open_to is None)
         queries = ((number, self.grids[number].query(request)) for number in found)
         if not (self.is_overcommitted or needs.device_model):
             return tuple(queries)

@@ -15,10 +15,8 @@ from scheduler.engine.vectors import CPU_SHIFT, FIELD_BITS, FIELD_MASK, Layout
 # As fine as people ask: in coarser cells those that are full would stand beside those with a little left.
 DEVICES_OF_LEVEL, CORES_OF_BUCKET = 100, 125  # thousandths
 LEVEL = 2**13  # a cell's number is its level of devices in such steps, and its bucket of cores
-MOST_DEVICES, MOST_CORES = (
-    2**10 * DEVICES_OF_LEVEL,
-    (LEVEL - 1) * CORES_OF_BUCKET,
-)  # with more: the last cells
+# Agents with more are in the last cells.
+MOST_DEVICES, MOST_CORES = 2**10 * DEVICES_OF_LEVEL, (LEVEL - 1) * CORES_OF_BUCKET
 MEMORY = FIELD_MASK << FIELD_BITS
 MOST_NUMBERS = 2**14  # that are remembered
 LOW = MEMORY | FIELD_MASK  # memory, and the ordinal that says whose it is
@@ -52,9 +50,8 @@ class Grid:
         # Of these, memory and ordinal of each agent; the one to take first is the last: taking it moves no other.
         self._cells: list[list[int]] = []
         self._least_memory = 0  # the memory that is asked for at least, as a vector
-        self._left_out: set[int] = (
-            set()
-        )  # who came to have less: else most cells that are looked at would be theirs alone
+        # Who came to have less: else most cells that are looked at would be theirs alone.
+        self._left_out: set[int] = set()
 
     def copy(self, free: list[int], least_memory: int = 0) -> Self:
         """For a pass, which counts in `free` what the agents have left, and in which nobody asks for less memory than `least_memory` (a vector)."""

@@ -8,9 +8,8 @@ from scheduler.engine.devices import Share
 
 Until = datetime | None  # at the latest; None: nobody knows
 End = tuple[datetime, int]  # when something ends, and how much it gives back
-Taken = tuple[
-    int, int, Until, bool
-]  # on which agent (ordinal), how much, until when, whether of what is open to all
+# On which agent (ordinal), how much, until when, whether of what is open to all.
+Taken = tuple[int, int, Until, bool]
 
 
 class Ended(NamedTuple):

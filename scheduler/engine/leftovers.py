@@ -49,9 +49,8 @@ class Leftovers:
         self._snapshot = replace(snapshot, pending=(), allowances=(), tenants={}, companions={})
         self._placements = decided.placements if decided else ()
         self._meanwhile = tuple(meanwhile)
-        self.is_passing = (
-            False  # somebody found no room for whom a plan may keep some: whoever comes later would pass
-        )
+        # Somebody found no room for whom a plan may keep some: whoever comes later would pass.
+        self.is_over = False
         self._kept = {agent_id for each in reservations for agent_id in each.agent_ids}
         first = dict.fromkeys(decided.gathering if decided else (), True)
         first |= {each.session_id: each.starts_at is None for each in reservations}
@@ -71,7 +70,7 @@ class Leftovers:
     ) -> list[Placement]:
         """Room for those of `newcomers` that find some, which nobody else gets from here any more. `allowances`: of their
         scopes, as they are now, as `companions` are, by whom the placement groups that they name are hosted. The higher priority goes first, then the oldest."""
-        if self.is_passing:
+        if self.is_over:
             return []
         fleet, machines = self.take_stock(now)
         machines.hosting.learn(companions)
@@ -95,7 +94,7 @@ class Leftovers:
                     account.left -= shape.total
                 placements.append(Placement(session, agent_ids))
             elif (self._highest is None or session.priority > self._highest) and _may_fit(fleet, shape):
-                self.is_passing = True
+                self.is_over = True
                 break
         return placements
 

@@ -28,9 +28,8 @@ class Machines(Surroundings):
         self._open = fleet.free[:]
         self._grids = [grid.copy(self._open, least_memory) for grid in fleet.grids]
         self._kept: dict[int, Kept] = {}  # by ordinal
-        self._closed: dict[
-            int, tuple[int, int]
-        ] = {}  # once all is open: what was open before, and the priority
+        # Once all is open: what was open before, and the priority.
+        self._closed: dict[int, tuple[int, int]] = {}
         self._lenders: list[int] = []  # once all is open: of which it was known until when
         self._kept_until: Until = None  # the last of them, of those that are known
         self._keeping: set[int] = set()  # pools in which room is kept for one that may run anywhere
@@ -40,9 +39,8 @@ class Machines(Surroundings):
         self._indexed = 0
         self._running_ends: dict[int, list[End]] = {}  # by ordinal, filled as they are asked for
         self._has_running_ends: bool | None = None  # None: nobody asked
-        self._running_ended: dict[
-            tuple[int, datetime], Ended
-        ] = {}  # by ordinal, and when; as they are asked for
+        # By ordinal, and when; as they are asked for.
+        self._running_ended: dict[tuple[int, datetime], Ended] = {}
         self.hosting = Hosting(companions, fleet.ordinals)
 
     def place(self, shape: Shape, until: Until) -> tuple[int, ...] | None:

@@ -50,9 +50,7 @@ class ReasonCode(StrEnum):
     KEPT_FREE = "kept_free"  # there is room, but it is kept for a session ahead that needs more of it
     PRIORITY = "priority"  # the same, and all of it is kept for sessions with a higher priority
     MAKING_ROOM = "making_room"  # sessions of a lower priority are being ended for it
-    PLACEMENT_RULE = (
-        "placement_rule"  # there is room, but not where the rule of its placement group lets it be
-    )
+    PLACEMENT_RULE = "placement_rule"  # there is room, but not where its placement group lets it be
     RESERVATION = "reservation"  # there is room, but on machines that are reserved for others
 
 
@@ -329,9 +327,7 @@ class Explanation:
     architecture: str
     kernel_count: int
     asked: ResourceSlots  # by all kernels together
-    asked_by_kernel: (
-        ResourceSlots  # by its largest kernel, of those that no agent has room for if there are such
-    )
+    asked_by_kernel: ResourceSlots  # by its largest kernel, if there are such of those without room anywhere
     best_agent: ResourceSlots  # what the agent nearest to that has free (never_fits: has at all)
     group: ResourceSlots  # what all its possible agents have free together (never_fits: have at all)
     excess: Excess | None = None  # limit_reached: of what

@@ -10,9 +10,8 @@ from scheduler.engine.grid import Query
 from scheduler.engine.model import Needs
 from scheduler.engine.shares import Fractions
 
-Search = tuple[
-    tuple[int, Query], ...
-]  # in which pools a kernel could run, in the order to look, and where in each
+# In which pools a kernel could run, in the order to look, and where in each.
+Search = tuple[tuple[int, Query], ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -21,9 +20,8 @@ class Shape:
 
     needs: Needs
     order: tuple[int, ...]  # the kernels of `needs`, the largest first
-    searches: tuple[
-        tuple[int, Search], ...
-    ]  # of each, in that order, its request as a vector and where to look; one for all where they are one request
+    # Of each, in that order, its request as a vector and where to look; one for all where they are one request.
+    searches: tuple[tuple[int, Search], ...]
     designated: int | None  # the ordinal of the only agent it may run on, if one is named; −1: there is none
     preferred: int | None  # the ordinal of the agent where it is looked for room first, if there is one
     lone_search: tuple[int, Query] | None  # that of its only kernel, if one pool is all there is to ask
@@ -31,19 +29,16 @@ class Shape:
     least_memory: int  # nothing is looked for with less, as a vector
     fractions: Fractions
     is_plain: bool = True  # whether any agent with room will do for each kernel, wherever the others are
-    is_together: bool = (
-        False  # whether all must be on one agent, and yet each has a search: parts of devices do not add up
-    )
+    # Whether all must be on one agent, and yet each has a search: parts of devices do not add up.
+    is_together: bool = False
     largest_kernel: int | None = None  # if all must be on one agent, and are one request
-    is_bounded: bool = (
-        False  # whether some of these pools will be reserved: only what ends before may run there
-    )
+    # Whether some of these pools will be reserved: only what ends before may run there.
+    is_bounded: bool = False
     no_room_from: datetime | None = None  # while it has no room: what ended then or later found none either
     has_no_room: bool = False  # within a pass room only shrinks: what failed once fails again
     may_keep: bool = True  # whether room could still be kept for one of its sessions
-    parts: Mapping[int, Part] = field(
-        default_factory=dict
-    )  # by request, of those kernels that may share a device
+    # By request, of those kernels that may share a device.
+    parts: Mapping[int, Part] = field(default_factory=dict)
 
     @property
     def requests(self) -> list[int]:

@@ -109,14 +109,14 @@ def test_newcomers_do_not_pass_one_for_whom_a_plan_would_keep_room():
     elder, younger = session(1, 6), session(2, 2)
     assert not Leftovers(empty, None).place([elder, younger], (), NOW)
     left = Leftovers(empty, None)
-    assert (left.place([elder], (), NOW), left.is_passing) == ([], True)
+    assert (left.place([elder], (), NOW), left.is_over) == ([], True)
     assert not left.place([younger], (), NOW)
 
 
 def test_a_newcomer_that_no_machine_could_hold_keeps_nobody_waiting():
     left = Leftovers(group(), None)
     assert [each.session_id.int for each in left.place([session(1, 9), session(2, 2)], (), NOW)] == [2]
-    assert not left.is_passing
+    assert not left.is_over
 
 
 def test_in_a_long_queue_one_more_without_room_is_not_the_first_unless_by_its_priority():
@@ -126,7 +126,7 @@ def test_in_a_long_queue_one_more_without_room_is_not_the_first_unless_by_its_pr
     def placed_behind(first: PendingSession) -> list[int]:
         left = Leftovers(waiting, plan(waiting, NOW), is_long=True)
         given = left.place([first, younger], (), NOW)
-        assert left.is_passing is not bool(given)
+        assert left.is_over is not bool(given)
         return [each.session_id.int for each in given]
 
     assert placed_behind(elder) == [4]
