@@ -11,8 +11,9 @@ class SchedulerConfig(AppConfig):
         from agents.events import CapacityChanged
         from common.events import subscribe
         from scheduler.forecast import foresee, has_machine_for, prospect_of
+        from scheduler.kept_ticks import keep_standing
         from scheduler.web import menu
-        from sessions_app import forecast
+        from sessions_app import forecast, holds
         from sessions_app.events import (
             CapacityReleased,
             SessionEnqueued,
@@ -25,6 +26,7 @@ class SchedulerConfig(AppConfig):
             subscribe(event_type, tick_its_group)
         menu.register()
         forecast.register(foresee, prospect_of, has_machine_for)
+        holds.register_noter(keep_standing)
 
 
 def place_newcomer(event: Any) -> None:

@@ -185,7 +185,7 @@ def _range_of(
     now: datetime,
     kind: Kind | None = None,
 ) -> StartRange | None:
-    if deferral.reason in NOT_FOR_ROOM:
+    if not _is_for_room(deferral):
         return None
     ahead = list(islice(_for_room(foreseen.ahead, snapshot), MOST_AHEAD + 1))
     if len(ahead) > MOST_AHEAD or _is_ruled(asked):
@@ -198,7 +198,11 @@ def _range_of(
 def _for_room(deferrals: Iterable[Deferral], snapshot: Snapshot) -> Iterator[PendingSession]:
     """Those that wait for room, in their order."""
     sessions = {each.id: each for each in snapshot.pending}
-    return (sessions[each.session_id] for each in deferrals if each.reason not in NOT_FOR_ROOM)
+    return (sessions[each.session_id] for each in deferrals if _is_for_room(each))
+
+
+def _is_for_room(deferral: Deferral) -> bool:
+    return deferral.reason not in NOT_FOR_ROOM and not deferral.why.is_limit_kept
 
 
 def _is_ruled(session: PendingSession) -> bool:

@@ -25,6 +25,7 @@ from scheduler.kept import KeptByGroup
 from scheduler.models import KeptTick, WaitingReason
 from scheduler.packing import pack_snapshot
 from scheduler.reasons import sentence_for
+from sessions_app.holds import Standing
 from sessions_app.models import ComputeSession
 
 log = structlog.get_logger(__name__)
@@ -177,16 +178,27 @@ def _add_reasons(decided: Plan, changed: Collection[UUID]) -> None:
         if id(why) not in sentences:
             message = sentence_for(why, decided.group_name).to_json()
             sentences[id(why)] = {"number": len(sentences), "reason": why.reason.value, "message": message}
-    values: dict[str, Any] = {
+    values = {
         "ids": [session_id for session_id, _, _ in rows],
         "positions": [position for _, position, _ in rows],
         "numbers": [sentences[id(why)]["number"] for _, _, why in rows],
         "sentences": Jsonb(list(sentences.values())),
         "since": decided.planned_at,
-        "most": MOST_REASONS,
     }
+    _execute(values)
+
+
+def keep_standing(session_ids: Collection[UUID], standing: Standing) -> None:
+    """Those that waited are held now, or no more: what they waited for before is not why they go on to wait."""
+    said = {"number": 0, "reason": standing.reason.value, "message": standing.message.to_json()}
+    nothing = [0] * len(session_ids)
+    values = {"ids": list(session_ids), "positions": nothing, "numbers": nothing, "sentences": Jsonb([said])}
+    _execute({**values, "since": clock.now()})
+
+
+def _execute(values: dict[str, Any]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(_ADD_REASONS, values)
+        cursor.execute(_ADD_REASONS, {**values, "most": MOST_REASONS})
 
 
 def _forget_pictures(group_id: int, excess: int) -> None:

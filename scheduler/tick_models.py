@@ -60,7 +60,8 @@ class KeptTick(models.Model):
 
 
 class WaitingReason(models.Model):
-    """From `since` on a session waited for this; numbers go up by one. The newest are kept, so many for each session."""
+    """From `since` on a session waited for this; numbers go up by one. The newest are kept, so many for each session. `position` is 0 while
+    something kept it out of the queue."""
 
     session = models.ForeignKey(ComputeSession, on_delete=models.CASCADE, related_name="waiting_reasons")
     number = models.PositiveIntegerField()

@@ -2,7 +2,7 @@
 ahead of it (`arrays`), and that its group is not open to it any more (`closed_groups`). The scheduler reads those that nothing holds; whoever is
 held has its reason from the beginning, and is let into the queue here."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -70,6 +70,20 @@ class Standing:
     message: KeptSentence
 
 
+Noter = Callable[[Collection[UUID], Standing], None]
+_noters: list[Noter] = []
+
+
+def register_noter(note: Noter) -> None:
+    """Call `note` with those that stand elsewhere from now on, of those that waited, in the transaction that puts them there."""
+    _noters.append(note)
+
+
+def note_standing(session_ids: Collection[UUID], standing: Standing) -> None:
+    for note in _noters if session_ids else ():
+        note(session_ids, standing)
+
+
 def standing_of(start_at: datetime | None, waits_for: KeptSentence | None = None) -> Standing:
     """`waits_for` says what others it comes after, where there are any that live."""
     if waits_for is not None:
@@ -97,6 +111,7 @@ def put_outside(session_ids: Collection[UUID], group: ResourceGroup) -> None:
         queue_position=None,
         deadline_at=deadline_of(standing.hold, None),
     )
+    note_standing(session_ids, standing)
 
 
 def its_turn(most_at_once: int) -> Standing:
@@ -168,4 +183,6 @@ def go_on(session: ComputeSession) -> None:
     if not standing.hold:
         announce(SessionEnqueued(session_id=session.pk, resource_group_id=session.resource_group_id))
     session.save(update_fields=_STANDING_FIELDS)
+    if standing.hold or keeps_place:  # else the scheduler says it next
+        note_standing([session.pk], standing)
     push_session_change(session)

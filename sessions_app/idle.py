@@ -58,6 +58,8 @@ log = structlog.get_logger(__name__)
 ROUND = timedelta(seconds=10)
 SILENCE = timedelta(seconds=60)
 """So long may gateways not report, and may nobody judge, before interactions count as not known."""
+ENDED_SILENTLY = timedelta(minutes=10)
+"""After so long a gateway that does not report has ended."""
 
 BUSY_MILLI = 100
 """Who uses more than this of a core, over the last minutes, computes."""
@@ -100,7 +102,17 @@ def _begin_round(now: datetime) -> bool:
     return True
 
 
+def _gateways_report(now: datetime) -> bool:
+    """Whether all of them do: of what goes through one that has fallen silent nobody knows. One that ends says so; one that was killed
+    serves nobody, and counts no more after a while."""
+    times = GatewayReport.objects.filter(reported_at__gt=now - ENDED_SILENTLY).values_list(
+        "reported_at", flat=True
+    )
+    return min(times, default=now - SILENCE) > now - SILENCE
+
+
 def _gateway_reports(now: datetime) -> bool:
+    """Whether any does."""
     return GatewayReport.objects.filter(reported_at__gt=now - SILENCE).exists()
 
 
@@ -125,7 +137,7 @@ def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
     missing = [SessionIdle(session=session) for session in sessions if not hasattr(session, "idle")]
     SessionIdle.objects.bulk_create(missing, ignore_conflicts=True)  # a gateway may be faster
     scopes = scopes_by_key(sessions)
-    is_reported = _gateway_reports(now)
+    is_reported = _gateways_report(now)
     before = {}
     for session in sessions:
         if not hasattr(session, "idle"):
@@ -199,17 +211,18 @@ def _judge_use(least_uses: Mapping[ComputeSession, LeastUse], now: datetime) -> 
 
 def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
     """A session that nobody is seen in may compute, for a notebook or a terminal that was left: that is work as well. Asked
-    when its end is near."""
+    when its end is near; where it was not measured lately, nobody knows, and its idle time begins anew."""
     near = [session for session in sessions if _is_nearly_idle(session, now)]
     recent = [Wanted(session, RECENT) for session in near]
     uses = use_of(recent, now)
     on_devices = at_work_on_devices([each for each in recent if device_milli_of(each.session.slots)], now)
     for session in near:
-        session_id, cpu_percent = session.pk, uses[session.pk].get(CPU) or 0
-        is_busy = cpu_percent * session.slots[CPU] * session.kernel_count >= FULL_PERCENT * BUSY_MILLI
-        if not is_busy and session_id not in on_devices:
+        session_id, idle, cpu_percent = session.pk, idle_of(session), uses[session.pk].get(CPU)
+        used = (cpu_percent or 0) * session.slots[CPU] * session.kernel_count
+        if used < FULL_PERCENT * BUSY_MILLI and session_id not in on_devices:
+            if cpu_percent is None:
+                idle.gap, idle.measured_from = Gap.USE, None
             continue
-        idle = idle_of(session)
         idle.interacted_at, idle.interaction = now, Interaction.PROGRAM
         older = Q(interacted_at=None) | Q(interacted_at__lt=now)
         SessionIdle.objects.filter(older, pk=session_id).update(

@@ -21,6 +21,7 @@ class Gap(models.TextChoices):
     NONE = "", ""
     MACHINE = "machine", gettext_lazy("its machine does not answer")
     GATEWAY = "gateway", gettext_lazy("no gateway reports")
+    USE = "use", gettext_lazy("its machine does not say whether it computes")
 
 
 class SessionIdle(models.Model):

@@ -14,6 +14,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 
+from accounts.logins import standing_memberships
 from agents.models import Agent
 from agents.observation import demand_own_engine
 from agents.runtime.base import (
@@ -31,7 +32,7 @@ from agents.selectors import runtime_of
 from agents.walls import WallsMissing, require_walls
 from common.actors import SYSTEM
 from common.dispatch import TaskName, enqueue_on_commit
-from common.errors import BerthError, NotFound
+from common.errors import BerthError, NotFound, PermissionDenied
 from common.kept_sentences import KeptSentence, one_line
 from common.locks import try_exclusive
 from sessions_app import lifecycle, setups, specs
@@ -76,7 +77,12 @@ def launch_session(session_id: UUID) -> None:
         _give_up(session_id, failure)
 
 
+class OwnerLeft(PermissionDenied):
+    """Whoever asked for the session may not use its project any more."""
+
+
 def _launch(session: ComputeSession) -> None:
+    _demand_membership(session)
     if session.status == Status.SCHEDULED:  # later a container may be in a network of its own already
         for kernel in session.kernels.all():
             take_mooring(session.pk, kernel.placed_agent)
@@ -100,6 +106,12 @@ def _launch(session: ComputeSession) -> None:
 
     lifecycle_to(session, Status.RUNNING, Reason.CONTAINERS_UP)
     start_own_apps(session)
+
+
+def _demand_membership(session: ComputeSession) -> None:
+    """A session can wait for long, and would mount the folders of a project that its owner has left. One query. Raises OwnerLeft."""
+    if not standing_memberships([session.owner_id], [session.project_id]):
+        raise OwnerLeft(f"{session.owner.email} is not a member of “{session.project.name}”.")
 
 
 def start_kernel(kernel: Kernel, plan: specs.KernelPlan, archive: bytes | None) -> bool:
@@ -235,6 +247,7 @@ def reason_of(error: RuntimeFault | BerthError) -> Reason:
         (ImagePullFailed, Reason.IMAGE_PULL_FAILED),
         (OutOfCapacity, Reason.NO_ROOM_ON_AGENT),
         (WallsMissing, Reason.WALLS_MISSING),
+        (OwnerLeft, Reason.OWNER_LEFT),
         (RuntimeFault, Reason.ENGINE_REFUSED),
         (BerthError, Reason.FOLDER_UNAVAILABLE),
     )

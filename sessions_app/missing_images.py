@@ -6,7 +6,7 @@ from django.db import transaction
 
 from agents.models import ResourceGroup
 from images.models import ContainerImage
-from sessions_app.holds import AT_ONCE, go_on, standing_of_image
+from sessions_app.holds import AT_ONCE, go_on, note_standing, standing_of_image
 from sessions_app.lifecycle import push_sessions_changed
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet
 from sessions_app.queueing import Hold
@@ -31,12 +31,14 @@ def hold_without_image(group: ResourceGroup, image: ContainerImage) -> None:
     theirs = _in(Hold.NOTHING).filter(resource_group=group, image=image).order_by("pk")
     columns = ("pk", "owner_id", "project_id", "domain_id")
     found = list(theirs.select_for_update(no_key=True, of=("self",)).values_list(*columns))
-    ComputeSession.objects.filter(pk__in=[row[0] for row in found]).update(
+    ids = [row[0] for row in found]
+    ComputeSession.objects.filter(pk__in=ids).update(
         held_for=standing.hold.value,
         status_reason=standing.reason.value,
         status_message=standing.message,
         queue_position=None,
     )
+    note_standing(ids, standing)
     push_sessions_changed(found, Status.PENDING)
 
 

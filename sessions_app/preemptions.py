@@ -103,10 +103,11 @@ def _settle(pk: int, session_id: UUID, by_id: UUID, now: datetime) -> None:
 def _has_to_leave(session: ComputeSession, by: ComputeSession) -> bool:
     """Whether `by` still waits for this room and for nothing else, and its group still says that `session` gives way to it."""
     waits = by.status == Status.PENDING and by.held_for == Hold.NOTHING and by.stops_at is None
+    starts = by.status_reason == MAKING_ROOM and by.resource_group.is_active
     up_to = by.resource_group.preemptible_priority
     gives_way = up_to is not None and session.priority <= up_to and session.priority < by.priority
     is_of_group = session.resource_group_id == by.resource_group_id
-    return waits and by.status_reason == MAKING_ROOM and gives_way and is_of_group
+    return waits and starts and gives_way and is_of_group
 
 
 def _would_suffice(preemption: Preemption, by: ComputeSession, now: datetime) -> bool:
@@ -172,7 +173,7 @@ def _warn(leaving: dict[UUID, datetime], now: datetime) -> None:
                 session_id=session_id,
                 cause=Cause.PREEMPTION.value,
                 ends_at=ends_at,
-                mark_s=int((ends_at - now).total_seconds()),
+                mark_s=max(0, int((ends_at - now).total_seconds())),  # a plan takes its time
                 warned_at=now,
             )
             for session_id, ends_at in leaving.items()

@@ -33,6 +33,9 @@ from sessions_app.states import REQUEUED, RETRIED, Reason, Status
 
 MOST_ATTEMPTS = 100  # of one that goes from one lost machine to the next
 TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
+GAVE_WAY = KeptSentence(
+    gettext_noop("It left its machine to a session with a higher priority, so it waits for another one.")
+)
 NOT_AGAIN = gettext_noop("It is not tried again: {why}")
 _BEFORE_AN_ATTEMPT = {
     "agent": None, "container_id": "", "address": None, "cpuset": "", "exit_code": None, "memory_kills": 0,
@@ -87,13 +90,13 @@ def _reason_to_retry(session: ComputeSession) -> Reason | None:
 def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> ComputeSession:
     """At its old place where its machine was lost; else behind those that wait already: of who left for another, the time that it
     ran does not count as waiting, or ageing could set it before that one."""
-    fields = ["outcome", "outcome_reason", "started_at"]
-    message = None
+    fields = ["outcome", "outcome_reason", "started_at", "exit_code"]
+    message = GAVE_WAY if session.outcome_reason == Reason.PREEMPTED else None
     if session.outcome_reason != Reason.AGENT_LOST:
         session.eligible_at = clock.now()
         fields.append("eligible_at")
     session.outcome = session.outcome_reason = ""
-    session.started_at = None
+    session.started_at = session.exit_code = None
     if reason is Reason.RETRIED:
         session.retry_count += 1
         fields.append("retry_count")
@@ -102,8 +105,8 @@ def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> Comput
     kernels = Kernel.objects.filter(session=session)
     KernelUsage.objects.filter(kernel__in=kernels).delete()
     PersonalSetup.objects.filter(session=session).delete()
-    SessionIdle.objects.filter(session=session).delete()  # how it was used and extended was of that attempt
     SessionWarning.objects.filter(session=session, told_at=None).delete()
+    SessionIdle.objects.filter(session=session).delete()  # how it was used and extended was of that attempt
     close_notices_of(session.pk)
     moved = lifecycle.transition(session.pk, to=Status.PENDING, reason=reason, actor=actor, message=message)
     kernels.update(attempt=F("attempt") + 1, **_BEFORE_AN_ATTEMPT)

@@ -88,6 +88,7 @@ class Reason(StrEnum):
     NO_ROOM_ON_AGENT = "no_room_on_agent"
     WALLS_MISSING = "walls_missing"
     FOLDER_UNAVAILABLE = "folder_unavailable"
+    OWNER_LEFT = "owner_left"
     DEADLINE_PASSED = "deadline_passed"
     LIFETIME_OVER = "lifetime_over"
     START_TIME = "start_time"
@@ -146,6 +147,9 @@ REASON_SENTENCES = MappingProxyType(
         ),
         Reason.FOLDER_UNAVAILABLE: KeptSentence(
             gettext_noop("One of its folders is not there any more. Start it again without that folder.")
+        ),
+        Reason.OWNER_LEFT: KeptSentence(
+            gettext_noop("Its owner may not use its project any more, so it was not started.")
         ),
         Reason.DEADLINE_PASSED: KeptSentence(
             gettext_noop("A stage took longer than it may, so the session was ended.")

@@ -26,6 +26,8 @@ from sessions_app.template_rules import (
     stem_of_template,
 )
 
+_OF_ONE_PROJECT = (Sharing.OWN, Sharing.PROJECT)
+
 
 def visible_templates(actor: Actor) -> QuerySet[SessionTemplate]:
     return SessionTemplate.objects.filter(found_by(actor)).select_related("project", "domain")
@@ -43,7 +45,13 @@ def access_template(actor: Actor, template_id: int, *, locked: bool = False) -> 
 def shown_body(actor: Actor, template: SessionTemplate) -> dict[str, Any]:
     """Its body; without variables for whoever looks at the portal as somebody else: secrets may stand there."""
     hidden = set() if actor.behind_id is None else {"environment"}
-    return {name: value for name, value in template.body.items() if name not in hidden}
+    return {name: value for name, value in _body_now(template).items() if name not in hidden}
+
+
+def _body_now(template: SessionTemplate) -> dict[str, Any]:
+    """Its project may have another name than when it was written."""
+    project = {} if template.project is None else {"project": template.project.name}
+    return {**template.body, **project}
 
 
 @transaction.atomic
@@ -123,12 +131,12 @@ def start_from_template(
 
 
 def body_of(actor: Actor, template: SessionTemplate, *, project: str = "") -> dict[str, Any]:
-    """The body of a request: in its own project, or in the first of the actor's where it names none of theirs; with the newest
-    build of its image where that was replaced."""
-    raw = dict(template.body)
+    """The body of a request: in the project that it names, or, where one that is meant for people of many projects names none of
+    the actor's, in their first; with the newest build of its image where that was replaced."""
+    raw = _body_now(template)
     own = list(usable_projects(actor).order_by("name").values_list("name", flat=True))
     named = project or raw.get("project") or ""
-    is_bound = bool(project) or template.sharing == Sharing.PROJECT or named in own
+    is_bound = named in own or (bool(named) and (bool(project) or template.sharing in _OF_ONE_PROJECT))
     raw["project"] = named if is_bound or not own else own[0]
     is_there = visible_images(actor).filter(reference=raw["image"]).exists()
     if not is_there and (successor := newest_image(actor, str(raw["image"]))):

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from accounts.models import Membership
 from agents.models import Agent
 from agents.runtime.addresses import SHARED
 from agents.runtime.base import ContainerRuntime
@@ -34,7 +35,7 @@ _ANSWER_TOGETHER = f"""
         SELECT FROM {_KERNEL} AS kernel LEFT JOIN {_AGENT} AS agent ON agent.id = kernel.agent_id
         WHERE kernel.session_id = session.id AND coalesce(position('{SHARED}' IN agent.address), 0) = 0)
 """
-# In the order of `_ToLaunch`. No files are brought to these, and no app is started in them.
+# In the order of `_ToLaunch`. No files are brought to these, no app is started in them, and none is refused because its owner left.
 _TO_LAUNCH = f"""
     SELECT session.id, session.name, project.name, session.image_reference, image.bears_readonly_root, session.command,
         session.requested_slots, session.shm_bytes, session.environment, whole.id, session.array_index, whole.count,
@@ -46,6 +47,7 @@ _TO_LAUNCH = f"""
     JOIN {ComputeSession.image.field.related_model._meta.db_table} AS image ON image.id = session.image_id
     LEFT JOIN {SessionArray._meta.db_table} AS whole ON whole.id = session.array_id
     WHERE session.id = ANY(%(ids)s) AND session.status = '{Status.SCHEDULED.value}' AND session.type = '{SessionType.BATCH.value}'
+        AND EXISTS (SELECT FROM {Membership._meta.db_table} WHERE user_id = session.owner_id AND project_id = session.project_id)
         AND NOT EXISTS (SELECT FROM {SessionMount._meta.db_table} WHERE session_id = session.id)
         AND NOT (session.personal_files AND (
             EXISTS (SELECT FROM {Dotfile._meta.db_table} WHERE user_id = session.owner_id)

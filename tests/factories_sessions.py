@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 
 from accounts.models import Project, User
@@ -9,13 +10,15 @@ from agents import services as agent_services
 from agents.models import Agent, ResourceGroup
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
+from common import clock
 from common.actors import SYSTEM
 from images.models import ContainerImage
 from scheduler.tick import run_tick
 from sessions_app.launcher import end_session, launch_session
-from sessions_app.models import ComputeSession
+from sessions_app.models import ComputeSession, Kernel, KernelMetric
 from sessions_app.requests import parse_request
 from sessions_app.services import enqueue_session, terminate_session
+from sessions_app.states import Status
 from tests import factories
 
 _numbers = count(1)
@@ -119,4 +122,19 @@ def make_place(*, cpu_milli: int = 8000, mem_bytes: int = 32 * GIB) -> Place:
         group=group,
         agent=agent,
         runtime=runtime,
+    )
+
+
+def measure_nothing_used() -> None:
+    """Of whatever runs, and nothing else is said: it computed nothing in the last minutes."""
+    now = clock.now().replace(second=0, microsecond=0)
+    KernelMetric.objects.bulk_create(
+        (
+            KernelMetric(
+                kernel=kernel, span_s=60, at=now - timedelta(minutes=minute), cpu_milli=0, mem_bytes=0
+            )
+            for kernel in Kernel.objects.filter(session__status=Status.RUNNING)
+            for minute in range(6)
+        ),
+        ignore_conflicts=True,
     )

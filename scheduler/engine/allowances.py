@@ -30,11 +30,10 @@ class Account:
 
 @dataclass(slots=True)
 class Aside:
-    """Of what an account has left, what is set aside for sessions for which room is kept, and their claims: how much each needs, and its
-    priority."""
+    """Of what an account has left, what is set aside for sessions for which room is kept, and how much each of them claims."""
 
     amount: int = 0
-    claims: list[tuple[int, int]] = field(default_factory=list)
+    claims: list[tuple[PendingSession, int]] = field(default_factory=list)
 
 
 def give_back(accounts: Iterable[Account], total: int) -> None:
@@ -88,17 +87,17 @@ class Allowances:
             self.by_scopes[scopes] = accounts
         return accounts
 
-    def gather(self, accounts: tuple[Account, ...], shape: Shape, priority: int) -> bool:
-        """Let nobody have what is left of those that `shape` exceeds, so that it gathers there, nor what it needs of its owner's others. Not where one
+    def gather(self, session: PendingSession, shape: Shape) -> bool:
+        """Let nobody have what is left of the limits that it exceeds, so that it gathers there, nor what it needs of its owner's others. Not where one
         is kept for somebody else, or would be exceeded if all others ended. Whether it was done."""
         guards, total = self._layout.guards, shape.total
-        exceeded = [each for each in accounts if (each.left - total) & guards != guards]
+        exceeded = [each for each in self.of(session.scopes) if (each.left - total) & guards != guards]
         if not all(self._may_keep(each, total) for each in exceeded):
             return False
         for account in exceeded:
-            self._kept[account] = account.left, priority
+            self._kept[account] = account.left, session.priority
             account.left = self._nothing_of(account.allowance)
-        self.set_aside(accounts, total, priority, of_owner_alone=True)
+        self.set_aside(session, shape, of_owner_alone=True)
         return True
 
     def _may_keep(self, account: Account, total: int) -> bool:
@@ -106,18 +105,16 @@ class Allowances:
         is_kept = account in self._kept or allowance.is_spent
         return not is_kept and layout.fits(total, layout.pack_limit(allowance.limit))
 
-    def set_aside(
-        self, accounts: Iterable[Account], total: int, priority: int, *, of_owner_alone: bool
-    ) -> None:
-        """Of these, which have so much left where nothing gathers, for a session that will have room: else that would be kept, and the limit taken by somebody
+    def set_aside(self, session: PendingSession, shape: Shape, *, of_owner_alone: bool) -> None:
+        """Of its limits, which have so much left where nothing gathers, for a session that will have room: else that would be kept, and the limit taken by somebody
         who passes. `of_owner_alone`: nobody knows when that will be, and nobody else waits for it."""
-        for account in accounts:
+        for account in self.of(session.scopes):
             if account in self._kept or (of_owner_alone and account.is_shared):
                 continue
             aside = self._aside.setdefault(account, Aside())
-            aside.claims.append((total, priority))
-            aside.amount += total
-            account.left -= total
+            aside.claims.append((session, shape.total))
+            aside.amount += shape.total
+            account.left -= shape.total
 
     def leave_to(self, session: PendingSession, shape: Shape, *, of_owner_alone: bool) -> None:
         """The same for a session of another pass, of whatever is left now."""
@@ -138,20 +135,20 @@ class Allowances:
         for account, aside in self._aside.items():
             account.left += aside.amount
 
-    def leave_beside(self, session: PendingSession, shape: Shape) -> bool:
-        """Whether, once all is open, its limits have room for `session` beside what was kept for those of its priority or a lower one."""
+    def leave_beside(self, session: PendingSession, shape: Shape, up_to: int) -> bool:
+        """Whether, once all is open, its limits have room for `session` beside what was kept for others of that priority or a lower one."""
         guards = self._layout.guards
         return all(
-            (self._left_beside(account, session.priority) - shape.total) & guards == guards
+            (self._left_beside(account, session, up_to) - shape.total) & guards == guards
             for account in self.of(session.scopes)
         )
 
-    def _left_beside(self, account: Account, priority: int) -> int:
+    def _left_beside(self, account: Account, session: PendingSession, priority: int) -> int:
         if self._closed.get(account, priority + 1) <= priority:
             return self._nothing_of(account.allowance)
         left, aside = account.left, self._aside.get(account)
-        for total, whose in aside.claims if aside else ():
-            if whose <= priority:
+        for other, total in aside.claims if aside else ():
+            if other is not session and other.priority <= priority:
                 left = self._beside(left, total)
         return left
 

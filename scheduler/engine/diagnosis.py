@@ -1,5 +1,6 @@
 """Why a session found no room, in one code and the numbers that show it."""
 
+import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import FIELD_MASK, Layout
 
 MOST_IN_A_SUM = 1000  # vectors: with more a field could overflow
+ANY_PRIORITY = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,14 @@ class Diagnosis:
         self._rooms: dict[tuple[HostTerms, int | None], tuple[Room, Room]] = {}
         self._device_rooms: dict[tuple[HostTerms, frozenset[str]], DeviceRoom | None] = {}
         self._known: dict[Shape, Explanation] = {}
-        self._known_until: dict[datetime, dict[Shape, Explanation]] = {}  # of those for whom that matters
-        self._closings: dict[
-            tuple[HostTerms, Until, int | None], tuple[dict[int, Window], dict[int, int]]
-        ] = {}
+        # Of those for whom it matters, by how many windows are before their end.
+        self._known_until: dict[int, dict[Shape, Explanation]] = {}
+        self._closings: dict[tuple[HostTerms, int, int | None], tuple[dict[int, Window], dict[int, int]]] = {}
         self._waiting = waiting
         self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
         self._outranked: dict[tuple[int, int], Explanation] = {}
         self._exceeding: dict[tuple[int, str], Explanation] = {}
-        self._endless: dict[int, Explanation] = {}
+        self._endless: dict[tuple[int, bool], Explanation] = {}
         self._is_raise_enough = is_raise_enough
         machines.open_all()
         allowances.open_all()
@@ -103,7 +104,9 @@ class Diagnosis:
 
     def _why(self, session: PendingSession, shape: Shape, position: int) -> Explanation:
         until = self._machines.ends_at(session.lasts) if shape.is_bounded else None  # else it is all the same
-        known = self._known if until is None else self._known_until.setdefault(until, {})
+        known = self._known
+        if until is not None:
+            known = self._known_until.setdefault(self._machines.windows_before(until), {})
         why = known.get(shape)
         if why is None:
             why = known[shape] = self._judge(shape, until)
@@ -111,17 +114,29 @@ class Diagnosis:
             why = self._exceeds(why, excess)
         elif self._making_room and (ends_at := self._making_room.get(session.id)):
             why = replace(why, reason=ReasonCode.MAKING_ROOM, until=ends_at)
-        elif why.reason is ReasonCode.KEPT_FREE and self._is_outranked(session, shape, until):
-            why = self._waits_for_priority(why, session.priority, position)
-        elif why.is_end_known and self._allowances.are_kept(session.scopes):
-            why = self._without_end(why)
+        elif why.reason is ReasonCode.KEPT_FREE:
+            why = self._is_kept_from(why, session, shape, until, position)
         return why
 
-    def _without_end(self, why: Explanation) -> Explanation:
+    def _is_kept_from(
+        self, why: Explanation, session: PendingSession, shape: Shape, until: Until, position: int
+    ) -> Explanation:
+        """Why one does not get the room that there is: what is kept for whom is it that it may not have."""
+        allowances = self._allowances
+        ahead = self._count_above(session.priority, position)
+        if ahead and self._is_outranked(session, shape, until):
+            return self._waits_for_priority(why, ahead)
+        if not allowances.are_kept(session.scopes):
+            return why
+        is_limit = not allowances.leave_beside(session, shape, ANY_PRIORITY)
+        return self._without_end(why, is_limit=is_limit)
+
+    def _without_end(self, why: Explanation, *, is_limit: bool) -> Explanation:
         """Of limits nothing is lent to what ends in time."""
-        if id(why) not in self._endless:
-            self._endless[id(why)] = replace(why, is_end_known=False)
-        return self._endless[id(why)]
+        key = id(why), is_limit
+        if key not in self._endless:
+            self._endless[key] = replace(why, is_end_known=False, is_limit_kept=is_limit)
+        return self._endless[key]
 
     def _exceeds(self, why: Explanation, excess: Excess) -> Explanation:
         key = (id(why), excess.allowance.key)
@@ -134,10 +149,9 @@ class Diagnosis:
     def _is_outranked(self, session: PendingSession, shape: Shape, until: Until) -> bool:
         """Whether there would be room, and is none only because it is kept for sessions with a higher priority."""
         has_room = self._machines.has_room_beside(shape, until, session.priority)
-        return has_room and self._allowances.leave_beside(session, shape)
+        return has_room and self._allowances.leave_beside(session, shape, session.priority)
 
-    def _waits_for_priority(self, why: Explanation, priority: int, position: int) -> Explanation:
-        ahead = self._count_above(priority, position)
+    def _waits_for_priority(self, why: Explanation, ahead: int) -> Explanation:
         key = id(why), ahead
         if key not in self._outranked:
             is_enough = self._is_raise_enough
@@ -175,7 +189,7 @@ class Diagnosis:
             asked_by_kernel=requests[subject],
             best_agent=self._layout.unpack(nearest[subject]),
             group=room.total,
-            is_end_known=reason is ReasonCode.KEPT_FREE and self._machines.lent_to(needs),
+            is_end_known=reason is ReasonCode.KEPT_FREE and self._machines.lent_to(shape),
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             is_host_gone=reason is ReasonCode.AGENT_UNAVAILABLE and not capacity.vectors,
             device_model=needs.device_model,
@@ -239,7 +253,7 @@ class Diagnosis:
     def _closed(self, shape: Shape, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
         """Of the agents that suit: the reservations that are in the way, and what all of them have free."""
         needs, largest = shape.needs, shape.largest_kernel
-        key = needs.host_terms, until, largest
+        key = needs.host_terms, self._machines.windows_before(until), largest
         if key not in self._closings:
             suiting = [agent for agent in self._machines.schedulable if needs.suits(agent)]
             windows = {agent.id: self._machines.closed_by(agent, needs, until) for agent in suiting}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from common.slots import CPU, MEM, ResourceSlots
 from scheduler.engine.dealing import Dealing, can_deal, kinds_of, missing_fields, shared_slots
 from scheduler.engine.devices import Part
-from scheduler.engine.gangs import Gang
+from scheduler.engine.gangs import Gang, most_apart
 from scheduler.engine.grid import MEMORY, EmptiestFirst, Grid
 from scheduler.engine.model import AgentView, Needs, PendingSession, Snapshot, Strategy
 from scheduler.engine.rounds import Rounds
@@ -123,7 +123,8 @@ class Fleet:
                 self._set_free(agent)
         self._begin_behind(snapshot.last_agent_id)
         for shape in self._shapes.values():
-            shape.has_no_room, shape.may_keep = False, True
+            shape.has_no_room, shape.may_keep, shape.looks_in_vain = False, True, 0
+            shape.longest.clear()
         if len(self.shapes) > MOST_SHAPES:
             self._forget_shapes()
         return True
@@ -176,6 +177,19 @@ class Fleet:
                 largest = {has if self.layout.fits(largest_kernel, of_one) else 0 for has, of_one in pairs}
             sizes = self._sizes[key] = Sizes(capacities, largest)
         return sizes
+
+    def may_hold(self, shape: Shape) -> bool:
+        """Whether agents that take sessions could hold each of its kernels, were nothing else there."""
+        ordinals = self.members_of(shape.pools) if shape.designated is None else [shape.designated]
+        left = [self.capacities[ordinal] for ordinal in ordinals if ordinal >= 0]
+        if shape.is_spread:
+            return most_apart(shape.requests, left, self.layout.fits) == len(shape.requests)
+        for request in shape.requests:
+            place = next((n for n, room in enumerate(left) if self.layout.fits(request, room)), None)
+            if place is None:
+                return False
+            left[place] -= 0 if shape.is_together else request  # of parts of devices it does not add up
+        return True
 
     def sizes_of_each(self, needs: Needs) -> list[int]:
         """What one kernel gets at most of each of these agents."""

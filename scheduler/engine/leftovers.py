@@ -52,9 +52,10 @@ class Leftovers:
         # Somebody found no room for whom a plan may keep some: whoever comes later would pass.
         self.is_over = False
         self._kept = {agent_id for each in reservations for agent_id in each.agent_ids}
-        first = dict.fromkeys(decided.gathering if decided else (), True)
-        first |= {each.session_id: each.starts_at is None for each in reservations}
-        self._first = tuple((each, first[each.id]) for each in snapshot.pending if each.id in first)
+        # For whom limits are kept: whether room is as well, and whether it is known from when on.
+        first = dict.fromkeys(decided.gathering if decided else (), (False, False))
+        first |= {each.session_id: (True, each.starts_at is not None) for each in reservations}
+        self._first = tuple((each, *first[each.id]) for each in snapshot.pending if each.id in first)
         reasons = {id(why): why for why in column_of(deferrals, "why")}
         self._awaited = {why.excess.allowance.key for why in reasons.values() if why.excess}
         self._groups = {why.companions.key for why in reasons.values() if why.companions}
@@ -82,13 +83,10 @@ class Leftovers:
             group = session.needs.companions
             is_awaited = not self._awaited.isdisjoint(session.scopes)
             is_awaited = is_awaited or (group is not None and group.key in self._groups)
-            if (
-                shape is None
-                or is_awaited
-                or any((each.left - shape.total) & guards != guards for each in accounts)
-            ):
+            if shape is None or any((each.left - shape.total) & guards != guards for each in accounts):
                 continue
-            agent_ids = machines.place(shape, None if session.lasts is None else now + session.lasts)
+            until = None if session.lasts is None else now + session.lasts
+            agent_ids = None if is_awaited else machines.place(shape, until)
             if agent_ids is not None:
                 for account in accounts:
                     account.left -= shape.total
@@ -102,9 +100,14 @@ class Leftovers:
         self, allowances: Allowances, fleet: Fleet
     ) -> Callable[[tuple[str, ...]], tuple[Account, ...]]:
         """The accounts of scopes, less what is set aside of them."""
-        for session, of_owner_alone in self._first:
-            if shape := _shape_of(fleet, session):
+        for session, has_room, is_known in self._first:
+            if (shape := _shape_of(fleet, session)) is None:
+                continue
+            if has_room:
+                of_owner_alone = not is_known and session.promised is None
                 allowances.leave_to(session, shape, of_owner_alone=of_owner_alone)
+            else:
+                allowances.gather(session, shape)
         return allowances.of
 
     def take_stock(self, now: datetime) -> tuple[Fleet, Machines]:

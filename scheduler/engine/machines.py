@@ -104,10 +104,13 @@ class Machines(Surroundings):
     ) -> tuple[int, ...]:
         """Keep room for a session of that priority and `shape` on these agents, one for each request: from now on only what will be free beside it
         is open to all, and all that is free now to what ends before `until`. `released`: that is given back by then, instead
-        of what is known to end. `is_first`: it is the one session for which its pools keep room. The ids of the agents."""
+        of what is known to end. `is_first`: it is the one session for which its pools keep room. The ids of the agents.
+
+        For each request as much as for the largest, as `soonest` looks for it: with less, others would take what the next pass looks for."""
         wanted: dict[int, int] = {}
-        for ordinal, (request, _) in zip(ordinals, shape.searches, strict=True):
-            wanted[ordinal] = wanted.get(ordinal, 0) + request
+        largest = self._layout.greatest(shape.requests)
+        for ordinal in ordinals:
+            wanted[ordinal] = wanted.get(ordinal, 0) + largest
         for ordinal, request in wanted.items():
             free = self._open[ordinal]
             # Where nobody knows, all that is free is gathered: what small ones held and gave back is among it.
@@ -151,9 +154,11 @@ class Machines(Surroundings):
         self._kept.clear()
         self.hosting.open_all()
 
-    def lent_to(self, needs: Needs) -> bool:
-        """Once all is open: whether room was kept where that could run, and it is known until when."""
-        return any(needs.suits(self._fleet.agents[ordinal]) for ordinal in self._lenders)
+    def lent_to(self, shape: Shape) -> bool:
+        """Once all is open: whether room was kept that is enough for one of its kernels, and it is known until when."""
+        suiting = [each for each in self._lenders if shape.needs.suits(self._fleet.agents[each])]
+        hosts, requests = self.hosting.usable(shape, suiting), shape.requests
+        return any(self.holds(host, each, self._open[host]) for host in hosts for each in requests)
 
     def hosts(self, shape: Shape) -> list[int]:
         """The ordinals of the agents on which room could be kept for `shape`: an agent keeps room for one session, and a

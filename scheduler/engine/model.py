@@ -333,6 +333,7 @@ class Explanation:
     excess: Excess | None = None  # limit_reached: of what
     ahead: int = 0  # priority: how many with a higher one wait before it
     is_end_known: bool = False  # kept_free: whether what ends before a known time could have the room
+    is_limit_kept: bool = False  # kept_free: whether it is a limit of its own that is kept for somebody
     is_raise_enough: bool = True  # priority: whether one above theirs goes first; where waiting counts, not
     until: datetime | None = None  # making_room: when the others have ended, at the latest
     reserved: Reserved | None = None  # reservation: where the room is

@@ -13,6 +13,7 @@ from scheduler.engine.diagnosis import Diagnosis
 from scheduler.engine.fleet import Fleet, UnknownSlot
 from scheduler.engine.foresight import Foresight, foresight_in
 from scheduler.engine.model import (
+    LENGTH_OF_UNKNOWN,
     Eviction,
     PendingSession,
     Placement,
@@ -23,10 +24,13 @@ from scheduler.engine.model import (
 from scheduler.engine.ordering import Line
 from scheduler.engine.paused import plan_of_pause
 from scheduler.engine.preemption import Preemptor
-from scheduler.engine.reservations import Prospect, soonest
+from scheduler.engine.reservations import Prospect, longest, soonest
 from scheduler.engine.shapes import Shape
 from scheduler.engine.shares import Shares, charge
 from scheduler.engine.sharing import machines_of
+
+MOST_LOOKS = 8
+"""In one pass, for room for sessions of one shape between now and a reservation, of a length that each alone would allow."""
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
@@ -95,6 +99,7 @@ class _Pass:
         self._waiting_shapes: list[Shape] = []  # of each of them
         self._reservations: list[Reservation] = []
         self._gathering: list[UUID] = []  # for whom limits are kept
+        self._runnable: dict[Shape, bool] = {}  # of those that exceeded one
         self._heads: list[UUID] = []  # who were and for whom room is kept again
         self._first_kept: UUID | None = None  # of the others, the first for whom it is
         self._evictions: list[Eviction] = []
@@ -140,7 +145,7 @@ class _Pass:
                 met &= left
             if met != guards:
                 give_back(accounts, total)
-                self._wait_for_limit(session, shape, accounts)
+                self._wait_for_limit(session, shape)
                 continue
             until = None if lasts is None else self._now + lasts
             agent_ids = machines.place(shape, until)
@@ -160,10 +165,17 @@ class _Pass:
         shape.has_no_room = True
         self._wait(session, shape)
 
-    def _wait_for_limit(self, session: PendingSession, shape: Shape, accounts: tuple[Account, ...]) -> None:
-        if self._has_waited(session) and self._allowances.gather(accounts, shape, session.priority):
+    def _wait_for_limit(self, session: PendingSession, shape: Shape) -> None:
+        may_run = self._has_waited(session) and self._may_run(shape)
+        if may_run and self._allowances.gather(session, shape):
             self._gathering.append(session.id)
         self._wait(session, shape)
+
+    def _may_run(self, shape: Shape) -> bool:
+        """Whether agents that take sessions are large enough: nothing gathers for what waits for another machine."""
+        if shape not in self._runnable:
+            self._runnable[shape] = self._fleet.may_hold(shape)
+        return self._runnable[shape]
 
     def _wait(self, session: PendingSession, shape: Shape) -> None:
         self._waiting.append(session)
@@ -205,7 +217,7 @@ class _Pass:
         self._evictions.append(eviction)
         self._reservations.append(Reservation(session.id, (eviction.agent_id,), eviction.ends_at))
         self._making_room[session.id] = eviction.ends_at
-        self._set_aside(session, shape)
+        self._allowances.set_aside(session, shape, of_owner_alone=False)
         return True
 
     def _keep_beside(self, session: PendingSession, shape: Shape, by: datetime) -> bool:
@@ -254,14 +266,33 @@ class _Pass:
         """Keep room for `session`, which found none, where it will find it first; if nobody knows when that will be, only
         once it has waited long."""
         has_waited = self._has_waited(session)
-        if not shape.may_keep or (shape.has_no_room and not has_waited):
+        if not shape.may_keep or self._keeps_none(session, shape, has_waited=has_waited):
             return
         prospect = self._soonest(session, shape, self._machines.hosts, known_only=not has_waited)
         if prospect is not None:
             self._keep_on(session, shape, prospect.ordinals, prospect.until)
             if prospect.until is not None:
                 self._note_head(session)
-        shape.may_keep = prospect is None and not has_waited
+            shape.may_keep = False
+        elif shape.is_bounded:
+            shape.looks_in_vain += 1
+        else:
+            shape.may_keep = not has_waited
+
+    def _keeps_none(self, session: PendingSession, shape: Shape, *, has_waited: bool) -> bool:
+        """Whether it is known without a look that none can be kept: for another of its sessions none could be, or, where a reservation is to come,
+        it is too long to end before."""
+        if not shape.is_bounded:
+            return shape.has_no_room and not has_waited
+        if has_waited not in shape.longest:
+            hosts = self._machines.hosts(shape)
+            shape.longest[has_waited] = longest(
+                self._machines, self._layout, shape, self._now, hosts=hosts, known_only=not has_waited
+            )
+        is_too_long = (LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts) > shape.longest[
+            has_waited
+        ]
+        return is_too_long or shape.looks_in_vain >= MOST_LOOKS
 
     def _note_head(self, session: PendingSession) -> None:
         """One at a time, else two that need different machines could close these in turn to a third that needs both, or the better one, and
@@ -282,11 +313,8 @@ class _Pass:
     ) -> None:
         agent_ids = self._machines.keep(shape, ordinals, until, priority=session.priority, is_first=is_first)
         self._reservations.append(Reservation(session.id, agent_ids, until))
-        self._set_aside(session, shape, of_owner_alone=until is None and session.promised is None)
-
-    def _set_aside(self, session: PendingSession, shape: Shape, *, of_owner_alone: bool = False) -> None:
-        accounts = self._allowances.of(session.scopes)
-        self._allowances.set_aside(accounts, shape.total, session.priority, of_owner_alone=of_owner_alone)
+        of_owner_alone = until is None and session.promised is None
+        self._allowances.set_aside(session, shape, of_owner_alone=of_owner_alone)
 
     def _has_waited(self, session: PendingSession) -> bool:
         """As long as the group is patient."""

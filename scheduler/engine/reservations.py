@@ -1,10 +1,9 @@
 """When and where a session that finds no room now will find it, by the ends that are known."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import reduce
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 
 from scheduler.engine.kept import Until
 from scheduler.engine.machines import Machines
@@ -43,17 +42,11 @@ def soonest(
     Kernels of a session that differ are counted as large as the largest in each field; those that are spread get an agent each,
     and one agent holds all that must be together.
     """
-    largest = reduce(layout.greater, (request for request, _ in shape.searches))
-    kernels = len(shape.searches)
-    count = 1 if shape.is_together else kernels
+    kernels, count = len(shape.searches), _count(shape)
     openings: list[Opening] = []
-    for ordinal in hosts:
-        if machines.is_large_enough(ordinal, shape.of_one_kernel(largest)):
-            latest = machines.latest_start(ordinal, lasts)
-            found = _openings_on(machines, layout, ordinal, largest, 1 if shape.is_spread else kernels, now)
-            if shape.is_together:
-                found = found[kernels - 1 :]  # room for the last is room for all
-            openings += [each for each in found if latest is None or each[1] <= latest]
+    for ordinal, found in _openings(machines, layout, shape, now, hosts):
+        latest = machines.latest_start(ordinal, lasts)
+        openings += [each for each in found if latest is None or each[1] <= latest]
     chosen = nsmallest(count, (opening for opening in openings if not (known_only and opening[0])))
     if len(chosen) < count:
         return None
@@ -65,6 +58,44 @@ def soonest(
         if any(latest is not None and until > latest for latest in bounds):
             return None
     return Prospect(ordinals, until)
+
+
+def longest(
+    machines: Machines,
+    layout: Layout,
+    shape: Shape,
+    now: datetime,
+    *,
+    hosts: Iterable[int],
+    known_only: bool,
+) -> timedelta:
+    """How long one of this shape may last at most for which `soonest` may find room there: each of its kernels could last as long where it has the most
+    time between an opening and a reservation."""
+    spans: list[timedelta] = []
+    for ordinal, found in _openings(machines, layout, shape, now, hosts):
+        closes_at = machines.latest_start(ordinal, timedelta())
+        for is_unknown, at, _, _ in found:
+            if not (known_only and is_unknown):
+                spans.append(timedelta.max if closes_at is None else closes_at - at)
+    count = _count(shape)
+    return nlargest(count, spans)[-1] if len(spans) >= count else -timedelta.resolution
+
+
+def _count(shape: Shape) -> int:
+    """How many openings it takes."""
+    return 1 if shape.is_together else len(shape.searches)
+
+
+def _openings(
+    machines: Machines, layout: Layout, shape: Shape, now: datetime, hosts: Iterable[int]
+) -> Iterator[tuple[int, list[Opening]]]:
+    """On each of these agents that is large enough."""
+    largest, kernels = layout.greatest(shape.requests), len(shape.searches)
+    for ordinal in hosts:
+        if machines.is_large_enough(ordinal, shape.of_one_kernel(largest)):
+            found = _openings_on(machines, layout, ordinal, largest, 1 if shape.is_spread else kernels, now)
+            # Of those that are together, room for the last is room for all.
+            yield ordinal, found[kernels - 1 :] if shape.is_together else found
 
 
 def _openings_on(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from scheduler.engine.devices import Part
 from scheduler.engine.gangs import Gang
@@ -37,6 +37,9 @@ class Shape:
     no_room_from: datetime | None = None  # while it has no room: what ended then or later found none either
     has_no_room: bool = False  # within a pass room only shrinks: what failed once fails again
     may_keep: bool = True  # whether room could still be kept for one of its sessions
+    # Where it is bounded: no room is kept for who lasts longer; of those that have waited for long, and of the others.
+    longest: dict[bool, timedelta] = field(default_factory=dict)
+    looks_in_vain: int = 0  # where it is bounded
     # By request, of those kernels that may share a device.
     parts: Mapping[int, Part] = field(default_factory=dict)
 

@@ -1,5 +1,6 @@
 """The agents of one pass, as far as nothing that it takes changes them."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
@@ -18,6 +19,7 @@ class Surroundings:
         self._layout = fleet.layout
         self._now = now
         self._unknown_until = now + LENGTH_OF_UNKNOWN
+        self._closing_at: list[datetime] | None = None  # in order; None: nobody asked
 
     @property
     def has_windows(self) -> bool:
@@ -38,6 +40,13 @@ class Surroundings:
             return agent.window
         window = agent.next_window
         return window if window and self._end(until) > window.starts_at else None
+
+    def windows_before(self, until: Until) -> int:
+        """How many moments, at which some of them will be reserved, are before that: what is the same of two ends is all the same of them."""
+        if self._closing_at is None:
+            windows = (agent.next_window for agent in self._fleet.agents)
+            self._closing_at = sorted({window.starts_at for window in windows if window})
+        return bisect_left(self._closing_at, self._end(until))
 
     def is_to_come(self, window: Window) -> bool:
         return window.starts_at > self._now

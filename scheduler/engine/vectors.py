@@ -12,7 +12,7 @@ Where devices are shared, a field above that of their slot says how much of it i
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import partial, reduce
 
 from common.slots import CPU, MAX_AMOUNT, MEM, MILLI, ResourceSlots
 from scheduler.engine.devices import WHOLE_MARK, devices_for, whole_of
@@ -84,6 +84,10 @@ class Layout:
     def greater(self, one: int, other: int) -> int:
         """Field by field the larger of two vectors."""
         return one + other - self.lesser(one, other)
+
+    def greatest(self, vectors: Iterable[int]) -> int:
+        """Field by field the largest of these."""
+        return reduce(self.greater, vectors)
 
     def less(self, room: int, request: int) -> int:
         """`room` − `request`, field by field, and 0 where there is not enough."""

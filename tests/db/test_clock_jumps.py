@@ -24,7 +24,7 @@ from sessions_app.models import ComputeSession, KernelMetric
 from sessions_app.preemption_models import Preemption
 from sessions_app.states import Reason, Status
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place, make_place, measure_nothing_used
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
 
@@ -85,6 +85,7 @@ def at(instant: datetime) -> AbstractContextManager[None]:
 def look() -> None:
     """One round with a gateway that reports."""
     write_report("web", {}, 0.0)
+    measure_nothing_used()
     idle.judge_sessions(clock.now())
 
 

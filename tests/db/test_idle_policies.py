@@ -267,7 +267,7 @@ def test_no_end_and_no_use_is_told_any_more_when_a_policy_lost_its_threshold(
     policy = limit(place.owner, **LITTLE)
     low, unmeasured = place.run(), place.run()
     use(low, began, 25, cpu_milli=1)
-    watch(began, began + 22 * MINUTE)
+    watch(began, began + 22 * MINUTE, is_measured=False)
     assert end_of(place, low) is not None
     assert [judged.percent for judged in outlook_of(place.fresh(unmeasured)).use] == [None]  # type: ignore[union-attr]
     update_policy(actor=SYSTEM, policy_id=policy.pk, limits={"min_cpu_percent": None})
@@ -340,7 +340,7 @@ def test_rounds_take_as_many_queries_for_any_number_of_sessions_and_windows(
     for sessions in ([place.run()], [place.run(), other.run(), other.run()]):
         for session in sessions:
             use(session, began, 40, cpu_milli=0)
-        watch(began + 36 * MINUTE, began + 37 * MINUTE)
+        watch(began + 36 * MINUTE, began + 37 * MINUTE, is_measured=False)
         with at(began + 38 * MINUTE), CaptureQueriesContext(connection) as queries:
             idle.judge_sessions(clock.now())
         counts.append(sum(query["sql"].startswith(STATEMENTS) for query in queries))

@@ -27,7 +27,7 @@ from sessions_app.reconcile import enforce_deadlines
 from sessions_app.states import Reason, Status
 from tests.factories import actor_for, make_user
 from tests.factories_limits import limit
-from tests.factories_sessions import Place, make_place
+from tests.factories_sessions import Place, make_place, measure_nothing_used
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -54,18 +54,20 @@ def at(instant: datetime) -> Iterator[None]:
         yield
 
 
-def look() -> None:
-    """One round with a gateway that reports."""
+def look(*, is_measured: bool = True) -> None:
+    """One round with a gateway that reports. `is_measured`: whatever nothing else is said of computes nothing."""
     write_report("web", {}, 0.0)
+    if is_measured:
+        measure_nothing_used()
     idle.judge_sessions(clock.now())
 
 
-def watch(since: datetime, until: datetime) -> None:
+def watch(since: datetime, until: datetime, *, is_measured: bool = True) -> None:
     """Rounds of a portal that runs from then to then."""
     moment = since
     while moment <= until:
         with at(moment):
-            look()
+            look(is_measured=is_measured)
         moment += timedelta(seconds=55)
 
 
@@ -328,6 +330,32 @@ def use(
     )
 
 
+def test_of_whom_nobody_knows_whether_it_computes_nobody_says_that_it_is_unused(
+    place: Place, began: datetime
+) -> None:
+    group_has(place, max_idle_s=600)
+    session = place.run()
+    use(session, began, 5, cpu_milli=900)
+    watch(began, began + 25 * MINUTE, is_measured=False)
+    assert place.fresh(session).is_running
+    with at(began + 25 * MINUTE):
+        assert "does not say whether it computes" in outlook_of(place.fresh(session)).gap  # type: ignore[union-attr]
+    watch(began + 25 * MINUTE, began + 45 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.UNUSED
+
+
+def test_one_gateway_that_is_silent_is_not_hidden_by_another(place: Place, began: datetime) -> None:
+    """The one through which its owner works; after a while it has surely ended."""
+    group_has(place, max_idle_s=480)
+    session = place.run()
+    with at(began):
+        write_report("other", {session.pk: (0.0, Interaction.TERMINAL)}, 0.0)
+    watch(began, began + 17 * MINUTE)
+    assert place.fresh(session).is_running
+    watch(began + 17 * MINUTE, began + 22 * MINUTE)
+    assert place.fresh(session).status_reason == Reason.UNUSED
+
+
 def test_a_program_that_computes_is_work(place: Place, began: datetime) -> None:
     group_has(place, max_idle_s=600)
     session = place.run()
@@ -375,7 +403,7 @@ def test_what_was_not_measured_is_not_too_little(
     group_has(place, **LITTLE)
     session = place.run()
     use(session, began, 60 if cpu_milli is None else 8, cpu_milli=cpu_milli)
-    watch(began, began + 60 * MINUTE)
+    watch(began, began + 60 * MINUTE, is_measured=False)
     assert (place.fresh(session).is_running, warnings_of(session)) == (True, [])
 
 
@@ -386,7 +414,7 @@ def test_who_was_found_low_stays_while_nobody_knows_what_it_does_now(place: Plac
     use(session, began, 62, cpu_milli=1)
     watch(began, began + 61 * MINUTE)
     assert SessionIdle.objects.get(session=session).low_since is not None
-    watch(began + 61 * MINUTE, began + 75 * MINUTE)
+    watch(began + 61 * MINUTE, began + 75 * MINUTE, is_measured=False)
     assert place.fresh(session).is_running
     assert end_of(place, session) is None
 

@@ -21,6 +21,7 @@ from scheduler.models import KeptTick, WaitingReason
 from scheduler.replay import past_wait, replay, stays_of
 from scheduler.tasks import forget_old_ticks
 from scheduler.tick import run_tick
+from sessions_app.closed_groups import settle_closed_groups
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.models import ComputeSession
 from sessions_app.priorities import change_priority
@@ -199,6 +200,25 @@ def test_who_is_tried_again_waits_anew_for_the_same_reason(ticks_elsewhere: bool
         ("no_capacity", False), ("no_capacity", True)
     ]  # fmt: skip
     assert past_wait(waits, clock.now(), stays) is not None
+
+
+def test_who_is_held_in_the_queue_does_not_wait_for_room_meanwhile() -> None:
+    place = make_place()
+    group = ResourceGroup.objects.filter(pk=place.group.pk)
+    place.run(resources={"cpu": 8, "mem": "1g"})
+    session = place.enqueue(type="batch", command="make")
+    run_tick(place.group.pk)
+    group.update(session_types=["interactive"])
+    settle_closed_groups()
+    held = clock.now()
+    group.update(session_types=["interactive", "batch"])
+    settle_closed_groups()
+    run_tick(place.group.pk)  # which says what it said before, and adds nothing
+    stays = stays_of(fresh(session))
+    assert [stay.reason for stay in stays] == ["no_capacity", "group_closed", "enqueued"]
+    wait = past_wait(session, held, stays)
+    assert wait is not None
+    assert "not open to it any more" in wait.message
 
 
 def test_a_changed_priority_is_in_the_next_picture() -> None:

@@ -239,6 +239,25 @@ def test_nobody_leaves_for_who_found_room_elsewhere(place: Place) -> None:
     assert Preemption.objects.get().outcome == PreemptionOutcome.SPARED
 
 
+def test_nobody_leaves_in_a_group_that_was_paused_though_no_tick_has_seen_it(place: Place) -> None:
+    low = place.run(resources=HALF)
+    urgent(place, resources=ALL)
+    tick(place)
+    ResourceGroup.objects.filter(pk=place.group.pk).update(is_active=False)
+    settle_preemptions(over())
+    assert (place.fresh(low).is_running, notices(low)) == (True, [PreemptionOutcome.SPARED])
+
+
+def test_a_plan_that_took_longer_than_the_grace_is_committed(place: Place) -> None:
+    ResourceGroup.objects.filter(pk=place.group.pk).update(preemption_grace_s=0)
+    with clock.frozen_at(clock.now() - timedelta(minutes=5)):
+        low = place.run(resources=HALF)
+    urgent(place, resources=ALL)
+    decided = plan(read_snapshot(place.group.pk), clock.now() - timedelta(seconds=2))
+    commit_plan(decided)
+    assert SessionWarning.objects.get(session=low).mark_s == 0
+
+
 @pytest.mark.parametrize("change", ["limit", "pause", "rule", "priority"])
 def test_nobody_leaves_for_who_could_not_start_then(place: Place, change: str) -> None:
     low = place.run(resources=HALF)
@@ -334,6 +353,8 @@ def test_a_batch_session_waits_again_if_it_chose_so(place: Place, requeues: bool
     end_session(low.pk)
     low = place.fresh(low)
     assert low.status == (Status.PENDING if requeues else Status.TERMINATED)
+    if requeues:
+        assert str(low.status_message).startswith("It left its machine to a session with a higher priority")
     tick(place)
     assert place.fresh(high).status == Status.SCHEDULED
     launch_session(high.pk)

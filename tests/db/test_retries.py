@@ -52,6 +52,17 @@ def fail(place: Place, session: ComputeSession, reason: Reason = Reason.COMMAND_
     return place.fresh(session)
 
 
+def test_what_waits_again_has_ended_with_no_code(place: Place) -> None:
+    """Else who gives it up then would be told that the command went well."""
+    session = batch(place, requeues=True)
+    begin_termination(session.pk, reason=Reason.AGENT_LOST, actor=SYSTEM, exit_code=0)
+    end_session(session.pk)
+    assert place.fresh(session).status == Status.PENDING
+    terminate_session(actor=actor_for(place.owner), session_id=session.pk)
+    ended = place.fresh(session)
+    assert (ended.status, ended.exit_code) == (Status.CANCELLED, None)
+
+
 def lose(place: Place) -> None:
     if Agent.objects.get(pk=place.agent.pk).state != AgentState.LOST:
         agent_lifecycle.transition(place.agent.pk, to=AgentState.LOST, actor=SYSTEM)

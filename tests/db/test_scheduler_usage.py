@@ -149,6 +149,15 @@ def test_another_half_life_counts_from_now_on(cluster: Cluster) -> None:
     assert lately(cluster, after=timedelta(days=1)) == pytest.approx(before / 2, rel=1e-3)
 
 
+def test_what_decayed_to_nearly_nothing_is_nothing_whatever_the_half_life_was(cluster: Cluster) -> None:
+    release(hold(cluster, CORE, HALF_LIFE))
+    for turn in range(7):
+        DecayedUse.objects.update(as_of=clock.now() - timedelta(days=365))
+        changes = {"usage_half_life_s": 600 + turn}
+        update_resource_group(actor=SYSTEM, group_id=cluster.group.pk, changes=changes)
+    assert lately(cluster) == 0
+
+
 @pytest.mark.parametrize("half_life_s", [0, 599, 366 * 86400 + 1])
 def test_a_half_life_is_ten_minutes_to_a_year(cluster: Cluster, half_life_s: int) -> None:
     with pytest.raises(InvalidInput) as refusal:

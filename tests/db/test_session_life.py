@@ -2,11 +2,13 @@
 
 import pytest
 
+from accounts.services import remove_member
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
 from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from images.models import Registry
+from scheduler.tick import run_tick
 from sessions_app import lifecycle
 from sessions_app.launcher import end_session, launch_session
 from sessions_app.lifecycle import IllegalTransition
@@ -120,6 +122,22 @@ def test_launch_waits_for_an_engine_that_restarts(place: Place) -> None:
     runtime.is_lost = False
     launch_session(session.pk)
     assert place.fresh(session).status == Status.RUNNING
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_nothing_starts_of_who_has_left_the_project_meanwhile(place: Place, *, is_running: bool) -> None:
+    """It would have its folders; what runs goes on, and nobody gets into it."""
+    session = place.run() if is_running else place.enqueue()
+    remove_member(actor=SYSTEM, project=place.project, user=place.owner)
+    run_tick(place.group.pk)
+    launch_session(session.pk)
+    seen = place.fresh(session)
+    if is_running:
+        assert seen.is_running
+        return
+    assert (seen.status, seen.outcome_reason) == (Status.TERMINATING, Reason.OWNER_LEFT)
+    assert str(seen.status_message).startswith("Its owner may not use its project any more")
+    assert place.runtime.list_containers({}) == []
 
 
 def test_engine_that_is_gone_keeps_the_session_terminating_until_it_is_back(place: Place) -> None:

@@ -14,7 +14,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
-from accounts.models import Domain, User
+from accounts.models import Domain, Membership, User
 from accounts.policies import LimitUse
 from agents.groups import create_resource_group
 from agents.models import Agent, AgentSlot, ResourceGroup
@@ -290,6 +290,18 @@ def test_many_sessions_live_together(cluster: ResourceGroup) -> None:
     assert not KernelAllocation.objects.exists()
     assert not AgentSlot.objects.exclude(occupied=0).exists()
     assert not client().keys(f"berth:simulated:{settings.BERTH_INSTALLATION}:*")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_none_starts_with_the_others_whose_owner_has_left_its_project(cluster: ResourceGroup) -> None:
+    submit(cluster, 2)
+    placed = run_tick(cluster.pk)
+    left = ComputeSession.objects.get(pk=placed[0])
+    Membership.objects.filter(user=left.owner_id, project=left.project_id).delete()
+    alone = together.launch_sessions(placed)
+    assert left.pk in alone
+    launcher.launch_session(left.pk)
+    assert ComputeSession.objects.get(pk=left.pk).outcome_reason == Reason.OWNER_LEFT
 
 
 @pytest.mark.django_db(transaction=True)

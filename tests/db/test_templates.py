@@ -7,8 +7,10 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 
+from accounts.closing import update_project
 from accounts.models import User
 from accounts.roles import Role
+from accounts.services import add_member, create_project
 from common.errors import Conflict, InvalidInput, LimitExceeded, NotFound, PermissionDenied
 from sessions_app import template_services
 from sessions_app.models import ComputeSession, SessionTemplate
@@ -17,6 +19,7 @@ from sessions_app.template_services import (
     change_template,
     create_template,
     delete_template,
+    shown_body,
     start_from_template,
     visible_templates,
 )
@@ -231,6 +234,28 @@ def test_one_of_everybody_starts_in_a_project_of_who_uses_it(place: Place) -> No
     template.body["project"] = "gone"
     template.save()
     assert start_from_template(actor=actor_for(place.owner), template=template).project == place.project
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_one_of_a_project_stays_with_it_whatever_it_is_called(place: Place, *, is_taken: bool) -> None:
+    template = keep(place, make_user(admin_of=place.project), "project")
+    boss, name = actor_for(make_user(role=Role.SUPERADMIN)), place.project.name
+    update_project(actor=boss, project_id=place.project.pk, name="renamed")
+    if is_taken:
+        another = create_project(actor=boss, domain=place.project.domain, name=name)
+        add_member(actor=boss, project=another, user=place.owner)
+    template.refresh_from_db()
+    assert shown_body(actor_for(place.owner), template)["project"] == "renamed"
+    assert start_from_template(actor=actor_for(place.owner), template=template).project == place.project
+
+
+def test_an_own_one_never_starts_in_another_project_than_it_names(place: Place) -> None:
+    template = keep(place, place.owner, "own")
+    update_project(
+        actor=actor_for(make_user(role=Role.SUPERADMIN)), project_id=place.project.pk, name="renamed"
+    )
+    with pytest.raises(NotFound, match="There is no project"):
+        start_from_template(actor=actor_for(place.owner), template=template)
 
 
 def test_from_a_session_over_the_page_to_a_session(

@@ -130,9 +130,9 @@ def test_a_newcomer_stays_within_what_its_scopes_may_hold_now():
 def test_a_newcomer_does_not_pass_one_that_waits_for_the_same_limit():
     snapshot = group(session_of(1, 3, scopes=("user:1",)), allowances=(limit(2, 0),))
     left = Leftovers(snapshot, plan(snapshot, NOW))
-    assert placed_numbers(left, session_of(2, 1, scopes=("user:1",)), allowances=(limit(2, 0),)) == []
     assert placed_numbers(left, session_of(3, 1, scopes=("user:2",))) == [3]
-    assert left.waiting == 1
+    assert placed_numbers(left, session_of(2, 1, scopes=("user:1",)), allowances=(limit(2, 0),)) == []
+    assert (left.waiting, left.is_over) == (1, True)
 
 
 def test_the_higher_priority_goes_first_and_what_no_agent_has_is_not_found():

@@ -3,7 +3,16 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from scheduler.engine import PendingSession, Policy, ReasonCode, Rules, Snapshot, plan
+from scheduler.engine import (
+    Companions,
+    PendingSession,
+    PlacementRule,
+    Policy,
+    ReasonCode,
+    Rules,
+    Snapshot,
+    plan,
+)
 from scheduler.reasons import sentence_for
 from tests.unit.test_engine_backfill import NOW, agent, reasons, session
 
@@ -38,3 +47,23 @@ def test_a_time_limit_is_named_only_where_it_would_help_on_its_own_machines():
         unknown, pending=(*pending[:2], session(3, 2, minutes=1), of_arm(session(4, 2, minutes=1)))
     )
     assert [each.session_id.int for each in plan(short, NOW).placements] == [4]
+
+
+def test_no_higher_priority_is_named_where_nobody_has_one():
+    """What is kept of a placement group is opened with the rest, and closed again for nobody."""
+    pack = Companions("web", PlacementRule.STRICT_PACK)
+    first, waits = session(1, 8, minutes=60, companions=pack), session(2, 1, companions=pack)
+    agents = (agent(1, (8, 30)), agent(2, unknown=6))
+    decided = plan(Snapshot(1, "lab", 0, agents, (first, waits), Rules()), NOW)
+    assert reasons(decided)[2] is ReasonCode.KEPT_FREE
+
+
+def test_a_time_limit_is_not_named_where_nothing_is_lent_that_is_large_enough():
+    first = session(1, 8, minutes=60, designated=1)
+    gathers = session(2, 8, designated=2, waited=20)
+    agents = (agent(1, (7, 30)), agent(2, unknown=4))
+    rules = Rules(patience=timedelta(minutes=10))
+    short = replace(session(3, 4), lasts=timedelta(seconds=1))
+    decided = plan(Snapshot(1, "lab", 0, agents, (gathers, first, short), rules), NOW)
+    [why] = [each.why for each in decided.deferrals if each.session_id == short.id]
+    assert (why.reason, why.is_end_known) == (ReasonCode.KEPT_FREE, False)

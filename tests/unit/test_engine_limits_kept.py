@@ -8,7 +8,17 @@ from uuid import UUID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scheduler.engine import Allowance, PendingSession, Plan, ReasonCode, Rules, Snapshot, plan
+from scheduler.engine import (
+    Allowance,
+    PendingSession,
+    Plan,
+    Preemption,
+    Promise,
+    ReasonCode,
+    Rules,
+    Snapshot,
+    plan,
+)
 from scheduler.engine.leftovers import Leftovers
 from tests.unit.test_engine_backfill import NOW, agent, at, placed, reasons, session
 
@@ -57,6 +67,7 @@ def test_what_ends_before_the_first_begins_takes_nothing_of_it_either():
     assert placed(decided) == {2: (1,)}
     for each in decided.deferrals[1:]:
         assert (each.reason, each.why.is_end_known) == (ReasonCode.KEPT_FREE, False)
+        assert each.why.is_limit_kept, "so that nobody draws when it will start"
 
 
 def test_one_who_waits_for_what_may_never_end_holds_nobody_else_up_by_a_limit():
@@ -195,3 +206,44 @@ def _starts_at(queue: list[PendingSession], live: Live, agents: int, limits: dic
         for each in allowed:
             assert _held(live, each.key) <= max(limits[each.key], each.held["cpu"] // 1000)
     return None
+
+
+def left_and_whole(snapshot: Snapshot, *newcomers: PendingSession) -> tuple[list[int], list[int]]:
+    """Whom the leftovers place, and whom a whole plan."""
+    left = Leftovers(snapshot, plan(snapshot, NOW)).place(newcomers, snapshot.allowances, NOW)
+    whole = plan(replace(snapshot, pending=(*snapshot.pending, *newcomers)), NOW)
+    return [each.session_id.int for each in left], [each.session.id.int for each in whole.placements]
+
+
+def test_newcomers_leave_the_limits_of_one_that_others_leave_late():
+    late = replace(of(session(1, 8, designated=1), PROJECT, priority=5), promised=Promise(1, at(-1)))
+    rules = replace(PATIENT, preemption=Preemption(0, timedelta(), timedelta(minutes=1)))
+    agents = (agent(1, unknown=8), agent(2))
+    snapshot = Snapshot(1, "lab", 0, agents, (late,), rules, (allowance(PROJECT, 10, 0),))
+    assert left_and_whole(snapshot, of(session(7, 4), PROJECT)) == ([], [])
+
+
+def test_newcomers_leave_what_gathers_beside_what_is_set_aside():
+    """Once nothing is kept, who gathers exceeds nothing."""
+    first = of(session(1, 8, minutes=60, waited=30, designated=1), PROJECT)
+    gathers = of(session(2, 5, waited=20), PROJECT)
+    agents = (agent(1, (4, 30)), agent(2), agent(3))
+    snapshot = Snapshot(1, "lab", 0, agents, (first, gathers), PATIENT, (allowance(PROJECT, 12, 0),))
+    assert left_and_whole(snapshot, of(session(7, 4), PROJECT)) == ([], [])
+
+
+def test_whoever_waits_for_the_limit_of_another_ends_the_use_of_what_is_left():
+    """It exceeds nothing itself: a whole plan would place it, and not who comes later."""
+    waits, first, later = of(session(1, 5), PERSON), of(session(2, 4), PERSON), session(3, 4)
+    snapshot = Snapshot(1, "lab", 0, (agent(1, unknown=4),), (waits,), PATIENT, (allowance(PERSON, 10, 6),))
+    assert left_and_whole(snapshot, first, later) == ([], [2])
+
+
+def test_what_is_set_aside_for_itself_is_kept_from_nobody():
+    """Its limit leaves just what it asks for, and there is room, which is kept for somebody else."""
+    other = session(1, 8, minutes=60, designated=1)
+    own = of(session(2, 4, designated=2), PROJECT)
+    agents = (agent(1, (4, 30)), agent(2, (8, 40)))
+    decided = plan(Snapshot(1, "lab", 0, agents, (other, own), PATIENT, (allowance(PROJECT, 4, 0),)), NOW)
+    assert [each.session_id.int for each in decided.reservations] == [1, 2]
+    assert not any(each.why.is_limit_kept for each in decided.deferrals)
