@@ -87,17 +87,17 @@ class Allowances:
             self.by_scopes[scopes] = accounts
         return accounts
 
-    def gather(self, session: PendingSession, shape: Shape) -> bool:
+    def gather(self, session: PendingSession, total: int) -> bool:
         """Let nobody have what is left of the limits that it exceeds, so that it gathers there, nor what it needs of its owner's others. Not where one
         is kept for somebody else, or would be exceeded if all others ended. Whether it was done."""
-        guards, total = self._layout.guards, shape.total
+        guards = self._layout.guards
         exceeded = [each for each in self.of(session.scopes) if (each.left - total) & guards != guards]
         if not all(self._may_keep(each, total) for each in exceeded):
             return False
         for account in exceeded:
             self._kept[account] = account.left, session.priority
             account.left = self._nothing_of(account.allowance)
-        self.set_aside(session, shape, of_owner_alone=True)
+        self.set_aside(session, total, of_owner_alone=True)
         return True
 
     def _may_keep(self, account: Account, total: int) -> bool:
@@ -105,22 +105,22 @@ class Allowances:
         is_kept = account in self._kept or allowance.is_spent
         return not is_kept and layout.fits(total, layout.pack_limit(allowance.limit))
 
-    def set_aside(self, session: PendingSession, shape: Shape, *, of_owner_alone: bool) -> None:
+    def set_aside(self, session: PendingSession, total: int, *, of_owner_alone: bool) -> None:
         """Of its limits, which have so much left where nothing gathers, for a session that will have room: else that would be kept, and the limit taken by somebody
         who passes. `of_owner_alone`: nobody knows when that will be, and nobody else waits for it."""
         for account in self.of(session.scopes):
             if account in self._kept or (of_owner_alone and account.is_shared):
                 continue
             aside = self._aside.setdefault(account, Aside())
-            aside.claims.append((session, shape.total))
-            aside.amount += shape.total
-            account.left -= shape.total
+            aside.claims.append((session, total))
+            aside.amount += total
+            account.left -= total
 
-    def leave_to(self, session: PendingSession, shape: Shape, *, of_owner_alone: bool) -> None:
+    def leave_to(self, session: PendingSession, total: int, *, of_owner_alone: bool) -> None:
         """The same for a session of another pass, of whatever is left now."""
         for account in self.of(session.scopes):
             if not (of_owner_alone and account.is_shared):
-                account.left = self._beside(account.left, shape.total)
+                account.left = self._beside(account.left, total)
 
     def are_kept(self, scopes: tuple[str, ...]) -> bool:
         """Once all is open: whether of any of their limits something was."""

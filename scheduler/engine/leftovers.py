@@ -101,13 +101,12 @@ class Leftovers:
     ) -> Callable[[tuple[str, ...]], tuple[Account, ...]]:
         """The accounts of scopes, less what is set aside of them."""
         for session, has_room, is_known in self._first:
-            if (shape := _shape_of(fleet, session)) is None:
-                continue
+            total = fleet.layout.pack_known(session.needs.total)
             if has_room:
                 of_owner_alone = not is_known and session.promised is None
-                allowances.leave_to(session, shape, of_owner_alone=of_owner_alone)
+                allowances.leave_to(session, total, of_owner_alone=of_owner_alone)
             else:
-                allowances.gather(session, shape)
+                allowances.gather(session, total)
         return allowances.of
 
     def take_stock(self, now: datetime) -> tuple[Fleet, Machines]:

@@ -167,7 +167,7 @@ class _Pass:
 
     def _wait_for_limit(self, session: PendingSession, shape: Shape) -> None:
         may_run = self._has_waited(session) and self._may_run(shape)
-        if may_run and self._allowances.gather(session, shape):
+        if may_run and self._allowances.gather(session, shape.total):
             self._gathering.append(session.id)
         self._wait(session, shape)
 
@@ -217,7 +217,7 @@ class _Pass:
         self._evictions.append(eviction)
         self._reservations.append(Reservation(session.id, (eviction.agent_id,), eviction.ends_at))
         self._making_room[session.id] = eviction.ends_at
-        self._allowances.set_aside(session, shape, of_owner_alone=False)
+        self._allowances.set_aside(session, shape.total, of_owner_alone=False)
         return True
 
     def _keep_beside(self, session: PendingSession, shape: Shape, by: datetime) -> bool:
@@ -314,7 +314,7 @@ class _Pass:
         agent_ids = self._machines.keep(shape, ordinals, until, priority=session.priority, is_first=is_first)
         self._reservations.append(Reservation(session.id, agent_ids, until))
         of_owner_alone = until is None and session.promised is None
-        self._allowances.set_aside(session, shape, of_owner_alone=of_owner_alone)
+        self._allowances.set_aside(session, shape.total, of_owner_alone=of_owner_alone)
 
     def _has_waited(self, session: PendingSession) -> bool:
         """As long as the group is patient."""

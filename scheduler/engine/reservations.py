@@ -74,9 +74,11 @@ def longest(
     spans: list[timedelta] = []
     for ordinal, found in _openings(machines, layout, shape, now, hosts):
         closes_at = machines.latest_start(ordinal, timedelta())
-        for is_unknown, at, _, _ in found:
-            if not (known_only and is_unknown):
-                spans.append(timedelta.max if closes_at is None else closes_at - at)
+        spans += [
+            timedelta.max if closes_at is None else closes_at - at
+            for is_unknown, at, _, _ in found
+            if not (known_only and is_unknown)
+        ]
     count = _count(shape)
     return nlargest(count, spans)[-1] if len(spans) >= count else -timedelta.resolution
 

@@ -8,14 +8,18 @@ from uuid import UUID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from common.slots import ResourceSlots
 from scheduler.engine import (
+    AgentView,
     Allowance,
+    Needs,
     PendingSession,
     Plan,
     Preemption,
     Promise,
     ReasonCode,
     Rules,
+    Running,
     Snapshot,
     plan,
 )
@@ -247,3 +251,16 @@ def test_what_is_set_aside_for_itself_is_kept_from_nobody():
     decided = plan(Snapshot(1, "lab", 0, agents, (other, own), PATIENT, (allowance(PROJECT, 4, 0),)), NOW)
     assert [each.session_id.int for each in decided.reservations] == [1, 2]
     assert not any(each.why.is_limit_kept for each in decided.deferrals)
+
+
+def test_newcomers_leave_the_limits_of_one_for_which_the_only_machine_of_its_kind_is_kept():
+    """That machine is not among those that are left, and so its devices are none that are known there."""
+    with_gpu = {"cpu": 8000, "gpu": 1000}
+    running = (Running(ResourceSlots(with_gpu), at(30)),)
+    gpu = AgentView(1, "x86_64", ResourceSlots(with_gpu), ResourceSlots(), running=running)
+    asks = replace(session(1, 4), needs=Needs("x86_64", (ResourceSlots({"cpu": 4000, "gpu": 1000}),)))
+    snapshot = Snapshot(
+        1, "lab", 0, (gpu, agent(2)), (of(asks, PROJECT),), PATIENT, (allowance(PROJECT, 6, 0),)
+    )
+    assert left_and_whole(snapshot, of(session(7, 4), PROJECT)) == ([], [])
+    assert left_and_whole(snapshot, of(session(7, 2), PROJECT)) == ([7], [7])
