@@ -35,6 +35,7 @@ class _Memory:
     lock: Lock = field(default_factory=Lock)  # of what follows; held for as long as a newcomer is decided
     leftovers: Leftovers | None = None
     read_at: float = 0.0
+    over_at: float = 0.0  # when somebody last found no room whom no plan had seen
     placed_lately: deque[tuple[float, Placement]] = field(default_factory=lambda: deque(maxlen=1000))
 
 
@@ -50,9 +51,10 @@ def remember(snapshot: Snapshot, decided: Plan | None, *, read_at: float) -> Non
             lately.popleft()
         meanwhile = [placement for _, placement in lately]
         is_long = decided is not None and len(decided.deferrals) > LONG_QUEUE
-        memory.leftovers = Leftovers(snapshot, decided, meanwhile, is_long=is_long)
-        memory.read_at = read_at
-        memory.leftovers.take_stock(clock.now())  # which takes a while: now, not when somebody comes
+        memory.leftovers, memory.read_at = None, read_at
+        if read_at > memory.over_at:  # else it knows nothing of whoever found none
+            memory.leftovers = Leftovers(snapshot, decided, meanwhile, is_long=is_long)
+            memory.leftovers.take_stock(clock.now())  # which takes a while: now, not when somebody comes
     _memories.put(snapshot.group_id, memory)
 
 
@@ -70,7 +72,9 @@ def place_newcomers(group_id: int, session_ids: Collection[UUID], wait_s: float 
             return False
         memory.leftovers = None  # whatever is in doubt is trusted no more
         is_done = _place(group_id, session_ids, leftovers, memory, wait_s)
-        if not leftovers.is_over:
+        if leftovers.is_over:
+            memory.over_at = monotonic()
+        else:
             memory.leftovers = leftovers
         return is_done
     except StalePlan as doubt:

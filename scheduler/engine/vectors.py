@@ -12,7 +12,7 @@ Where devices are shared, a field above that of their slot says how much of it i
 """
 
 from collections.abc import Iterable, Mapping
-from functools import partial, reduce
+from functools import reduce
 
 from common.slots import CPU, MAX_AMOUNT, MEM, MILLI, ResourceSlots
 from scheduler.engine.devices import WHOLE_MARK, devices_for, whole_of
@@ -36,6 +36,7 @@ class Layout:
             name: FIELD_BITS * (index + 1) for index, name in enumerate((MEM, CPU, *self.devices))
         }
         self.guards = sum(GUARD << shift for shift in (0, *self._shift_of.values()))
+        self._derived = sum(FIELD_MASK << self._shift_of[whole_of(name)] for name in self.shared)
         self._whole_guards = sum(GUARD << self._shift_of[whole_of(name)] for name in self.shared)
         self._all = self.guards - (self.guards >> FIELD_BITS - 1)  # all bits below the guards
 
@@ -110,8 +111,8 @@ class Layout:
         return enough.bit_count(), room & (missing - (missing >> FIELD_BITS - 1))
 
     def nearest(self, request: int, rooms: Iterable[int]) -> int:
-        """Which of `rooms` is nearest to `request`; of equally near ones the first; 0 where there are none."""
-        return max(rooms, key=partial(self.nearness, request), default=0)
+        """Which of `rooms` is nearest to `request`; of equally near ones that with the most, but for what is derived; 0 where there are none."""
+        return max(rooms, key=lambda room: (self.nearness(request, room), room & ~self._derived), default=0)
 
     def outermost(self, rooms: Iterable[int]) -> list[int]:
         """`rooms` without most of those that another holds, the smallest first: what fits in any fits in one of these, and the nearest is among

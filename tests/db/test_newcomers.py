@@ -210,6 +210,18 @@ def test_nobody_passes_a_newcomer_that_found_no_room_before_a_plan_has_kept_some
     assert place(cluster, cluster.add_pending(SMALL))
 
 
+def test_nobody_passes_it_either_on_what_a_tick_left_that_had_not_read_it(cluster):
+    assert place(cluster, cluster.add_pending(SMALL))
+    read_at, snapshot = monotonic(), read_snapshot(cluster.group.pk)
+    elder = cluster.add_pending({"cpu": 4000, "mem": GIB}, kernels=2)
+    younger = cluster.add_pending(SMALL)
+    assert not place(cluster, elder)
+    newcomers.remember(snapshot, None, read_at=read_at)
+    assert not place(cluster, younger)
+    run_tick(cluster.group.pk)
+    assert place(cluster, cluster.add_pending(SMALL))
+
+
 def test_who_was_cancelled_meanwhile_is_left_alone(cluster):
     session = cluster.add_pending(SMALL)
     lifecycle.transition(session.pk, to=Status.CANCELLED, reason=Reason.USER_REQUESTED, actor=SYSTEM)
