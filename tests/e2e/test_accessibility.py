@@ -31,6 +31,7 @@ WIDTHS = (360, 768, 1440)
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 RULES_OF_COLOURS = ("color-contrast", "link-in-text-block")
 HEIGHT = 800
+PARTS = 3  # of the pages of a role: each is looked at six times, which takes seconds on a slow machine
 
 
 def faults_on(page: Page, addresses: Iterable[str], widths: Iterable[int] = WIDTHS) -> dict[str, list[str]]:
@@ -76,20 +77,28 @@ def width_faults(page: Page) -> list[str]:
     return [f"{width} px wide, on {window}"] if width > window else []
 
 
-def test_no_page_has_a_serious_fault(browse: Browse, user: Person, shared_session: dict[str, Any]) -> None:
-    page = browse(user, bypass_csp=True)
-    assert faults_on(page, (*PAGES, *pages_of_session(shared_session))) == {}
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_page_has_a_serious_fault(browse: Browse, user: Person, part: int) -> None:
+    assert faults_on(browse(user, bypass_csp=True), PAGES[part::PARTS]) == {}
 
 
+def test_no_page_of_a_session_has_a_serious_fault(
+    browse: Browse, user: Person, shared_session: dict[str, Any]
+) -> None:
+    assert faults_on(browse(user, bypass_csp=True), pages_of_session(shared_session)) == {}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("role", ["domain_admin", "superadmin"])
 def test_no_page_of_an_administrator_has_a_serious_fault(
-    browse: Browse, portal: RunningPortal, shared_session: dict[str, Any], role: str
+    browse: Browse, portal: RunningPortal, shared_session: dict[str, Any], role: str, part: int
 ) -> None:
     person = portal.person(role)
     page = browse(person, bypass_csp=True)
     pages = OF_SUPERADMINS if role == "superadmin" else OF_DOMAIN_ADMINS
     pages += pages_of_people(person.users(), person.projects())
-    assert faults_on(page, (*pages, f"/sessions/{shared_session['id']}/")) == {}
+    pages += (f"/sessions/{shared_session['id']}/",)
+    assert faults_on(page, pages[part::PARTS]) == {}
 
 
 def test_no_page_of_what_is_not_always_there_has_a_serious_fault(
