@@ -25,8 +25,8 @@ from tests.bench.scheduler_workload import GIB, NODE, WORKLOADS, Session, Size, 
 
 ARCHITECTURE, GPU = "x86_64", "cuda"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-MEASURED_S = 1.0
-"""A pass that is shorter is repeated until this has gone by: on a shared machine, speed changes from one tenth of a second to the next."""
+MEASURED_S = 0.3
+"""A pass that is shorter is repeated until this has gone by."""
 
 
 def snapshot_of(workload: Workload, policy: Policy, strategy: Strategy = Strategy.CONCENTRATED) -> Snapshot:
