@@ -92,7 +92,7 @@ def _begin_round(now: datetime) -> bool:
         watch, _is_new = IdleWatch.objects.select_for_update().get_or_create(pk=1)
         if watch.judged_at is not None and timedelta(0) <= now - watch.judged_at < ROUND:
             return False
-        is_blind = watch.judged_at is None or now - watch.judged_at > SILENCE or not _gateway_reports(now)
+        is_blind = watch.judged_at is None or now - watch.judged_at > SILENCE or not _any_gateway_reports(now)
         watch.judged_at = now
         watch.save(update_fields=["judged_at"])
         if is_blind:
@@ -102,7 +102,7 @@ def _begin_round(now: datetime) -> bool:
     return True
 
 
-def _gateways_report(now: datetime) -> bool:
+def _all_gateways_report(now: datetime) -> bool:
     """Whether all of them do: of what goes through one that has fallen silent nobody knows. One that ends says so; one that was killed
     serves nobody, and counts no more after a while."""
     times = GatewayReport.objects.filter(reported_at__gt=now - ENDED_SILENTLY).values_list(
@@ -111,7 +111,7 @@ def _gateways_report(now: datetime) -> bool:
     return min(times, default=now - SILENCE) > now - SILENCE
 
 
-def _gateway_reports(now: datetime) -> bool:
+def _any_gateway_reports(now: datetime) -> bool:
     """Whether any does."""
     return GatewayReport.objects.filter(reported_at__gt=now - SILENCE).exists()
 
@@ -137,7 +137,7 @@ def _judge(sessions: Sequence[ComputeSession], now: datetime) -> None:
     missing = [SessionIdle(session=session) for session in sessions if not hasattr(session, "idle")]
     SessionIdle.objects.bulk_create(missing, ignore_conflicts=True)  # a gateway may be faster
     scopes = scopes_by_key(sessions)
-    is_reported = _gateways_report(now)
+    is_reported = _all_gateways_report(now)
     before = {}
     for session in sessions:
         if not hasattr(session, "idle"):

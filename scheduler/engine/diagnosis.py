@@ -115,10 +115,10 @@ class Diagnosis:
         elif self._making_room and (ends_at := self._making_room.get(session.id)):
             why = replace(why, reason=ReasonCode.MAKING_ROOM, until=ends_at)
         elif why.reason is ReasonCode.KEPT_FREE:
-            why = self._is_kept_from(why, session, shape, until, position)
+            why = self._kept_from(why, session, shape, until, position)
         return why
 
-    def _is_kept_from(
+    def _kept_from(
         self, why: Explanation, session: PendingSession, shape: Shape, until: Until, position: int
     ) -> Explanation:
         """Why one does not get the room that there is: what is kept for whom is it that it may not have."""

@@ -30,7 +30,7 @@ from scheduler.engine.shares import Shares, charge
 from scheduler.engine.sharing import machines_of
 
 MOST_LOOKS = 8
-"""In one pass, for room for sessions of one shape between now and a reservation, of a length that each alone would allow."""
+"""So often a pass looks in vain for room for a gang of one shape before a reservation: each of its kernels alone would have the time."""
 
 
 def plan(snapshot: Snapshot, now: datetime) -> Plan:
@@ -289,10 +289,8 @@ class _Pass:
             shape.longest[has_waited] = longest(
                 self._machines, self._layout, shape, self._now, hosts=hosts, known_only=not has_waited
             )
-        is_too_long = (LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts) > shape.longest[
-            has_waited
-        ]
-        return is_too_long or shape.looks_in_vain >= MOST_LOOKS
+        lasts = LENGTH_OF_UNKNOWN if session.lasts is None else session.lasts
+        return lasts > shape.longest[has_waited] or shape.looks_in_vain >= MOST_LOOKS
 
     def _note_head(self, session: PendingSession) -> None:
         """One at a time, else two that need different machines could close these in turn to a third that needs both, or the better one, and
