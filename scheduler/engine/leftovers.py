@@ -91,7 +91,7 @@ class Leftovers:
                 for account in accounts:
                     account.left -= shape.total
                 placements.append(Placement(session, agent_ids))
-            elif (self._highest is None or session.priority > self._highest) and _may_fit(fleet, shape):
+            elif (self._highest is None or session.priority > self._highest) and fleet.may_hold(shape):
                 self.is_over = True
                 break
         return placements
@@ -139,12 +139,6 @@ def _shape_of(fleet: Fleet, session: PendingSession) -> Shape | None:
         return fleet.shape_of(session.needs)
     except UnknownSlot:
         return None
-
-
-def _may_fit(fleet: Fleet, shape: Shape) -> bool:
-    """Whether there are agents for it, should others end."""
-    sizes, fits = fleet.sizes(shape.needs, shape.largest_kernel), fleet.layout.fits
-    return all(any(fits(request, each) for each in sizes.capacities) for request in shape.requests)
 
 
 def _without(agent: AgentView, taken: list[ResourceSlots] | None) -> AgentView:

@@ -7,14 +7,13 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain, groupby, islice
 from operator import attrgetter, lt
-from typing import Any
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
 
 NOTHING = timedelta()
-# An owner's share, its age in the line, the owner or whom to charge for it, its sessions.
-_Turn = tuple[float, int, Any, list[PendingSession]]
+# An owner's age in the line, whom to charge for it if anybody asks, its sessions: the next is the last.
+_Turn = tuple[int, tuple[Standing, ...], list[PendingSession]]
 # Which of a session's tenants are charged.
 _SHARING = {Policy.LIFO: slice(0), Policy.DRF: slice(-1, None), Policy.FAIR_SHARE: slice(None)}
 
@@ -69,42 +68,46 @@ class Line:
     def _least_owner_first(
         self, band: Iterable[PendingSession], *, is_last: bool
     ) -> Iterator[PendingSession]:
-        """Where owners alone share. Most of them have few sessions, so little is made for each of them."""
+        """Where owners alone share. Most of them have few sessions, so little is made for each of them; and few shares differ, so these alone are in
+        a heap, and who has the same take turns by age."""
+        turns_at = self._turns_by_share(band, is_last=is_last)
+        heap = list(turns_at)
+        heapify(heap)
+        while heap:
+            share = heappop(heap)
+            turns = turns_at.pop(share)
+            turns.sort(reverse=True)  # the next is the last
+            while turns:
+                turn = turns.pop()
+                _, charged, sessions = turn
+                session = sessions.pop()
+                while sessions:
+                    self.standings = charged
+                    yield session
+                    if (grown := charged[0].share) != share:
+                        if grown not in turns_at:
+                            turns_at[grown] = []
+                            heappush(heap, grown)
+                        turns_at[grown].append(turn)
+                        break
+                    session = sessions.pop()  # who was not charged still has the turn
+                else:
+                    self.standings = () if is_last else charged
+                    yield session
+
+    def _turns_by_share(self, band: Iterable[PendingSession], *, is_last: bool) -> dict[float, list[_Turn]]:
+        """Of all owners in the band."""
         shares = self._shares
         owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
             owners[(session.tenants or NOBODY)[-1]].append(session)
-        for sessions in owners.values():
-            sessions.reverse()  # the next is the last
-        # Who was not tried yet, the next at the end: of most no more waits, and so they need no heap.
-        untried: list[_Turn] = sorted(
-            [(shares.share(owner), age, owner, owners[owner]) for age, owner in enumerate(owners)],
-            reverse=True,
-        )
-        heap: list[_Turn] = []  # those of whom more waits, with whom to charge
-        while heap or untried:
-            if heap and not (untried and untried[-1] < heap[0]):
-                share, age, charged, sessions = heap[0]
-                session = sessions.pop()
-                if sessions:
-                    self.standings = charged
-                    yield session
-                    if charged[0].share != share:
-                        heapreplace(heap, (charged[0].share, age, charged, sessions))
-                    continue
-                heappop(heap)
-            else:
-                _, age, owner, sessions = untried.pop()
-                session = sessions.pop()
-                if sessions:
-                    self.standings = charged = (shares.standing(owner),)
-                    yield session
-                    heappush(heap, (charged[0].share, age, charged, sessions))
-                    continue
-                charged = () if is_last else (shares.standing(owner),)
+        turns_at: dict[float, list[_Turn]] = defaultdict(list)
+        for age, (owner, sessions) in enumerate(owners.items()):
+            sessions.reverse()
             # In the last band nobody asks any more what share somebody has of whom nothing waits.
-            self.standings = () if is_last else charged
-            yield session
+            charged = () if is_last and len(sessions) == 1 else (shares.standing(owner),)
+            turns_at[charged[0].share if charged else shares.share(owner)].append((age, charged, sessions))
+        return turns_at
 
     def _least_share_first(self, band: Iterable[PendingSession]) -> Iterator[PendingSession]:
         root = _tree(band, self._shares)

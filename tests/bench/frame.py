@@ -52,7 +52,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number, measured anew by each call, for ours and perhaps for the peer."""
+    """One number, measured anew by each call, for ours and perhaps for the peer; or for both of them at once by `both`, where the peer takes so long
+    that the machine's speed changes meanwhile."""
 
     name: str
     unit: str
@@ -60,6 +61,7 @@ class Measure:
     peer: Callable[[], float] | None = None
     target: Target | None = None
     most_rounds: int = 100  # for what takes long and hardly varies
+    both: Callable[[], tuple[float, float]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,11 @@ def measure_in_turns(measures: Sequence[Measure], options: Options) -> list[Row]
         ours: list[float] = []
         peers: list[float] = []
         for number in range(min(options.rounds, measure.most_rounds)):
+            if measure.both:
+                mine, theirs = measure.both()
+                ours.append(mine)
+                peers.append(theirs)
+                continue
             turns = [(ours, measure.ours), *([(peers, measure.peer)] if measure.peer else [])]
             for values, run in turns if number % 2 else reversed(turns):
                 values.append(run())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from portal.ops.layout import CHECKOUT
@@ -30,7 +31,7 @@ from tests.bench.frame import (
 from tests.bench.peers.install import backend_ai_manager
 from tests.bench.scheduler_day import gpu_hours_of_a_day
 from tests.bench.scheduler_engine import gpus_by_user, mixed_snapshot, pass_s
-from tests.bench.scheduler_workload import WORKLOADS, jain
+from tests.bench.scheduler_workload import PAUSE, WORKLOADS, jain
 
 NODES = (100, 1000, 5000, 20_000)
 FASTER_THAN_PEER = {100: 300, 1000: 3000, 5000: 10_000}
@@ -96,25 +97,54 @@ class Peer:
 
     python: Path
 
-    def rate(self, scheduler: str, nodes: int) -> float:
-        """Decisions per second of processor time."""
+    def rates(self, scheduler: str, nodes: int, our_pass_s: Callable[[], float]) -> tuple[float, float]:
+        """Decisions per second of processor time: ours, of a pass that takes `our_pass_s()`, and theirs. Ours is measured before theirs, in each of
+        its pauses and after it, and counts by the mean, as theirs does: what the machine does meanwhile concerns both."""
         is_whole = nodes <= PEER_WHOLE_PASS
-        told = self._one_pass(scheduler, "mixed", nodes, nodes, first=0 if is_whole else nodes // 2)
+        ours = [our_pass_s()]
+        told = self._one_pass(
+            scheduler,
+            "mixed",
+            nodes,
+            nodes,
+            first=0 if is_whole else nodes // 2,
+            pause_each_s=min(nodes, PEER_WHOLE_PASS) / 2000,
+            in_pauses=lambda: ours.append(our_pass_s()),
+        )
+        ours.append(our_pass_s())
         if not is_whole:
             say(f"Backend.AI at {nodes:,} nodes: by {told['decided']} decisions in the middle of its pass")
-        return float(told["decided"] / told["took_s"])
+        return nodes / fmean(ours), float(told["decided"] / told["took_s"])
 
     def gpus_by_user(self, scheduler: str, workload: str) -> Mapping[Any, float]:
         gpus: Mapping[Any, float] = self._one_pass(scheduler, workload)["gpus"]
         return gpus
 
-    def _one_pass(self, scheduler: str, workload: str, *sizes: int, first: int = 0) -> dict[str, Any]:
+    def _one_pass(
+        self,
+        scheduler: str,
+        workload: str,
+        *sizes: int,
+        first: int = 0,
+        pause_each_s: float = PEER_GIVES_UP_S,
+        in_pauses: Callable[[], None] = lambda: None,
+    ) -> dict[str, Any]:
         asked = {"scheduler": scheduler, "workload": workload, "sizes": sizes, "first": first}
-        asked["deadline_s"] = PEER_STRETCH_S if first else PEER_GIVES_UP_S
+        asked |= {"deadline_s": PEER_STRETCH_S if first else PEER_GIVES_UP_S, "pause_each_s": pause_each_s}
         argv = [str(self.python), "-m", "tests.bench.scheduler_peer", json.dumps(asked)]
         environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}  # theirs asks a set who is next
-        done = subprocess.run(argv, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, check=True)
-        told: dict[str, Any] = json.loads(done.stdout)
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            argv, cwd=CHECKOUT, env=environment, stdin=pipe, stdout=pipe, text=True
+        ) as peer:
+            assert peer.stdin is not None
+            assert peer.stdout is not None
+            while (line := peer.stdout.readline()) == f"{PAUSE}\n":
+                in_pauses()
+                print(file=peer.stdin, flush=True)
+        if peer.returncode:
+            raise subprocess.CalledProcessError(peer.returncode, argv)
+        told: dict[str, Any] = json.loads(line)
         return told
 
 
@@ -129,15 +159,17 @@ def speed(policy: Policy, peer: Peer | None) -> Iterator[Measure]:
                 f"{name}, {nodes:,} nodes",
                 "1/s",
                 rates[nodes],
-                partial(beside.rate, policy, nodes) if beside else None,
-                at_least(FASTER_THAN_PEER[nodes]) if beside else None,
+                target=at_least(FASTER_THAN_PEER[nodes]) if beside else None,
                 most_rounds=PEER_ROUNDS if beside and nodes > NODES[0] else 100,
+                both=partial(beside.rates, policy, nodes, partial(mixed_pass_s, nodes, nodes, policy))
+                if beside
+                else None,
             )
         yield Measure(f"{name}, flatness", "1/s", rates[NODES[-1]], rates[NODES[0]], at_least(FLATNESS))
         yield Measure(
             f"{name}, {MANY_PENDING:,} wait for {NODES[-1]:,} nodes",
             "s",
-            partial(many_s, policy, is_fractional=is_fractional),
+            partial(mixed_pass_s, NODES[-1], MANY_PENDING, policy, is_fractional=is_fractional),
             target=never_above(MANY_LIMIT_S),
         )
 
@@ -145,27 +177,24 @@ def speed(policy: Policy, peer: Peer | None) -> Iterator[Measure]:
 def emptiest_first(peer: Peer | None, nodes: int = 1000) -> Measure:
     """The peer's third scheduler takes the oldest session and the emptiest node."""
 
-    def ours() -> float:
-        snapshot = mixed_snapshot(nodes, nodes, Policy.FIFO, strategy=Strategy.DISPERSED)
-        return nodes / pass_s(snapshot)
-
+    one_pass_s = partial(mixed_pass_s, nodes, nodes, Policy.FIFO, strategy=Strategy.DISPERSED)
     return Measure(
         f"{Policy.FIFO}, emptiest node first, {nodes:,} nodes",
         "1/s",
-        ours,
-        partial(peer.rate, "mof", nodes) if peer else None,
-        at_least(FASTER_THAN_PEER[nodes]) if peer else None,
+        lambda: nodes / one_pass_s(),
+        target=at_least(FASTER_THAN_PEER[nodes]) if peer else None,
         most_rounds=PEER_ROUNDS,
+        both=partial(peer.rates, "mof", nodes, one_pass_s) if peer else None,
     )
+
+
+def mixed_pass_s(nodes: int, pending: int, policy: Policy, **kinds: Any) -> float:
+    return pass_s(mixed_snapshot(nodes, pending, policy, **kinds))
 
 
 def rate(policy: Policy, nodes: int, *, is_fractional: bool) -> float:
     """Decisions per second of one pass."""
-    return nodes / pass_s(mixed_snapshot(nodes, nodes, policy, is_fractional=is_fractional))
-
-
-def many_s(policy: Policy, *, is_fractional: bool) -> float:
-    return pass_s(mixed_snapshot(NODES[-1], MANY_PENDING, policy, is_fractional=is_fractional))
+    return nodes / mixed_pass_s(nodes, nodes, policy, is_fractional=is_fractional)
 
 
 def fairness(policy: Policy, peer: Peer | None) -> Iterator[Measure]:

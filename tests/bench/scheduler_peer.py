@@ -1,10 +1,11 @@
 r"""Backend.AI's own scheduler classes on the same workloads. Runs in a virtual environment of theirs:
 
     python -m tests.bench.scheduler_peer \
-        '{"scheduler": "drf", "workload": "mixed", "sizes": [100, 100], "first": 0, "deadline_s": 15}'
+        '{"scheduler": "drf", "workload": "mixed", "sizes": [100, 100], "first": 0, "deadline_s": 15, "pause_each_s": 1}'
 
 It goes through the pending sessions as their dispatcher does, and leaves out what the dispatcher does besides: reading the
-agents and their total again for each session, the checks of limits, and all that it writes to the database.
+agents and their total again for each session, the checks of limits, and all that it writes to the database. After each
+`pause_each_s` seconds of processor time it says `PAUSE` and waits for a line: somebody else is measured meanwhile.
 """
 
 import json
@@ -20,7 +21,7 @@ from ai.backend.manager.scheduler.drf import DRFScheduler
 from ai.backend.manager.scheduler.fifo import FIFOSlotScheduler, LIFOSlotScheduler
 from ai.backend.manager.scheduler.mof import MOFScheduler
 
-from tests.bench.scheduler_workload import GIB, NODE, WORKLOADS, Session, Size, Workload, held_after
+from tests.bench.scheduler_workload import GIB, NODE, PAUSE, WORKLOADS, Session, Size, Workload, held_after
 
 SCHEDULERS = {
     "fifo": FIFOSlotScheduler,
@@ -38,7 +39,7 @@ def main() -> None:
     workload = WORKLOADS[asked["workload"]](*asked["sizes"])
     scheduler = SCHEDULERS[asked["scheduler"]](ScalingGroupOpts(), {})
     one_pass = OnePass(workload, scheduler, asked["first"])
-    print(json.dumps(one_pass.run(asked["deadline_s"])))
+    print(json.dumps(one_pass.run(asked["deadline_s"], asked["pause_each_s"])))
 
 
 class OnePass:
@@ -52,11 +53,16 @@ class OnePass:
         self._pending = [_session(session) for session in workload.sessions[first:]]
         self._total = sum((agent.available_slots for agent in self._agents), ResourceSlot())
 
-    def run(self, deadline_s: float) -> dict[str, Any]:
+    def run(self, deadline_s: float, pause_each_s: float) -> dict[str, Any]:
         """How many sessions were decided in how much processor time, and the GPUs that each user got."""
         gpus = dict.fromkeys((session.access_key for session in self._pending), 0.0)
         began_at, decided = time.process_time(), 0
+        pause_at = began_at + pause_each_s
         while self._pending and time.process_time() - began_at < deadline_s:
+            if time.process_time() >= pause_at:
+                print(PAUSE, flush=True)
+                sys.stdin.readline()
+                pause_at += pause_each_s
             session = self._next()
             decided += 1
             if not self._place(session):

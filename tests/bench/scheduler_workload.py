@@ -13,6 +13,7 @@ DOMAINS, PROJECTS, USERS = 8, 50, 400
 KINDS = {"cpu": 30, "gpu": 65, "gang": 5}  # in hundred sessions
 GPUS = (1, 2, 4, 8)
 SHARES_MILLI = (100, 250, 500)
+PAUSE = "pause"  # a line of the peer's process, which then waits for one
 
 
 class Size(NamedTuple):

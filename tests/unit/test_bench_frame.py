@@ -60,6 +60,15 @@ def test_ours_and_the_peer_take_turns_and_change_who_is_first() -> None:
     assert order == ["peer", "ours", "ours", "peer"]
 
 
+def test_what_is_measured_in_the_midst_of_the_peer_is_a_round_with_it() -> None:
+    options = Options(layout_of(None), is_given=False, rounds=2)
+    rounds = iter([(30.0, 10.0), (50.0, 10.0)])
+    [row] = measure_in_turns(
+        [Measure("a", "1/s", float, target=at_least(4), both=lambda: next(rounds))], options
+    )
+    assert (row.ours, row.peer, row.ratio, row.lowest, row.highest) == (40, 10, 4.0, 3.0, 5.0)
+
+
 def run_bench(*arguments: str) -> tuple[int, str]:
     """Exit code and what it complains about."""
     command = [sys.executable, "-m", "tests.bench", *arguments]

@@ -1,6 +1,8 @@
 """The workloads that schedulers are measured on, and the harness on a few machines."""
 
+import subprocess
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +95,24 @@ def test_harness_measures_each_policy_on_20_nodes(policy: Policy, monkeypatch: p
     assert all(row.ours > 0 for row in rows.values())
     assert rows[f"{policy}, whole devices, flatness"].ratio
     assert rows[f"{policy}, GPUs used behind a gang without room"].ours == 100
+
+
+def peer_that_says(*lines: str, at: Path, code: int = 0) -> scheduler.Peer:
+    """Waits for an answer to each line but the last."""
+    spoken = " && read answer && ".join(f"echo '{line}'" for line in lines)
+    at.write_text(f"#!/bin/sh\n{spoken} && exit {code}\n")
+    at.chmod(0o755)
+    return scheduler.Peer(at)
+
+
+def test_ours_is_measured_before_the_peers_pass_in_its_pauses_and_after_it(tmp_path: Path) -> None:
+    peer = peer_that_says("pause", "pause", '{"decided": 10, "took_s": 2.0}', at=tmp_path / "python")
+    took_s = iter([0.1, 0.2, 0.3, 0.4])
+    assert peer.rates("drf", 100, lambda: next(took_s)) == (pytest.approx(400), 5.0)
+    assert not list(took_s)
+
+
+def test_a_peer_that_fails_is_no_rate(tmp_path: Path) -> None:
+    peer = peer_that_says("pause", "Traceback", at=tmp_path / "python", code=3)
+    with pytest.raises(subprocess.CalledProcessError):
+        peer.rates("drf", 100, lambda: 0.1)
