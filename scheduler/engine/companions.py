@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from scheduler.engine.grid import among
+
 if TYPE_CHECKING:
     from scheduler.engine.grid import Grid
     from scheduler.engine.model import Needs
@@ -74,10 +76,8 @@ class Allowed:
     def within(self, search: "Search", pool_of: Sequence[int]) -> tuple["Search", list[int]]:
         """Where these allow to look: at all that a search finds, or at a few in their order."""
         if self.only is None:
-            return tuple(
-                (pool, query._replace(hosts=replace(self, hosts=query.hosts))) for pool, query in search
-            ), []
-        hosts = {pool: query.hosts for pool, query in search}
+            return tuple((pool, among(query, replace(self, hosts=query[-1]))) for pool, query in search), []
+        hosts = {pool: query[-1] for pool, query in search}
         return (), [each for each in self.only if self._is_in(each, pool_of, hosts)]
 
     def _is_in(

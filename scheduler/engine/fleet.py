@@ -11,7 +11,7 @@ from common.slots import CPU, MEM, ResourceSlots
 from scheduler.engine.dealing import Dealing, can_deal, kinds_of, missing_fields, shared_slots
 from scheduler.engine.devices import Part
 from scheduler.engine.gangs import Gang, most_apart
-from scheduler.engine.grid import MEMORY, EmptiestFirst, Grid
+from scheduler.engine.grid import MEMORY, EmptiestFirst, Grid, among
 from scheduler.engine.model import AgentView, Needs, PendingSession, Snapshot, Strategy
 from scheduler.engine.rounds import Rounds
 from scheduler.engine.shapes import Search, Shape
@@ -331,9 +331,7 @@ class Fleet:
         if not (self.is_overcommitted or needs.device_model):
             return tuple(queries)
         large = ((number, query, self._hosts_in(number, needs, one)) for number, query in queries)
-        return tuple(
-            (number, query._replace(hosts=hosts)) for number, query, hosts in large if hosts != NOBODY
-        )
+        return tuple((number, among(query, hosts)) for number, query, hosts in large if hosts != NOBODY)
 
     def _hosts_in(self, pool: int, needs: Needs, request: int) -> frozenset[int] | None:
         """The agents of a pool that have the model and could hold one kernel, were they empty; None: all."""

@@ -8,7 +8,7 @@ however many agents there are; of those behind it a look at the agent with the m
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Container, Iterable
 from copy import copy
-from typing import NamedTuple, Self
+from typing import Self
 
 from scheduler.engine.vectors import CPU_SHIFT, FIELD_BITS, FIELD_MASK, Layout
 
@@ -22,15 +22,20 @@ MOST_NUMBERS = 2**14  # that are remembered
 LOW = MEMORY | FIELD_MASK  # memory, and the ordinal that says whose it is
 
 
-class Query(NamedTuple):
-    """A request, and where to look for it."""
+# A request, and where to look for it; a plain tuple, for each placement unpacks one, and of a named tuple that takes a twentieth of a pass.
+Query = tuple[
+    int,  # the request
+    int,  # a cell: in none before
+    int,  # a bucket of cores: in none with fewer
+    int,  # memory, as cells hold it: nor in a cell before or behind this
+    int,  # by how much what a cell holds of an agent grows, once the request is taken there
+    Container[int] | None,  # no others will do; None: all will
+]
 
-    request: int
-    cell: int  # in none before
-    bucket: int  # of cores; in none with fewer
-    low: int  # memory, as cells hold it; nor in a cell before or behind this
-    grows_by: int  # what a cell holds of an agent, once the request is taken there
-    hosts: Container[int] | None = None  # no others will do; None: all will
+
+def among(query: Query, hosts: Container[int] | None) -> Query:
+    """The same on these alone; None: on all."""
+    return (*query[:-1], hosts)
 
 
 class Grid:
@@ -67,16 +72,18 @@ class Grid:
     def query(self, request: int) -> Query:
         cell = self._numbers[request >> CPU_SHIFT]
         low = (request & LOW ^ self.flip) | FIELD_MASK
-        return Query(request, cell, cell % LEVEL, low, request & MEMORY)
+        return request, cell, cell % LEVEL, low, request & MEMORY, None
 
     def take(self, query: Query) -> int | None:
         """Take room for a request on the agent that suits best, and say which: its ordinal."""
         request, first, least, low, grows_by, hosts = query
         free, guards = self._free, self._guards
         filled, cells = self._filled, self._cells
-        for place in range(bisect_left(filled, first), len(filled)):
+        place, count = bisect_left(filled, first), len(filled)
+        while place < count:
             cell = cells[place]
             if cell[0] > low or filled[place] % LEVEL < least:
+                place += 1
                 continue
             index = len(cell) if cell[-1] <= low else bisect_right(cell, low)
             while index:
@@ -88,6 +95,7 @@ class Grid:
                     free[ordinal] = left
                     self._move(place, index, left, entry + grows_by)
                     return ordinal
+            place += 1
         return None
 
     def fill(self, vectors: Iterable[int]) -> None:
@@ -141,7 +149,7 @@ class EmptiestFirst(Grid):
 
     def query(self, request: int) -> Query:
         cell = self._numbers[request >> CPU_SHIFT]
-        return Query(request, cell, cell % LEVEL, request & LOW, -(request & MEMORY))
+        return request, cell, cell % LEVEL, request & LOW, -(request & MEMORY), None
 
     def take(self, query: Query) -> int | None:
         request, first, least, low, grows_by, hosts = query

@@ -56,9 +56,9 @@ class Machines(Surroundings):
             if ordinal is None:
                 return None
             if until is not None:
-                self._taken.append((ordinal, query.request, until, True))
+                self._taken.append((ordinal, shape.total, until, True))
             if self._kept and ordinal in self._kept:
-                self._kept[ordinal].take(query.request)
+                self._kept[ordinal].take(shape.total)
             return self._ids_alone[ordinal]
         ordinals = self._take_all(shape, until)
         if ordinals is None:

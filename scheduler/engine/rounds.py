@@ -19,7 +19,7 @@ class Rounds(Grid):
         return twin
 
     def query(self, request: int) -> Query:
-        return Query(request, 0, 0, 0, 0)
+        return request, 0, 0, 0, 0, None
 
     def fill(self, vectors: Iterable[int]) -> None:
         self._negated = sorted(-(vector & FIELD_MASK) for vector in vectors)  # the smallest id first
@@ -29,11 +29,12 @@ class Rounds(Grid):
         self._next = bisect_left(self._negated, 1 - ordinal)
 
     def take(self, query: Query) -> int | None:
-        free, guards, negated, hosts = self._free, self._guards, self._negated, query.hosts
+        request, *_, hosts = query
+        free, guards, negated = self._free, self._guards, self._negated
         count, first = len(negated), self._next
         for turn in range(first, first + count):
             ordinal = -negated[turn % count]
-            left = (free[ordinal] | guards) - query.request
+            left = (free[ordinal] | guards) - request
             if left & guards == guards and (hosts is None or ordinal in hosts):
                 free[ordinal] = left ^ guards
                 self._next = (turn + 1) % count

@@ -208,15 +208,15 @@ class SharingMachines(Machines):
     def _join(self, request: int, part: Part, search: Search, until: Until, *, is_usual: bool) -> int | None:
         """On an agent with a shared device that has room. `is_usual`: where others of that shape will look, too, so that it is
         remembered which have none."""
-        for pool, query in search:
-            key = pool, request, query.hosts
+        for pool, (*_, hosts) in search:
+            key = pool, request, hosts
             finder = self._finders.get(key) if is_usual else None
             if finder is None:
                 finder = Finder(self._shelf(pool, part.slot_name), part.amount)
                 if is_usual:
                     self._finders[key] = finder
             for ordinal in finder.candidates(self._open, self._layout.guards, part.joins):
-                is_host = query.hosts is None or ordinal in query.hosts
+                is_host = hosts is None or ordinal in hosts
                 if is_host and self._share_on(ordinal, request, part, until):
                     return ordinal
         return None
