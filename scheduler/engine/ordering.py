@@ -4,16 +4,16 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heapreplace
 from itertools import chain, groupby, islice
-from operator import attrgetter, lt
+from operator import attrgetter, itemgetter, lt
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
 
 NOTHING = timedelta()
-# An owner's age in the line, whom to charge for it if anybody asks, its sessions: the next is the last.
-_Turn = tuple[int, tuple[Standing, ...], list[PendingSession]]
+# An owner's share, its age in the line, whom to charge for it if anybody asks, its sessions: the next is the last.
+_Turn = tuple[float, int, tuple[Standing, ...], list[PendingSession]]
 # Which of a session's tenants are charged.
 _SHARING = {Policy.LIFO: slice(0), Policy.DRF: slice(-1, None), Policy.FAIR_SHARE: slice(None)}
 
@@ -68,46 +68,48 @@ class Line:
     def _least_owner_first(
         self, band: Iterable[PendingSession], *, is_last: bool
     ) -> Iterator[PendingSession]:
-        """Where owners alone share. Most of them have few sessions, so little is made for each of them; and few shares differ, so these alone are in
-        a heap, and who has the same take turns by age."""
-        turns_at = self._turns_by_share(band, is_last=is_last)
-        heap = list(turns_at)
+        """Where owners alone share. Most of them have few sessions, so little is made for each of them."""
+        least, first, heap = self._turns(band, is_last=is_last)
+        for _, age, charged, sessions in first:  # whoever was charged comes behind them
+            grown = least
+            while sessions and grown == least:
+                session = sessions.pop()
+                self.standings = charged if sessions or not is_last else ()
+                yield session
+                grown = charged[0].share if charged else least
+            if sessions:
+                heap.append((grown, age, charged, sessions))
         heapify(heap)
         while heap:
-            share = heappop(heap)
-            turns = turns_at.pop(share)
-            turns.sort(reverse=True)  # the next is the last
-            while turns:
-                turn = turns.pop()
-                _, charged, sessions = turn
-                session = sessions.pop()
-                while sessions:
-                    self.standings = charged
-                    yield session
-                    if (grown := charged[0].share) != share:
-                        if grown not in turns_at:
-                            turns_at[grown] = []
-                            heappush(heap, grown)
-                        turns_at[grown].append(turn)
-                        break
-                    session = sessions.pop()  # who was not charged still has the turn
-                else:
-                    self.standings = () if is_last else charged
-                    yield session
+            share, age, charged, sessions = heap[0]
+            session = sessions.pop()
+            if not sessions:
+                heappop(heap)
+            self.standings = charged if sessions or not is_last else ()
+            yield session
+            if sessions and charged[0].share != share:
+                heapreplace(heap, (charged[0].share, age, charged, sessions))
 
-    def _turns_by_share(self, band: Iterable[PendingSession], *, is_last: bool) -> dict[float, list[_Turn]]:
-        """Of all owners in the band."""
+    def _turns(
+        self, band: Iterable[PendingSession], *, is_last: bool
+    ) -> tuple[float, list[_Turn], list[_Turn]]:
+        """Of all owners in the band: the least share, whose it is, and the others."""
         shares = self._shares
         owners: dict[str, list[PendingSession]] = defaultdict(list)
         for session in band:
             owners[(session.tenants or NOBODY)[-1]].append(session)
-        turns_at: dict[float, list[_Turn]] = defaultdict(list)
+        turns: list[_Turn] = []
         for age, (owner, sessions) in enumerate(owners.items()):
             sessions.reverse()
             # In the last band nobody asks any more what share somebody has of whom nothing waits.
             charged = () if is_last and len(sessions) == 1 else (shares.standing(owner),)
-            turns_at[charged[0].share if charged else shares.share(owner)].append((age, charged, sessions))
-        return turns_at
+            turns.append((charged[0].share if charged else shares.share(owner), age, charged, sessions))
+        least = min(map(itemgetter(0), turns), default=0.0)
+        first, others = (
+            [each for each in turns if each[0] == least],
+            [each for each in turns if each[0] != least],
+        )
+        return least, first, others
 
     def _least_share_first(self, band: Iterable[PendingSession]) -> Iterator[PendingSession]:
         root = _tree(band, self._shares)

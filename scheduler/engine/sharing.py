@@ -208,7 +208,8 @@ class SharingMachines(Machines):
     def _join(self, request: int, part: Part, search: Search, until: Until, *, is_usual: bool) -> int | None:
         """On an agent with a shared device that has room. `is_usual`: where others of that shape will look, too, so that it is
         remembered which have none."""
-        for pool, (*_, hosts) in search:
+        for pool, query in search:
+            hosts = query[-1]
             key = pool, request, hosts
             finder = self._finders.get(key) if is_usual else None
             if finder is None:
@@ -269,11 +270,8 @@ class SharingMachines(Machines):
         hidden = {each: self._open[each] for each in self._for_parts if each in self._kept}
         for ordinal in hidden:
             self._set_open(ordinal, ordinal)
-        found = None
-        for pool, query in search:
-            found = self._grids[pool].take(query)
-            if found is not None:
-                break
+        tries = (self._grids[pool].take(query) for pool, query in search)
+        found = next((each for each in tries if each is not None), None)
         for ordinal, vector in hidden.items():
             self._set_open(ordinal, vector)
         if found is not None:
