@@ -22,7 +22,7 @@ MOST_NUMBERS = 2**14  # that are remembered
 LOW = MEMORY | FIELD_MASK  # memory, and the ordinal that says whose it is
 
 
-# A request, and where to look for it; a plain tuple, for each placement unpacks one, and of a named tuple that takes a twentieth of a pass.
+# A request, and where to look for it; a plain tuple, for each placement unpacks one, and a named one is unpacked as any sequence is.
 Query = tuple[
     int,  # the request
     int,  # a cell: in none before
