@@ -5,7 +5,7 @@ steps leaves a status from which the next run goes on.
 """
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.errors import BerthError, NotFound, PermissionDenied
 from common.kept_sentences import KeptSentence, one_line
 from common.locks import try_exclusive
+from common.prepared import among
 from sessions_app import lifecycle, setups, specs
 from sessions_app.lifecycle import IllegalTransition
 from sessions_app.models import ComputeSession, Kernel, KernelLog, SessionMount
@@ -73,8 +74,18 @@ def launch_session(session_id: UUID) -> None:
         except (RuntimeFault, BerthError) as error:
             failure = error
     # Only now that the lock is free: what ends the session needs it.
-    if failure is not None:
+    if failure is None or isinstance(failure, IllegalTransition):
+        end_if_asked([session_id])
+    else:
         _give_up(session_id, failure)
+
+
+def end_if_asked(session_ids: Collection[UUID]) -> None:
+    """Whoever was to end one of these while its launch held the lock has found it taken, and is asked once more. For whoever launched them and
+    has let go. One query."""
+    ending = ComputeSession.objects.filter(pk__in=among(session_ids), status=Status.TERMINATING).order_by()
+    if asked := [str(session_id) for session_id in ending.values_list("pk", flat=True)]:
+        enqueue_on_commit(TaskName.TERMINATE_SESSIONS, session_ids=asked)
 
 
 class OwnerLeft(PermissionDenied):
@@ -230,14 +241,12 @@ def start_own_apps(session: ComputeSession) -> None:
 
 def _give_up(session_id: UUID, error: RuntimeFault | BerthError) -> None:
     """End a session that could not be launched; one that was stopped meanwhile is ended for that reason."""
+    reason = reason_of(error)
+    log.warning("launch.failed", session_id=str(session_id), reason=reason, error=str(error))
     try:
-        if isinstance(error, IllegalTransition):
-            raise error
-        reason = reason_of(error)
-        log.warning("launch.failed", session_id=str(session_id), reason=reason, error=str(error))
         begin_termination(session_id, reason=reason, actor=SYSTEM, message=explain(reason, error))
     except IllegalTransition:
-        enqueue_on_commit(TaskName.TERMINATE_SESSION, session_id=str(session_id))
+        end_if_asked([session_id])
 
 
 def reason_of(error: RuntimeFault | BerthError) -> Reason:

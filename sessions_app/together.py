@@ -21,7 +21,7 @@ from common.dispatch import TaskName, enqueue_on_commit
 from common.locks import try_exclusive_each
 from common.prepared import prepared_cursor
 from sessions_app import lifecycle, specs
-from sessions_app.launcher import KEPT_LOG_BYTES, work_lock
+from sessions_app.launcher import KEPT_LOG_BYTES, end_if_asked, work_lock
 from sessions_app.models import ComputeSession, Kernel, KernelLog
 from sessions_app.states import LAUNCHING, Reason, Status
 from sessions_app.together_reads import (
@@ -100,7 +100,9 @@ def launch_sessions(session_ids: Collection[UUID]) -> list[UUID]:
             lifecycle.transition_many(
                 up, frm=Status.STARTING, to=Status.RUNNING, reason=Reason.CONTAINERS_UP, actor=SYSTEM
             )
-        return _left([pk for pk in session_ids if pk not in up], LAUNCHING)
+        left = _left([pk for pk in session_ids if pk not in up], LAUNCHING)
+    end_if_asked(held)
+    return left
 
 
 def end_sessions(session_ids: Collection[UUID]) -> list[UUID]:

@@ -1,8 +1,8 @@
 """Whole lives of sessions: asked for, placed, running, ended and accounted, on simulated machines.
 
 What runs: `enqueue_alike` for arrays of ARRAY sessions of one person (and, beside it, `enqueue_session` for each), `run_tick`, and the bodies of the tasks that come of it (`launch_sessions`,
-`reconcile_sessions`, `terminate_sessions`), one after the other; PostgreSQL, Redis and production's settings. Either all in one
-process, or in WORKERS of them side by side, as in a portal, each with the sessions of a group of its own and whatever rounds over all groups find.
+`reconcile_sessions`, `terminate_sessions`); PostgreSQL, Redis and production's settings. Either one after the other in one
+process, or in WORKERS of them side by side, as in a portal: each asks for the sessions of a group of its own and places them, and all take what comes of it from one queue.
 Containers end as soon as they have begun. A life counts when its session is TERMINATED and holds nothing.
 """
 
@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context
-from typing import Any
+from queue import Empty
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import connection, connections
@@ -41,6 +42,12 @@ AGENTS, BATCH, ARRAY, MOST_ROUNDS = 1000, 1000, 100, 3  # each has room, whateve
 ASKED_ALONE = 100
 WORKERS, LATEST_S = 2, 120
 TARGET = 1000.0
+BODIES: dict[str, Callable[..., None]] = {
+    TaskName.LAUNCH_SESSION.value: tasks.launch_session,
+    TaskName.LAUNCH_SESSIONS.value: tasks.launch_sessions,
+    TaskName.TERMINATE_SESSION.value: tasks.terminate_session,
+    TaskName.TERMINATE_SESSIONS.value: tasks.terminate_sessions,
+}
 STAGES = ("asked for", "placed", "running", "exited", "ended")
 
 
@@ -86,8 +93,8 @@ def _side_by_side(workers: Sequence["Stages"]) -> float:
     connections.close_all()
     backend.close_pool()  # its threads are no part of a process that is forked
     forks = get_context("fork")
-    begins = forks.Barrier(len(workers) + 1)
-    processes = [forks.Process(target=stages.beside_others, args=(begins,)) for stages in workers]
+    begins, queue = forks.Barrier(len(workers) + 1), forks.Queue()
+    processes = [forks.Process(target=stages.beside_others, args=(begins, queue)) for stages in workers]
     for process in processes:
         process.start()
     begins.wait(LATEST_S)
@@ -121,18 +128,21 @@ class Stages:
         self.processor_ms.append((time.process_time() - began_at) * 1000 / BATCH)
         return rate
 
-    def beside_others(self, begins: Any) -> None:
-        """The next BATCH, from when all others may begin, too, until it has ended."""
+    def beside_others(self, begins: Any, queue: Any) -> None:
+        """The next BATCH, from when all others may begin, too, and whatever is in the queue of all, until none of theirs lives."""
         asked = self.next_batch()
         begins.wait(LATEST_S)
-        with _caught() as sent:
+        with _sent_to(_Queue(queue)):
             ids = _ask_arrays(asked)
             self._place()
-            _run(sent, TaskName.LAUNCH_SESSIONS)
             ends_by = time.monotonic() + LATEST_S
-            while _ended(ids) < len(ids) and time.monotonic() < ends_by:
-                tasks.reconcile_sessions()  # of all groups: who comes first works for the others
-                _run(sent, TaskName.TERMINATE_SESSIONS)
+            while ComputeSession.objects.live().exists() and time.monotonic() < ends_by:
+                try:
+                    name, kwargs = queue.get_nowait()
+                except Empty:
+                    tasks.reconcile_sessions()
+                else:
+                    BODIES[name](**kwargs)
         _demand_ended(ids)
 
     def next_batch(self) -> list[Any]:
@@ -151,13 +161,13 @@ class Stages:
             rates[name].append(count / (time.perf_counter() - began_at))
             return done
 
-        with _caught() as sent:
+        with _sent_to(_Caught()) as caught:
             began_at = time.perf_counter()
             ids = timed("asked for", ask)
             timed("placed", self._place)
-            timed("running", lambda: _run(sent, TaskName.LAUNCH_SESSIONS))
+            timed("running", lambda: caught.run(TaskName.LAUNCH_SESSIONS))
             timed("exited", tasks.reconcile_sessions)
-            timed("ended", lambda: _run(sent, TaskName.TERMINATE_SESSIONS))
+            timed("ended", lambda: caught.run(TaskName.TERMINATE_SESSIONS))
             took_s = time.perf_counter() - began_at
         _demand_ended(ids)
         _demand_nothing_held()
@@ -168,26 +178,46 @@ class Stages:
             pass
 
 
-Sent = list[tuple[str, dict[str, Any]]]
+class _Caught:
+    """Keeps what is sent."""
 
-
-class _Broker:
     def __init__(self) -> None:
-        self.sent: Sent = []
+        self.sent: list[tuple[str, dict[str, Any]]] = []
 
     def send_task(self, name: str, *, kwargs: dict[str, Any], **_: object) -> None:
         self.sent.append((name, kwargs))
 
+    def run(self, name: TaskName) -> None:
+        """All that was sent by this name."""
+        due = [kwargs for each, kwargs in self.sent if each == name.value]
+        self.sent = [each for each in self.sent if each[0] != name.value]
+        for kwargs in due:
+            BODIES[name.value](**kwargs)
+
+
+class _Queue:
+    """Hands what is sent to whichever process comes first; ticks are asked for by each itself."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+
+    def send_task(self, name: str, *, kwargs: dict[str, Any], **_: object) -> None:
+        if name in BODIES:
+            self._queue.put((name, kwargs))
+
+
+Broker = TypeVar("Broker", _Caught, _Queue)
+
 
 @contextlib.contextmanager
-def _caught() -> Iterator[Sent]:
-    """What is sent within, instead of being sent."""
-    caught, broker = _Broker(), dispatch.current_app
-    dispatch.current_app = caught  # type: ignore[assignment]
+def _sent_to(broker: Broker) -> Iterator[Broker]:
+    """What is sent within goes there."""
+    real = dispatch.current_app
+    dispatch.current_app = broker  # type: ignore[assignment]
     try:
-        yield caught.sent
+        yield broker
     finally:
-        dispatch.current_app = broker
+        dispatch.current_app = real
 
 
 def _ask(asked: Sequence[Any]) -> list[UUID]:
@@ -203,17 +233,6 @@ def _ask_arrays(asked: Sequence[Any]) -> list[UUID]:
             requests=[replace(request, name=f"{request.name}-{number}") for number in range(ARRAY)],
         )
     ]
-
-
-def _run(sent: Sent, name: TaskName) -> None:
-    """All messages of this name that were sent."""
-    body = {
-        TaskName.LAUNCH_SESSIONS: tasks.launch_sessions,
-        TaskName.TERMINATE_SESSIONS: tasks.terminate_sessions,
-    }[name]
-    for kwargs in [kwargs for each, kwargs in sent if each == name.value]:
-        body(**kwargs)
-    sent[:] = [each for each in sent if each[0] != name.value]
 
 
 def _demand_ended(ids: Sequence[UUID]) -> None:
