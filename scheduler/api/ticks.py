@@ -1,4 +1,4 @@
-"""REST of kept ticks."""
+"""REST of kept ticks, who left for others, and how long people waited."""
 
 from typing import Any
 
@@ -6,12 +6,17 @@ from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
 from rest_framework.generics import ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from agents.selectors import access_group_to_administer
+from common import clock
 from common.api import actor_of
 from common.scopes import FOR_ADMIN
 from scheduler.models import KeptTick
 from scheduler.ticks import preemptions_in, ticks_of
+from scheduler.waits import MOST_SEEN, waits_in
 from sessions_app.models import Preemption
 
 
@@ -92,3 +97,24 @@ class PreemptionListView(ListAPIView[Preemption]):
     def get_queryset(self) -> QuerySet[Preemption]:
         group = access_group_to_administer(actor_of(self.request), self.kwargs["group_id"])
         return preemptions_in(group)
+
+
+class WaitsOut(serializers.Serializer[Any]):
+    """In seconds, from the queue to the place. null: none started."""
+
+    started = serializers.IntegerField(
+        help_text=f"Sessions that started in the last hour; the newest {MOST_SEEN:,} count."
+    )
+    half_s = serializers.FloatField(allow_null=True, help_text="Half of them waited no longer.")
+    nine_of_ten_s = serializers.FloatField(allow_null=True)
+    longest_s = serializers.FloatField(allow_null=True)
+
+
+class WaitsView(APIView):
+    token_scopes = FOR_ADMIN
+
+    @extend_schema(operation_id="get_waits", responses=WaitsOut)
+    def get(self, request: Request, group_id: int) -> Response:
+        """How long those who started in a resource group in the last hour had waited. For superadmins and monitors."""
+        group = access_group_to_administer(actor_of(request), group_id)
+        return Response(WaitsOut(waits_in(group, clock.now())).data)

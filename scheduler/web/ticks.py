@@ -12,13 +12,17 @@ from django.views.decorators.http import require_GET
 
 from accounts.web.doors import overseer_of_all
 from agents.selectors import access_group, group_to_look_at, visible_resource_groups
+from common import clock
 from common.pages import is_fragment, render_page_or_fragment
+from common.words import duration_words
 from scheduler.models import KeptTick
 from scheduler.replay import replay
 from scheduler.ticks import MOST_SHOWN, explain, preemptions_in, tick_of, ticks_of
+from scheduler.waits import Waits, waits_in
 from sessions_app.queues import OWN_LIMITS, PUBLIC_REASONS
 
 TICKS_PER_PAGE = 20
+MOST_EXACT_S = 10  # what is longer is told in whole seconds
 
 
 @require_GET
@@ -39,6 +43,7 @@ def tick_list(request: HttpRequest, group_id: int) -> HttpResponse:
         "group": group,
         "page": page,
         "rows": rows,
+        "waits": wait_words(waits_in(group, clock.now())),
         "preemptions": preemptions_in(group)[:MOST_SHOWN],
     }
     if not is_fragment(request):
@@ -67,6 +72,16 @@ def took_words(tick: KeptTick) -> dict[str, str]:
     """How long its parts took, and all of it."""
     parts = {"read": tick.read_us, "decide": tick.decide_us, "commit": tick.commit_us, "all": tick.took_us}
     return {name: milliseconds(us) for name, us in parts.items()}
+
+
+def wait_words(waits: Waits) -> dict[str, Any]:
+    """{"started": how many}, and of any: "half", "most", "longest" as lengths of time."""
+    lengths = {"half": waits.half_s, "most": waits.nine_of_ten_s, "longest": waits.longest_s}
+    return {"started": waits.started} | {
+        name: milliseconds(round(seconds * 1e6)) if seconds < MOST_EXACT_S else duration_words(seconds)
+        for name, seconds in lengths.items()
+        if seconds is not None
+    }
 
 
 def milliseconds(us: int) -> str:

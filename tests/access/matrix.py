@@ -335,6 +335,7 @@ GET    api-resource-group                  401        200        200        200 
 PATCH  api-resource-group                  401        403        403        403        403        403        403        200        403        403  description
 DELETE api-resource-group                  401        403        403        403        403        403        403        409        403        403
 GET    api-ticks                           401        403        403        403        403        403        403        200        403        200
+GET    api-waits                           401        403        403        403        403        403        403        200        403        200
 GET    api-preemptions                     401        403        403        403        403        403        403        200        403        200
 GET    api-resource-group-grants           401        403        403        403        403        403        403        200        403        200
 POST   api-resource-group-grants           401        403        403        403        403        403        403        201        403        403  grant

@@ -159,6 +159,12 @@ def test_ticks_and_who_had_to_leave_are_listed(portal: Any, command: Command) ->
     assert "/resource-groups/3/ticks/" in str(wire.requests[-1].url)
     portal(page(GROUP), page(tick))
     assert json.loads(command("group", "ticks", "gpu", "--json").out) == [tick]
+    waits = {"started": 9, "half_s": 0.02, "nine_of_ten_s": 4.0, "longest_s": 61.5}
+    wire = portal(page(GROUP), made(waits))
+    assert command("group", "waits", "gpu").out.splitlines()[1] == "9\t0.02 s\t4.00 s\t61.50 s"
+    assert "/resource-groups/3/waits/" in str(wire.requests[-1].url)
+    portal(page(GROUP), made(waits))
+    assert json.loads(command("group", "waits", "gpu", "--json").out) == waits
     left = {"session": "a" * 32, "name": "low", "by": "b" * 32, "by_name": "high", "agent": "gpu-01",
             "decided_at": "2026-05-01T08:00:00Z", "ends_at": "2026-05-01T08:01:00Z", "outcome": "spared"}  # fmt: skip
     portal(page(GROUP), page(left))

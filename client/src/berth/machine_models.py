@@ -126,6 +126,16 @@ class Tick(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waits(Record):
+    """How long the sessions that started in the last hour had waited, in seconds; None where none started."""
+
+    started: int = 0
+    half_s: float | None = None
+    nine_of_ten_s: float | None = None
+    longest_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPreemption(Record):
     """A session that had to leave for another one, `by`. `outcome` is open, ended or spared."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from berth.decoding import Record, decode
 from berth.errors import NotFound
-from berth.machine_models import GroupGrant, GroupPreemption, GroupReservation, ResourceGroup, Tick
+from berth.machine_models import GroupGrant, GroupPreemption, GroupReservation, ResourceGroup, Tick, Waits
 from berth.paging import iterate
 from berth.policies import scope_id
 from berth.transport import Transport, json_of, new_key
@@ -88,6 +88,9 @@ class ResourceGroups:
     def ticks(self, group_id: int) -> Iterator[Tick]:
         """What its scheduler decided lately, newest first."""
         return iterate(self._transport, f"resource-groups/{group_id}/ticks/", Tick)
+
+    def waits(self, group_id: int) -> Waits:
+        return decode(Waits, json_of(self._transport.request("GET", f"resource-groups/{group_id}/waits/")))
 
     def preemptions(self, group_id: int) -> Iterator[GroupPreemption]:
         """Who had to leave for whom, newest first."""

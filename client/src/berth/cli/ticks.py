@@ -1,4 +1,4 @@
-"""What the scheduler of a resource group decided lately, and who had to leave for whom. For superadmins and monitors."""
+"""What the scheduler of a resource group decided lately, how long people waited, and who had to leave for whom. For superadmins and monitors."""
 
 from itertools import islice
 from typing import Annotated
@@ -34,6 +34,22 @@ def list_ticks(context: typer.Context, group: GroupName, limit: Limit = 20, as_j
     show_table(("when", "placed", "waiting", "for", "took"), rows, empty="No tick decided anything lately.")
 
 
+def show_waits(context: typer.Context, group: GroupName, as_json: AsJson = False) -> None:
+    """Say how long those who started in a group in the last hour had waited for their place."""
+    groups = client_of(context).managed_groups
+    waits = groups.waits(groups.find(group).id)
+    if as_json:
+        show_json(waits)
+        return
+    lengths = (waits.half_s, waits.nine_of_ten_s, waits.longest_s)
+    row = (waits.started, *(f"{seconds:.2f} s" for seconds in lengths if seconds is not None))
+    show_table(
+        ("started", "half within", "nine of ten", "longest"),
+        [row] if waits.started else [],
+        empty="None started.",
+    )
+
+
 def list_preemptions(
     context: typer.Context, group: GroupName, limit: Limit = 20, as_json: AsJson = False
 ) -> None:
@@ -50,4 +66,5 @@ def list_preemptions(
 def add_to(app: typer.Typer) -> None:
     """These commands, beside those of groups."""
     app.command("ticks")(list_ticks)
+    app.command("waits")(show_waits)
     app.command("preemptions")(list_preemptions)

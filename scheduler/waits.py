@@ -1,0 +1,43 @@
+"""How long sessions of a resource group waited for their place: of those that start when they ask, no tick tells."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import Coalesce, Greatest
+
+from agents.models import ResourceGroup
+from sessions_app.models import ComputeSession, SessionTransition
+from sessions_app.states import Status
+
+LATELY = timedelta(hours=1)
+MOST_SEEN = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Of `started` sessions, in seconds: half, and nine of ten, waited no longer than this, and the longest of all. The three are
+    None where none started."""
+
+    started: int = 0
+    half_s: float | None = None
+    nine_of_ten_s: float | None = None
+    longest_s: float | None = None
+
+
+def waits_in(group: ResourceGroup, now: datetime) -> Waits:
+    """Of those that started LATELY, the newest MOST_SEEN of them, from when each came into the queue (for the last time, if it came
+    more than once) until it had its place. Whose history is not kept is left out. One query."""
+    began = Greatest(Coalesce("eligible_at", "created_at"), _last_move_to(Status.PENDING))
+    started = ComputeSession.objects.filter(resource_group=group, started_at__gte=now - LATELY)
+    spans = started.order_by("-started_at").values_list(began, _last_move_to(Status.SCHEDULED))[:MOST_SEEN]
+    waited = sorted(max(0.0, (placed - since).total_seconds()) for since, placed in spans if placed)
+    if not waited:
+        return Waits()
+    half, most = (waited[(len(waited) * tenths - 1) // 10] for tenths in (5, 9))
+    return Waits(len(waited), half, most, waited[-1])
+
+
+def _last_move_to(status: Status) -> Subquery:
+    moves = SessionTransition.objects.filter(session=OuterRef("pk"), to_status=status.value)
+    return Subquery(moves.order_by("-happened_at", "-id").values("happened_at")[:1])
