@@ -113,7 +113,7 @@ class WaitsOut(serializers.Serializer[Any]):
 class WaitsView(APIView):
     token_scopes = FOR_ADMIN
 
-    @extend_schema(operation_id="get_waits", responses=WaitsOut)
+    @extend_schema(operation_id="read_waits", responses=WaitsOut)
     def get(self, request: Request, group_id: int) -> Response:
         """How long those who started in a resource group in the last hour had waited. For superadmins and monitors."""
         group = access_group_to_administer(actor_of(request), group_id)
