@@ -21,6 +21,7 @@ REQUIREMENTS = ("requirements.txt", "requirements-embedded.txt")
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 SYSTEM_PROGRAMS = Path("/usr/bin")
 CLEARLY = 1.15
+TURNS = 5  # of two, on a machine whose speed changes within a second, one of thirteen called a Python faster than itself
 PATIENCE_S = 10
 # What a portal does all day: small objects, their attributes, calls. Seconds; nothing from another version, or one that makes no environments.
 _SPEED = f"""
@@ -88,7 +89,7 @@ def faster_python(programs: Path = SYSTEM_PROGRAMS) -> Path:
     builds one himself mostly does not, and loses a quarter of all speed (ADR 51)."""
     ours, system = Path(sys.executable), programs / f"python{VERSION}"
     took_s = dict.fromkeys((ours, system), inf)
-    for python in (ours, system) * 2:  # in turns: whatever else the machine does slows both
+    for python in (ours, system) * TURNS:  # in turns: whatever else the machine does slows both
         took_s[python] = min(took_s[python], speed_s(python))
     return system if took_s[system] * CLEARLY < took_s[ours] < inf else ours
 
