@@ -18,7 +18,7 @@ from common.errors import NotFound, PermissionDenied
 from sessions_app import lifecycle
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, SessionArray
 from sessions_app.queueing import Hold
-from sessions_app.selectors import Action, may, seen_by
+from sessions_app.selectors import Action, is_stoppable, may, seen_by
 from sessions_app.states import Reason, Status
 
 UNDO_S = 10
@@ -83,7 +83,7 @@ def stop_array_soon(*, actor: Actor, array_id: UUID) -> int:
     """Have all elements stopped in UNDO_S, unless somebody keeps them until then; how many. Of those that are to stop already the first
     moment holds."""
     array = access_array(actor, array_id, Action.TERMINATE)
-    stopped = [each for each in _hold_live(array) if not each.stops_at and each.status != Status.TERMINATING]
+    stopped = [each for each in _hold_live(array) if not each.stops_at and is_stoppable(each)]
     at = clock.now() + timedelta(seconds=UNDO_S)
     _elements(stopped).update(stops_at=at, stops_by=user_of(actor))
     _tell_elements(actor, "sessions.stop_soon", stopped)
@@ -94,7 +94,7 @@ def stop_array_soon(*, actor: Actor, array_id: UUID) -> int:
 def keep_array(*, actor: Actor, array_id: UUID) -> int:
     """Take the stops of all elements back that have not begun; how many."""
     array = access_array(actor, array_id, Action.TERMINATE)
-    kept = [each for each in _hold_live(array) if each.stops_at and each.status != Status.TERMINATING]
+    kept = [each for each in _hold_live(array) if each.stops_at and is_stoppable(each)]
     _elements(kept).update(stops_at=None, stops_by=None)
     _tell_elements(actor, "sessions.keep_session", kept)
     return len(kept)

@@ -20,7 +20,6 @@ from agents.states import AgentState
 from common.actors import SYSTEM
 from common.events import announce
 from common.instants import Step
-from common.slots import CPU
 from sessions_app import lifecycle
 from sessions_app.device_use import device_milli_of
 from sessions_app.events import SessionEndsSoon
@@ -37,7 +36,6 @@ from sessions_app.idle_facts import (
 )
 from sessions_app.idle_models import Gap, GatewayReport, IdleWatch, Interaction, SessionIdle, SessionWarning
 from sessions_app.idle_rules import (
-    FULL_PERCENT,
     NEAR,
     Cause,
     End,
@@ -48,7 +46,7 @@ from sessions_app.idle_rules import (
     may_end,
     warning_due,
 )
-from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, use_of
+from sessions_app.idle_use import RECENT, Wanted, at_work_on_devices, processor_use_of, use_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
@@ -214,13 +212,12 @@ def _note_programs(sessions: Sequence[ComputeSession], now: datetime) -> None:
     when its end is near; where it was not measured lately, nobody knows, and its idle time begins anew."""
     near = [session for session in sessions if _is_nearly_idle(session, now)]
     recent = [Wanted(session, RECENT) for session in near]
-    uses = use_of(recent, now)
+    uses = processor_use_of(recent, now)
     on_devices = at_work_on_devices([each for each in recent if device_milli_of(each.session.slots)], now)
     for session in near:
-        session_id, idle, cpu_percent = session.pk, idle_of(session), uses[session.pk].get(CPU)
-        used = (cpu_percent or 0) * session.slots[CPU] * session.kernel_count
-        if used < FULL_PERCENT * BUSY_MILLI and session_id not in on_devices:
-            if cpu_percent is None:
+        session_id, idle, used = session.pk, idle_of(session), uses[session.pk]
+        if (used or 0) < BUSY_MILLI and session_id not in on_devices:
+            if used is None:
                 idle.gap, idle.measured_from = Gap.USE, None
             continue
         idle.interacted_at, idle.interaction = now, Interaction.PROGRAM

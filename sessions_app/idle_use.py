@@ -55,9 +55,25 @@ class Wanted:
 
 def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int | None]]:
     """{session: {name: percent of what it holds, or None where too little was measured}}. One query."""
-    if not wanted:
-        return {}
+    amounts = _amounts_of_kernels(wanted, now)
+    return {each.session.pk: _percents(each.session, amounts.get(each.session.pk, [])) for each in wanted}
+
+
+def processor_use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, int | None]:
+    """{session: thousandths of a core that all of it uses, or None where too little was measured}: of many cores one that is busy is less
+    than any percent. One query."""
+    amounts = _amounts_of_kernels(wanted, now)
+    return {
+        each.session.pk: known_sum([kernel[CPU].used for kernel in amounts.get(each.session.pk, [])])
+        for each in wanted
+    }
+
+
+def _amounts_of_kernels(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, list[dict[str, Amount]]]:
+    """{session: what each of its kernels used and holds}. One query."""
     amounts: dict[UUID, list[dict[str, Amount]]] = {}
+    if not wanted:
+        return amounts
     sessions = {each.session.pk: each for each in wanted}
     with connection.cursor() as cursor:
         cursor.execute(MEANS, _asked(wanted, now))
@@ -65,7 +81,7 @@ def use_of(wanted: Sequence[Wanted], now: datetime) -> dict[UUID, dict[str, int 
             share = None if count is None else Share(milli, count, mem_total, are_own)
             means = _covered(measured, sessions[session_id].span)
             amounts.setdefault(session_id, []).append(_amounts(sessions[session_id].session, share, means))
-    return {each.session.pk: _percents(each.session, amounts.get(each.session.pk, [])) for each in wanted}
+    return amounts
 
 
 def at_work_on_devices(wanted: Sequence[Wanted], now: datetime) -> set[UUID]:

@@ -19,7 +19,7 @@ from sessions_app.idle_facts import outlook_of
 from sessions_app.links import apps_of
 from sessions_app.models import ComputeSession, SessionType
 from sessions_app.queueing import Hold
-from sessions_app.selectors import Action, may
+from sessions_app.selectors import Action, is_stoppable, may
 from sessions_app.short_reasons import short_reason
 from sessions_app.states import REASON_SENTENCES, Reason, Status
 
@@ -34,8 +34,7 @@ STAGES = (
 
 def row(actor: Actor, session: ComputeSession) -> dict[str, Any]:
     """One session in a list or on top of its page. No query if it came `with_parts`."""
-    is_stoppable = session.is_live and session.status != Status.TERMINATING
-    may_stop = is_stoppable and may(actor, session, Action.TERMINATE)
+    may_stop = is_stoppable(session) and may(actor, session, Action.TERMINATE)
     return {
         "session": session,
         "slots": format_slots(session.requested_slots),
@@ -97,7 +96,7 @@ def explanation(session: ComputeSession) -> str:
 
 def short_explanation(session: ComputeSession) -> str:
     """The same in a table: one sentence, without what the engine said."""
-    if session.stops_at and session.is_live and session.status != Status.TERMINATING:
+    if session.stops_at and is_stoppable(session):
         return _("It will be stopped in a moment.")
     if session.status_reason in set(Reason) and session.status != Status.RUNNING:
         return str(REASON_SENTENCES[Reason(session.status_reason)])

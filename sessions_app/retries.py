@@ -10,12 +10,13 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.utils.translation import gettext as _
 
 from accounts.limits import WITHIN_LIMITS
 from common import audit, clock
 from common.actors import Actor
 from common.database import constraint_of
-from common.errors import BerthError
+from common.errors import BerthError, LimitExceeded
 from common.kept_sentences import KeptSentence
 from common.languages import gettext_noop
 from sessions_app import lifecycle
@@ -29,7 +30,7 @@ from sessions_app.models import (
     SessionWarning,
 )
 from sessions_app.preemption_models import close_notices_of
-from sessions_app.states import REQUEUED, RETRIED, Reason, Status
+from sessions_app.states import Reason, Status, next_try
 
 MOST_ATTEMPTS = 100  # of one that goes from one lost machine to the next
 TRIED_AGAIN = gettext_noop("It failed and waits for a machine again: retry {number} of {most}.")
@@ -57,9 +58,12 @@ def finish_or_retry(session_id: UUID, *, actor: Actor) -> ComputeSession:
                 return _wait_again(session, reason, actor)
         except BerthError as refusal:
             return _end_refused(session, refusal, actor)
-        except IntegrityError as error:  # policies allow fewer waiting sessions than there are
+        except IntegrityError as error:
             if constraint_of(error) != WITHIN_LIMITS:
                 raise
+            session.refresh_from_db()  # as it was before the attempt that was not made
+            sentence = _("As many sessions wait as its limits allow.")
+            return _end_refused(session, LimitExceeded(sentence), actor)
     return lifecycle.finish(session_id, actor=actor)
 
 
@@ -80,11 +84,11 @@ def give_up_retries(session: ComputeSession, *, actor: Actor) -> ComputeSession:
 
 
 def _reason_to_retry(session: ComputeSession) -> Reason | None:
-    if session.outcome_reason in REQUEUED:
-        attempts = session.kernels.filter(attempt__lt=MOST_ATTEMPTS)
-        return Reason.REQUEUED if session.requeues and attempts.exists() else None
-    has_left = session.retry_count < session.max_retries
-    return Reason.RETRIED if has_left and session.outcome_reason in RETRIED else None
+    has_retries = session.retry_count < session.max_retries
+    reason = next_try(session.outcome_reason, has_retries=has_retries, requeues=session.requeues)
+    if reason is Reason.REQUEUED and not session.kernels.filter(attempt__lt=MOST_ATTEMPTS).exists():
+        return None
+    return reason
 
 
 def _wait_again(session: ComputeSession, reason: Reason, actor: Actor) -> ComputeSession:

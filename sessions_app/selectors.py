@@ -5,7 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils.translation import gettext as _
 
 from accounts.logins import has_standing_membership
@@ -15,7 +15,7 @@ from common.errors import Conflict, NotFound, PermissionDenied
 from common.looks import look_of
 from common.texts import quoted
 from sessions_app.models import ComputeSession, ComputeSessionQuerySet, Kernel, KernelLog, SessionArray
-from sessions_app.states import Status
+from sessions_app.states import REQUEUED, RETRIED, Status, next_try
 
 
 class Action(StrEnum):
@@ -132,9 +132,20 @@ def objection_to_folder_deletion(folder_id: UUID) -> str:
     return _("It is mounted in {sessions}. Stop that first.").format(sessions=names) if names else ""
 
 
+def is_stoppable(session: ComputeSession) -> bool:
+    """Whether it may be asked to stop: it lives, and if it ends already it might be tried again."""
+    if session.status != Status.TERMINATING:
+        return session.is_live
+    has_retries = session.retry_count < session.max_retries
+    return next_try(session.outcome_reason, has_retries=has_retries, requeues=session.requeues) is not None
+
+
 def sessions_due_to_stop(now: datetime) -> ComputeSessionQuerySet:
-    """Live ones whose moment to be stopped has come (`stops`)."""
-    return ComputeSession.objects.live().exclude(status=Status.TERMINATING).filter(stops_at__lte=now)
+    """Those that are stoppable, and whose moment to be stopped has come (`stops`)."""
+    retried = Q(outcome_reason__in=RETRIED, max_retries__gt=F("retry_count"))
+    requeued = Q(outcome_reason__in=REQUEUED, requeues=True)
+    is_ending = Q(status=Status.TERMINATING)
+    return ComputeSession.objects.live().filter(~is_ending | retried | requeued, stops_at__lte=now)
 
 
 def sessions_past_deadline(now: datetime) -> ComputeSessionQuerySet:

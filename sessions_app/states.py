@@ -218,5 +218,12 @@ RETRIED = frozenset(
 REQUEUED = frozenset({Reason.AGENT_LOST, Reason.PREEMPTED})
 
 
+def next_try(outcome_reason: str, *, has_retries: bool, requeues: bool) -> Reason | None:
+    """Why a session that ends so is tried again; None: it is not."""
+    if outcome_reason in REQUEUED:
+        return Reason.REQUEUED if requeues else None
+    return Reason.RETRIED if has_retries and outcome_reason in RETRIED else None
+
+
 def outcome_of(reason: Reason) -> Status:
     return OUTCOMES.get(reason, Status.ERROR)

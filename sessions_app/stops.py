@@ -15,18 +15,17 @@ from common.errors import Conflict
 from sessions_app import lifecycle
 from sessions_app.array_services import UNDO_S, end_due_elements
 from sessions_app.models import ComputeSession
-from sessions_app.selectors import Action, access_session, sessions_due_to_stop
+from sessions_app.selectors import Action, access_session, is_stoppable, sessions_due_to_stop
 from sessions_app.services import end_asked
-from sessions_app.states import Status
 
 
 @transaction.atomic
 def stop_soon(*, actor: Actor, session_id: UUID) -> ComputeSession:
     """Have a session stopped in UNDO_S, unless somebody keeps it until then. Asked again, the first moment holds; one that
-    ends or has ended is left as it is."""
+    ends or has ended is left as it is, but for one that might be tried again."""
     access_session(actor, session_id, Action.TERMINATE)
     session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
-    if session.stops_at or not session.is_live or session.status == Status.TERMINATING:
+    if session.stops_at or not is_stoppable(session):
         return session
     session.stops_at = clock.now() + timedelta(seconds=UNDO_S)
     session.stops_by = user_of(actor)
@@ -41,7 +40,7 @@ def keep_session(*, actor: Actor, session_id: UUID) -> ComputeSession:
     """Take a stop back. Raises Conflict if it has begun."""
     access_session(actor, session_id, Action.TERMINATE)
     session: ComputeSession = ComputeSession.objects.select_for_update().get(pk=session_id)
-    if not session.is_live or session.status == Status.TERMINATING:
+    if not is_stoppable(session):
         raise Conflict(
             _("It is too late to keep “{session}”: it is being stopped.").format(session=session.name),
             hint=_("Its folders are kept. Start it again from its page."),

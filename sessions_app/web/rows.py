@@ -14,8 +14,8 @@ from sessions_app.links import apps_of
 from sessions_app.metrics_history import PresentUse, present_use_of
 from sessions_app.models import ComputeSession
 from sessions_app.presenters import list_explanation, short_explanation
-from sessions_app.selectors import Action, may
-from sessions_app.states import Reason, Status
+from sessions_app.selectors import Action, is_stoppable, may
+from sessions_app.states import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,6 @@ def _row(
     uses: dict[UUID, PresentUse],
 ) -> SessionRow:
     is_own = session.owner_id == actor.user_id
-    is_stoppable = session.is_live and session.status != Status.TERMINATING and not session.stops_at
     apps = apps_of(session) if may(actor, session, Action.OPEN_APP) else []
     has_failed = session.status_reason == Reason.COMMAND_FAILED
     return SessionRow(
@@ -105,7 +104,7 @@ def _row(
         ended=ago(session.ended_at),
         app=str(apps[0]["name"]) if apps else "",
         app_title=str(apps[0]["title"]) if apps else "",
-        can_stop=is_stoppable and may(actor, session, Action.TERMINATE),
+        can_stop=not session.stops_at and is_stoppable(session) and may(actor, session, Action.TERMINATE),
         can_open_terminal=session.is_running and may(actor, session, Action.OPEN_TERMINAL),
         can_start_again=is_own and not session.is_live,
     )

@@ -340,6 +340,16 @@ def test_a_program_that_computes_is_work(place: Place, began: datetime) -> None:
     assert place.fresh(session).is_running
 
 
+def test_one_busy_core_of_many_is_work(began: datetime) -> None:
+    place = make_place(cpu_milli=256_000)
+    group_has(place, max_idle_s=600)
+    session = place.run(resources={"cpu": 256, "mem": "1g"})
+    use(session, began, 15, cpu_milli=1000)
+    watch(began, began + 15 * MINUTE)
+    assert SessionIdle.objects.get(session=session).interaction == "program"
+    assert place.fresh(session).is_running
+
+
 def end_of(place: Place, session: ComputeSession) -> datetime | None:
     outlook = outlook_of(place.fresh(session))
     return outlook.ends_at if outlook is not None else None

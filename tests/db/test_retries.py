@@ -215,7 +215,9 @@ def test_after_a_failure_it_stands_behind_those_that_wait(place: Place) -> None:
 def test_it_ends_where_policies_let_nothing_more_wait(place: Place) -> None:
     session = batch(place, max_retries=5)
     limit(place.project, max_pending_sessions=0)
-    assert fail(place, session).status_reason == "command_failed"
+    ended = fail(place, session)
+    assert ended.status_reason == "command_failed"
+    assert "It is not tried again: As many sessions wait as its limits allow." in str(ended.status_message)
     assert use_of(place.project).get("pending_sessions", 0) == 0
 
 

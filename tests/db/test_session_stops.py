@@ -5,11 +5,15 @@ from datetime import timedelta
 import pytest
 
 from common import clock
+from common.actors import SYSTEM
 from common.errors import Conflict
 from common.instants import Step
 from scheduler.tick import run_tick
 from sessions_app import lifecycle, reconcile
+from sessions_app.array_services import keep_array, stop_array_soon
+from sessions_app.launcher import end_session, launch_session
 from sessions_app.models import ComputeSession
+from sessions_app.services import begin_termination
 from sessions_app.states import Reason, Status
 from sessions_app.stops import UNDO_S, keep_session, stop_soon, stop_what_is_due
 from tests.factories import actor_for, make_user
@@ -100,3 +104,66 @@ def test_moments_move_with_the_clock_but_those_of_the_new_time(place: Place) -> 
     assert before is not None
     assert place.fresh(old).stops_at == before + hour
     assert place.fresh(new).stops_at == after
+
+
+# What fails and would be tried again
+
+
+def about_to_be_tried_again(place: Place) -> ComputeSession:
+    session = place.run(type="batch", command="python train.py", max_retries=3)
+    begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
+    return place.fresh(session)
+
+
+@pytest.mark.parametrize("ends", ["before its moment", "after it"])
+def test_what_is_about_to_be_tried_again_is_stopped_as_well(place: Place, ends: str) -> None:
+    session = about_to_be_tried_again(place)
+    assert ask_to_stop(place, session).stops_at
+    if ends == "before its moment":
+        end_session(session.pk)
+    with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
+        stop_what_is_due()
+        stop_what_is_due()
+        if ends == "after it":
+            end_session(session.pk)
+    assert place.fresh(session).ended_at
+    with pytest.raises(Conflict):
+        keep_session(actor=actor_for(place.owner), session_id=session.pk)
+
+
+def test_what_is_about_to_be_tried_again_can_be_kept(place: Place) -> None:
+    session = about_to_be_tried_again(place)
+    ask_to_stop(place, session)
+    assert keep_session(actor=actor_for(place.owner), session_id=session.pk).stops_at is None
+    end_session(session.pk)
+    with clock.frozen_at(clock.now() + timedelta(minutes=1)):
+        stop_what_is_due()
+    assert place.fresh(session).status == Status.PENDING
+
+
+def test_a_failure_after_the_stop_was_asked_for_can_be_taken_back_too(place: Place) -> None:
+    session = place.run(type="batch", command="python train.py", max_retries=3)
+    ask_to_stop(place, session)
+    begin_termination(session.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
+    keep_session(actor=actor_for(place.owner), session_id=session.pk)
+    end_session(session.pk)
+    assert (place.fresh(session).status, place.fresh(session).stops_at) == (Status.PENDING, None)
+
+
+def test_stopping_all_of_an_array_stops_those_that_are_about_to_be_tried_again(place: Place) -> None:
+    owner = actor_for(place.owner)
+    first = place.enqueue(type="batch", command="python train.py", array="1-2", max_retries=3)
+    run_tick(place.group.pk)
+    array_id = place.fresh(first).array_id
+    failing, waiting = ComputeSession.objects.filter(array=array_id).order_by("array_index")
+    for each in (failing, waiting):
+        launch_session(each.pk)
+    begin_termination(failing.pk, reason=Reason.COMMAND_FAILED, actor=SYSTEM, exit_code=1)
+    assert stop_array_soon(actor=owner, array_id=array_id) == 2
+    assert keep_array(actor=owner, array_id=array_id) == 2
+    assert stop_array_soon(actor=owner, array_id=array_id) == 2
+    with clock.frozen_at(clock.now() + timedelta(seconds=UNDO_S)):
+        stop_what_is_due()
+        for each in (failing, waiting):
+            end_session(each.pk)
+    assert all(place.fresh(each).ended_at for each in (failing, waiting))
