@@ -106,7 +106,8 @@ def foresee(question: Question) -> Outlook:
             sentence = KeptSentence(STARTS, {"agent": agent})
             return Outlook(agent, STARTS_NOW, sentence, start_range=NEXT_TICK, rooms=rooms)
         assert deferral is not None
-        key = (deferral.position, asked.needs, asked.priority, asked.lasts, question.kind)
+        of_asked = (asked.needs, asked.scopes, asked.priority, asked.lasts, question.kind)
+        key = (deferral.position, _is_for_room(deferral), *of_asked)
         if key not in picture.ranges:
             picture.ranges[key] = _range_of(deferral, asked, snapshot, foreseen, now, question.kind)
         start_range = picture.ranges[key]

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from accounts.models import Membership
 from agents.models import Agent, AgentSlot, ResourceGroup
 from agents.reservation_models import Reservation, ReservedAgent
 from agents.states import AgentState
@@ -20,7 +21,7 @@ from sessions_app.forecast import Outlook, forecast_session
 from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.states import Reason, Status
-from tests.factories import actor_for
+from tests.factories import actor_for, make_project
 from tests.factories_limits import limit
 from tests.factories_sessions import Place, make_place
 
@@ -74,6 +75,19 @@ def test_that_others_are_ended_for_it_is_foreseen(place: Place, is_kept: bool) -
     session = place.enqueue(resources=ALL)
     run_tick(place.group.pk)
     assert place.fresh(session).status_reason == foreseen.reason
+
+
+@pytest.mark.parametrize("is_full_first", [True, False])
+def test_a_range_is_that_of_the_project_that_is_asked_for(place: Place, is_full_first: bool) -> None:
+    """In one it waits for a limit of which nobody knows when it has room; all else is the same."""
+    place.run(resources=ALL, timeout_s=600)
+    full, other = place.project, make_project(place.project.domain)
+    Membership.objects.create(project=other, user=place.owner)
+    limit(full, max_slots={"cpu": 8000})
+    projects = [full, other] if is_full_first else [other, full]
+    asked = {"resources": ALL, "timeout_s": 300}
+    ranges = {each: outlook(place, project=each.name, **asked).start_range for each in projects}
+    assert (ranges[full] is None, ranges[other] is None) == (True, False)
 
 
 def test_a_range_is_drawn_once_for_the_same_question(place: Place) -> None:
