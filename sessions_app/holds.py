@@ -158,7 +158,8 @@ def release_what_is_due() -> None:
     for first in range(0, len(ids), AT_ONCE):
         with transaction.atomic():
             batch = due.filter(pk__in=ids[first : first + AT_ONCE])
-            for session in batch.order_by("pk").select_for_update(skip_locked=True):
+            batch = batch.select_related("resource_group", "image", "array").order_by("pk")
+            for session in batch.select_for_update(of=("self",), skip_locked=True):
                 go_on(session)
 
 
