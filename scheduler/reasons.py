@@ -109,12 +109,13 @@ def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> Said:
     if why.asked[name] % MILLI:
         text = gettext_noop(
             "Waits for {asked} of one device: resource group “{group}” has {in_all} free in all, but of no device"
-            " more than {room}."
+            " more than {room} on an agent with room for the rest."
         )
         return text, {**arguments, "room": {name: devices.most_of_one}}
     text = gettext_noop(
         "Waits for {asked} in whole devices on one agent: resource group “{group}” has {in_all} free in all, but in"
-        " parts of devices that others share; the agent with most has {room} whole."
+        " parts of devices that others share, or on agents without room for the rest; of the others the one with most has"
+        " {room} whole."
     )
     return text, {**arguments, "room": {name: devices.whole}}
 

@@ -165,8 +165,8 @@ class Allowances:
             least = self.leasts[scopes] = self._least_of(scopes)
         if (least - total) & guards == guards:
             return None
-        exceeded = (each for each in self.of(scopes) if (each.left - total) & guards != guards)
-        return self._excess(next(exceeded), shape)
+        first, *others = [each for each in self.of(scopes) if (each.left - total) & guards != guards]
+        return self._excess(first, shape, tuple([each.allowance.key for each in others]))
 
     def _least_of(self, scopes: tuple[str, ...]) -> int:
         """Field by field the least that these have left, with its guards set; less than any request where one has spent all."""
@@ -177,15 +177,15 @@ class Allowances:
             least = layout.lesser(least, account.left ^ layout.guards)
         return least | layout.guards
 
-    def _excess(self, account: Account, shape: Shape) -> Excess:
+    def _excess(self, account: Account, shape: Shape, others: tuple[str, ...]) -> Excess:
         allowance = account.allowance
         if allowance.is_spent:
-            return Excess(allowance, {}, {}, {})
+            return Excess(allowance, {}, {}, {}, others)
         asked, left = shape.needs.total, self._layout.unpack(account.left ^ self._layout.guards)
         over = sorted(name for name in allowance.limit if asked[name] > left[name])
         limit = {name: allowance.limit[name] for name in over}
         held = {name: max(limit[name] - left[name], allowance.held.get(name, 0)) for name in over}
-        return Excess(allowance, {name: asked[name] for name in over}, held, limit)
+        return Excess(allowance, {name: asked[name] for name in over}, held, limit, others)
 
     def _nothing_of(self, allowance: Allowance) -> int:
         """None of what it limits."""

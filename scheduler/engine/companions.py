@@ -99,6 +99,7 @@ class Hosting:
         self._kept: dict[str, set[int]] = {}  # where room is kept for one that is to run apart
         self._begins: dict[str, tuple[int, ...]] = {}  # where it is kept for the first of a group
         self._waiting: dict[str, list[Shape]] = {}  # that look only where some of the group are
+        self._is_open = False  # what is kept is in nobody's way any more
         self._is_ignored = False
         self.learn(hosts)
 
@@ -137,8 +138,8 @@ class Hosting:
             self._begins.setdefault(companions.key, tuple(ordinals))
 
     def open_all(self) -> None:
-        self._kept.clear()
-        self._begins.clear()
+        """From now on room is looked for as if none were kept for any group."""
+        self._is_open = True
 
     @contextmanager
     def ignored(self) -> Iterator[None]:
@@ -156,11 +157,11 @@ class Hosting:
             return
         key, rule = companions
         if rule.is_apart:
-            counts = self._apart_from(key)
+            counts = self._counts.get(key, NOWHERE) if self._is_open else self._apart_from(key)
             for most in (0,) if rule.is_strict else sorted({0, *counts.values()}):
                 yield Allowed({*used, *(each for each, count in counts.items() if count > most)})
             return
-        begins = self._begins.get(key, ())
+        begins = () if self._is_open else self._begins.get(key, ())
         yield Allowed(used, self._fullest(key) or begins)
         if not (rule.is_strict and (begins or key in self._is_placed)):
             yield Allowed(used)
@@ -178,7 +179,7 @@ class Hosting:
         return None
 
     def usable(self, shape: "Shape", ordinals: list[int]) -> list[int]:
-        """Those of these agents that its rule lets it use."""
+        """Those of these agents that its rule lets it use, beside what is kept or was until all was opened."""
         companions = shape.needs.companions
         if companions is None or not companions.rule.is_strict:
             return ordinals
@@ -186,8 +187,8 @@ class Hosting:
         if rule.is_apart:
             counts = self._apart_from(key)
             return [each for each in ordinals if each not in counts]
-        hosts = self.hosts_of(key)
-        return [each for each in ordinals if each in hosts] if key in self._is_placed else ordinals
+        hosts = self.hosts_of(key) if key in self._is_placed else self._begins.get(key)
+        return ordinals if hosts is None else [each for each in ordinals if each in hosts]
 
     def is_in_the_way(self, needs: "Needs") -> bool:
         """Whether a rule keeps sessions with such needs off agents."""

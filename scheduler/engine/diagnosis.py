@@ -5,12 +5,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from operator import attrgetter
 from uuid import UUID
 
-from common.slots import ResourceSlots
+from common.slots import MILLI, ResourceSlots
 from scheduler.engine.allowances import Allowances
+from scheduler.engine.closings import Closings
 from scheduler.engine.columns import Columns
+from scheduler.engine.devices import whole_of
 from scheduler.engine.gangs import most_apart
 from scheduler.engine.kept import Until
 from scheduler.engine.machines import Machines
@@ -20,11 +23,9 @@ from scheduler.engine.model import (
     Excess,
     Explanation,
     HostTerms,
-    Needs,
     PendingSession,
     ReasonCode,
     Reserved,
-    Window,
 )
 from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import FIELD_MASK, Layout
@@ -61,15 +62,15 @@ class Diagnosis:
         self._machines = machines
         self._layout = layout
         self._rooms: dict[tuple[HostTerms, int | None], tuple[Room, Room]] = {}
-        self._device_rooms: dict[tuple[HostTerms, frozenset[str]], DeviceRoom | None] = {}
+        self._device_rooms: dict[tuple[HostTerms, str], list[int]] = {}  # by slot
         self._known: dict[Shape, Explanation] = {}
         # Of those for whom it matters, by how many windows are before their end.
         self._known_until: dict[int, dict[Shape, Explanation]] = {}
-        self._closings: dict[tuple[HostTerms, int, int | None], tuple[dict[int, Window], dict[int, int]]] = {}
+        self._closings = Closings(machines, layout)
         self._waiting = waiting
         self._positions: dict[int, list[int]] = {}  # by priority, of those that wait; filled when asked for
         self._outranked: dict[tuple[int, int], Explanation] = {}
-        self._exceeding: dict[tuple[int, str], Explanation] = {}
+        self._exceeding: dict[tuple[int, str, tuple[str, ...]], Explanation] = {}
         self._endless: dict[tuple[int, bool], Explanation] = {}
         self._is_raise_enough = is_raise_enough
         machines.open_all()
@@ -139,7 +140,7 @@ class Diagnosis:
         return self._endless[key]
 
     def _exceeds(self, why: Explanation, excess: Excess) -> Explanation:
-        key = (id(why), excess.allowance.key)
+        key = (id(why), excess.allowance.key, excess.others)
         if key not in self._exceeding:
             is_spent = excess.allowance.is_spent
             reason = ReasonCode.BUDGET_SPENT if is_spent else ReasonCode.LIMIT_REACHED
@@ -175,7 +176,7 @@ class Diagnosis:
         else:
             requests = {shape.total: needs.total}
         free, capacity = self._free_and_capacity(shape)
-        reserved = self._reserved(shape, until)
+        reserved = self._closings.in_the_way(shape, until)
         reason, room = self._reason(shape, until, requests, free, capacity, reserved)
 
         nearest = {request: self._layout.nearest(request, room.vectors) for request in requests}
@@ -193,7 +194,7 @@ class Diagnosis:
             reserved=reserved if reason is ReasonCode.RESERVATION else None,
             is_host_gone=reason is ReasonCode.AGENT_UNAVAILABLE and not capacity.vectors,
             device_model=needs.device_model,
-            devices=self._device_room(needs) if reason is ReasonCode.FRAGMENTED else None,
+            devices=self._device_room(shape, nearest[subject]) if reason is ReasonCode.FRAGMENTED else None,
             gang=needs.gang,
             agents_with_room=self._apart_in(shape, reason),
             companions=needs.companions,
@@ -210,10 +211,10 @@ class Diagnosis:
         reserved: Reserved | None,
     ) -> tuple[ReasonCode, Room]:
         """The code, and the room that proves it."""
-        asked = shape.needs.total
-        if not free.vectors and reserved is None:
-            is_named = shape.needs.required_agent_id is not None
-            return ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
+        asked, is_named = shape.needs.total, shape.needs.required_agent_id is not None
+        nobody = ReasonCode.AGENT_UNAVAILABLE if is_named else ReasonCode.NO_AGENTS, free
+        if not (free.vectors or self._closings.is_any(shape, until)):
+            return nobody
         if not asked.fits_in(capacity.total):
             return ReasonCode.NEVER_FITS, capacity
         if not all(self._fits_any(request, capacity) for request in requests):
@@ -226,52 +227,9 @@ class Diagnosis:
             return ReasonCode.PLACEMENT_RULE, free
         if reserved is not None:
             return ReasonCode.RESERVATION, free
+        if not free.vectors:  # and those that are reserved could never run it
+            return nobody
         return (ReasonCode.FRAGMENTED if asked.fits_in(free.total) else ReasonCode.NO_CAPACITY), free
-
-    def _reserved(self, shape: Shape, until: Until) -> Reserved | None:
-        """The agents that are reserved for others now, or for anybody before `until`, if they had room for `shape`, or if there are
-        no other agents."""
-        if not self._machines.has_windows:
-            return None
-        closed, rooms = self._closed(shape, until)
-        if not closed:
-            return None
-        largest = shape.requests[0]
-        with_room = {each: at for each, at in closed.items() if self._layout.fits(largest, rooms[each])}
-        if len(closed) < len(rooms) and not (with_room and self._holds(shape, list(rooms.values()))):
-            return None
-        told, own = (with_room or closed).values(), shape.needs.reservations
-        first = min(told, key=lambda window: (window.opens_at(own), window))
-        is_to_come = self._machines.is_to_come(first)
-        return Reserved(
-            len(told),
-            first.ends_at,
-            first.starts_at if is_to_come else None,
-            is_own=first.reservation_id in own,
-        )
-
-    def _closed(self, shape: Shape, until: Until) -> tuple[dict[int, Window], dict[int, int]]:
-        """Of the agents that suit: the reservations that are in the way, and what all of them have free."""
-        needs, largest = shape.needs, shape.largest_kernel
-        key = needs.host_terms, self._machines.windows_before(until), largest
-        if key not in self._closings:
-            suiting = [agent for agent in self._machines.schedulable if needs.suits(agent)]
-            windows = {agent.id: self._machines.closed_by(agent, needs, until) for agent in suiting}
-            closed = {agent_id: window for agent_id, window in windows.items() if window is not None}
-            rooms = {agent_id: self._machines.room_of(agent_id, largest) for agent_id in windows}
-            self._closings[key] = closed, rooms
-        return self._closings[key]
-
-    def _holds(self, shape: Shape, rooms: list[int]) -> bool:
-        """Whether agents with so much free could hold all kernels."""
-        for request in shape.requests:
-            place = next((n for n, room in enumerate(rooms) if self._layout.fits(request, room)), None)
-            if place is None:
-                return False
-            rooms[place] -= request
-            if shape.is_spread:
-                del rooms[place]
-        return True
 
     def _fits_any(self, request: int, room: Room) -> bool:
         return any(self._layout.fits(request, vector) for vector in room.vectors)
@@ -287,11 +245,28 @@ class Diagnosis:
             self._rooms[key] = self._room(found, for_one), self._room(sizes.capacities, sizes.largest)
         return self._rooms[key]
 
-    def _device_room(self, needs: Needs) -> DeviceRoom | None:
-        key = needs.host_terms, frozenset(needs.total)
+    def _device_room(self, shape: Shape, best: int) -> DeviceRoom | None:
+        """Of the devices that are short for its only kernel; None if it is an amount. `best`: what the nearest agent has free."""
+        asked = shape.needs.total
+        if len(shape.order) > 1 or not asked.fits_in(self._layout.unpack(best)):
+            return None
+        rooms = [self._devices_beside(shape, name) for name in self._layout.shared if name in asked]
+        # Of several kinds one of which there is some where there is room for the rest.
+        some = (each for each in rooms if 0 < most_for(asked, each) < asked[each.slot_name])
+        return next(chain(some, rooms), None)
+
+    def _devices_beside(self, shape: Shape, name: str) -> DeviceRoom:
+        """What is free of these devices on agents with room for the rest of its only kernel."""
+        layout, key = self._layout, (shape.needs.host_terms, name)
         if key not in self._device_rooms:
-            self._device_rooms[key] = self._machines.device_room(needs)
-        return self._device_rooms[key]
+            rooms = self._machines.device_rooms(shape.needs, name)
+            self._device_rooms[key] = layout.outermost(room & ~FIELD_MASK for room in rooms)
+        whole, of_one = layout.shift_of(whole_of(name)), layout.shift_of(name)
+        rest = shape.total & ~(FIELD_MASK << whole | FIELD_MASK << of_one)
+        found = [room for room in self._device_rooms[key] if layout.fits(rest, room)]
+        return DeviceRoom(
+            name, *[max([room >> each & FIELD_MASK for room in found], default=0) for each in (whole, of_one)]
+        )
 
     def _most_apart(self, shape: Shape, *, is_empty: bool) -> int:
         """For how many of its kernels there is an agent each, of those that could host it."""
@@ -337,3 +312,8 @@ class Diagnosis:
             for name, amount in together.items():
                 total[name] = total.get(name, 0) + amount
         return Room(self._layout.outermost(for_one), ResourceSlots(total))
+
+
+def most_for(asked: ResourceSlots, room: DeviceRoom) -> int:
+    """What devices have for who asks that of them: for a part in one, else in whole ones."""
+    return room.most_of_one if asked[room.slot_name] % MILLI else room.whole

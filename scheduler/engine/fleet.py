@@ -123,7 +123,8 @@ class Fleet:
                 self._set_free(agent)
         self._begin_behind(snapshot.last_agent_id)
         for shape in self._shapes.values():
-            shape.has_no_room, shape.may_keep, shape.looks_in_vain = False, True, 0
+            shape.has_no_room, shape.may_keep = False, True
+            shape.looked_in_vain, shape.looks_in_vain = False, 0
             shape.longest.clear()
         if len(self.shapes) > MOST_SHAPES:
             self._forget_shapes()

@@ -57,7 +57,8 @@ class Leftovers:
         first |= {each.session_id: (True, each.starts_at is not None) for each in reservations}
         self._first = tuple((each, *first[each.id]) for each in snapshot.pending if each.id in first)
         reasons = {id(why): why for why in column_of(deferrals, "why")}
-        self._awaited = {why.excess.allowance.key for why in reasons.values() if why.excess}
+        exceeded = [why.excess for why in reasons.values() if why.excess]
+        self._awaited = {key for each in exceeded for key in (each.allowance.key, *each.others)}
         self._groups = {why.companions.key for why in reasons.values() if why.companions}
         self._highest = _highest_of(snapshot, decided) if is_long else None
         self._room: tuple[Fleet, Machines] | None = None  # made when the first comes

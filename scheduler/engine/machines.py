@@ -8,7 +8,7 @@ from scheduler.engine.companions import Allowed, Host, Hosting
 from scheduler.engine.devices import Share
 from scheduler.engine.fleet import Fleet
 from scheduler.engine.kept import End, Ended, Kept, Taken, Until
-from scheduler.engine.model import DeviceRoom, Needs, Preemptible, Running
+from scheduler.engine.model import Needs, Preemptible, Running
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.surroundings import Surroundings
 
@@ -72,6 +72,16 @@ class Machines(Surroundings):
         if shape.largest_kernel is not None:
             return (ids[ordinals[0]],) * len(shape.order)
         return tuple([ids[ordinal] for _, ordinal in sorted(zip(shape.order, ordinals, strict=True))])
+
+    def close(self, ordinal: int) -> int:
+        """Let nobody find room there, before it is opened again with what this says that it had."""
+        vector = self._open[ordinal]
+        self._set_open(ordinal, ordinal)
+        return vector
+
+    def reopen(self, ordinal: int, vector: int) -> None:
+        self._set_open(ordinal, vector)
+        self._tell_again(ordinal)
 
     def has_room(self, shape: Shape, until: Until) -> bool:
         """Whether `shape` could be placed now on what is open to all."""
@@ -156,9 +166,12 @@ class Machines(Surroundings):
 
     def lent_to(self, shape: Shape) -> bool:
         """Once all is open: whether room was kept that is enough for one of its kernels, and it is known until when."""
-        suiting = [each for each in self._lenders if shape.needs.suits(self._fleet.agents[each])]
-        hosts, requests = self.hosting.usable(shape, suiting), shape.requests
-        return any(self.holds(host, each, self._open[host]) for host in hosts for each in requests)
+        hosts = self.hosting.usable(shape, self._lenders)
+        return any(
+            self._may_host(shape, request, search, host) and self.holds(host, request, self._open[host])
+            for host in hosts
+            for request, search in shape.searches
+        )
 
     def hosts(self, shape: Shape) -> list[int]:
         """The ordinals of the agents on which room could be kept for `shape`: an agent keeps room for one session, and a
@@ -238,9 +251,9 @@ class Machines(Surroundings):
         """Whether `room` is enough for so many: what is free there at that time, or without those that hold these shares."""
         return self._layout.fits(request * count, room)
 
-    def device_room(self, needs: Needs) -> DeviceRoom | None:
-        """What is free of the devices that it asks for, one by one; None where none is shared."""
-        return None
+    def device_rooms(self, needs: Needs, slot_name: str) -> list[int]:
+        """Of agents that could host `needs` what each has free, and of that slot what one of its devices has, if it is shared."""
+        return []
 
     def keeps(self, ordinal: int) -> bool:
         """Whether part of it is kept."""
@@ -352,12 +365,9 @@ class Machines(Surroundings):
         """On an agent whose room is kept for longer than this would take, in the order in which it was kept."""
         for ordinal, kept in self._kept.items():
             in_time = until is not None and kept.until is not None and until <= kept.until
-            may_run = self._is_host(shape, search, ordinal) and self.is_large_enough(
-                ordinal, shape.of_one_kernel(request)
-            )
             if (
                 in_time
-                and may_run
+                and self._may_host(shape, request, search, ordinal)
                 and (allowed is None or ordinal in allowed)
                 and self._layout.fits(request, kept.free)
             ):

@@ -215,6 +215,7 @@ class Excess:
     asked: Mapping[str, int]
     held: Mapping[str, int]
     limit: Mapping[str, int]
+    others: tuple[str, ...] = ()  # the keys of those that it would exceed as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +312,8 @@ class Reserved:
 
 
 class DeviceRoom(NamedTuple):
-    """What is free of the devices of one slot, one by one: how much in whole devices of the agent with most, and the most of any one
-    device."""
+    """What is free of the devices of one slot, one by one, on agents with room for the rest of what is asked: how much in whole devices
+    of the agent with most, and the most of any one device."""
 
     slot_name: str
     whole: int

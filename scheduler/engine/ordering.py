@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter, lt
+from typing import Protocol
 
 from scheduler.engine.model import PendingSession, Policy, Rules, Snapshot
 from scheduler.engine.shares import NOBODY, Shares, Standing
@@ -15,18 +16,37 @@ NOTHING = timedelta()
 # An owner's share, its age in the line, whom to charge for it if anybody asks, its sessions: the next is the last.
 _Turn = tuple[float, int, tuple[Standing, ...], list[PendingSession]]
 # Which of a session's tenants are charged.
-_SHARING = {Policy.LIFO: slice(0), Policy.DRF: slice(-1, None), Policy.FAIR_SHARE: slice(None)}
+_SHARING = {
+    Policy.FIFO: slice(0),
+    Policy.LIFO: slice(0),
+    Policy.DRF: slice(-1, None),
+    Policy.FAIR_SHARE: slice(None),
+}
+
+
+class Settling(Protocol):
+    """Who gives sessions the room that others left for them."""
+
+    def settle(self, session: PendingSession, charged: tuple[Standing, ...]) -> bool:
+        """Whether it got it."""
+
+    def come_to(self, session: PendingSession) -> PendingSession:
+        """It is its turn: the same session."""
 
 
 class Line:
     """Every pending session once: higher bands first, inside a band its heads and then as the group's policy says, and in all else the older
     before the newer; first in, first out, which needs no heads, with ageing in the order of their head starts. `standings`: whom to charge
-    for the session that came last, if it is placed."""
+    for the session that came last, if it is placed. Where others are ended for sessions, each of these is settled when its band begins, and comes in its turn
+    if it got nothing then."""
 
-    def __init__(self, snapshot: Snapshot, now: datetime, shares: Shares) -> None:
-        rules = snapshot.rules
+    def __init__(
+        self, snapshot: Snapshot, now: datetime, shares: Shares, settling: "Settling | None" = None
+    ) -> None:
+        rules, self._settling = snapshot.rules, settling
         if rules.policy is Policy.FIFO and rules.ageing is not None:
-            self._bands = [_with_head_starts(snapshot.pending, rules.ageing, now)]
+            waiting = _with_head_starts(snapshot.pending, rules.ageing, now)
+            self._bands = [waiting] if settling is None else _apart(waiting)
         else:
             self._bands = _bands(snapshot.pending, rules, now)
         self._policy = rules.policy
@@ -35,12 +55,23 @@ class Line:
         self.was_charged = False  # said by who charges them: else whoever is first would stay first
 
     def __iter__(self) -> Iterator[PendingSession]:
-        bands, policy = self._bands, self._policy
-        if policy is Policy.FIFO:
+        settling, bands = self._settling, iter(self._bands)
+        if settling is None:
+            return self._in_order(bands)
+        return map(settling.come_to, self._in_order(self._unsettled(band, settling) for band in bands))
+
+    def _in_order(self, bands: Iterator[list[PendingSession]]) -> Iterator[PendingSession]:
+        """Each band is asked for when it begins."""
+        if self._policy is Policy.FIFO:
             return chain.from_iterable(bands)
+        most = len(self._bands)
         return chain.from_iterable(
-            self._heads_first(band, is_last=number == len(bands)) for number, band in enumerate(bands, 1)
+            self._heads_first(band, is_last=number == most) for number, band in enumerate(bands, 1)
         )
+
+    def _unsettled(self, band: list[PendingSession], settling: "Settling") -> list[PendingSession]:
+        charged_for, settle = self._charged_for, settling.settle
+        return [each for each in band if not (each.promised and settle(each, charged_for(each)))]
 
     def _heads_first(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
         """Mostly one. If another could get before it, two that need the room of different machines might take turns, and the room that is kept
@@ -53,10 +84,13 @@ class Line:
         return chain(self._one_by_one(heads), self._by_policy(others, is_last=is_last))
 
     def _one_by_one(self, heads: Iterable[PendingSession]) -> Iterator[PendingSession]:
-        sharing, standing = _SHARING[self._policy], self._shares.standing
         for session in heads:
-            self.standings = tuple(map(standing, (session.tenants or NOBODY)[sharing]))
+            self.standings = self._charged_for(session)
             yield session
+
+    def _charged_for(self, session: PendingSession) -> tuple[Standing, ...]:
+        """Whom to charge for it."""
+        return tuple(map(self._shares.standing, (session.tenants or NOBODY)[_SHARING[self._policy]]))
 
     def _by_policy(self, band: list[PendingSession], *, is_last: bool) -> Iterator[PendingSession]:
         if self._policy is Policy.LIFO:
@@ -150,6 +184,16 @@ def _bands(pending: Iterable[PendingSession], rules: Rules, now: datetime) -> li
         for priority, members in groupby(alike, attrgetter("priority")):
             bands.setdefault(priority + raised, []).extend(members)
     return [bands[band] for band in sorted(bands, reverse=True)]
+
+
+def _apart(waiting: Iterable[PendingSession]) -> list[list[PendingSession]]:
+    """In bands, so that one begins with each for which others are ended."""
+    bands: list[list[PendingSession]] = [[]]
+    for session in waiting:
+        if session.promised:
+            bands.append([])
+        bands[-1].append(session)
+    return bands
 
 
 def _oldest_first(pending: Iterable[PendingSession]) -> list[PendingSession]:

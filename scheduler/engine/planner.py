@@ -24,9 +24,10 @@ from scheduler.engine.model import (
 from scheduler.engine.ordering import Line
 from scheduler.engine.paused import plan_of_pause
 from scheduler.engine.preemption import Preemptor
+from scheduler.engine.promises import Promises
 from scheduler.engine.reservations import Prospect, longest, soonest
 from scheduler.engine.shapes import Shape
-from scheduler.engine.shares import Shares, charge
+from scheduler.engine.shares import Shares, Standing, charge
 from scheduler.engine.sharing import machines_of
 
 MOST_LOOKS = 8
@@ -89,7 +90,6 @@ class _Pass:
         self._patient_since = now - snapshot.rules.patience
         self._fleet = fleet
         self._layout = fleet.layout
-        self._line = Line(snapshot, now, Shares(snapshot, fleet.total))
         least_memory = fleet.learn_shapes(snapshot.pending)
         self._machines = machines_of(fleet, now, snapshot.companions, least_memory)
         self._allowances = allowances
@@ -109,12 +109,15 @@ class _Pass:
         self._preemptor = None if rule is None else Preemptor(fleet, self._machines, rule, now)
         # Of each limit, what those ask for whom others are being ended, until it is their turn: it is theirs as soon as these are gone.
         self._on_the_way: Counter[Account] = Counter()
-        if self._preemptor:
-            for session in snapshot.pending:
-                if session.promised:
-                    self._machines.promise(session.promised.agent_id)
-                    for account in allowances.of(session.scopes):
-                        self._on_the_way[account] += fleet.shapes[id(session.needs)].total
+        promised = [
+            (each, each.promised.agent_id) for each in snapshot.pending if self._preemptor and each.promised
+        ]
+        for session, agent_id in promised:
+            self._machines.promise(agent_id)
+            for account in allowances.of(session.scopes):
+                self._on_the_way[account] += fleet.shapes[id(session.needs)].total
+        self._promises = Promises(fleet, self._machines, now)
+        self._line = Line(snapshot, now, Shares(snapshot, fleet.total), self if promised else None)
 
     def run(self) -> None:
         """A few microseconds for each session: what is looked up here once is not looked up for each of them."""
@@ -159,6 +162,29 @@ class _Pass:
                 charge(standings, shape.fractions)
                 line.was_charged = True
 
+    def settle(self, session: PendingSession, charged: tuple[Standing, ...]) -> bool:
+        """Give it the room that others left for it. Whether it was there, and its limits let it have that."""
+        shape, accounts = self._fleet.shapes[id(session.needs)], self._allowances.of(session.scopes)
+        guards, total = self._layout.guards, shape.total
+        if any((each.left - total) & guards != guards for each in accounts):
+            return False
+        until = None if session.lasts is None else self._now + session.lasts
+        agent_ids = self._promises.place(session, shape, until)
+        if agent_ids is None:
+            return False
+        for account in accounts:
+            account.left -= total
+            self._on_the_way[account] -= total
+        self._placed.append(session)
+        self._agent_ids.append(agent_ids)
+        charge(charged, shape.fractions)
+        return True
+
+    def come_to(self, session: PendingSession) -> PendingSession:
+        if session.promised:
+            self._promises.come_to(session)
+        return session
+
     def _wait_for_room(self, session: PendingSession, shape: Shape) -> None:
         if not (self._keep_promise(session, shape) or self._evict_for(session, shape)):
             self._keep_room(session, shape)
@@ -183,14 +209,10 @@ class _Pass:
 
     def _keep_promise(self, session: PendingSession, shape: Shape) -> bool:
         """Keep the room that others are being ended for, if it still will be."""
-        if session.promised is None or len(shape.order) > 1:
+        ordinal = self._promises.agent_for(session, shape)
+        if session.promised is None or ordinal is None:
             return False
-        agent_id, until = session.promised
-        ordinal = self._machines.ordinal_of(agent_id)
-        if ordinal is None or self._machines.keeps(ordinal):
-            return False
-        if not self._machines.may_begin(ordinal, shape, max(until, self._now), session.lasts):
-            return False
+        until = session.promised.until
         for account in self._allowances.of(session.scopes):
             self._on_the_way[account] -= shape.total  # set aside instead
         self._keep_on(session, shape, [ordinal], until if until > self._now else None, is_first=False)
@@ -277,13 +299,13 @@ class _Pass:
         elif shape.is_bounded:
             shape.looks_in_vain += 1
         else:
-            shape.may_keep = not has_waited
+            shape.may_keep, shape.looked_in_vain = not has_waited, True
 
     def _keeps_none(self, session: PendingSession, shape: Shape, *, has_waited: bool) -> bool:
         """Whether it is known without a look that none can be kept: for another of its sessions none could be, or, where a reservation is to come,
         it is too long to end before."""
         if not shape.is_bounded:
-            return shape.has_no_room and not has_waited
+            return shape.looked_in_vain and not has_waited
         if has_waited not in shape.longest:
             hosts = self._machines.hosts(shape)
             shape.longest[has_waited] = longest(

@@ -76,7 +76,9 @@ class Preemptor:
         ways = self._ways_of(shape, request, session)
         while ways:
             cost, negated = ways[0]
-            way = self._way(-negated, request, session.priority)
+            # Others of its placement group may have come there since these were found.
+            may_run = self._machines.hosting.usable(shape, [-negated])
+            way = self._way(-negated, request, session.priority) if may_run else None
             if way is None:
                 heappop(ways)
             elif way.cost != cost:  # somebody else made room there

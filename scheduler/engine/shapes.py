@@ -36,6 +36,7 @@ class Shape:
     is_bounded: bool = False
     no_room_from: datetime | None = None  # while it has no room: what ended then or later found none either
     has_no_room: bool = False  # within a pass room only shrinks: what failed once fails again
+    looked_in_vain: bool = False  # for room to keep, of which it is known when it will be there
     may_keep: bool = True  # whether room could still be kept for one of its sessions
     # Where it is bounded: no room is kept for who lasts longer; of those that have waited for long, and of the others.
     longest: dict[bool, timedelta] = field(default_factory=dict)

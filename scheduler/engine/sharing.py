@@ -13,7 +13,7 @@ from scheduler.engine.devices import Finder, OpenDevices, Part, Share, Shelf, wh
 from scheduler.engine.fleet import Fleet
 from scheduler.engine.kept import End, Ended, Until
 from scheduler.engine.machines import Machines
-from scheduler.engine.model import DeviceRoom, Needs, Preemptible, Running
+from scheduler.engine.model import Needs, Preemptible, Running
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.vectors import FIELD_MASK
 
@@ -145,20 +145,17 @@ class SharingMachines(Machines):
         places += self._whole_in(room, part.slot_name) // MILLI * (MILLI // part.amount)
         return places >= count and self._layout.fits(part.joins * count, room)
 
-    def device_room(self, needs: Needs) -> DeviceRoom | None:
-        name = next((name for name in self._layout.shared if name in needs.total), None)
-        if name is None:
-            return None
-        pools, pool_of = self._fleet.pools_that_know(name), self._fleet.pool_of
-        found = [each for each in self.free_vectors(needs) if pool_of[each & FIELD_MASK] in pools]
-        shift = self._layout.shift_of(whole_of(name))
-        whole = max([vector >> shift & FIELD_MASK for vector in found], default=0)
-        if whole >= MILLI:
-            return DeviceRoom(name, whole, MILLI)
-        hosts = {vector & FIELD_MASK for vector in found}
-        shared = chain.from_iterable(self._shelf(pool, name).devices.values() for pool in pools)
-        most = max((device.left for device in shared if device.ordinal in hosts), default=0)
-        return DeviceRoom(name, whole, most)
+    def device_rooms(self, needs: Needs, slot_name: str) -> list[int]:
+        pools, pool_of = self._fleet.pools_that_know(slot_name), self._fleet.pool_of
+        most: dict[int, int] = {}  # that one of its devices has left, by ordinal
+        for device in chain.from_iterable(self._shelf(pool, slot_name).devices.values() for pool in pools):
+            most[device.ordinal] = max(device.left, most.get(device.ordinal, 0))
+        rooms, shift = [], self._layout.shift_of(slot_name)
+        for vector in self.rooms_for_one(self.free_vectors(needs), None):
+            if pool_of[ordinal := vector & FIELD_MASK] in pools:
+                of_one = MILLI if self._whole_in(vector, slot_name) >= MILLI else most.get(ordinal, 0)
+                rooms.append(vector - (vector & FIELD_MASK << shift) + (of_one << shift))
+        return rooms
 
     def _take_all(self, shape: Shape, until: Until) -> list[int] | None:
         """Those that must be together are tried on one agent after the other: which one has devices for the parts of all, only placing

@@ -3,12 +3,23 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from scheduler.engine.dealing import can_deal
 from scheduler.engine.fleet import Fleet, Sizes
 from scheduler.engine.kept import Until
 from scheduler.engine.model import LENGTH_OF_UNKNOWN, AgentView, Needs, Window
 from scheduler.engine.shapes import Search, Shape
 from scheduler.engine.vectors import FIELD_MASK
+
+
+class Size(NamedTuple):
+    """What an agent has at all, and what one kernel gets of that at most, as vectors without its ordinal; and the slots of which
+    it knows the devices one by one."""
+
+    capacity: int
+    largest: int
+    device_names: tuple[str, ...]
 
 
 class Surroundings:
@@ -62,6 +73,17 @@ class Surroundings:
     def capacity(self, ordinal: int) -> int:
         return self._fleet.capacities[ordinal]
 
+    def size_of(self, agent_id: int) -> Size:
+        fleet, ordinal = self._fleet, self._fleet.ordinals[agent_id]
+        names = tuple([devices.slot_name for devices in fleet.agents[ordinal].devices])
+        return Size(fleet.capacities[ordinal] - ordinal, fleet.largest[ordinal] - ordinal, names)
+
+    def is_enough(self, size: Size, shape: Shape) -> bool:
+        """Whether an empty agent of that size could hold the largest kernel of `shape`."""
+        request, fits = shape.requests[0], self._layout.fits
+        is_large = fits(request, size.capacity) and fits(shape.of_one_kernel(request), size.largest)
+        return is_large and can_deal(shape.needs.kernels[shape.order[0]], size.device_names)
+
     def sizes(self, needs: Needs, largest: int | None = None) -> Sizes:
         """Of the agents that could host `needs` at any time, schedulable or not; `largest` as below."""
         return self._fleet.sizes(needs, largest)
@@ -95,6 +117,9 @@ class Surroundings:
             return ordinals
         return [ordinal for ordinal in ordinals if needs.suits(self._fleet.agents[ordinal])]
 
+    def _tell_again(self, ordinal: int) -> None:
+        """It has more room: nothing, where nobody remembers that it had none."""
+
     def _is_host(self, shape: Shape, search: Search, ordinal: int) -> bool:
         """Whether a kernel for which it is looked there could run on that agent, were there room."""
         if shape.designated is not None:
@@ -102,6 +127,11 @@ class Surroundings:
         pool = self._fleet.pool_of[ordinal]
         is_searched = any(number == pool for number, _query in search)
         return is_searched and shape.needs.suits(self._fleet.agents[ordinal])
+
+    def _may_host(self, shape: Shape, request: int, search: Search, ordinal: int) -> bool:
+        """The same, and the agent is large enough."""
+        is_host = self._is_host(shape, search, ordinal)
+        return is_host and self.is_large_enough(ordinal, shape.of_one_kernel(request))
 
     def _end(self, until: Until) -> datetime:
         return self._unknown_until if until is None else until

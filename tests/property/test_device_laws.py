@@ -293,18 +293,23 @@ def test_rules_of_placement_groups_hold_for_parts_too(world, queue, drawn, hosts
 
 @given(worlds(), QUEUES)
 def test_what_is_said_of_fragments_is_so(world, queue):
+    """It counts the agents with cores enough, and is less than what is asked."""
     decided = plan(snapshot_of(world, queue), NOW)
-    after = {agent.id: agent for agent in world.after(decided, 0).agents()}
+    after = world.after(decided, 0)
     by_id = {session.id: session for session in queue}
     for deferral in decided.deferrals:
-        room, session = deferral.why.devices, by_id[deferral.session_id]
-        hosts = [each for each in after.values() if session.needs.may_run_on(each) and each.devices]
-        if room and hosts:
-            left = [
-                1000 - part for host in hosts for part in world.after(decided, 0).occupied(host.id).values()
-            ]
+        room, needs = deferral.why.devices, by_id[deferral.session_id].needs
+        hosts = [
+            each
+            for each in after.agents()
+            if needs.may_run_on(each) and each.devices and needs.total["cpu"] <= each.free["cpu"]
+        ]
+        if room:
+            left = [1000 - part for host in hosts for part in after.occupied(host.id).values()]
             assert room.most_of_one == max(left)
             assert room.whole == max(each.devices[0].whole for each in hosts) * 1000
+            asked = needs.total["gpu"]
+            assert (room.most_of_one if asked % 1000 else room.whole) < asked
 
 
 @given(

@@ -21,6 +21,7 @@ from scheduler.engine import (
     Promise,
     ReasonCode,
     Rules,
+    Running,
     Snapshot,
     Strategy,
     Window,
@@ -28,6 +29,7 @@ from scheduler.engine import (
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+LEAVING = Rules(preemption=Preemption(0, timedelta(), timedelta(seconds=30)))
 SPREAD, PACK = PlacementRule.SPREAD, PlacementRule.PACK
 STRICT_SPREAD, STRICT_PACK = PlacementRule.STRICT_SPREAD, PlacementRule.STRICT_PACK
 
@@ -51,6 +53,12 @@ def session(
         kernel_ids=tuple(UUID(int=number * 10 + index) for index in range(len(kernels))),
         lasts=None if lasts is None else timedelta(minutes=lasts),
     )
+
+
+def busy_with(agent_id: int, count: int) -> AgentView:
+    """Something that may be made to leave."""
+    held = Preemptible(UUID(int=900 + agent_id), -1, NOW - timedelta(hours=1), cores(count))
+    return agent(agent_id, 8 - count, preemptible=(held,))
 
 
 def decide(
@@ -187,6 +195,46 @@ def test_room_is_kept_and_made_only_where_the_rule_lets_it_be():
         rules=Rules(patience=timedelta()),
     )
     assert [each.agent_ids for each in plain.reservations] == [(2,)]
+
+
+def test_no_machine_is_kept_for_one_that_its_group_begins_elsewhere():
+    """The second would find room on the idle machine, but it is to be where the first will be."""
+    full = agent(1, 0, running=(Running(cores(8), NOW + timedelta(hours=3)),))
+    first, second = session(1, 8, rule=STRICT_PACK, designated_agent_id=1), session(2, 8, rule=STRICT_PACK)
+    decided = decide([full, agent(2)], first, second, session(3, 8))
+    assert [each.session_id.int for each in decided.reservations] == [1]
+    assert placed(decided) == {3: (2,)}
+
+
+def test_nobody_leaves_another_machine_than_that_where_the_group_begins():
+    agents = [busy_with(1, 8), busy_with(2, 8)]
+    waiting = [session(number, 4, rule=STRICT_PACK) for number in (1, 2)]
+    decided = decide(agents, *waiting, hosts={}, rules=LEAVING)
+    assert [(each.session_id.int, each.agent_id) for each in decided.evictions] == [(1, 1)]
+
+
+def test_nobody_leaves_a_machine_that_another_of_the_group_was_placed_on_since():
+    """The third asks for as much as the first, for whom both machines were weighed."""
+    agents = [busy_with(1, 8), busy_with(2, 6)]
+    waiting = [session(number, count, rule=STRICT_SPREAD) for number, count in ((1, 6), (2, 2), (3, 6))]
+    decided = decide(agents, *waiting, rules=LEAVING)
+    assert placed(decided) == {2: (2,)}
+    assert [(each.session_id.int, each.agent_id) for each in decided.evictions] == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "may_be_lent"), [(STRICT_PACK, False), (STRICT_SPREAD, False), (SPREAD, True)]
+)
+def test_a_time_limit_helps_only_where_its_rule_lets_it_use_what_is_kept(rule, may_be_lent):
+    """The machine with room is kept for a stranger, and its group is to begin on the other; or it is kept for one of its group that
+    is to run apart."""
+    half = Running(cores(4), NOW + timedelta(hours=3))
+    agents = [agent(1, 0, running=(half, half)), agent(2, 4, running=(half,))]
+    ahead = session(1, 8, rule=rule, designated_agent_id=1 if rule is STRICT_PACK else 2)
+    stranger = session(2, 8, designated_agent_id=2 if rule is STRICT_PACK else 1)
+    decided = decide(agents, ahead, stranger, session(3, 4, rule=rule))
+    assert reasons(decided)[3] is ReasonCode.KEPT_FREE
+    assert decided.deferrals[2].why.is_end_known is may_be_lent
 
 
 def test_who_ends_in_time_uses_kept_room_where_its_rule_lets_it_be():

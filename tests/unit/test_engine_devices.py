@@ -138,6 +138,14 @@ def test_two_quarters_are_no_half_and_the_reason_says_so():
     assert "of no device more than 0.25 gpu" in str(sentence_for(deferral.why, "lab"))
 
 
+@pytest.mark.parametrize(
+    ("asked", "others", "free"), [(500, agent(2, 2, 300, 300), 300), (1000, agent(2, 2, 500, 500), 500)]
+)
+def test_devices_on_agents_without_room_for_the_rest_are_not_told_of(asked, others, free):
+    [deferral] = decide([agent(1, 1, whole=1, cpu=0), others], session(1, asked)).deferrals
+    assert (deferral.reason, deferral.why.devices) == (ReasonCode.FRAGMENTED, DeviceRoom("gpu", 0, free))
+
+
 def test_agents_whose_devices_nobody_knows_count_amounts():
     unknown = replace(agent(1, 2, 500, 500), devices=())
     assert placed(decide([unknown, agent(2, 1)], session(1, 1000), session(2, 500))) == {1: (1,)}

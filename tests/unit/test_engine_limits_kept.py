@@ -111,6 +111,21 @@ def test_who_waits_for_a_limit_of_many_keeps_its_own_as_well_and_none_of_others(
     assert set(placed(plan(impatient, NOW))) == {2}
 
 
+def test_newcomers_pass_nobody_who_waits_for_several_limits_at_any_of_these():
+    limits = (allowance(PROJECT, 8, 8), allowance(PERSON, 8, 8))
+    first = of(session(1, 6), PROJECT, PERSON)
+    roomy = replace(group(first), agents=(agent(3), agent(4)), allowances=limits)
+    decided = plan(roomy, NOW)
+    ended = (allowance(PROJECT, 8, 0), allowance(PERSON, 8, 0))
+    for scopes, found in (
+        (("project:2", PERSON), []),
+        ((PROJECT, "user:2"), []),
+        (("project:2", "user:2"), [2]),
+    ):
+        given = Leftovers(roomy, decided).place([of(session(2, 4), *scopes)], ended, NOW)
+        assert [each.session_id.int for each in given] == found
+
+
 def test_where_one_limit_gathers_already_another_session_keeps_nothing():
     limits = (allowance(PROJECT, 6, 4), allowance(PERSON, 6, 4))
     first, second = of(session(1, 4, waited=12), PROJECT), of(session(2, 4, waited=11), PROJECT, PERSON)

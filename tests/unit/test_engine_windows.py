@@ -1,5 +1,6 @@
 """Agents that are reserved: who may use them, who may before, and what the others are told."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -9,13 +10,16 @@ import pytest
 from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
+    Gang,
     Needs,
+    OpenDevice,
     PendingSession,
     Plan,
     Planner,
     ReasonCode,
     Rules,
     Running,
+    SlotDevices,
     Snapshot,
     Strategy,
     Window,
@@ -56,6 +60,26 @@ def session(
 
 def decide(agents: list[AgentView], *pending: PendingSession, **rules: object) -> Plan:
     return plan(Snapshot(1, "lab", 0, tuple(agents), pending, Rules(**rules)), NOW)  # type: ignore[arg-type]
+
+
+def with_devices(number: int, gpu: int, cpu: int, *shared: int, **columns: object) -> AgentView:
+    """As many devices, none of them whole: what is left of those that are shared; and free cores, of 4."""
+    opened = tuple(OpenDevice(number * 10 + index, left) for index, left in enumerate(shared))
+    view = AgentView(
+        number,
+        "x86_64",
+        ResourceSlots({"cpu": 4, "gpu": gpu * 1000}),
+        ResourceSlots({"cpu": cpu, "gpu": sum(shared)}),
+        devices=(SlotDevices("gpu", gpu, 0, opened),),
+    )
+    return replace(view, **columns)
+
+
+def asking(one: PendingSession, gpus: Sequence[int], **needs: object) -> PendingSession:
+    """The same, with so much of devices for each kernel."""
+    kernels = tuple(ResourceSlots({"cpu": 1, "gpu": gpu}) for gpu in gpus)
+    ids = tuple(UUID(int=100 + index) for index in range(len(kernels)))
+    return replace(one, needs=replace(one.needs, kernels=kernels, **needs), kernel_ids=ids)
 
 
 def places(decided: Plan) -> dict[int, tuple[int, ...]]:
@@ -230,3 +254,80 @@ def test_those_who_ask_for_as_much_on_the_same_machines_wait_for_the_same_reserv
     decided = decide([agent(1, window=OPEN)], first, second)
     assert [each.why.reserved for each in decided.deferrals] == [decided.deferrals[0].why.reserved] * 2
     assert {each.reason for each in decided.deferrals} == {ReasonCode.RESERVATION}
+
+
+def test_a_reserved_machine_with_room_for_a_part_of_a_device_is_named() -> None:
+    agents = [with_devices(1, 2, 4, 700, window=OPEN), with_devices(2, 2, 4)]
+    (deferral,) = decide(agents, asking(session(1), [500])).deferrals
+    assert deferral.why.reserved is not None
+    assert deferral.why.reserved.agents == 1
+
+
+@pytest.mark.parametrize(
+    ("shared", "gpus", "needs", "reason"),
+    [
+        ((700,), [500, 500], {}, ReasonCode.NO_CAPACITY),
+        ((700, 600), [500, 500], {}, ReasonCode.RESERVATION),
+        ((700, 300), [500, 500], {}, ReasonCode.NO_CAPACITY),
+        ((700, 600), [500, 500], {"gang": Gang.ONE_MACHINE}, ReasonCode.RESERVATION),
+        ((700, 300), [500, 500], {"gang": Gang.ONE_MACHINE}, ReasonCode.NO_CAPACITY),
+        ((700, 600), [500, 500], {"gang": Gang.SPREAD}, ReasonCode.NO_CAPACITY),
+    ],
+)
+def test_a_gang_waits_for_a_reservation_where_that_has_devices_for_all_its_parts(
+    shared: tuple[int, ...], gpus: list[int], needs: dict[str, object], reason: ReasonCode
+) -> None:
+    """The machine that is open has devices, but nothing of them is left."""
+    agents = [with_devices(1, 2, 4, *shared, window=OPEN), with_devices(2, 2, 4)]
+    assert why(decide(agents, asking(session(1), gpus, **needs))) is reason
+
+
+def test_machines_that_could_never_run_it_are_none_that_are_reserved() -> None:
+    full = with_devices(2, 4, 0, window=OPEN)
+    (deferral,) = decide([agent(1, window=OPEN), full], asking(session(1), [1000])).deferrals
+    assert deferral.why.reserved is not None
+    assert deferral.why.reserved.agents == 1
+
+
+@pytest.mark.parametrize("hours", [1, None])
+def test_what_will_be_reserved_and_could_never_run_it_is_an_agent_as_others(hours: float | None) -> None:
+    """Else it would wait for the reserved ones, which have no room."""
+    without = agent(1, next_window=Window(9, NOW + 72 * HOUR, NOW + 96 * HOUR))
+    full = with_devices(2, 4, 0, window=OPEN)
+    assert why(decide([without, full], asking(session(1, hours=hours), [1000]))) is ReasonCode.NO_CAPACITY
+
+
+def test_reserved_devices_that_cannot_be_given_so_are_not_waited_for() -> None:
+    """One and a half: whole ones or a part of one is all that there is."""
+    reserved, full = with_devices(1, 3, 4, 900, 900, window=OPEN), with_devices(2, 3, 4)
+    assert why(decide([reserved, full], asking(session(1), [1500]))) is ReasonCode.NO_CAPACITY
+    devices = (SlotDevices("gpu", 3, 3),)
+    whole = replace(reserved, free=reserved.capacity, devices=devices)
+    assert why(decide([whole, full], asking(session(1), [1500]))) is ReasonCode.NO_CAPACITY
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        ([], ReasonCode.NEVER_FITS),
+        ([agent(2, 8, is_schedulable=False)], ReasonCode.NO_AGENTS),
+        ([agent(2, 8, window=OPEN)], ReasonCode.RESERVATION),
+    ],
+)
+def test_what_no_reserved_machine_is_large_enough_for_waits_for_none(
+    others: list[AgentView], reason: ReasonCode
+) -> None:
+    assert why(decide([agent(1, window=OPEN), *others], session(1, 8))) is reason
+
+
+def test_no_shorter_time_limit_helps_where_all_that_is_lent_is_reserved_for_others() -> None:
+    """Of the open machine nobody knows when the first gets it; of the reserved one it is known."""
+    half = ResourceSlots({"cpu": 2})
+    mine = replace(agent(1, window=OPEN), free=half, running=(Running(half, NOW + HOUR),))
+    agents = [mine, replace(agent(2), free=half)]
+    ahead = replace(session(1, 4, on=2), enqueued_at=NOW - HOUR)
+    deferrals = decide(agents, ahead, session(2, 4, reservations=MINE), session(3, 1)).deferrals
+    assert [each.reason for each in deferrals][2] is ReasonCode.KEPT_FREE
+    assert not deferrals[2].why.is_end_known
+    ours = decide(agents, ahead, session(2, 4, reservations=MINE), session(3, 1, reservations=MINE)).deferrals
+    assert ours[2].why.is_end_known
