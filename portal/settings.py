@@ -208,6 +208,9 @@ BERTH_TOKEN_REQUESTS = env.int("BERTH_TOKEN_REQUESTS", 3000)
 
 # Callbacks of sessions: networks that may be called beside the open internet, and how many of a domain in a minute.
 BERTH_CALLBACK_NETWORKS = tuple(ip_network(text) for text in env.list("BERTH_CALLBACK_NETWORKS", default=[]))
+BERTH_CALLBACK_FORBIDDEN_NETWORKS = tuple(
+    ip_network(text) for text in env.list("BERTH_CALLBACK_FORBIDDEN_NETWORKS", default=[])
+)
 BERTH_CALLBACKS_PER_MINUTE = env.int("BERTH_CALLBACKS_PER_MINUTE", 300)
 
 # Sign-in by identity providers

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from common.languages import gettext as _
@@ -129,11 +129,20 @@ def target_of(url: str) -> Target:
     )
 
 
-def may_be_called(address: Address, networks: Sequence[Network]) -> bool:
-    """Whether the portal speaks to that machine: one in the open internet, or in `networks`. An address that stands for another one
-    (mapped, tunnelled, translated) is as that one is."""
+class Reach(NamedTuple):
+    """Networks that are called though they are none of the open internet, and such as never are."""
+
+    allowed: Sequence[Network] = ()
+    forbidden: Sequence[Network] = ()
+
+
+def may_be_called(address: Address, reach: Reach) -> bool:
+    """Whether the portal speaks to that machine: one in the open internet, or of a network that is allowed; none that is forbidden. An address that
+    stands for another one (mapped, tunnelled, translated) is as that one is."""
     seen = list(_meant_by(address))
-    if any(each in network for each in seen for network in networks):
+    if any(each in network for each in seen for network in reach.forbidden):
+        return False
+    if any(each in network for each in seen for network in reach.allowed):
         return True
     return all(_is_open_internet(each) for each in seen)
 

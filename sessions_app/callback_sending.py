@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Self
 
-from sessions_app.callback_rules import Fault, Network, Target, may_be_called
+from sessions_app.callback_rules import Fault, Reach, Target, may_be_called
 
 CONNECT_S, WHOLE_S = 3.0, 10.0
 MOST_ADDRESSES = 4
@@ -36,10 +36,10 @@ class _Failed(Exception):
         self.fault = fault
 
 
-def post(target: Target, body: bytes, headers: Mapping[str, str], networks: Sequence[Network]) -> Answer:
+def post(target: Target, body: bytes, headers: Mapping[str, str], reach: Reach) -> Answer:
     """How `target` answered, within WHOLE_S after its name was found; raises nothing."""
     try:
-        addresses = _addresses_of(target, networks)
+        addresses = _addresses_of(target, reach)
         with _Deadline(WHOLE_S) as deadline:
             try:
                 status = _ask(target, addresses, body, headers, deadline)
@@ -97,14 +97,14 @@ class _Deadline:
                 return
 
 
-def _addresses_of(target: Target, networks: Sequence[Network]) -> list[str]:
+def _addresses_of(target: Target, reach: Reach) -> list[str]:
     """The addresses of its name that may be called, asked for once. Raises _Failed where there is none."""
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise _Failed(Fault.NAME) from error
     addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-    allowed = [each for each in addresses if may_be_called(ip_address(each), networks)]
+    allowed = [each for each in addresses if may_be_called(ip_address(each), reach)]
     if not allowed:
         raise _Failed(Fault.FORBIDDEN)
     return allowed[:MOST_ADDRESSES]

@@ -31,6 +31,7 @@ from sessions_app.callback_rules import (
     TRIED_FOR,
     Fault,
     News,
+    Reach,
     may_be_called,
     news_of,
     outcome_of_end,
@@ -80,8 +81,10 @@ def demand_callback(actor: Actor, url: str) -> None:
     if not url:
         return
     target = target_of(url)
-    if target.address is not None and not may_be_called(target.address, settings.BERTH_CALLBACK_NETWORKS):
-        sentence = _("{host} is not called: it is no address in the open internet.").format(host=target.host)
+    if target.address is not None and not may_be_called(target.address, _reach()):
+        sentence = _("{host} is not called: it is in no network that callbacks may reach.").format(
+            host=target.host
+        )
         hint = _("Name another one, or ask an administrator of the installation to allow its network.")
         raise InvalidInput(sentence, hint=hint, fields={"callback_url": [sentence]})
     demand_callback_secret(actor)
@@ -248,12 +251,16 @@ def news_body(delivery: CallbackDelivery) -> dict[str, object]:
     }
 
 
+def _reach() -> Reach:
+    return Reach(settings.BERTH_CALLBACK_NETWORKS, settings.BERTH_CALLBACK_FORBIDDEN_NETWORKS)
+
+
 def _send(letter: tuple[str, bytes, dict[str, str]] | None) -> Answer:
     """No database here: it runs in threads of its own."""
     if letter is None:
         return Answer(fault=Fault.CLOSED)
     url, body, headers = letter
-    return post(target_of(url), body, headers, settings.BERTH_CALLBACK_NETWORKS)
+    return post(target_of(url), body, headers, _reach())
 
 
 def _settle(delivery: CallbackDelivery, answer: Answer) -> None:

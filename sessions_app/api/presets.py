@@ -15,6 +15,7 @@ from common.idempotency import takes_idempotency_key
 from common.scopes import FOR_SESSIONS
 from sessions_app import presets
 from sessions_app.api.serializers import ResourcesField
+from sessions_app.api.shared import demand_scope_to_share
 from sessions_app.api.templates import SHARINGS
 from sessions_app.models import ResourcePreset
 from sessions_app.sharing import writes_which
@@ -83,9 +84,11 @@ class PresetListView(ListAPIView[ResourcePreset]):
     @extend_schema(operation_id="create_preset", request=PresetInput, responses={201: PresetOut, **REFUSALS})
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Make one: for yourself (own), or as superadmin for everybody, as domain admin for a domain, as project admin for a project."""
+        """Make one: for yourself (own), or as superadmin for everybody, as domain admin for a domain, as project admin for a
+        project; a token needs the scope `admin` for others than yourself."""
         asked = PresetInput(data=request.data)
         asked.is_valid(raise_exception=True)
+        demand_scope_to_share(request, asked.validated_data["sharing"])
         made = presets.create_preset(actor=actor_of(request), **asked.validated_data)
         return Response(_told(request, made), status=201)
 
@@ -102,9 +105,10 @@ class PresetView(APIView):
         operation_id="change_preset", request=PresetChangeInput, responses={200: PresetOut, **REFUSALS}
     )
     def patch(self, request: Request, preset_id: int) -> Response:
-        """Another name or size; sessions that were started with it stay as they are."""
+        """Another name or size; sessions that were started with it stay as they are. A token needs the scope `admin` for what others are offered."""
         asked = PresetChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
+        _demand_scope(request, preset_id)
         changed = presets.change_preset(
             actor=actor_of(request), preset_id=preset_id, changes=asked.validated_data
         )
@@ -112,9 +116,14 @@ class PresetView(APIView):
 
     @extend_schema(operation_id="delete_preset", responses={204: None, **REFUSALS})
     def delete(self, request: Request, preset_id: int) -> Response:
-        """Offer it no longer."""
+        """Offer it no longer. A token needs the scope `admin` for what others are offered."""
+        _demand_scope(request, preset_id)
         presets.delete_preset(actor=actor_of(request), preset_id=preset_id)
         return Response(status=204)
+
+
+def _demand_scope(request: Request, preset_id: int) -> None:
+    demand_scope_to_share(request, presets.access_preset(actor_of(request), preset_id).sharing)
 
 
 def _told(request: Request, preset: ResourcePreset) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from common.idempotency import takes_idempotency_key
 from common.scopes import FOR_SESSIONS
 from sessions_app import template_services
 from sessions_app.api.devices import SessionDetailOut
+from sessions_app.api.shared import demand_scope_to_share
 from sessions_app.models import ComputeSession, SessionTemplate
 from sessions_app.queueing import MAX_SESSION_NAME
 from sessions_app.requests import MAX_REFERENCE_LENGTH
@@ -114,9 +115,11 @@ class TemplateListView(ListAPIView[SessionTemplate]):
     )
     @takes_idempotency_key
     def post(self, request: Request) -> Response:
-        """Keep choices under a name: your own, or as an administrator of a project, a domain or the installation for those there."""
+        """Keep choices under a name: your own, or as an administrator of a project, a domain or the installation for those there, for
+        which a token needs the scope `admin`."""
         asked = TemplateInput(data=request.data)
         asked.is_valid(raise_exception=True)
+        demand_scope_to_share(request, asked.validated_data["sharing"])
         saved = template_services.create_template(actor=actor_of(request), **asked.validated_data)
         return _saved(request, *saved, status=201)
 
@@ -136,9 +139,11 @@ class TemplateView(APIView):
         responses={200: TemplateSavedOut, **REFUSALS},
     )
     def patch(self, request: Request, template_id: int) -> Response:
-        """Another name, description or body; sessions that were started from it stay as they are."""
+        """Another name, description or body; sessions that were started from it stay as they are. A token needs the scope `admin` for what
+        others start from."""
         asked = TemplateChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
+        _demand_scope(request, template_id)
         changed = template_services.change_template(
             actor=actor_of(request), template_id=template_id, changes=asked.validated_data
         )
@@ -146,7 +151,8 @@ class TemplateView(APIView):
 
     @extend_schema(operation_id="delete_session_template", responses={204: None, **REFUSALS})
     def delete(self, request: Request, template_id: int) -> Response:
-        """Keep it no longer."""
+        """Keep it no longer. A token needs the scope `admin` for what others start from."""
+        _demand_scope(request, template_id)
         template_services.delete_template(actor=actor_of(request), template_id=template_id)
         return Response(status=204)
 
@@ -171,6 +177,11 @@ class TemplateStartView(APIView):
         )
         shown = ComputeSession.objects.with_parts().get(pk=session.pk)
         return Response(SessionDetailOut(shown, context={"request": request}).data, status=201)
+
+
+def _demand_scope(request: Request, template_id: int) -> None:
+    template = template_services.access_template(actor_of(request), template_id)
+    demand_scope_to_share(request, template.sharing)
 
 
 def _saved(request: Request, template: SessionTemplate, left_out: list[str], *, status: int) -> Response:

@@ -17,7 +17,7 @@ from common.actors import SYSTEM
 from common.errors import Conflict, InvalidInput
 from common.models import AuditEntry
 from sessions_app import callback_sending, callbacks
-from sessions_app.callback_rules import Fault, target_of
+from sessions_app.callback_rules import Fault, Reach, target_of
 from sessions_app.callback_secrets import make_callback_secret
 from sessions_app.callback_sending import post
 from sessions_app.callbacks import callback_url_of, deliveries_of, tell_callbacks
@@ -241,19 +241,19 @@ def test_slow_answers_have_an_end(
 ) -> None:
     monkeypatch.setattr(callback_sending, "WHOLE_S", 0.5)
     server.fault = fault
-    answer = post(target_of(server.url), b"{}", {}, LOOPBACK)
+    answer = post(target_of(server.url), b"{}", {}, Reach(LOOPBACK))
     assert answer.fault is Fault.TIMEOUT
 
 
 def test_of_a_huge_answer_the_status_alone_is_read(server: CallbackServer) -> None:
     server.fault = "huge"
-    assert post(target_of(server.url), b"{}", {}, LOOPBACK).status == 200
+    assert post(target_of(server.url), b"{}", {}, Reach(LOOPBACK)).status == 200
 
 
 def test_machines_around_us_are_not_spoken_to(server: CallbackServer) -> None:
     port = target_of(server.url).port
     for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
-        answer = post(target_of(f"http://{host}:{port}/"), b"{}", {}, ())
+        answer = post(target_of(f"http://{host}:{port}/"), b"{}", {}, Reach())
         assert answer.fault in (Fault.FORBIDDEN, Fault.NAME), host
     assert server.heard == []
 
@@ -268,9 +268,12 @@ def test_a_name_is_asked_for_once_and_what_was_looked_at_is_called(
         return real(next(answers) if host == "rebinds.example" else host, *arguments, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", rebinding)
-    assert post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, LOOPBACK).status == 204
+    assert post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, Reach(LOOPBACK)).status == 204
     assert server.heard[0].headers["Host"] == f"rebinds.example:{port}"
-    assert post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, LOOPBACK).fault is Fault.FORBIDDEN
+    assert (
+        post(target_of(f"http://rebinds.example:{port}/x"), b"{}", {}, Reach(LOOPBACK)).fault
+        is Fault.FORBIDDEN
+    )
 
 
 def test_unknown_names_closed_ports_and_plain_http_behind_https_are_told_apart(
@@ -279,10 +282,10 @@ def test_unknown_names_closed_ports_and_plain_http_behind_https_are_told_apart(
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         closed = unused.getsockname()[1]
-    assert post(target_of("http://absent.invalid/"), b"", {}, LOOPBACK).fault is Fault.NAME
-    assert post(target_of(f"http://127.0.0.1:{closed}/"), b"", {}, LOOPBACK).fault is Fault.CONNECT
+    assert post(target_of("http://absent.invalid/"), b"", {}, Reach(LOOPBACK)).fault is Fault.NAME
+    assert post(target_of(f"http://127.0.0.1:{closed}/"), b"", {}, Reach(LOOPBACK)).fault is Fault.CONNECT
     secure = server.url.replace("http:", "https:")
-    assert post(target_of(secure), b"", {}, LOOPBACK).fault is Fault.TLS
+    assert post(target_of(secure), b"", {}, Reach(LOOPBACK)).fault is Fault.TLS
 
 
 def test_requests_are_refused_that_could_never_be_told(
