@@ -6,6 +6,7 @@ tells it again, under the same id. Lines of one session go one after another.
 """
 
 import json
+import math
 import time
 import uuid
 from collections import Counter
@@ -49,6 +50,7 @@ log = structlog.get_logger(__name__)
 AT_ONCE, AT_ONCE_OF_ONE_DOMAIN, AT_ONCE_TO_ONE_HOST = 16, 8, 2
 LOOKED_AT = 1000
 WORK_S = 30
+NOTING_S, NOTED_EVERY_S = 10, 5
 MINUTE = timedelta(minutes=1)
 _WAITING = CallbackDelivery.State.WAITING.value
 _DELIVERED = CallbackDelivery.State.DELIVERED.value
@@ -127,12 +129,19 @@ def tell_callbacks() -> None:
     """Tell what is due, for at most WORK_S. May run at any time, twice or late."""
     with try_exclusive("tell-callbacks") as is_mine:
         if is_mine:
-            _note_news()
             _tell_due(until=time.monotonic() + WORK_S)
 
 
 def _note_news() -> None:
-    """A delivery for each line of history that is to be told and has none."""
+    """A delivery for each line of history that is to be told and has none: of all of them, for of those that are noted nobody's backlog hides
+    another's."""
+    ends_at = time.monotonic() + NOTING_S
+    while _note_oldest() == LOOKED_AT and time.monotonic() < ends_at:
+        pass
+
+
+def _note_oldest() -> int:
+    """How many were noted."""
     lines = SessionTransition.objects.filter(_TOLD, session__callback__is_open=True, delivery=None)
     rows = []
     for line in lines.order_by("pk")[:LOOKED_AT]:
@@ -143,14 +152,21 @@ def _note_news() -> None:
                 CallbackDelivery(id=number, callback_id=line.session_id, transition=line, news=news.value)
             )
     CallbackDelivery.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(rows)
 
 
 def _tell_due(*, until: float) -> None:
     """A place that is free is given on at once: whoever is slow holds up its own alone."""
     flying: dict[Future[Answer], CallbackDelivery] = {}
+    noted_at = -math.inf
     with ThreadPoolExecutor(AT_ONCE) as pool:
         while True:
-            if time.monotonic() < until:
+            if (now := time.monotonic()) < until:
+                if (
+                    now - noted_at >= NOTED_EVERY_S
+                ):  # what comes meanwhile is not behind all of what is told now
+                    _note_news()
+                    noted_at = time.monotonic()
                 batch = _next_batch(list(flying.values()))
                 _put_off(batch)
                 flying |= {pool.submit(_send, _letter(each)): each for each in batch}

@@ -4,6 +4,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from common import clock
@@ -126,6 +128,19 @@ def test_a_list_takes_a_constant_number_of_queries(
         # Token, count, sessions, kernels with their agents, mounts, others that they come after.
         with django_assert_num_queries(6):
             assert len(api.get(SESSIONS).json()["results"]) == expected_rows
+
+
+def test_one_session_takes_as_many_queries_whatever_it_comes_after(place: Place, api: APIClient) -> None:
+    api.get(SESSIONS)  # notes the use of the token
+    after = [{"session": str(place.run().pk), "when": "any"} for _ in range(5)]
+    few, many = (place.enqueue(dependencies=after[:count]) for count in (1, 5))
+
+    def queries(session: ComputeSession, count: int) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert len(api.get(address(session)).json()["dependencies"]) == count
+        return len(captured)
+
+    assert queries(few, 1) == queries(many, 5)
 
 
 def test_stopping_twice_is_harmless(place: Place, api: APIClient) -> None:

@@ -95,6 +95,34 @@ def test_a_backlog_of_one_host_hides_nobody(place: Place, monkeypatch: pytest.Mo
     assert hosts == {"dead.example": 2, "mine.example": 1, "quick.example": 1}
 
 
+def test_news_behind_a_long_backlog_are_noted_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callbacks, "LOOKED_AT", 3)
+    for _ in range(9):
+        ended(place, "dead")
+    ended(place_that_tells(), "quick")
+    callbacks._note_news()
+    assert CallbackDelivery.objects.count() == 10
+
+
+def test_news_that_come_while_others_are_told_are_told_with_them(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "NOTED_EVERY_S", 0)
+    other = place_that_tells()
+    ended(place, "first")
+    receivers = Receivers(monkeypatch)
+    settle = callbacks._settle
+
+    def settle_while_another_ends(delivery: CallbackDelivery, answer: Answer) -> None:
+        settle(delivery, answer)
+        if len(receivers.told) == 1:
+            ended(other, "second")
+
+    monkeypatch.setattr(callbacks, "_settle", settle_while_another_ends)
+    tell_callbacks()
+    assert receivers.told == ["first", "second"]
+
+
 def test_a_domain_above_its_rate_hides_nobody(
     place: Place, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
