@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db.models import prefetch_related_objects
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -244,8 +245,8 @@ class SessionOut(serializers.ModelSerializer[ComputeSession]):
     @extend_schema_field(DependencyOut(many=True))
     def get_dependencies(self, session: ComputeSession) -> list[dict[str, Any]]:
         reader_id = self.context["request"].user.pk
-        rows = session.dependencies.all()
-        told = [row for row in rows if is_named(row.after, session, user_id=reader_id)]
+        prefetch_related_objects([session], "dependencies__after")  # nothing, where all of a list were
+        told = [row for row in session.dependencies.all() if is_named(row.after, session, user_id=reader_id)]
         return list(DependencyOut(told, many=True).data)
 
     def get_callback_url(self, session: ComputeSession) -> str:
