@@ -28,9 +28,10 @@ class KeptByGroup(Generic[Thing]):
 
     def take(self, group_id: int) -> Thing | None:
         """It, so that no other thread has it meanwhile."""
-        thing = self.get(group_id)
         with self._lock:
-            return thing if self._kept.pop(group_id, None) else None
+            self._forget_old()
+            _since, thing = self._kept.pop(group_id, (0.0, None))
+        return thing
 
     def clear(self) -> None:
         with self._lock:

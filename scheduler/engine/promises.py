@@ -18,7 +18,7 @@ class Promises:
 
     def __init__(self, fleet: Fleet, machines: Machines, now: datetime) -> None:
         self._fleet, self._machines, self._now = fleet, machines, now
-        self._closed: dict[UUID, tuple[int, int]] = {}  # by session: the agent, and what is free there
+        self._closed: dict[int, tuple[UUID, int]] = {}  # by ordinal: for whom, and what is free there
 
     def place(self, session: PendingSession, shape: Shape, until: Until) -> tuple[int, ...] | None:
         """Take room for it on the agent that others left for it. If there is none yet nobody finds any there before `come_to`."""
@@ -26,14 +26,15 @@ class Promises:
         if ordinal is None:
             return None
         agent_ids = self._machines.place(self._only_on(ordinal, shape), until)
-        if agent_ids is None:
-            self._closed[session.id] = ordinal, self._machines.close(ordinal)
+        if agent_ids is None and ordinal not in self._closed:
+            self._closed[ordinal] = session.id, self._machines.close(ordinal)
         return agent_ids
 
     def come_to(self, session: PendingSession) -> None:
         """It is its turn: it may look everywhere, and whoever found no room meanwhile may look again."""
-        if session.id in self._closed:
-            self._machines.reopen(*self._closed.pop(session.id))
+        ordinal = next((each for each, (whose, _) in self._closed.items() if whose == session.id), None)
+        if ordinal is not None:
+            self._machines.reopen(ordinal, self._closed.pop(ordinal)[1])
             for shape in self._fleet.shapes.values():
                 shape.has_no_room = False
 

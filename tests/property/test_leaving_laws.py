@@ -1,9 +1,10 @@
 """Laws of who leaves for others, for any snapshot."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.slots import ResourceSlots
@@ -12,12 +13,15 @@ from scheduler.engine import (
     Needs,
     PendingSession,
     Plan,
+    Policy,
     Preemptible,
     Preemption,
+    Promise,
     ReasonCode,
     Rules,
     Running,
     Snapshot,
+    Strategy,
     plan,
 )
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
@@ -98,6 +102,39 @@ def free_at(at: datetime, agent: AgentView, decided: Plan) -> ResourceSlots:
         for kernel in placement.kernels if lasts is None or NOW + lasts > at else ():
             free -= kernel.slots if kernel.agent_id == agent.id else ResourceSlots()
     return free
+
+
+@settings(max_examples=400)
+@given(crowded(), st.sampled_from(Policy), st.sampled_from(Strategy))
+def test_what_others_left_is_got_by_whom_they_left_it_to_or_by_a_higher_priority(snapshot, policy, strategy):
+    snapshot = replace(snapshot, rules=replace(snapshot.rules, policy=policy, strategy=strategy))
+    decided = plan(snapshot, NOW)
+    then = once_they_left(snapshot, decided)
+    placements = plan(then, NOW + snapshot.rules.preemption.grace).placements
+    placed = {each.session_id for each in placements}
+    for session in then.pending:
+        if session.promised and session.id not in placed:
+            there = [each.session for each in placements if session.promised.agent_id in each.agent_ids]
+            assert any(each.priority > session.priority for each in there)
+
+
+def once_they_left(snapshot: Snapshot, decided: Plan) -> Snapshot:
+    """At the end of the notice, as a tick reads it then."""
+    at = NOW + snapshot.rules.preemption.grace
+    victims = {victim for eviction in decided.evictions for victim in eviction.victims}
+    agents = []
+    for agent in snapshot.agents:
+        left = [each.slots for each in agent.preemptible if each.session_id in victims]
+        agents.append(replace(agent, free=sum(left, free_at(at, agent, decided)), running=(), preemptible=()))
+    promises = {each.session_id: Promise(each.agent_id, each.ends_at) for each in decided.evictions}
+    ranks = {session_id: rank for rank, session_id in enumerate(decided.heads, 1)}
+    started = {each.session_id for each in decided.placements}
+    pending = [
+        replace(each, promised=promises.get(each.id), head_rank=ranks.get(each.id, 0))
+        for each in snapshot.pending
+        if each.id not in started
+    ]
+    return replace(snapshot, agents=tuple(agents), pending=tuple(pending))
 
 
 @given(snapshots())

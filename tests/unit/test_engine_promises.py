@@ -72,6 +72,15 @@ def test_what_one_of_several_has_left_already_is_kept_until_all_have(policy: Pol
     assert {each.session_id.int: each.reason for each in decided.deferrals}[2] is ReasonCode.MAKING_ROOM
 
 
+def test_where_two_wait_for_one_machine_what_is_left_there_is_given_once_and_whole() -> None:
+    first, second, other = promised(waits(1, 8), 1), promised(waits(2, 8), 1), waits(3, 4, priority=0)
+    decided = decide((agent(1, others=4),), first, second, other)
+    assert not decided.placements, "it is kept for the first"
+    gone = decide((agent(1, others=4),), replace(first, needs=Needs("arm", (cores(8),))), second, other)
+    assert not gone.placements
+    assert [each.session_id for each in gone.reservations] == [UUID(int=2)]
+
+
 def test_who_is_ahead_may_look_again_once_it_has_what_it_needs_elsewhere() -> None:
     session, other = promised(waits(1, 6), 1), waits(2, 4)
     decided = decide((agent(1, others=4), agent(2)), session, other)
