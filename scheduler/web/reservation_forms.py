@@ -1,7 +1,7 @@
 """The form of a reservation."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from django import forms
@@ -14,7 +14,7 @@ from agents.reservation_selectors import Entry
 from agents.reservations import MOST_AGENTS
 from common.texts import check_text, quoted
 from scheduler.web.group_forms import LONGEST_NAME
-from sessions_app.queueing import instant_of
+from sessions_app.queueing import instant_of, zone_named
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _CONTROL = {"type": "datetime-local"}
@@ -131,8 +131,8 @@ class ReservationChangeForm(ReservationForm):
     grantee = None  # type: ignore[assignment]
 
     def __init__(self, data: Any = None, *, machines: Iterable[str], entry: Entry) -> None:
-        instants = {"starts_at": entry.starts_at, "ends_at": entry.ends_at}
-        typed = {name: f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M}" for name, instant in instants.items()}
+        self._kept = instants = {"starts_at": entry.starts_at, "ends_at": entry.ends_at}
+        typed = {name: _shown(instant, UTC) for name, instant in instants.items()}
         initial = {"name": entry.name, "reason": entry.reason, "agents": entry.agents, **typed}
         super().__init__(data, machines=machines, initial=initial)
         if entry.is_open:
@@ -143,3 +143,13 @@ class ReservationChangeForm(ReservationForm):
         if data is None:  # what was typed is in the zone of whoever typed it
             for name in set(instants) & set(self.fields):
                 self.fields[name].widget.attrs["data-instant"] = instants[name].isoformat()
+
+    def _instant(self, field: str) -> datetime | None:
+        """As it is, where nothing else was typed: a control knows no seconds, and of an hour that comes twice not which one."""
+        kept, zone = self._kept[field], zone_named(self.data.get("time_zone", ""))
+        return kept if self.cleaned_data[field] == _shown(kept, zone) else super()._instant(field)
+
+
+def _shown(instant: datetime, zone: tzinfo) -> str:
+    """As a control for date and time has it."""
+    return f"{instant.astimezone(zone):%Y-%m-%dT%H:%M}"

@@ -1,7 +1,7 @@
 """The page of what is reserved in a resource group."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -85,6 +85,22 @@ def test_one_is_changed_on_its_page(place: Place, superadmin: Client) -> None:
     for wrong in ({"ends_at": "2001-01-01T00:00"}, {"ends_at": ""}, {"starts_at": ""}, {"agents": []}):
         answer = superadmin.post(page, {**same, "name": "Exam", **wrong})
         assert (answer.status_code, set(answer.context["form"].errors)) == (422, set(wrong))
+
+
+def test_times_that_nobody_typed_stay_to_the_second_and_in_an_hour_that_comes_twice(
+    place: Place, superadmin: Client
+) -> None:
+    superadmin.post(page_of(place), typed(place))
+    made = Reservation.objects.get()
+    begins = datetime(2040, 10, 28, 0, 30, 17, tzinfo=UTC)  # 2:30 in Berlin, and so is an hour later
+    Reservation.objects.filter(pk=made.pk).update(starts_at=begins, ends_at=begins + timedelta(hours=1))
+    same = {"starts_at": "2040-10-28T02:30", "ends_at": "2040-10-28T02:30", "time_zone": "Europe/Berlin"}
+    page = f"{page_of(place)}{made.pk}/"
+    with clock.frozen_at(begins - timedelta(days=1)):
+        answer = superadmin.post(page, typed(place, **same, name="Exam"))
+    assert answer["Location"] == page_of(place), answer.context["form"].errors
+    kept = Reservation.objects.get()
+    assert (kept.name, kept.starts_at, kept.ends_at) == ("Exam", begins, begins + timedelta(hours=1))
 
 
 def test_of_one_that_holds_the_start_is_told_and_not_asked(place: Place, superadmin: Client) -> None:
