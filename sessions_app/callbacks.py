@@ -19,7 +19,8 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import connection
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q, QuerySet, Window
+from django.db.models.functions import RowNumber
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
@@ -48,9 +49,9 @@ from sessions_app.states import TERMINAL, Status
 log = structlog.get_logger(__name__)
 
 AT_ONCE, AT_ONCE_OF_ONE_DOMAIN, AT_ONCE_TO_ONE_HOST = 16, 8, 2
-LOOKED_AT = 1000
+NOTED_OF_ONE_DOMAIN = 1000
 WORK_S = 30
-NOTING_S, NOTED_EVERY_S = 10, 5
+NOTED_EVERY_S = 5
 MINUTE = timedelta(minutes=1)
 _WAITING = CallbackDelivery.State.WAITING.value
 _DELIVERED = CallbackDelivery.State.DELIVERED.value
@@ -133,18 +134,13 @@ def tell_callbacks() -> None:
 
 
 def _note_news() -> None:
-    """A delivery for each line of history that is to be told and has none: of all of them, for of those that are noted nobody's backlog hides
-    another's."""
-    ends_at = time.monotonic() + NOTING_S
-    while _note_oldest() == LOOKED_AT and time.monotonic() < ends_at:
-        pass
-
-
-def _note_oldest() -> int:
-    """How many were noted."""
+    """A delivery for each line of history that is to be told and has none: the oldest of each domain, and of none more than
+    NOTED_OF_ONE_DOMAIN, so that its backlog hides nothing of others."""
+    of_domain = Window(RowNumber(), partition_by="session__domain_id", order_by="pk")
     lines = SessionTransition.objects.filter(_TOLD, session__callback__is_open=True, delivery=None)
+    oldest = lines.alias(of_domain=of_domain).filter(of_domain__lte=NOTED_OF_ONE_DOMAIN).values("pk")
     rows = []
-    for line in lines.order_by("pk")[:LOOKED_AT]:
+    for line in SessionTransition.objects.filter(pk__in=oldest).order_by("pk"):
         news = news_of(line.from_status, line.to_status)
         if news is not None:
             number = uuid.uuid5(line.session_id, str(line.pk))
@@ -152,7 +148,6 @@ def _note_oldest() -> int:
                 CallbackDelivery(id=number, callback_id=line.session_id, transition=line, news=news.value)
             )
     CallbackDelivery.objects.bulk_create(rows, ignore_conflicts=True)
-    return len(rows)
 
 
 def _tell_due(*, until: float) -> None:

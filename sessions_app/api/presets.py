@@ -105,7 +105,8 @@ class PresetView(APIView):
         operation_id="change_preset", request=PresetChangeInput, responses={200: PresetOut, **REFUSALS}
     )
     def patch(self, request: Request, preset_id: int) -> Response:
-        """Another name or size; sessions that were started with it stay as they are. A token needs the scope `admin` for what others are offered."""
+        """Another name or size; sessions that were started with it stay as they are. A token needs the scope `admin` for what others are
+        offered."""
         asked = PresetChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)
         _demand_scope(request, preset_id)

@@ -29,9 +29,11 @@ def clients(place: Place) -> dict[str, APIClient]:
 
 
 def asked_at(path: str, place: Place, sharing: str) -> dict[str, Any]:
+    places = {"project": place.project.name, "domain": place.project.domain.name}
+    asked = {"name": sharing, "sharing": sharing, "place": places.get(sharing, "")}
     if "presets" in path:
-        return {"name": sharing, "sharing": sharing, "resources": {"cpu": 1, "mem": "1g"}}
-    return {"name": sharing, "sharing": sharing, "body": place.request()}
+        return {**asked, "resources": {"cpu": 1, "mem": "1g"}}
+    return {**asked, "body": place.request()}
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -46,10 +48,11 @@ def test_a_token_that_starts_sessions_writes_its_persons_own(
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("sharing", ["project", "domain", "everybody"])
 def test_it_writes_nothing_that_others_start_from(
-    path: str, place: Place, clients: dict[str, APIClient]
+    path: str, sharing: str, place: Place, clients: dict[str, APIClient]
 ) -> None:
-    asked = asked_at(path, place, "everybody")
+    asked = asked_at(path, place, sharing)
     refused = clients[""].post(path, asked, format="json")
     assert (refused.status_code, refused.json()["code"]) == (403, "scope_missing")
     one = f"{path}{clients['admin'].post(path, asked, format='json').json()['id']}/"

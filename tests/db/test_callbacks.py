@@ -297,6 +297,10 @@ def test_requests_are_refused_that_could_never_be_told(
     settings.BERTH_CALLBACK_NETWORKS = ()
     with pytest.raises(InvalidInput, match="not called"):
         place.enqueue(callback_url="http://169.254.169.254/latest/meta-data/")
+    settings.BERTH_CALLBACK_NETWORKS = LOOPBACK
+    settings.BERTH_CALLBACK_FORBIDDEN_NETWORKS = (ip_network("127.0.0.1/32"),)
+    with pytest.raises(InvalidInput, match="not called"):
+        place.enqueue(callback_url=server.url)
     assert not SessionCallback.objects.exists()
 
 

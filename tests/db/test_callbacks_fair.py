@@ -95,13 +95,31 @@ def test_a_backlog_of_one_host_hides_nobody(place: Place, monkeypatch: pytest.Mo
     assert hosts == {"dead.example": 2, "mine.example": 1, "quick.example": 1}
 
 
-def test_news_behind_a_long_backlog_are_noted_at_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callbacks, "LOOKED_AT", 3)
-    for _ in range(9):
-        ended(place, "dead")
-    ended(place_that_tells(), "quick")
-    callbacks._note_news()
-    assert CallbackDelivery.objects.count() == 10
+def test_a_backlog_of_one_domain_hides_no_news_of_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "NOTED_OF_ONE_DOMAIN", 3)
+    backlog = [ended(place, "dead").pk for _ in range(9)]
+    quick = ended(place_that_tells(), "quick").pk
+    for noted in (3, 6, 9):
+        callbacks._note_news()
+        told = CallbackDelivery.objects.order_by("transition_id").values_list("callback", flat=True)
+        assert list(told) == [*backlog[:noted], quick]
+
+
+def test_a_session_whose_news_are_noted_in_parts_tells_them_in_their_order(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callbacks, "NOTED_OF_ONE_DOMAIN", 1)
+    session = place.run(callback_url="http://mine.example/")
+    place.end(session)
+    told = []
+    for _ in range(2):
+        callbacks._note_news()
+        batch = callbacks._next_batch()
+        told += [each.news for each in batch]
+        callbacks._settle(batch[0], Answer(200))
+    assert told == ["session.started", "session.ended"]
 
 
 def test_news_that_come_while_others_are_told_are_told_with_them(
