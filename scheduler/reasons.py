@@ -114,8 +114,8 @@ def _devices_fragmented(why: Explanation, devices: DeviceRoom) -> Said:
         return text, {**arguments, "room": {name: devices.most_of_one}}
     text = gettext_noop(
         "Waits for {asked} in whole devices on one agent: resource group “{group}” has {in_all} free in all, but in"
-        " parts of devices that others share, or on agents without room for the rest; of the others the one with most has"
-        " {room} whole."
+        " parts of devices that others share, or on agents without room for the rest; no agent with room for the rest has"
+        " more than {room} whole."
     )
     return text, {**arguments, "room": {name: devices.whole}}
 

@@ -81,7 +81,7 @@ def test_what_is_free_in_parts_is_said_in_numbers(place: Place) -> None:
     whole = place.fresh(whole)
     assert whole.status_reason == "fragmented"
     assert "1.2 gpu free in all" in str(whole.status_message)
-    assert "the agent with most has 0 gpu whole" in str(whole.status_message)
+    assert "no agent with room for the rest has more than 0 gpu whole" in str(whole.status_message)
 
 
 def test_commit_and_end_leave_every_device_as_it_was(place: Place) -> None:
