@@ -157,9 +157,8 @@ def _tell_due(*, until: float) -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         while True:
             if (now := time.monotonic()) < until:
-                if (
-                    now - noted_at >= NOTED_EVERY_S
-                ):  # what comes meanwhile is not behind all of what is told now
+                # What comes meanwhile is not behind all of what is told now.
+                if now - noted_at >= NOTED_EVERY_S:
                     _note_news()
                     noted_at = time.monotonic()
                 batch = _next_batch(list(flying.values()))

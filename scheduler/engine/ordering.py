@@ -41,7 +41,7 @@ class Line:
     if it got nothing then."""
 
     def __init__(
-        self, snapshot: Snapshot, now: datetime, shares: Shares, settling: "Settling | None" = None
+        self, snapshot: Snapshot, now: datetime, shares: Shares, settling: Settling | None = None
     ) -> None:
         rules, self._settling = snapshot.rules, settling
         if rules.policy is Policy.FIFO and rules.ageing is not None:
@@ -69,7 +69,7 @@ class Line:
             self._heads_first(band, is_last=number == most) for number, band in enumerate(bands, 1)
         )
 
-    def _unsettled(self, band: list[PendingSession], settling: "Settling") -> list[PendingSession]:
+    def _unsettled(self, band: list[PendingSession], settling: Settling) -> list[PendingSession]:
         charged_for, settle = self._charged_for, settling.settle
         return [each for each in band if not (each.promised and settle(each, charged_for(each)))]
 
