@@ -62,7 +62,7 @@ class Diagnosis:
         self._machines = machines
         self._layout = layout
         self._rooms: dict[tuple[HostTerms, int | None], tuple[Room, Room]] = {}
-        self._device_rooms: dict[tuple[HostTerms, str], list[int]] = {}  # by slot
+        self._device_rooms: dict[HostTerms, dict[str, list[int]]] = {}  # by slot
         self._known: dict[Shape, Explanation] = {}
         # Of those for whom it matters, by how many windows are before their end.
         self._known_until: dict[int, dict[Shape, Explanation]] = {}
@@ -250,20 +250,27 @@ class Diagnosis:
         asked = shape.needs.total
         if len(shape.order) > 1 or not asked.fits_in(self._layout.unpack(best)):
             return None
-        rooms = [self._devices_beside(shape, name) for name in self._layout.shared if name in asked]
+        known = self._rooms_by_device(shape)
+        rooms = [self._devices_beside(shape, name, found) for name, found in known if name in asked]
         # Of several kinds one of which there is some where there is room for the rest.
         some = (each for each in rooms if 0 < most_for(asked, each) < asked[each.slot_name])
         return next(chain(some, rooms), None)
 
-    def _devices_beside(self, shape: Shape, name: str) -> DeviceRoom:
+    def _rooms_by_device(self, shape: Shape) -> Iterable[tuple[str, list[int]]]:
+        terms = shape.needs.host_terms
+        if terms not in self._device_rooms:
+            self._device_rooms[terms] = {
+                name: self._layout.outermost(room & ~FIELD_MASK for room in rooms)
+                for name, rooms in self._machines.device_rooms(shape.needs).items()
+            }
+        return self._device_rooms[terms].items()
+
+    def _devices_beside(self, shape: Shape, name: str, rooms: Iterable[int]) -> DeviceRoom:
         """What is free of these devices on agents with room for the rest of its only kernel."""
-        layout, key = self._layout, (shape.needs.host_terms, name)
-        if key not in self._device_rooms:
-            rooms = self._machines.device_rooms(shape.needs, name)
-            self._device_rooms[key] = layout.outermost(room & ~FIELD_MASK for room in rooms)
+        layout = self._layout
         whole, of_one = layout.shift_of(whole_of(name)), layout.shift_of(name)
         rest = shape.total & ~(FIELD_MASK << whole | FIELD_MASK << of_one)
-        found = [room for room in self._device_rooms[key] if layout.fits(rest, room)]
+        found = [room for room in rooms if layout.fits(rest, room)]
         return DeviceRoom(
             name, *[max([room >> each & FIELD_MASK for room in found], default=0) for each in (whole, of_one)]
         )

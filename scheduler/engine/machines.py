@@ -251,9 +251,9 @@ class Machines(Surroundings):
         """Whether `room` is enough for so many: what is free there at that time, or without those that hold these shares."""
         return self._layout.fits(request * count, room)
 
-    def device_rooms(self, needs: Needs, slot_name: str) -> list[int]:
-        """Of agents that could host `needs` what each has free, and of that slot what one of its devices has, if it is shared."""
-        return []
+    def device_rooms(self, needs: Needs) -> dict[str, list[int]]:
+        """By slot with devices to share: of agents that know it and could host `needs` what each has free, and of it what one device has."""
+        return {}
 
     def keeps(self, ordinal: int) -> bool:
         """Whether part of it is kept."""

@@ -145,13 +145,17 @@ class SharingMachines(Machines):
         places += self._whole_in(room, part.slot_name) // MILLI * (MILLI // part.amount)
         return places >= count and self._layout.fits(part.joins * count, room)
 
-    def device_rooms(self, needs: Needs, slot_name: str) -> list[int]:
+    def device_rooms(self, needs: Needs) -> dict[str, list[int]]:
+        rooms = self.rooms_for_one(self.free_vectors(needs), None)
+        return {name: self._rooms_by_device(rooms, name) for name in self._layout.shared}
+
+    def _rooms_by_device(self, vectors: Iterable[int], slot_name: str) -> list[int]:
         pools, pool_of = self._fleet.pools_that_know(slot_name), self._fleet.pool_of
         most: dict[int, int] = {}  # that one of its devices has left, by ordinal
         for device in chain.from_iterable(self._shelf(pool, slot_name).devices.values() for pool in pools):
             most[device.ordinal] = max(device.left, most.get(device.ordinal, 0))
         rooms, shift = [], self._layout.shift_of(slot_name)
-        for vector in self.rooms_for_one(self.free_vectors(needs), None):
+        for vector in vectors:
             if pool_of[ordinal := vector & FIELD_MASK] in pools:
                 of_one = MILLI if self._whole_in(vector, slot_name) >= MILLI else most.get(ordinal, 0)
                 rooms.append(vector - (vector & FIELD_MASK << shift) + (of_one << shift))

@@ -59,8 +59,9 @@ def began() -> datetime:
 @pytest.fixture
 def jump(monkeypatch: pytest.MonkeyPatch) -> Jump:
     """The reconciler finds that the clock was set by so much, at the instant that is frozen; it looked UNSEEN before."""
-    clock_steps.follow_the_clock()
     begun, looked_at_s = clock.reading(), clock.steady()
+    monkeypatch.setattr(clock, "reading", lambda: begun)  # two readings differ by some microseconds
+    clock_steps.follow_the_clock()
 
     def set_by(step: timedelta) -> None:
         monkeypatch.setattr(clock, "reading", lambda: begun + step.total_seconds())

@@ -10,6 +10,7 @@ import pytest
 from common.slots import ResourceSlots
 from scheduler.engine import (
     AgentView,
+    Allowance,
     Needs,
     OpenDevice,
     PendingSession,
@@ -24,7 +25,7 @@ from scheduler.engine import (
     Strategy,
     plan,
 )
-from tests.unit.test_engine_preemption import NOW, RULE, SOON, agent, cores, waits
+from tests.unit.test_engine_preemption import NOW, RULE, SOON, agent, cores, runs, waits
 
 NOW_GONE = NOW + RULE.grace
 HALF = ResourceSlots({"cpu": 4000, "cuda": 500})
@@ -116,3 +117,18 @@ def test_room_is_kept_for_the_next_of_the_same_needs_as_well() -> None:
     decided = decide((soon, agent(2, others=8)), session, same, passing)
     assert not decided.placements
     assert [each.session_id for each in decided.reservations] == [UUID(int=1), UUID(int=2)]
+
+
+@pytest.mark.parametrize(("most", "is_one_ended"), [(12, True), (11, False)])
+def test_what_it_gets_counts_once_at_its_limit(most: int, is_one_ended: bool) -> None:
+    """Not also as what is on the way to it: else nobody would end for another of its project that may have the rest."""
+    session, other = [
+        replace(each, scopes=("project:1",)) for each in (promised(waits(1, 8), 1), waits(2, 4))
+    ]
+    limit = Allowance("project:1", "project", "its name", {"cpu": most * 1000}, {"cpu": 0})
+    busy = agent(2, runs(101, 8, priority=-1))
+    snapshot = Snapshot(1, "lab", 0, (agent(1), busy), (session, other), Rules(preemption=RULE), (limit,))
+    decided = plan(snapshot, NOW_GONE)
+    assert placed(decided) == {1: 1}
+    assert [each.session_id.int for each in decided.evictions] == [2] * is_one_ended
+    assert (decided.deferrals[0].reason is ReasonCode.LIMIT_REACHED) is not is_one_ended
