@@ -15,6 +15,7 @@ from accounts.least_use import LEAST_GRACE_S, LEAST_WINDOW_S, MOST_PERCENT, MOST
 from accounts.models import Domain, Project, User, name_validator
 from accounts.policies import USE_RULES
 from accounts.quota import HIGHEST_PRIORITY
+from agents.group_limits import checked
 from common import clock
 from common.slots import MAX_AMOUNT, is_slot_name
 
@@ -157,6 +158,13 @@ class ResourceGroup(models.Model):
         blank=True,
         help_text=gettext_lazy("What one session may ask for at most; what is not named is unlimited."),
     )
+    limits = models.JSONField(
+        default=list,
+        blank=True,
+        help_text=gettext_lazy(
+            "What its sessions may hold together, and those of each person, always or at certain hours."
+        ),
+    )
     max_lifetime_s = _span(gettext_lazy("Lifetime"), gettext_lazy("Seconds that a session runs at most."))
     max_idle_s = _span(
         gettext_lazy("Idle time"),
@@ -287,6 +295,10 @@ class ResourceGroup(models.Model):
             is_slot_name(name) and 0 <= most <= MAX_AMOUNT for name, most in self.max_session_slots.items()
         ):
             raise ValidationError({"max_session_slots": _("Give an amount for each slot.")})
+        try:
+            self.limits = checked(self.limits, SessionType.values)
+        except ValueError as fault:
+            raise ValidationError({"limits": str(fault)}) from fault
 
 
 class GroupGrant(models.Model):

@@ -30,7 +30,7 @@ FACTORS = ("cpu_overcommit", "mem_overcommit")
 EDITABLE = (
     "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s", "patience_s",
     "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-    "session_types", "max_session_slots", *FACTORS, *ENDS,
+    "session_types", "max_session_slots", "limits", *FACTORS, *ENDS,
 )  # fmt: skip
 ADMITTING = ("is_public", "session_types")
 SHOWN = 5

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from enum import StrEnum
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from accounts.quota import HIGHEST_PRIORITY
 from common.languages import gettext as _
 from common.texts import check_text, quoted, shown, unknown_field
+from common.time_zones import zone_named
 
 LOWEST_PRIORITY = -HIGHEST_PRIORITY
 MAX_PENDING_TIMEOUT_S = 30 * 24 * 3600
@@ -160,14 +160,6 @@ def instant_of(typed: str, time_zone: str) -> str:
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=zone_named(time_zone))
     return instant.isoformat()
-
-
-def zone_named(name: str) -> tzinfo:
-    """UTC where there is no zone of that name."""
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # of names that are none, or a directory of zones
-        return UTC
 
 
 def _whole(value: object) -> object:

@@ -13,8 +13,9 @@ from accounts.quota import Level
 from agents.reservation_selectors import Entry
 from agents.reservations import MOST_AGENTS
 from common.texts import check_text, quoted
+from common.time_zones import zone_named
 from scheduler.web.group_forms import LONGEST_NAME
-from sessions_app.queueing import instant_of, zone_named
+from sessions_app.queueing import instant_of
 
 _TYPED = {"autocomplete": "off", "spellcheck": "false"}
 _CONTROL = {"type": "datetime-local"}

@@ -22,10 +22,10 @@ from common.actors import Actor
 from common.errors import BerthError
 from common.idempotency import once_a_form
 from common.pages import render_page_or_fragment
+from common.time_zones import zone_named
 from scheduler.web.calendars import VIEW_WORDS, Calendar, calendar_of, span_of
 from scheduler.web.groups import grantee_named, superadmin
 from scheduler.web.reservation_forms import NOBODY, ReservationChangeForm, ReservationForm
-from sessions_app.queueing import zone_named
 
 SHOWN_AGENTS = 8
 COLUMNS = ("name", "reason", "agents", "starts_at", "ends_at")

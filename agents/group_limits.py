@@ -1,0 +1,168 @@
+"""What the sessions of a resource group may hold together, and those of each person there: always, or at certain hours of the week. Pure but
+for the sentences; who minds it stands in docs/subsystems/scheduler.md."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Any
+
+from common.languages import gettext as _
+from common.slots import MAX_AMOUNT, is_slot_name
+from common.time_zones import is_zone, zone_named
+
+MOST_LIMITS, LONGEST_NAME = 10, 64
+WEEK = range(1, 8)
+"""Monday is 1, as ISO 8601 counts."""
+TEXTS, AMOUNTS, LISTS = (
+    ("name", "begins", "ends", "time_zone"),
+    ("together", "each"),
+    ("session_types", "days"),
+)
+KEYS = frozenset({*TEXTS, *AMOUNTS, *LISTS})
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """A part of some days, by the clocks of a time zone. Where `ends` is not after `begins`, it ends on the next day."""
+
+    days: tuple[int, ...]
+    begins: time
+    ends: time
+    time_zone: str
+
+    def until(self, now: datetime) -> datetime | None:
+        """When the hours end that `now` is in, with those that follow at once; None: it is in none. UTC."""
+        zone = zone_named(self.time_zone)
+        today, until = now.astimezone(zone).date(), None
+        for day in (today + timedelta(days=number) for number in range(-1, len(WEEK) + 1)):
+            begins, ends = self._on(day, zone)
+            if day.isoweekday() in self.days and begins <= (until or now) < ends:
+                until = ends
+        return until
+
+    def _on(self, day: date, zone: tzinfo) -> tuple[datetime, datetime]:
+        """In UTC: in a zone instants would be compared by what its clocks show, which they show twice in autumn."""
+        last = day if self.ends > self.begins else day + timedelta(days=1)
+        begins, ends = datetime.combine(day, self.begins, zone), datetime.combine(last, self.ends, zone)
+        return begins.astimezone(UTC), ends.astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimit:
+    """Amounts in base units; of a slot that is not named as much as there is."""
+
+    name: str
+    session_types: frozenset[str]  # that it counts; none: all
+    together: Mapping[str, int]
+    each: Mapping[str, int]  # of one person
+    hours: Hours | None  # None: always
+
+    def counts(self, session_type: str) -> bool:
+        return not self.session_types or session_type in self.session_types
+
+    def until(self, now: datetime) -> datetime | None:
+        return None if self.hours is None else self.hours.until(now)
+
+    def is_in_force(self, now: datetime) -> bool:
+        return self.hours is None or self.hours.until(now) is not None
+
+
+def limits_in(kept: Sequence[Mapping[str, Any]]) -> tuple[GroupLimit, ...]:
+    """Of what `checked` returned."""
+    return tuple([_limit(each) for each in kept])
+
+
+def _limit(kept: Mapping[str, Any]) -> GroupLimit:
+    hours = None
+    if kept["days"]:
+        begins, ends = time.fromisoformat(kept["begins"]), time.fromisoformat(kept["ends"])
+        hours = Hours(tuple(kept["days"]), begins, ends, kept["time_zone"])
+    types = frozenset(kept["session_types"])
+    return GroupLimit(kept["name"], types, kept["together"], kept["each"], hours)
+
+
+def checked(raw: object, known_types: Sequence[str]) -> list[dict[str, Any]]:
+    """Limits as they are kept: JSON with all keys in one way. Raises ValueError with a sentence."""
+    if not isinstance(raw, list) or not all(isinstance(each, dict) for each in raw):
+        raise ValueError(_("Give a list of limits."))
+    if len(raw) > MOST_LIMITS:
+        raise ValueError(_("A resource group has at most {count} limits.").format(count=MOST_LIMITS))
+    limits = [_checked(each, known_types) for each in raw]
+    names = [each["name"] for each in limits]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(_("Two limits have the name “{name}”.").format(name=twice))
+    return limits
+
+
+def _checked(raw: Mapping[str, Any], known_types: Sequence[str]) -> dict[str, Any]:
+    if unknown := sorted(raw.keys() - KEYS):
+        raise ValueError(_("A limit has no “{key}”.").format(key=unknown[0]))
+    limit: dict[str, Any] = {key: raw.get(key, "") for key in TEXTS}
+    limit |= {key: raw.get(key) or {} for key in AMOUNTS} | {key: raw.get(key) or [] for key in LISTS}
+    name = limit["name"]
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= LONGEST_NAME:
+        raise ValueError(
+            _("Give each limit a name of at most {count} characters.").format(count=LONGEST_NAME)
+        )
+    fault = _fault_of_amounts(limit) or _fault_of_types(limit, known_types) or _fault_of_hours(limit)
+    if fault:
+        raise ValueError(_("“{name}”: {fault}").format(name=name, fault=fault))
+    return limit | _in_one_way(limit)
+
+
+def _fault_of_amounts(limit: Mapping[str, Any]) -> str:
+    given = [limit[key] for key in AMOUNTS]
+    if not all(isinstance(amounts, dict) for amounts in given) or not all(
+        is_slot_name(name) and type(most) is int and 0 <= most <= MAX_AMOUNT
+        for amounts in given
+        for name, most in amounts.items()
+    ):
+        return _("Give an amount for each slot.")
+    return "" if any(given) else _("Say what its sessions may hold together, or those of each person.")
+
+
+def _fault_of_types(limit: Mapping[str, Any], known_types: Sequence[str]) -> str:
+    types = limit["session_types"]
+    if isinstance(types, list) and all(each in known_types for each in types):
+        return ""
+    return _("Name types of sessions: {types}.").format(types=_(", ").join(known_types))
+
+
+def _fault_of_hours(limit: Mapping[str, Any]) -> str:
+    days = limit["days"]
+    if not isinstance(days, list) or not all(type(day) is int and day in WEEK for day in days):
+        return _("Days are numbers from 1 (Monday) to 7 (Sunday).")
+    given = [bool(limit[key]) for key in ("begins", "ends", "time_zone")]
+    if not days and not any(given):
+        return ""
+    if not days or not all(given):
+        return _(
+            "Name days, when it begins and ends on them, and a time zone; or none of these, and it holds always."
+        )
+    if not all(_time_of(limit[key]) for key in ("begins", "ends")):
+        return _("Write times as hours and minutes: 08:00.")
+    if not isinstance(limit["time_zone"], str) or not is_zone(limit["time_zone"]):
+        return _("There is no time zone of this name. Write one such as Europe/Berlin, or UTC.")
+    return ""
+
+
+def _time_of(text: object) -> str:
+    """With hours and minutes alone; empty: it is none."""
+    try:
+        return f"{datetime.strptime(str(text), '%H:%M'):%H:%M}"  # noqa: DTZ007 - of a day in any zone
+    except ValueError:
+        return ""
+
+
+def _in_one_way(limit: Mapping[str, Any]) -> dict[str, Any]:
+    """All hours of all days are always."""
+    days, begins, ends = sorted(set(limit["days"])), _time_of(limit["begins"]), _time_of(limit["ends"])
+    is_always = not days or (len(days) == len(WEEK) and begins == ends)
+    return {
+        "name": limit["name"].strip(),
+        "session_types": sorted(set(limit["session_types"])),
+        "days": [] if is_always else days,
+        "begins": "" if is_always else begins,
+        "ends": "" if is_always else ends,
+        "time_zone": "" if is_always else limit["time_zone"],
+    }
