@@ -52,7 +52,7 @@ class GroupLimit:
     """Amounts in base units; of a slot that is not named as much as there is."""
 
     name: str
-    session_types: frozenset[str]  # that it counts; none: all
+    session_types: tuple[str, ...]  # that it counts; none: all
     together: Mapping[str, int]
     each: Mapping[str, int]  # of one person
     hours: Hours | None  # None: always
@@ -77,8 +77,7 @@ def _limit(kept: Mapping[str, Any]) -> GroupLimit:
     if kept["days"]:
         begins, ends = time.fromisoformat(kept["begins"]), time.fromisoformat(kept["ends"])
         hours = Hours(tuple(kept["days"]), begins, ends, kept["time_zone"])
-    types = frozenset(kept["session_types"])
-    return GroupLimit(kept["name"], types, kept["together"], kept["each"], hours)
+    return GroupLimit(kept["name"], tuple(kept["session_types"]), kept["together"], kept["each"], hours)
 
 
 def checked(raw: object, known_types: Sequence[str]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from common.slots import CPU
 from scheduler.dealt import columns_of, deal_devices
 from scheduler.engine import Deferral, KernelPlacement, Placement, Plan, Strategy, column_of
 from scheduler.engine.devices import Dealt, NoSuchDevices
+from scheduler.group_limits import broken_limit
 from scheduler.kept import KeptByGroup
 from scheduler.placement_groups import broken_rule
 from scheduler.reasons import sentence_for
@@ -264,6 +265,8 @@ def _place(plan: Plan, placements: Sequence[Placement], ground: _Rooms) -> list[
     """These, whose sessions are locked, on `ground`, which has their agents, and may have more."""
     if key := broken_rule(plan.group_id, placements):
         raise StalePlan(f"Others of the placement group {key} were placed since.")
+    if name := broken_limit(plan.group_id, placements):
+        raise StalePlan(f"The limit {name} of {plan.group_name} is in use since.")
     kernels, (rooms, used) = _kernels_of(placements), ground
     cores = _demand_room(kernels, rooms)
     moved = lifecycle.transition_many(

@@ -18,6 +18,7 @@ from scheduler import histories
 from scheduler.engine import (
     AgentView,
     Deferral,
+    Explanation,
     Foresight,
     Gang,
     Needs,
@@ -26,8 +27,10 @@ from scheduler.engine import (
     ReasonCode,
     Snapshot,
 )
+from scheduler.engine.allowances import OF_GROUP
 from scheduler.engine.model import LENGTH_OF_UNKNOWN
 from scheduler.estimates import MOST_AHEAD, Held, Kind, Wanted, at_the_latest, estimate_each
+from scheduler.group_limits import GroupLimits
 from scheduler.kept import KeptByGroup
 from scheduler.pictures import picture_of
 from scheduler.placement_groups import companions_in
@@ -78,6 +81,8 @@ def foresee(question: Question) -> Outlook:
     this process keeps: at most 8 queries, 4 more where it would wait, and none where the same was asked a moment ago. Nothing is
     kept free for it: whoever asks first gets the room."""
     now = clock.now()
+    owner_id, _image, session_type = question.kind
+    limits = GroupLimits(question.group, now)
     named = tuple(scope_key(*key) for key in question.keys)
     picture = picture_of(question.group, question.keys)
     asked = PendingSession(
@@ -94,12 +99,13 @@ def foresee(question: Question) -> Outlook:
         ),
         kernel_ids=(uuid4(),),
         priority=question.priority,
-        scopes=named,
+        scopes=named + limits.keys_for(session_type, owner_id),
         tenants=named[:OWNERS],
         lasts=None if question.lasts_s is None else timedelta(seconds=question.lasts_s),
     )
     with picture.lock:
-        foreseen = picture.foresee(asked, allowances_of(question.scopes, question.budgets), now)
+        its_allowances = [*allowances_of(question.scopes, question.budgets), *limits.allowances()]
+        foreseen = picture.foresee(asked, its_allowances, now)
         rooms, snapshot, deferral = picture.rooms(question.architecture), picture.snapshot, foreseen.deferral
         if foreseen.placement is not None:
             agent = picture.agent_named(foreseen.placement.agent_ids[0])
@@ -123,7 +129,7 @@ def foresee(question: Question) -> Outlook:
         room,
         start_range,
         who,
-        waits_for_group=why.excess is None and asked.needs.designated_agent_id is None,
+        waits_for_group=_waits_for_group(why, asked),
         rooms=rooms,
         lasts=_counted_lasts(asked),
     )
@@ -143,15 +149,19 @@ def prospect_of(session: ComputeSession) -> Prospect | None:
     if deferral is None:
         return Prospect(NEXT_TICK)
     start_range, why = _range_of(deferral, asked, snapshot, foreseen, now), deferral.why
-    if why.excess:
-        return Prospect(start_range, who_may_raise=who_may_raise(why))
     return Prospect(
         start_range,
-        why.best_agent,
+        ResourceSlots() if why.excess else why.best_agent,
         who_may_raise(why),
-        waits_for_group=asked.needs.designated_agent_id is None,
+        waits_for_group=_waits_for_group(why, asked),
         lasts=_counted_lasts(asked),
     )
+
+
+def _waits_for_group(why: Explanation, asked: PendingSession) -> bool:
+    """Whether it might start in another one: what is in the way is of this group."""
+    is_of_group = why.excess is None or why.excess.allowance.level in OF_GROUP
+    return is_of_group and asked.needs.designated_agent_id is None
 
 
 def start_ranges_in(group: ResourceGroup, ids: Collection[UUID]) -> dict[UUID, StartRange]:

@@ -9,10 +9,12 @@ from uuid import UUID
 from accounts.budget_selectors import ANY_BUDGET, budget_states
 from accounts.limits import SCOPES, read_scopes
 from agents.models import ResourceGroup
+from common import clock
 from common.locks import in_ms, lock_number
 from common.prepared import array_of, columns_of, instance_of, prepared_cursor
 from scheduler.commit import lock_plans, plans_of
 from scheduler.engine import Allowance, PendingSession
+from scheduler.group_limits import GroupLimits
 from scheduler.snapshot import WAITING_OF_THESE, ScopeKey, allowances_of, pending_of
 from sessions_app.limits import owners_of
 
@@ -41,7 +43,7 @@ def read_newcomers(
 ) -> tuple[ResourceGroup, list[PendingSession], tuple[Allowance, ...]]:
     """The group, those of these that wait in it, and what their scopes may hold; nobody else commits a plan of it until the present
     transaction ends. `reservations` by scope as of a snapshot; `wait_s` as `place_newcomers` has it, for all that follows. 1 query, and
-    4 at most where there are budgets, 5 more where somebody is committing a plan. Raises GroupBusy, ResourceGroup.DoesNotExist."""
+    4 at most where there are budgets, one more where limits of the group hold, 5 more where somebody is committing a plan. Raises GroupBusy, ResourceGroup.DoesNotExist."""
     rows = _rows(group_id, session_ids, wait_s)
     if rows and not rows[0][0]:
         lock_plans(group_id, wait_s)
@@ -54,9 +56,12 @@ def read_newcomers(
     said_scopes, have_budgets = rows[0][len(_GROUP) : len(_GROUP) + 2]
     keys: set[ScopeKey] = set()
     kernels = [row[len(_GROUP) + 2 :] for row in rows]
-    newcomers = list(pending_of([row for row in kernels if row[0] is not None], keys, set(), reservations))
+    limits = GroupLimits(group, clock.now())
+    waiting = [row for row in kernels if row[0] is not None]
+    newcomers = list(pending_of(waiting, keys, set(), reservations, limits=limits))
     budgets = budget_states(owners_of(keys)) if have_budgets else ()
-    return group, newcomers, tuple(allowances_of(read_scopes(json.loads(said_scopes)), budgets))
+    allowances = allowances_of(read_scopes(json.loads(said_scopes)), budgets)
+    return group, newcomers, (*allowances, *limits.allowances())
 
 
 def _rows(group_id: int, session_ids: Collection[UUID], wait_s: float | None) -> list[Sequence[Any]]:

@@ -7,6 +7,7 @@ from common.kept_sentences import Argument, KeptSentence
 from common.languages import gettext_noop
 from common.slots import MILLI
 from scheduler.engine import DeviceRoom, Excess, Explanation, ReasonCode
+from scheduler.engine.allowances import GROUP, GROUP_USER, OF_GROUP
 from scheduler.reasons_of_groups import Said, of_gang, placement_rule, same_slots, short_of
 
 
@@ -199,6 +200,14 @@ _HELD = {
         "Waits for {short}: sessions of the token “{name}” hold {held}, and may hold {most}. It starts when some of"
         " them end."
     ),
+    GROUP: gettext_noop(
+        "Waits for {short}: by the limit “{name}” of resource group “{group}” sessions may hold {most} together, and"
+        " they hold {held}. It starts when some of them end."
+    ),
+    GROUP_USER: gettext_noop(
+        "Waits for {short}: by the limit “{name}” of resource group “{group}” the sessions of one person may hold {most},"
+        " and those of its owner hold {held}. It starts when some of them end."
+    ),
 }
 _NEVER = {
     "domain": gettext_noop(
@@ -212,6 +221,34 @@ _NEVER = {
     ),
     "keypair": gettext_noop(
         "Asks for {short}, but all sessions of the token “{name}” may hold only {most}: cancel it and ask for less."
+    ),
+    GROUP: gettext_noop(
+        "Asks for {short}, but by the limit “{name}” of resource group “{group}” all sessions together may hold only"
+        " {most}: cancel it and ask for less."
+    ),
+    GROUP_USER: gettext_noop(
+        "Asks for {short}, but by the limit “{name}” of resource group “{group}” the sessions of one person may hold"
+        " only {most}: cancel it and ask for less."
+    ),
+}
+_HELD_UNTIL = {
+    GROUP: gettext_noop(
+        "Waits for {short}: by the limit “{name}” of resource group “{group}” sessions may hold {most} together until"
+        " {until} UTC, and they hold {held}. It starts when some of them end, or then."
+    ),
+    GROUP_USER: gettext_noop(
+        "Waits for {short}: by the limit “{name}” of resource group “{group}” the sessions of one person may hold {most}"
+        " until {until} UTC, and those of its owner hold {held}. It starts when some of them end, or then."
+    ),
+}
+_NOT_BEFORE = {
+    GROUP: gettext_noop(
+        "Waits until {until} UTC: by the limit “{name}” of resource group “{group}” sessions may hold only {most}"
+        " together until then, and it asks for {short}."
+    ),
+    GROUP_USER: gettext_noop(
+        "Waits until {until} UTC: by the limit “{name}” of resource group “{group}” the sessions of one person may hold"
+        " only {most} until then, and it asks for {short}."
     ),
 }
 
@@ -234,9 +271,13 @@ def _budget_spent(why: Explanation) -> Said:
 def _limit_reached(why: Explanation) -> Said:
     excess = _excess_of(why)
     can_start = all(amount <= excess.limit[name] for name, amount in excess.asked.items())
-    text = (_HELD if can_start else _NEVER)[excess.allowance.level]
-    amounts = {"short": excess.asked, "held": excess.held, "most": excess.limit}
-    return text, {"name": excess.allowance.name, **amounts}
+    level, until = excess.allowance.level, excess.allowance.until
+    arguments: dict[str, Argument] = {
+        "name": excess.allowance.name, "short": excess.asked, "held": excess.held, "most": excess.limit,
+    }  # fmt: skip
+    if until is None:
+        return (_HELD if can_start else _NEVER)[level], arguments
+    return (_HELD_UNTIL if can_start else _NOT_BEFORE)[level], arguments | {"until": _clock(until)}
 
 
 # Whoever may edit the policy, or the budget, of each level.
@@ -245,6 +286,7 @@ _WHO = {
     "project": gettext_noop("An administrator of its domain may raise what the project may hold."),
     "user": gettext_noop("An administrator of the domain may raise what a person may hold."),
     "keypair": gettext_noop("An administrator of the domain may raise what a token may hold."),
+    **dict.fromkeys(OF_GROUP, gettext_noop("A superadmin may change the limits of the resource group.")),
 }
 
 

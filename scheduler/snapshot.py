@@ -42,6 +42,7 @@ from scheduler.engine import (
     Tenant,
 )
 from scheduler.engine.model import NO_RESERVATIONS
+from scheduler.group_limits import GroupLimits, texts_in_force
 from scheduler.occupants import leaving_of, preemptible_of, running_of
 from scheduler.placement_groups import KEY, companions_in, hosts_of
 from scheduler.reserved import Reserved, reserved_in
@@ -57,7 +58,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WAITING = f"""
     SELECT session.id, kernel.id,
            (extract(epoch FROM coalesce(session.eligible_at, session.created_at)) * 1000000)::bigint,
-           session.priority, session.requested_slots::text, image.architecture,
+           session.priority, session.requested_slots::text, image.architecture, session.type,
            session.domain_id, session.project_id, session.owner_id, session.keypair_id,
            coalesce(session.timeout_s, session.lifetime_s), session.designated_agent_id, session.may_run_elsewhere,
            session.device_model, session.gang, session.placement_rule, {KEY}
@@ -72,13 +73,14 @@ WAITING_OF_THESE = _WAITING.format(only=f"AND session.id = ANY({unseen('sessions
 NOTHING: Mapping[UUID, Promise] = MappingProxyType({})
 UNRANKED: Mapping[UUID, int] = MappingProxyType({})
 OWNERS = 3  # domain, project and owner are the first of a session's scopes; a token has no share of its own
+_OWNER = 2  # among the ids of these
 
 
 def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int = LOWEST_PRIORITY) -> Snapshot:
     """The group's agents and pending sessions, and what the scopes of these and those in `also` may hold, with whatever may be ended
     for these sessions, or for one that is to be added, of a priority up to `highest`. 6 queries, any
     number of rows, one more where devices are known one by one and one where placement groups are named, two for DRF and fair share, 5
-    where there are budgets and 2 where
+    where there are budgets, one where limits of the group hold and 2 where
     sessions are ended for others; 3 where nothing waits.
 
     The epoch is read first: whatever another tick of the group commits during the reads makes the plan stale, and the
@@ -93,7 +95,9 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     named: set[str] = set()  # keys of placement groups
     leaving = leaving_of(group)
     ranks = {session_id: rank for rank, session_id in enumerate(group.head_ids, 1)}
-    pending = tuple(pending_of(_waiting(group_id), scopes, named, reserved.by_scope, leaving.promises, ranks))
+    limits = GroupLimits(group, now)
+    waiting = _waiting(group_id)
+    pending = tuple(pending_of(waiting, scopes, named, reserved.by_scope, leaving.promises, ranks, limits))
     running = running_of(group, leaving.ends, has_devices=has_devices) if scopes else {}
     highest = max([highest, *(session.priority for session in pending)])
     preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
@@ -108,7 +112,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
         pending=pending,
         last_agent_id=group.last_agent_id,
         rules=rules,
-        allowances=tuple(_allowances(scopes)) if scopes else (),
+        allowances=(*_allowances(scopes), *limits.allowances()) if scopes else (),
         tenants=_tenants(group, rules.policy, agents) if scopes and rules.policy in WEIGHTED else {},
         reservations=reserved.by_scope,
         companions=hosts_of(group_id, named),
@@ -130,6 +134,7 @@ def rules_of(group: ResourceGroup) -> Rules:
         patience=timedelta(seconds=group.patience_s),
         is_paused=not group.is_active,
         preemption=_preemption_of(group),
+        limits=texts_in_force(group, clock.now()),
     )
 
 
@@ -227,22 +232,28 @@ def pending_of(
     reservations: Mapping[str, frozenset[int]],
     promises: Mapping[UUID, Promise] = NOTHING,
     head_ranks: Mapping[UUID, int] = UNRANKED,
+    limits: GroupLimits | None = None,
 ) -> Iterator[PendingSession]:
-    """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups."""
+    """Of these rows of `_WAITING`. Adds to `scopes` those of the sessions, and to `groups` the keys of their placement groups. `limits`: of
+    their resource group."""
     needs_of = cache(_needs)  # one object for equal needs: the engine finds out about each once
-    owners: dict[tuple[int | None, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    owners: dict[tuple[Any, ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
     tenants: dict[tuple[str, ...], tuple[str, ...]] = {}  # one object for all tokens of an owner, too
     may_use = NO_RESERVATIONS
     for session_id, rows in groupby(kernels, key=itemgetter(0)):
         same_session = list(rows)  # each row repeats the columns of its session
-        _, _, since_us, priority, asked, architecture, *ids, lasts_s = same_session[0][:11]
-        wanted = same_session[0][11:]
-        known = owners.get(tuple(ids))
+        _, _, since_us, priority, asked, architecture, kind, *ids, lasts_s = same_session[0][:12]
+        wanted = same_session[0][12:]
+        whose = (kind, *ids) if limits else tuple(ids)
+        known = owners.get(whose)
         if known is None:
             keys = ScopeIds(*ids).keys()
             scopes.update(keys)
             named = tuple(scope_key(*key) for key in keys)
-            known = owners[tuple(ids)] = named, tenants.setdefault(named[:OWNERS], named[:OWNERS])
+            its_tenants = tenants.setdefault(named[:OWNERS], named[:OWNERS])
+            if limits:
+                named += limits.keys_for(kind, ids[_OWNER])
+            known = owners[whose] = named, its_tenants
         named, its_tenants = known
         if wanted[-1] is not None:
             groups.add(wanted[-1])

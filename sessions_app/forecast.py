@@ -16,6 +16,7 @@ from accounts.spending import BudgetState
 from agents.group_rooms import Sought, with_room
 from agents.models import ResourceGroup
 from agents.selectors import SlotRoom, rooms, usable_resource_groups
+from common import clock
 from common.actors import Actor
 from common.kept_sentences import KeptSentence
 from common.slots import ResourceSlots
@@ -23,6 +24,7 @@ from images.models import ContainerImage
 from sessions_app import holds
 from sessions_app.arrays import elements_of
 from sessions_app.dependencies import hold_for
+from sessions_app.group_limits import refusing_now
 from sessions_app.group_rules import takes
 from sessions_app.limits import demand_within_limits, longest_lifetime_s, own_session_limit, owners_of
 from sessions_app.models import ComputeSession
@@ -233,10 +235,14 @@ def _other_groups(
     request: SessionRequest,
     lasts: timedelta,
 ) -> list[str]:
-    """Where a machine takes it now and nobody waits: it would start there at once. At most 3 queries."""
+    """Where a machine takes it now and nobody waits: it would start there at once. At most 4 queries."""
     usable = usable_resource_groups(actor, project).filter(is_active=True).exclude(pk=group.pk)
-    groups = usable.order_by("name").only("name", "session_types", "max_session_slots", "max_lifetime_s")
-    others = {each.pk: each.name for each in groups if takes(each, request)}
+    groups = usable.order_by("name").only(
+        "name", "session_types", "max_session_slots", "limits", "max_lifetime_s"
+    )
+    taking = [each for each in groups if takes(each, request)]
+    limiting = refusing_now(taking, request.type, actor.user_id or 0, request.slots, clock.now())
+    others = {each.pk: each.name for each in taking if each.pk not in limiting}
     sought = Sought(
         slots=request.slots,
         architecture=image.architecture,

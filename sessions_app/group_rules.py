@@ -7,6 +7,7 @@ from django.utils.translation import gettext as _
 
 from accounts.roles import Role
 from agents import groups
+from agents.group_limits import limits_in
 from agents.models import GroupGrant, ResourceGroup, SessionType
 from common.errors import InvalidInput, LimitExceeded
 from common.languages import paragraph
@@ -51,17 +52,15 @@ def demand_type_taken(group: ResourceGroup, session_type: str) -> None:
 def demand_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
     """Raises InvalidInput for a type that it does not take, LimitExceeded for more than one session may ask for there."""
     demand_type_taken(group, request.type)
-    too_much = {
-        name: [
-            _("In the resource group “{group}” one session gets at most {amount}.").format(
-                group=group.name, amount=format_amount(name, most)
-            )
-        ]
-        for name, most in sorted(group.max_session_slots.items())
+    most_of = _most_of_one(group, request.type)
+    sentences = [
+        _("In the resource group “{group}” one session gets at most {amount}.").format(
+            group=group.name, amount=format_amount(name, most)
+        )
+        for name, most in sorted(most_of.items())
         if request.slots[name] > most
-    }
-    if too_much:
-        sentences = [sentence for each in too_much.values() for sentence in each]
+    ]
+    if sentences:
         raise LimitExceeded(
             paragraph(sentences),
             hint=_("Ask for less, or choose another resource group."),
@@ -76,6 +75,16 @@ def demand_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
             hint=_("Ask for less, or choose another resource group."),
             fields={"timeout_s": [sentence]},
         )
+
+
+def _most_of_one(group: ResourceGroup, session_type: str) -> dict[str, int]:
+    """By slot, what one session may ask for: no more than all of its person, or all together, may hold there at any time."""
+    most: dict[str, int] = dict(group.max_session_slots)
+    for limit in limits_in(group.limits):
+        if limit.hours is None and limit.counts(session_type):
+            for name, amount in (*limit.together.items(), *limit.each.items()):
+                most[name] = min(amount, most.get(name, amount))
+    return most
 
 
 def takes(group: ResourceGroup, request: SessionRequest) -> bool:

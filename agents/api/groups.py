@@ -80,8 +80,8 @@ class ResourceGroupView(APIView):
         responses={200: ResourceGroupOut},
     )
     def patch(self, request: Request, group_id: int) -> Response:
-        """Change what is named. What runs goes on. What waits and may not start there any more is held, and cancelled after a day; new
-        limits hold for new requests. For superadmins."""
+        """Change what is named. What runs goes on. What waits and may not start there any more is held, and cancelled after a day; what one
+        session may ask for at most holds for new requests, `limits` for whatever starts. For superadmins."""
         _for_superadmin(request, group_id)
         asked = ResourceGroupChangeInput(data=request.data)
         asked.is_valid(raise_exception=True)

@@ -9,7 +9,9 @@ from accounts.api.policy_serializers import AmountsField
 from accounts.policy_fields import MOST_COUNT
 from accounts.quota import HIGHEST_PRIORITY, Level
 from agents.api.group_ends import GroupEndsInput
+from agents.api.group_limits import LIMITS, SESSION_TYPES, GroupLimitInput, GroupLimitOut
 from agents.group_ends import ENDS
+from agents.group_limits import MOST_LIMITS
 from agents.group_models import LEAST_HALF_LIFE_S, MOST_HALF_LIFE_S, MOST_NOTICE_S, MOST_OVERCOMMIT
 from agents.groups import FACTORS, level_of, name_of
 from agents.models import (
@@ -25,7 +27,6 @@ from agents.models import (
 from common.api import InputSerializer, TextField
 from common.slots import MAX_AMOUNT
 
-SESSION_TYPES = list(SessionType.values)
 GRANT_LEVELS = [level.value for level in (Level.DOMAIN, Level.PROJECT, Level.USER)]
 
 
@@ -100,13 +101,14 @@ class ResourceGroupOut(serializers.ModelSerializer[ResourceGroup]):
         child=serializers.IntegerField(max_value=MAX_AMOUNT),
         help_text="What one session may ask for at most, in base units; what is not named is unlimited.",
     )
+    limits: Any = GroupLimitOut(many=True, help_text=LIMITS)
 
     class Meta:
         model = ResourceGroup
         fields = (
             "id", "name", "description", "is_default", "is_active", "is_public", "strategy", "scheduler", "ageing_s",
             "patience_s", "usage_half_life_s", "preemptible_priority", "preemption_after_s", "preemption_grace_s",
-            "session_types", "max_session_slots", *FACTORS, *ENDS, "agents",
+            "session_types", "max_session_slots", "limits", *FACTORS, *ENDS, "agents",
         )  # fmt: skip
 
 
@@ -184,6 +186,12 @@ class ResourceGroupChangeInput(GroupEndsInput):
     mem_overcommit = _factor_field(MEM_OVERCOMMIT)
     max_session_slots = AmountsField(
         help_text="What one session may ask for at most, as {cpu: cores, mem: “64g”, cuda: devices}."
+    )
+    limits = serializers.ListField(
+        child=GroupLimitInput(),
+        required=False,
+        max_length=MOST_LIMITS,
+        help_text=f"{LIMITS} These take the place of those that are there.",
     )
 
 

@@ -8,7 +8,10 @@ from scheduler.engine.shapes import Shape
 from scheduler.engine.vectors import Layout
 
 MOST_PATHS = 10_000  # people of whom nothing waits any more leave theirs behind
-OF_OWNER = frozenset({"user", "keypair"})  # levels of limits by which nobody else is held up
+GROUP, GROUP_USER = "group", "group_user"
+"""Levels of a resource group's own limits: of all its sessions, of those of one person."""
+OF_GROUP = frozenset({GROUP, GROUP_USER})
+OF_OWNER = frozenset({"user", "keypair", GROUP_USER})  # levels of limits by which nobody else is held up
 SPENT = 0  # less than any request, because not even the guards are left
 
 

@@ -200,11 +200,12 @@ class Allowance:
     """What all sessions of one scope may hold together, and hold now. A slot that `limit` does not have is unlimited."""
 
     key: str
-    level: str  # domain, project, user or keypair
+    level: str  # domain, project, user or keypair; of the group itself: group, or group_user
     name: str
     limit: Mapping[str, int]
     held: Mapping[str, int]
     is_spent: bool = False  # a budget of the scope is used up: none of its sessions starts
+    until: datetime | None = None  # the limit holds; None: always
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,9 @@ class Rules:
     patience: timedelta = timedelta(minutes=10)
     is_paused: bool = False  # nothing starts
     preemption: Preemption | None = None  # None: nothing is ended for others
+    limits: tuple[
+        str, ...
+    ] = ()  # its own that hold now, in any words: whoever keeps a picture sees that they are others
 
 
 @dataclass(frozen=True, slots=True)

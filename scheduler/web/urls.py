@@ -1,6 +1,6 @@
 from django.urls import path
 
-from scheduler.web import groups, queue, reservations, starts, ticks, weights, why
+from scheduler.web import groups, limits, queue, reservations, starts, ticks, weights, why
 
 GROUP = "resource-groups/<int:group_id>/"
 
@@ -19,6 +19,9 @@ urlpatterns = [
     path(f"{GROUP}grants/", groups.grant, name="resource-group-grant"),
     path(f"{GROUP}grants/<int:grant_id>/revoke/", groups.revoke, name="resource-group-revoke"),
     path(f"{GROUP}weights/", weights.weights_page, name="resource-group-weights"),
+    path(f"{GROUP}limits/", limits.limit_list, name="resource-group-limits"),
+    path(f"{GROUP}limits/change/", limits.limit_page, name="resource-group-limit"),
+    path(f"{GROUP}limits/remove/", limits.remove, name="remove-group-limit"),
     path(f"{GROUP}reservations/", reservations.reservation_list, name="reservations"),
     path(
         f"{GROUP}reservations/<int:reservation_id>/",

@@ -134,3 +134,58 @@ def test_what_contradicted_itself_before_is_no_hindrance_to_other_changes(
 def test_a_name_that_is_taken_is_refused(place: Place, superadmin: APIClient) -> None:
     answer = superadmin.post(GROUPS, {"name": place.group.name}, format="json")
     assert (answer.status_code, set(answer.json()["fields"])) == (400, {"name"})
+
+
+BY_DAY = {
+    "name": "By day", "session_types": ["batch"], "together": {"cuda": 8}, "each": {"cpu": 8, "mem": "64g", "cuda": 0.5},
+    "days": [5, 1, 2], "begins": "8:00", "ends": "18:00", "time_zone": "Europe/Berlin",
+}  # fmt: skip
+
+
+def test_a_group_has_limits_of_its_own(place: Place, superadmin: APIClient) -> None:
+    address = f"{GROUPS}{place.group.pk}/"
+    assert superadmin.get(address).json()["limits"] == []
+    always = {"name": "Fair", "each": {"cuda": 2}}
+    kept = [
+        {**BY_DAY, "together": {"cuda": 8000}, "each": {"cpu": 8000, "mem": 64 * 2**30, "cuda": 500},
+         "days": [1, 2, 5], "begins": "08:00"},
+        {"name": "Fair", "session_types": [], "together": {}, "each": {"cuda": 2000},
+         "days": [], "begins": "", "ends": "", "time_zone": ""},
+    ]  # fmt: skip
+    assert superadmin.patch(address, {"limits": [BY_DAY, always]}, format="json").json()["limits"] == kept
+    superadmin.patch(address, {"is_active": True}, format="json")
+    assert superadmin.get(address).json()["limits"] == kept, "what is not named stays"
+    assert superadmin.patch(address, {"limits": [always]}, format="json").json()["limits"] == kept[1:]
+    assert superadmin.patch(address, {"limits": []}, format="json").json()["limits"] == []
+    made = superadmin.post(GROUPS, {"name": "gpu", "limits": [BY_DAY]}, format="json").json()
+    assert made["limits"] == kept[:1]
+
+
+@pytest.mark.parametrize(
+    ("limits", "field"),
+    [
+        ([{**BY_DAY, "time_zone": "Europe/Atlantis"}], "limits"),
+        ([{**BY_DAY, "days": [8]}], "limits.0.days.0"),
+        ([{**BY_DAY, "days": []}], "limits"),
+        ([{**BY_DAY, "begins": ""}], "limits"),
+        ([{**BY_DAY, "ends": "25:00"}], "limits"),
+        ([{**BY_DAY, "ends": "18:00:00"}], "limits.0.ends"),
+        ([BY_DAY, {**BY_DAY, "name": " By day "}], "limits"),
+        ([{"name": "None"}], "limits"),
+        ([{"name": "", "each": {"cpu": 1}}], "limits.0.name"),
+        ([{"each": {"cpu": 1}}], "limits.0.name"),
+        ([{"name": "x", "each": {"CPU!": 1}}], "limits.0.each"),
+        ([{"name": "x", "together": {"mem": "much"}}], "limits.0.together"),
+        ([{**BY_DAY, "session_types": ["inference"]}], "limits.0.session_types.0"),
+        ([{**BY_DAY, "hours": "day"}], "limits.0.hours"),
+        ([{"name": f"{number}", "each": {"cpu": 1}} for number in range(11)], "limits"),
+        (["By day"], "limits.0.non_field_errors"),
+        ({}, "limits"),
+        (None, "limits"),
+    ],
+)
+def test_wrong_limits_are_refused_where_they_are_wrong(
+    place: Place, superadmin: APIClient, limits: object, field: str
+) -> None:
+    answer = superadmin.patch(f"{GROUPS}{place.group.pk}/", {"limits": limits}, format="json")
+    assert (answer.status_code, list(answer.json()["fields"])) == (400, [field]), answer.content

@@ -178,6 +178,23 @@ TOO_MANY_AT_ONCE = """
     WHERE element.ended_at IS NULL AND element.held_for IN ('', 'group_closed')
     GROUP BY asked.id HAVING count(*) > asked.most_at_once
 """
+OVER_GROUP_LIMIT = """
+    WITH held AS (
+        SELECT session.resource_group_id AS group_id, session.type, session.owner_id, held.slot_name, held.amount
+        FROM sessions_app_kernelallocation AS held JOIN sessions_app_kernel AS kernel ON kernel.id = held.kernel_id
+        JOIN sessions_app_computesession AS session ON session.id = kernel.session_id
+    ), counted AS (
+        SELECT its_group.name AS of_group, what.limits, held.* FROM agents_resourcegroup AS its_group
+        JOIN held ON held.group_id = its_group.id
+        CROSS JOIN LATERAL jsonb_array_elements(its_group.limits) AS what (limits)
+        WHERE what.limits -> 'session_types' = '[]' OR what.limits -> 'session_types' ? held.type
+    )
+    SELECT of_group, limits ->> 'name' AS name, NULL::bigint AS owner_id, slot_name, sum(amount)::bigint AS amount FROM counted
+    GROUP BY 1, limits, slot_name HAVING sum(amount) > (limits -> 'together' ->> slot_name)::bigint
+    UNION ALL
+    SELECT of_group, limits ->> 'name', owner_id, slot_name, sum(amount)::bigint FROM counted
+    GROUP BY 1, limits, owner_id, slot_name HAVING sum(amount) > (limits -> 'each' ->> slot_name)::bigint
+"""
 TOO_CLOSE = """
     SELECT agent.name, session.placement_group, array_agg(session.id::text) AS sessions
     FROM sessions_app_computesession AS session JOIN sessions_app_kernel AS kernel ON kernel.session_id = session.id
@@ -250,6 +267,7 @@ class Auditor:
             wrong += [("over-allocated", row) for row in ask(HELD_BY_ENDED)]
             wrong += [("too close", row) for row in ask(TOO_CLOSE)]
             wrong += [("limit exceeded", row) for row in self._exceeded(ask)]
+            wrong += [("limit exceeded", row) for row in ask(OVER_GROUP_LIMIT)]
             wrong += [("limit exceeded", row) for row in ask(TOO_MANY_AT_ONCE)]
             wrong += [("lost", row) for row in ask(LOST)]
             wrong += [("doubled", row) for row in ask(BROKEN_HISTORY)]

@@ -56,6 +56,11 @@ LIMITS = {
 }  # fmt: skip
 """From … to, by level; a slot in base units. Lower and higher than what there is: now limits bind, now machines do."""
 LEVELS = ("domain", "project", "user", "keypair")
+GROUP_LIMITS = [
+    {"name": "together", "together": {"gpu": 600_000}},
+    {"name": "batch", "session_types": ["batch"], "together": {"cpu": 4_000_000}, "each": {"cpu": 500_000, "gpu": 60_000}},
+]  # fmt: skip
+"""Of each group, all the time: somewhat less than its machines have."""
 WITH_TOKEN = 3  # every so many-th person also has a token
 SILENT_FOR_S = 12
 QUICK = timedelta(seconds=3)
@@ -205,7 +210,9 @@ def make() -> None:
             keypair, _token = create_keypair(actor=actor_of(user), name="robot")
             KeyPair.objects.filter(pk=keypair.pk).update(policy=policies["keypair"])
     for name, scheduler in (("fifo", Scheduler.FIFO), ("drf", Scheduler.DRF)):
-        group = ResourceGroup.objects.create(name=name, scheduler=scheduler, is_default=name == "fifo")
+        group = ResourceGroup(name=name, scheduler=scheduler, is_default=name == "fifo", limits=GROUP_LIMITS)
+        group.clean()  # which brings limits into the form in which they are kept
+        group.save()
         add_simulated_agents(actor=SYSTEM, group=group, count=AGENTS_PER_GROUP, shape=SHAPE)
 
 

@@ -1,6 +1,7 @@
 """Resource groups on the command line, on wires of their own."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,14 @@ GROUP: dict[str, Any] = {
     "use_grace_s": 600, "ends_idle_batch": True, "max_extensions": 2, "extension_s": 900,
 }  # fmt: skip
 GRANT = {"id": 7, "level": "user", "of": 5, "name": "ada@uni.example"}
+LIMITS: list[dict[str, Any]] = [
+    {"name": "By day", "session_types": ["batch"], "together": {"cuda": 8000}, "each": {"cuda": 2000},
+     "days": [1, 2, 3, 4, 5], "begins": "08:00", "ends": "18:00", "time_zone": "Europe/Berlin"},
+    {"name": "Fair", "session_types": [], "together": {}, "each": {"mem": 2**36, "cpu": 8000}, "days": [],
+     "begins": "", "ends": "", "time_zone": ""},
+    {"name": "Off", "session_types": ["batch", "interactive"], "together": {"cuda": 0}, "each": {},
+     "days": [1, 2, 4, 5, 6], "begins": "22:00", "ends": "06:00", "time_zone": "UTC"},
+]  # fmt: skip
 STANDING = {
     "level": "user", "id": 5, "name": "ada@uni.example", "above": ["uni", "vision"], "weight": 2.5, "target": 0.4,
     "held": 0.25, "lately": 0.1, "counts": 0.14,
@@ -48,6 +57,41 @@ def test_a_group_that_wants_no_use_shows_what_it_says_for_policies_that_do(
         assert (facts["looked at over"], facts["grace"]) == ("1800 s", "600 s")
         assert facts.get("batch too") == ("yes" if is_batch_too else None)
         assert "ends below" not in facts
+
+
+def test_limits_of_a_group_are_shown_in_words(portal: Any, command: Command) -> None:
+    portal(page({**GROUP, "limits": LIMITS}))
+    assert [
+        line for line in command("group", "show", "gpu").out.splitlines() if line.startswith("limit ")
+    ] == [
+        "limit 1\tBy day: batch, together cuda 8, each cuda 2, Mon-Fri 08:00-18:00 Europe/Berlin",
+        "limit 2\tFair: all sessions, each cpu 8, mem 64 GiB, always",
+        "limit 3\tOff: batch and interactive, together cuda 0, Mon,Tue,Thu-Sat 22:00-06:00 UTC",
+    ]
+
+
+def test_limits_are_read_from_a_file(portal: Any, command: Command, tmp_path: Path) -> None:
+    typed = [{"name": "Fair", "each": {"cuda": 2, "mem": "64g"}}]
+    file = tmp_path / "limits.json"
+    file.write_text(json.dumps(typed))
+    wire = portal(page(GROUP), made(GROUP))
+    assert command("group", "set", "gpu", "--limits", str(file)).code == 0
+    assert wire.body() == {"limits": typed}
+    wire = portal(made(GROUP))
+    assert command("group", "create", "gpu", "--limits", "-", stdin=json.dumps(typed)).code == 0
+    assert wire.body() == {"name": "gpu", "limits": typed}
+    wire = portal(page(GROUP), made(GROUP))
+    assert command("group", "set", "gpu", "--limits", "none").code == 0
+    assert wire.body() == {"limits": []}
+
+
+def test_a_file_that_is_no_list_of_limits_is_refused_here(
+    portal: Any, command: Command, tmp_path: Path
+) -> None:
+    portal()
+    for text, words in (("[", "cannot be read as JSON"), ("{}", "is no list of limits")):
+        assert words in command("group", "set", "gpu", "--limits", "-", stdin=text).err
+    assert "cannot be read" in command("group", "set", "gpu", "--limits", str(tmp_path / "absent")).err
 
 
 @pytest.mark.parametrize(

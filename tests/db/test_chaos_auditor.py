@@ -15,6 +15,7 @@ from django.db import connection, models
 from accounts.keypairs import create_keypair
 from accounts.models import Domain, KeyPair
 from accounts.policies import ResourcePolicy
+from agents.models import ResourceGroup
 from agents.runtime.registry import adopt_runtime
 from agents.runtime.simulated import SimulatedRuntime
 from agents.runtime.simulated_shelf import clear_shelves, shared_shelf
@@ -71,6 +72,7 @@ def _shelf(machine: str) -> object:
 
 
 def test_what_is_as_it_should_be_is_left_alone(place: Place, auditor: Auditor) -> None:
+    _limit_the_group(together={"cpu": 1000}, each={"gpu": 500})
     assert auditor.look(at_all=True) == []
     place.end(ComputeSession.objects.get(status="RUNNING"))
     assert auditor.look(at_all=True) == []
@@ -131,6 +133,13 @@ def _forget_a_count() -> None:
     run_sql("UPDATE accounts_limituse SET used = used + 1 WHERE level = 'user' AND resource = 'sessions'")
 
 
+def _limit_the_group(**limit: Any) -> None:
+    group = ResourceGroup.objects.get()
+    group.limits = [{"name": "lowered", **limit}]
+    group.clean()
+    group.save()
+
+
 def _lose_a_session() -> None:
     run_sql(f"INSERT INTO chaos_acknowledged VALUES ('{uuid4()}')")
 
@@ -182,6 +191,8 @@ def _start_elsewhere_too() -> None:
             lambda: _lower_a_limit_long_ago("pending_slots.mem", max_pending_slots={"mem": 1}),
         ),
         ("limit exceeded", lambda: _lower_a_limit_long_ago("sessions", KeyPair, max_sessions=0)),
+        ("limit exceeded", lambda: _limit_the_group(together={"cpu": 999})),
+        ("limit exceeded", lambda: _limit_the_group(session_types=["interactive"], each={"gpu": 499})),
         ("limit exceeded", _forget_a_count),
         ("limit exceeded", _let_in_too_many),
         ("lost", _lose_a_session),

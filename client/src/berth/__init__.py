@@ -22,7 +22,7 @@ from berth.errors import (
     WaitedTooLong,
 )
 from berth.folders import Folder, Folders
-from berth.machine_models import Agent, GroupGrant, GroupReservation, QueuePlace, ResourceGroup
+from berth.machine_models import Agent, GroupGrant, GroupLimit, GroupReservation, QueuePlace, ResourceGroup
 from berth.models import (
     App,
     Directory,
@@ -52,6 +52,7 @@ __all__ = [
     "Folder",
     "Folders",
     "GroupGrant",
+    "GroupLimit",
     "GroupReservation",
     "Image",
     "InvalidInput",

@@ -32,6 +32,21 @@ class Agent(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLimit(Record):
+    """What sessions of a resource group may hold `together`, and those of `each` person, in base units. It counts all where it names
+    no types. `days` are 1 (Monday) to 7; without any it holds always."""
+
+    name: str
+    session_types: tuple[str, ...] = ()
+    together: Mapping[str, int] = field(default_factory=dict)
+    each: Mapping[str, int] = field(default_factory=dict)
+    days: tuple[int, ...] = ()
+    begins: str = ""
+    ends: str = ""
+    time_zone: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceGroup(Record):
     id: int
     name: str
@@ -49,6 +64,7 @@ class ResourceGroup(Record):
     preemption_grace_s: int = 0
     session_types: tuple[str, ...] = ()
     max_session_slots: Mapping[str, int] = field(default_factory=dict)
+    limits: tuple[GroupLimit, ...] = ()
     cpu_overcommit: float = 1.0
     mem_overcommit: float = 1.0
     max_lifetime_s: int | None = None

@@ -7,6 +7,7 @@ import typer
 from berth.amounts import format_slots
 from berth.cli.context import AsJson, client_of
 from berth.cli.group_ends import Ends, ends_of, ends_shown, seconds_of
+from berth.cli.group_limits import Limits, limits_of, limits_shown
 from berth.cli.output import show_facts, show_json, show_table
 from berth.cli.policies import NONE
 from berth.errors import InvalidInput
@@ -132,6 +133,7 @@ def create(
     mem_overcommit: MemOvercommit = "",
     lifetime: Lifetime = "",
     ends: Ends = "",
+    limits: Limits = "",
     as_json: AsJson = False,
 ) -> None:
     """Make a resource group without machines."""
@@ -139,7 +141,7 @@ def create(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
         undisturbed, notice, types, largest, lifetime, ends,
     )  # fmt: skip
-    columns |= _factors(cpu_overcommit, mem_overcommit)
+    columns |= _factors(cpu_overcommit, mem_overcommit) | limits_of(limits)
     _show(client_of(context).managed_groups.create(name, columns), as_json=as_json)
 
 
@@ -166,6 +168,7 @@ def change(
     mem_overcommit: MemOvercommit = "",
     lifetime: Lifetime = "",
     ends: Ends = "",
+    limits: Limits = "",
     as_json: AsJson = False,
 ) -> None:
     """Change a resource group. What runs goes on, and what waits, if it may still start there."""
@@ -173,7 +176,7 @@ def change(
         description, is_active, is_public, is_default, scheduler, strategy, ageing, patience, half_life, ends_up_to,
         undisturbed, notice, types, largest, lifetime, ends,
     )  # fmt: skip
-    columns |= _factors(cpu_overcommit, mem_overcommit)
+    columns |= _factors(cpu_overcommit, mem_overcommit) | limits_of(limits)
     groups = client_of(context).managed_groups
     changed = groups.change(groups.find(group).id, {**columns, **({"name": name} if name else {})})
     _show(changed, as_json=as_json)
@@ -354,5 +357,6 @@ def _show(group: ResourceGroup, *, as_json: bool) -> None:
             "half-life of use": f"{group.usage_half_life_s} s",
             **_preemption(group),
             **ends_shown(group),
+            **limits_shown(group),
         }
     )

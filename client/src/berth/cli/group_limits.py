@@ -1,0 +1,81 @@
+"""What sessions of a resource group may hold together, and those of each person: a file of it, and how it is shown."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from berth.amounts import format_slots
+from berth.cli.policies import NONE
+from berth.errors import InvalidInput
+from berth.machine_models import GroupLimit, ResourceGroup
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+SHORTEST_SPAN = 3  # of days that are written as one
+EXAMPLE = (
+    '[{"name": "By day", "session_types": ["batch"], "together": {"cuda": 8}, "each": {"cuda": 2}, "days": [1, 2, 3, 4, 5],'
+    ' "begins": "08:00", "ends": "18:00", "time_zone": "Europe/Berlin"}]'
+)
+
+Limits = Annotated[
+    str,
+    typer.Option(
+        "--limits",
+        metavar="FILE",
+        help="What its sessions may hold together, and those of each person, always or at some hours: a file of JSON like"
+        f" {EXAMPLE}, in place of those that are there; - is standard input; none takes all away.",
+        show_default=False,
+    ),
+]
+
+
+def limits_of(file: str) -> dict[str, Any]:
+    """What was given, as the API takes it. Raises InvalidInput."""
+    if not file:
+        return {}
+    return {"limits": [] if file == NONE else _read(file)}
+
+
+def _read(file: str) -> list[Any]:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        limits = json.loads(text)
+    except (OSError, ValueError, RecursionError) as exc:
+        raise InvalidInput(f"{file}: cannot be read as JSON: {str(exc)[:300]}") from exc
+    if not isinstance(limits, list):
+        raise InvalidInput(f"{file}: is no list of limits.", hint=f"Write it like {EXAMPLE}")
+    return limits
+
+
+def limits_shown(group: ResourceGroup) -> dict[str, object]:
+    """What `berth group show` says of them, a line each."""
+    return {f"limit {number}": _words(limit) for number, limit in enumerate(group.limits, 1)}
+
+
+def _words(limit: GroupLimit) -> str:
+    """ "By day: batch, together cuda 8, each cuda 2, Mon-Fri 08:00-18:00 Europe/Berlin"."""
+    types = " and ".join(limit.session_types) or "all sessions"
+    amounts = [
+        f"{word} {format_slots(slots)}"
+        for word, slots in (("together", limit.together), ("each", limit.each))
+        if slots
+    ]
+    return f"{limit.name}: {', '.join([types, *amounts, _hours(limit)])}"
+
+
+def _hours(limit: GroupLimit) -> str:
+    if not limit.days:
+        return "always"
+    return f"{','.join(_spans(limit.days))} {limit.begins}-{limit.ends} {limit.time_zone}"
+
+
+def _spans(days: Sequence[int]) -> Iterator[str]:
+    """ "Mon-Fri", "Sun"; of two days each by itself."""
+    rest = list(days)
+    while rest:
+        length = next((n for n in range(1, len(rest)) if rest[n] != rest[0] + n), len(rest))
+        span, rest = [DAYS[day - 1] for day in rest[:length]], rest[length:]
+        yield from [f"{span[0]}-{span[-1]}"] if length >= SHORTEST_SPAN else span

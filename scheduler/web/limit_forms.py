@@ -1,0 +1,138 @@
+"""The form of a limit of a resource group: amounts and hours in the words of people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.dates import WEEKDAYS_ABBR
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from accounts.policy_fields import SlotsField, bytes_field, cores_field
+from agents.api.group_limits import LONGEST_ZONE
+from agents.group_limits import AMOUNTS, LONGEST_NAME, WEEK
+from agents.models import SessionType
+from common.slots import CPU, MEM
+from common.time_zones import is_zone
+from scheduler.web.group_forms import TYPED
+
+AS_TYPED = ("name", "session_types", "days", "begins", "ends", "time_zone")
+DAY_WORDS = {day: WEEKDAYS_ABBR[day - 1] for day in WEEK}
+_TIME = "%H:%M"
+
+
+def _devices_field() -> SlotsField:
+    return SlotsField(
+        required=False,
+        max_length=1000,
+        label=gettext_lazy("Accelerators"),
+        help_text=gettext_lazy("Like “cuda=2, rocm=1”, in whole devices or shares."),
+    )
+
+
+def _time_field(label: Any, help_text: Any = "") -> forms.TimeField:
+    widget = forms.TimeInput(format=_TIME, attrs={"type": "time"})
+    return forms.TimeField(
+        required=False, input_formats=[_TIME], label=label, help_text=help_text, widget=widget
+    )
+
+
+class LimitForm(forms.Form):
+    name = forms.CharField(
+        max_length=LONGEST_NAME,
+        label=gettext_lazy("Name"),
+        widget=forms.TextInput(attrs=TYPED),
+        help_text=gettext_lazy("Like “By day”. Those who wait for it read it."),
+    )
+    session_types = forms.MultipleChoiceField(
+        choices=[
+            (SessionType.INTERACTIVE.value, gettext_lazy("Interactive sessions")),
+            (SessionType.BATCH.value, gettext_lazy("Batch sessions")),
+        ],
+        required=False,
+        label=gettext_lazy("What it counts"),
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
+        help_text=gettext_lazy("None chosen: all sessions of this group."),
+    )
+    together_cpu = cores_field(label=gettext_lazy("CPU cores"))
+    together_mem = bytes_field(label=gettext_lazy("Memory"), help_text=gettext_lazy("Like 64g or 512m."))
+    together_devices = _devices_field()
+    each_cpu = cores_field(label=gettext_lazy("CPU cores"))
+    each_mem = bytes_field(label=gettext_lazy("Memory"), help_text=gettext_lazy("Like 64g or 512m."))
+    each_devices = _devices_field()
+    days = forms.TypedMultipleChoiceField(
+        choices=list(DAY_WORDS.items()),
+        coerce=int,
+        required=False,
+        label=gettext_lazy("On these days"),
+        widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
+        help_text=gettext_lazy("None chosen: it holds always."),
+    )
+    begins = _time_field(gettext_lazy("From"))
+    ends = _time_field(
+        gettext_lazy("To"), gettext_lazy("What is not after the beginning is on the next day.")
+    )
+    time_zone = forms.CharField(
+        max_length=LONGEST_ZONE,
+        required=False,
+        label=gettext_lazy("Time zone"),
+        widget=forms.TextInput(attrs=TYPED),
+        help_text=gettext_lazy("By whose clocks, summer time too: Europe/Berlin, UTC."),
+    )
+
+    def __init__(self, data: Any = None, *, kept: Mapping[str, Any] | None = None) -> None:
+        """`kept`: the limit that is changed."""
+        super().__init__(data, initial={"time_zone": "UTC"} if kept is None else _typed(kept))
+        if kept is None and data is None:  # what somebody typed, or chose before, stays
+            self.fields["time_zone"].widget.attrs["data-time-zone"] = ""
+
+    def clean_time_zone(self) -> str:
+        """Raises ValidationError."""
+        zone: str = self.cleaned_data["time_zone"]
+        if zone and not is_zone(zone):
+            raise ValidationError(
+                _("There is no time zone of this name. Write one such as Europe/Berlin, or UTC.")
+            )
+        return zone
+
+    def clean(self) -> dict[str, Any]:
+        typed: dict[str, Any] = super().clean() or self.cleaned_data
+        is_readable = all(f"{key}_{slot}" in typed for key in AMOUNTS for slot in ("cpu", "mem", "devices"))
+        if is_readable and not any(self._amounts(key) for key in AMOUNTS):
+            self.add_error(
+                "together_cpu", _("Say what its sessions may hold together, or those of each person.")
+            )
+        times = [name for name in ("begins", "ends") if typed.get(name) is None and name in typed]
+        if typed.get("days"):
+            for name in [*times, *(["time_zone"] if typed.get("time_zone") == "" else [])]:
+                self.add_error(name, _("Say it for the chosen days."))
+        elif typed.get("begins") or typed.get("ends"):
+            self.add_error("days", _("Choose days for these times, or leave the times empty as well."))
+        return typed
+
+    def limit(self) -> dict[str, Any]:
+        """What is typed, as `agents.group_limits` keeps it. Only where the form is valid."""
+        typed = self.cleaned_data
+        hours = {"days": [], "begins": "", "ends": "", "time_zone": ""}
+        if typed["days"]:
+            times = {name: f"{typed[name]:{_TIME}}" for name in ("begins", "ends")}
+            hours = {"days": typed["days"], **times, "time_zone": typed["time_zone"]}
+        amounts = {key: self._amounts(key) for key in AMOUNTS}
+        return {"name": typed["name"], "session_types": typed["session_types"], **amounts, **hours}
+
+    def _amounts(self, key: str) -> dict[str, int]:
+        typed = self.cleaned_data
+        named = {CPU: typed[f"{key}_cpu"], MEM: typed[f"{key}_mem"]}
+        given = {slot: amount for slot, amount in named.items() if amount is not None}
+        return {**given, **typed[f"{key}_devices"]}
+
+
+def _typed(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """What the form shows of a limit."""
+    typed = {name: kept[name] for name in AS_TYPED}
+    for key in AMOUNTS:
+        amounts = dict(kept[key])
+        typed |= {f"{key}_cpu": amounts.pop(CPU, None), f"{key}_mem": amounts.pop(MEM, None)}
+        typed[f"{key}_devices"] = amounts
+    return typed

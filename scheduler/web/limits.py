@@ -1,0 +1,129 @@
+"""The pages of the limits that a resource group has of its own: what its sessions may hold together, and those of each person."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.selectors import may_do_everything
+from accounts.web.doors import overseer_of_all
+from accounts.web.marks import mark
+from agents.group_limiting import limit_named, put_limit, remove_limit
+from agents.group_limits import WEEK, GroupLimit, Hours, limits_in
+from agents.models import ResourceGroup
+from agents.selectors import access_group
+from common import clock
+from common.actors import Actor
+from common.errors import BerthError
+from common.idempotency import once_a_form
+from scheduler.web.groups import superadmin
+from scheduler.web.limit_forms import DAY_WORDS, LimitForm
+
+SHORTEST_SPAN = 3  # of days that are written as one
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+@once_a_form(otherwise="resource-groups")
+def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
+    """A POST adds one. At most 2 queries beside the frame's."""
+    actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
+    group = access_group(actor, group_id)
+    if request.method != "POST":
+        return _page(request, actor, group, LimitForm())
+    form = LimitForm(request.POST)
+    if form.is_valid() and _put(actor, group, form):
+        sentence = _("“{name}” is a limit of this group now. What runs goes on.")
+        messages.success(request, sentence.format(name=form.cleaned_data["name"]))
+        return redirect("resource-group-limits", group_id)
+    return _page(request, actor, group, form, status=422)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def limit_page(request: HttpRequest, group_id: int) -> HttpResponse:
+    """?limit= is the name of the one that a POST changes. At most 2 queries beside the frame's."""
+    actor = superadmin(request)
+    group = access_group(actor, group_id)
+    kept = limit_named(group, request.GET.get("limit", ""))
+    form = LimitForm(request.POST if request.method == "POST" else None, kept=kept)
+    if form.is_valid() and _put(actor, group, form, instead_of=kept["name"]):
+        messages.success(request, _("“{name}” is changed.").format(name=form.cleaned_data["name"]))
+        return redirect("resource-group-limits", group_id)
+    context = {"group": group, "name": kept["name"], "form": form, "address": request.get_full_path()}
+    return render(request, "scheduler/limit.html", context, status=422 if form.is_bound else 200)
+
+
+@login_required
+@require_POST
+def remove(request: HttpRequest, group_id: int) -> HttpResponse:
+    """?limit= is its name."""
+    name = request.GET.get("limit", "")
+    remove_limit(actor=superadmin(request), group_id=group_id, name=name)
+    messages.success(request, _("“{name}” is removed. It holds nobody up any more.").format(name=name))
+    return redirect("resource-group-limits", group_id)
+
+
+def _put(actor: Actor, group: ResourceGroup, form: LimitForm, *, instead_of: str = "") -> bool:
+    """False: the form says why not."""
+    try:
+        put_limit(actor=actor, group_id=group.pk, limit=form.limit(), instead_of=instead_of)
+    except BerthError as refusal:
+        mark(form, refusal)
+        return False
+    return True
+
+
+def _page(
+    request: HttpRequest, actor: Actor, group: ResourceGroup, form: LimitForm, *, status: int = 200
+) -> HttpResponse:
+    now = clock.now()
+    rows = [_row(group, number, limit, now) for number, limit in enumerate(limits_in(group.limits))]
+    context = {"group": group, "rows": rows, "form": form if may_do_everything(actor) else None}
+    return render(request, "scheduler/limits.html", context, status=status)
+
+
+def _row(group: ResourceGroup, number: int, limit: GroupLimit, now: datetime) -> dict[str, Any]:
+    """A limit in the words of the page."""
+    query = {"limit": limit.name}
+    return {
+        "limit": limit,
+        "counts": _counts(limit.session_types),
+        "hours": None if limit.hours is None else _hours(limit.hours),
+        "state": "holds" if limit.is_in_force(now) else "to_come",
+        "until": limit.until(now),
+        "dialog": f"remove-limit-{number}",
+        "change_url": reverse("resource-group-limit", args=[group.pk], query=query),
+        "remove_url": reverse("remove-group-limit", args=[group.pk], query=query),
+    }
+
+
+def _counts(types: Sequence[str]) -> str:
+    words = {"interactive": _("Interactive sessions"), "batch": _("Batch sessions")}
+    return words[types[0]] if len(types) == 1 else _("All sessions")
+
+
+def _hours(hours: Hours) -> Mapping[str, Any]:
+    return {
+        "days": _("Every day") if len(hours.days) == len(WEEK) else _(", ").join(_spans(hours.days)),
+        "begins": f"{hours.begins:%H:%M}",
+        "ends": f"{hours.ends:%H:%M}",
+        "is_overnight": hours.ends <= hours.begins,
+        "time_zone": hours.time_zone,
+    }
+
+
+def _spans(days: Sequence[int]) -> Iterator[str]:
+    """ "Mon–Fri", "Sun"; of two days each by itself."""
+    rest = list(days)
+    while rest:
+        length = next((n for n in range(1, len(rest)) if rest[n] != rest[0] + n), len(rest))
+        span, rest = [str(DAY_WORDS[day]) for day in rest[:length]], rest[length:]
+        yield from [f"{span[0]}–{span[-1]}"] if length >= SHORTEST_SPAN else span

@@ -1,0 +1,101 @@
+"""What the sessions of a resource group hold of its own limits (`agents.group_limits`), while these are in force."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import connection
+
+from agents.group_limits import GroupLimit, limits_in
+from agents.models import ResourceGroup
+from common.prepared import array_of
+from common.slots import ResourceSlots
+from sessions_app.models import ComputeSession, Kernel, KernelAllocation
+
+# By group, type and owner; each session by index, from the rows of what is held to it.
+_HELD = f"""
+    SELECT session.resource_group_id, session.type, session.owner_id, held.slot_name, sum(held.amount)::bigint
+    FROM {KernelAllocation._meta.db_table} AS held
+    JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
+    JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
+    WHERE session.resource_group_id = ANY(%(groups)s::bigint[])
+    GROUP BY 1, 2, 3, 4
+"""
+Held = Mapping[tuple[str, int], Mapping[str, int]]
+"""By type and owner of sessions, amounts by slot."""
+NOTHING: Held = {}
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """One of a group's limits, now."""
+
+    number: int  # its place among the limits of the group, from 0
+    limit: GroupLimit
+    until: datetime | None  # None: it holds always
+
+    def held_together(self, held: Held) -> Counter[str]:
+        return self._sum(amounts for (kind, _), amounts in held.items() if self.limit.counts(kind))
+
+    def held_by(self, held: Held, owner_id: int) -> Counter[str]:
+        return self._sum(
+            amounts
+            for (kind, owner), amounts in held.items()
+            if owner == owner_id and self.limit.counts(kind)
+        )
+
+    def refuses(self, slots: ResourceSlots, held: Held, owner_id: int) -> bool:
+        """Whether it lets a session of this person hold so much beside that not now."""
+        both = (
+            (self.limit.together, self.held_together(held)),
+            (self.limit.each, self.held_by(held, owner_id)),
+        )
+        return any(
+            most < slots[name] + used[name]
+            for limit, used in both
+            for name, most in limit.items()
+            if slots[name]
+        )
+
+    @staticmethod
+    def _sum(several: Iterable[Mapping[str, int]]) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for amounts in several:
+            total.update(amounts)
+        return total
+
+
+def in_force(group: ResourceGroup, now: datetime) -> tuple[InForce, ...]:
+    """Those of its limits that hold now, in their order."""
+    if not group.limits:
+        return ()
+    limits = enumerate(limits_in(group.limits))
+    return tuple([InForce(number, each, each.until(now)) for number, each in limits if each.is_in_force(now)])
+
+
+def held_in(group_ids: Collection[int]) -> dict[int, Held]:
+    """What sessions of these groups hold, wherever they run. One query."""
+    found: defaultdict[int, dict[tuple[str, int], dict[str, int]]] = defaultdict(dict)
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD, {"groups": array_of(group_ids)})
+        for group_id, kind, owner_id, slot_name, amount in cursor.fetchall():
+            found[group_id].setdefault((kind, owner_id), {})[slot_name] = amount
+    return {**found}
+
+
+def refusing_now(
+    groups: Iterable[ResourceGroup], session_type: str, owner_id: int, slots: ResourceSlots, now: datetime
+) -> set[int]:
+    """Ids of those of these groups by whose own limits such a session would wait. One query at most."""
+    limits = {
+        group.pk: [each for each in in_force(group, now) if each.limit.counts(session_type)]
+        for group in groups
+    }
+    limited = [pk for pk, found in limits.items() if found]
+    held = held_in(limited) if limited else {}
+    return {
+        pk
+        for pk in limited
+        if any(each.refuses(slots, held.get(pk, NOTHING), owner_id) for each in limits[pk])
+    }
