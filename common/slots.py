@@ -5,7 +5,7 @@ People and the API say cores, "4g" and devices; this module is the only translat
 """
 
 import re
-from collections.abc import ItemsView, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from decimal import Decimal
 
 from common.languages import gettext as _
@@ -180,7 +180,12 @@ def format_slots(slots: Mapping[str, int]) -> str:
     return _(", ").join(format_each(slots)) or _("nothing")
 
 
+def in_order(names: Iterable[str]) -> list[str]:
+    """As people read them: cores, memory, then devices by name."""
+    return sorted(names, key=lambda name: (name != CPU, name != MEM, name))
+
+
 def format_each(slots: Mapping[str, int]) -> list[str]:
     """The same one by one."""
-    order = sorted(slots, key=lambda name: (name != CPU, name != MEM, name))
+    order = in_order(slots)
     return [format_amount(name, slots[name]) for name in order]

@@ -3,6 +3,8 @@
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+LONGEST_ZONE = 64  # of a name
+
 
 def zone_named(name: str) -> tzinfo:
     """UTC where there is no zone of that name."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from common.languages import gettext as _
 from common.languages import gettext_noop, paragraph
-from common.slots import CPU, MEM
+from common.slots import CPU, MEM, in_order
 from sessions_app.requests import DEFAULT_SHM_BYTES, FolderRequest, SessionRequest
 from sessions_app.sizes import typed_amount
 
@@ -169,7 +169,7 @@ def _placed_beside(request: SessionRequest) -> dict[str, str]:
 
 
 def _amounts(request: SessionRequest) -> dict[str, str]:
-    order = sorted(request.slots, key=lambda name: (name != CPU, name != MEM, name))
+    order = in_order(request.slots)
     return {name: typed_amount(name, request.slots[name]) for name in order}
 
 

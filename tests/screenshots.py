@@ -229,7 +229,7 @@ def take_all(browser: Browser, portal: RunningPortal, stage: Stage, directory: P
     waiting = tuple(f"/sessions/{crowd.waiting}/{rest}" for rest in ("", "why/"))
     queue = f"/queue/?group={GROUP}"
     of_user = (*PAGES, queue, *waiting, *pages_of_session(stage.notebook), *pages_of_session(stage.training))
-    pages = ("", "weights/", "scheduler/", "reservations/", "reservations/?view=month")
+    pages = ("", "weights/", "limits/", "scheduler/", "reservations/", "reservations/?view=month")
     of_group = tuple(f"/resource-groups/{crowd.group_id}/{rest}" for rest in pages)
     for theme in THEMES:
         for width in WIDTHS:

@@ -9,9 +9,10 @@ from agents.group_limits import LONGEST_NAME, WEEK
 from agents.models import SessionType
 from common.api import InputSerializer, TextField
 from common.slots import MAX_AMOUNT
+from common.time_zones import LONGEST_ZONE
 
 SESSION_TYPES = list(SessionType.values)
-LONGEST_TIME, LONGEST_ZONE = len("08:00"), 64
+LONGEST_TIME = len("08:00")
 LIMITS = "What its sessions may hold together, and those of each person there, always or at certain hours of the week."
 _TYPES = "Which sessions it counts; none named: all."
 _TOGETHER = "What they may hold together"

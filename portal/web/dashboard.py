@@ -19,7 +19,7 @@ from agents.states import AgentState
 from common.api import actor_of
 from common.looks import Tone, look_of
 from common.pages import render_page_or_fragment
-from common.slots import CPU, MEM, ResourceSlots, format_slots
+from common.slots import CPU, MEM, ResourceSlots, format_slots, in_order
 from sessions_app import presenters
 from sessions_app.limits import own_session_limit
 from sessions_app.models import ComputeSession
@@ -102,7 +102,7 @@ def meters(
     used: ResourceSlots, limit: ResourceSlots, own: ResourceSlots | None = None, *, only: Iterable[str] = ()
 ) -> list[dict[str, Any]]:
     """[{"label", "slot", "used", "limit", "own"}] of each slot that `limit` has: cores, memory, then devices."""
-    names = sorted(limit, key=lambda name: (name != CPU, name != MEM, name))
+    names = in_order(limit)
     return [
         {
             "label": _(SLOT_TITLES[name]) if name in SLOT_TITLES else name,

@@ -27,7 +27,7 @@ from agents.selectors import access_group, agent_named, grants_of, visible_agent
 from common.actors import Actor
 from common.errors import BerthError, InvalidInput, NotFound
 from common.idempotency import once_a_form
-from common.slots import CPU, MEM
+from common.slots import CPU, MEM, in_order
 from common.tables import Column, Filter, Listing, Table, declare
 from common.texts import check_text, quoted
 from common.toasts import offer_undo
@@ -259,17 +259,17 @@ def _facts(group: ResourceGroup, room: GroupRoom, counts: Mapping[str, int]) -> 
 
 
 def room_meters(room: GroupRoom) -> list[dict[str, Any]]:
-    """How full a group is, by slot: cores, memory, then devices."""
+    """How full a group is, by slot."""
+    meters = slot_meters(room.occupied, room.capacity)
+    return [{**meter, "has": room.real[meter["slot"]]} for meter in meters]
+
+
+def slot_meters(used: Mapping[str, int], limit: Mapping[str, int]) -> list[dict[str, Any]]:
+    """As the tag `meter` takes them: cores, memory, then devices."""
     labels = {CPU: _("CPU"), MEM: _("Memory")}
     return [
-        {
-            "slot": name,
-            "label": labels.get(name, name),
-            "used": room.occupied[name],
-            "limit": room.capacity[name],
-            "has": room.real[name],
-        }
-        for name in sorted(room.capacity, key=lambda name: (name != CPU, name != MEM, name))
+        {"slot": name, "label": labels.get(name, name), "used": used.get(name, 0), "limit": limit[name]}
+        for name in in_order(limit)
     ]
 
 

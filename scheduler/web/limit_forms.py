@@ -10,11 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts.policy_fields import SlotsField, bytes_field, cores_field
-from agents.api.group_limits import LONGEST_ZONE
 from agents.group_limits import AMOUNTS, LONGEST_NAME, WEEK
 from agents.models import SessionType
 from common.slots import CPU, MEM
-from common.time_zones import is_zone
+from common.time_zones import LONGEST_ZONE, is_zone
 from scheduler.web.group_forms import TYPED
 
 AS_TYPED = ("name", "session_types", "days", "begins", "ends", "time_zone")
@@ -100,16 +99,19 @@ class LimitForm(forms.Form):
         typed: dict[str, Any] = super().clean() or self.cleaned_data
         is_readable = all(f"{key}_{slot}" in typed for key in AMOUNTS for slot in ("cpu", "mem", "devices"))
         if is_readable and not any(self._amounts(key) for key in AMOUNTS):
-            self.add_error(
-                "together_cpu", _("Say what its sessions may hold together, or those of each person.")
-            )
-        times = [name for name in ("begins", "ends") if typed.get(name) is None and name in typed]
-        if typed.get("days"):
-            for name in [*times, *(["time_zone"] if typed.get("time_zone") == "" else [])]:
+            sentence = _("Say what its sessions may hold together, or those of each person.")
+            self.add_error("together_cpu", sentence)
+        if "days" in typed:
+            self._check_hours(typed)
+        return typed
+
+    def _check_hours(self, typed: dict[str, Any]) -> None:
+        missing = [name for name in ("begins", "ends", "time_zone") if name in typed and not typed[name]]
+        if typed["days"]:
+            for name in missing:
                 self.add_error(name, _("Say it for the chosen days."))
         elif typed.get("begins") or typed.get("ends"):
             self.add_error("days", _("Choose days for these times, or leave the times empty as well."))
-        return typed
 
     def limit(self) -> dict[str, Any]:
         """What is typed, as `agents.group_limits` keeps it. Only where the form is valid."""

@@ -95,7 +95,7 @@ def _row(group: ResourceGroup, number: int, limit: GroupLimit, now: datetime) ->
     query = {"limit": limit.name}
     return {
         "limit": limit,
-        "counts": _counts(limit.session_types),
+        "counts": counted_words(limit.session_types),
         "hours": None if limit.hours is None else _hours(limit.hours),
         "state": "holds" if limit.is_in_force(now) else "to_come",
         "until": limit.until(now),
@@ -105,7 +105,8 @@ def _row(group: ResourceGroup, number: int, limit: GroupLimit, now: datetime) ->
     }
 
 
-def _counts(types: Sequence[str]) -> str:
+def counted_words(types: Sequence[str]) -> str:
+    """Which sessions a limit with these types counts."""
     words = {"interactive": _("Interactive sessions"), "batch": _("Batch sessions")}
     return words[types[0]] if len(types) == 1 else _("All sessions")
 

@@ -17,13 +17,14 @@ from common.counted_pages import ROWS_PER_PAGE
 from common.pages import render_page_or_fragment
 from common.slots import format_each
 from scheduler.web.groups import room_meters
+from scheduler.web.limits_now import limits_now
 from sessions_app.queues import places, queues, waiting_in
 
 
 @require_GET
 @login_required
 def queue_page(request: HttpRequest) -> HttpResponse:
-    """?group= names one, ?page= goes on. At most 11 queries beside the frame's, however many wait. The same view answers the
+    """?group= names one, ?page= goes on. At most 12 queries beside the frame's, however many wait. The same view answers the
     fragment that follows changes."""
     actor = actor_of(request)
     groups = list(visible_resource_groups(actor).order_by("-is_default", "name"))
@@ -49,6 +50,7 @@ def queue_page(request: HttpRequest) -> HttpResponse:
             "room": room,
             "meters": room_meters(room),
             "reserved": calendar(actor, group),
+            "limits": limits_now(group, actor.user_id),
         }
     return render_page_or_fragment(request, "scheduler/queue.html", "scheduler/_queue.html", context)
 

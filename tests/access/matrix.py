@@ -209,6 +209,11 @@ POST   resource-group-grant                in         404        404        404 
 POST   resource-group-revoke               in         404        404        404        404        404        404        302        404        404
 GET    resource-group-weights              in         404        404        404        404        404        404        200        404        200
 POST   resource-group-weights              in         404        404        404        404        404        404        302        404        404  weight-form
+GET    resource-group-limits               in         404        404        404        404        404        404        200        404        200
+POST   resource-group-limits               in         404        404        404        404        404        404        302        404        404  limit-form
+GET    resource-group-limit                in         404        404        404        404        404        404        200        404        404  ?limit
+POST   resource-group-limit                in         404        404        404        404        404        404        302        404        404  limit-form  ?limit
+POST   remove-group-limit                  in         404        404        404        404        404        404        302        404        404  ?limit
 GET    reservations                        in         404        404        404        404        404        404        200        404        200
 POST   reservations                        in         404        404        404        404        404        404        302        404        404  reservation-form
 GET    reservation                         in         404        404        404        404        404        404        200        404        404

@@ -27,6 +27,7 @@ from accounts.policies import ResourcePolicy
 from accounts.roles import Role
 from accounts.ssh_keys import add_ssh_key
 from accounts.tokens import hash_secret, new_secret
+from agents.group_limiting import put_limit
 from agents.models import GroupGrant, Reservation
 from agents.reservations import reserve_agents
 from common import audit, clock
@@ -47,7 +48,7 @@ from tests.factories_sessions import Place, make_place
 from vfolders.models import VFolder
 from vfolders.selectors import storage_of
 
-FILE = "a.txt"
+FILE, LIMIT = "a.txt", "By day"
 PEOPLE_FILE = b"email,name\nfrom-a-file@berth.example,Ada\n"
 _numbers = count(1)
 
@@ -151,6 +152,7 @@ class World:
             "profile": {"path": "/home/work/.profile"},
             "dotfile": {"path": ".bashrc"},
             "session": {"session": str(self.session.pk)},
+            "limit": {"limit": LIMIT},
         }
         return queries.get(kind, {})
 
@@ -246,6 +248,7 @@ class World:
                 "starts_at": f"{self.reservation.starts_at:%Y-%m-%dT%H:%M}",
                 "ends_at": f"{self.reservation.ends_at:%Y-%m-%dT%H:%M}",
             },
+            "limit-form": {"name": f"new-{next(_numbers)}", "each_cpu": "8"},
             "grant": {"level": "user", "id": self.place.owner.pk},
             "grant-form": {"level": "user", "grantee": self.place.owner.email},
             "weight": {"level": "user", "id": self.place.owner.pk, "weight": 2},
@@ -276,6 +279,7 @@ def make_world(root: Path) -> World:
     put_dotfile(actor=factories.actor_for(place.owner), path=".bashrc", content="")
     set_startup_script(actor=factories.actor_for(place.owner), content="date\n")
     session = place.run()
+    put_limit(actor=SYSTEM, group_id=place.group.pk, limit={"name": LIMIT, "each": {"cpu": 10**9}})
     return World(
         place=place,
         people=people,

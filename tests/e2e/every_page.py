@@ -1,6 +1,7 @@
 """Addresses of the pages that people have: what is looked at in all themes and widths."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 NOT_THERE = "/no-such-page/"
 PAGES = (
@@ -66,6 +67,7 @@ OF_SUPERADMINS = (
     "/resource-groups/new/",
     "/resource-groups/1/",  # with which a portal begins
     "/resource-groups/1/weights/",
+    "/resource-groups/1/limits/",
     "/resource-groups/1/reservations/",
     "/resource-groups/1/reservations/?view=month",
     "/sessions/presets/",
@@ -83,6 +85,10 @@ def pages_of_session(session: dict[str, Any]) -> tuple[str, ...]:
 
 def page_of_reservation(reservation: dict[str, Any]) -> str:
     return f"/resource-groups/1/reservations/{reservation['id']}/"
+
+
+def page_of_limit(limit: dict[str, Any]) -> str:
+    return f"/resource-groups/1/limits/change/?{urlencode({'limit': limit['name']})}"
 
 
 def page_of_tick(tick: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from tests.e2e.every_page import (
     OF_DOMAIN_ADMINS,
     OF_SUPERADMINS,
     PAGES,
+    page_of_limit,
     page_of_reservation,
     page_of_tick,
     pages_of_people,
@@ -106,9 +107,10 @@ def test_no_page_of_what_is_not_always_there_has_a_serious_fault(
 ) -> None:
     superadmin = portal.person("superadmin")
     page = browse(superadmin, bypass_csp=True)
-    with superadmin.reservation() as reservation:
-        pages = (page_of_tick(superadmin.make_tick()), page_of_reservation(reservation))
-        assert faults_on(page, (*pages, "/resource-groups/1/reservations/")) == {}
+    with superadmin.reservation() as reservation, superadmin.limit() as limit:
+        pages = (page_of_tick(superadmin.make_tick()), page_of_reservation(reservation), page_of_limit(limit))
+        lists = ("/resource-groups/1/reservations/", "/resource-groups/1/limits/")
+        assert faults_on(page, (*pages, *lists)) == {}
 
 
 def test_what_people_see_before_they_sign_in_has_no_serious_fault(browse: Browse) -> None:

@@ -7,7 +7,14 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.conftest import Browse
-from tests.e2e.every_page import OF_SUPERADMINS, PAGES, page_of_reservation, page_of_tick, pages_of_session
+from tests.e2e.every_page import (
+    OF_SUPERADMINS,
+    PAGES,
+    page_of_limit,
+    page_of_reservation,
+    page_of_tick,
+    pages_of_session,
+)
 from tests.e2e.person import Person
 from tests.e2e.portal import RunningPortal
 from tests.e2e.test_accessibility import faults_here
@@ -64,8 +71,12 @@ def test_no_english_is_left_for_administrators(browse: Browse, portal: RunningPo
     page = browse(superadmin, locale="ko-KR")
     pages = tuple(page for page in OF_SUPERADMINS if page != "/styleguide/")  # for developers, in English
     english = {}
-    with superadmin.reservation() as reservation:
-        pages += (page_of_tick(superadmin.make_tick()), page_of_reservation(reservation))
+    with superadmin.reservation() as reservation, superadmin.limit() as limit:
+        pages += (
+            page_of_tick(superadmin.make_tick()),
+            page_of_reservation(reservation),
+            page_of_limit(limit),
+        )
         for address in pages:
             page.goto(address)
             assert page.locator("html").get_attribute("lang") == "ko"

@@ -20,7 +20,7 @@ from scheduler.engine import (
     Snapshot,
     plan,
 )
-from scheduler.reasons import sentence_for
+from scheduler.reasons import sentence_for, who_may_raise
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ROOM = ResourceSlots({"cpu": 64000, "cuda": 8000})
@@ -98,6 +98,45 @@ def test_the_sentence_says_who_holds_what_of_how_much(level: str, who: str) -> N
         f"Waits for 1 core: sessions of {who} hold 3.5 cores, and may hold 4 cores. It starts when some of them end.",
         f"Asks for 8 cores, but all sessions of {who} may hold only 4 cores: cancel it and ask for less.",
     ]
+
+
+LIMIT = "by the limit “By day” of resource group “lab”"
+
+
+@pytest.mark.parametrize(
+    ("level", "until", "said"),
+    [
+        ("group", None, [
+            f"Waits for 1 core: {LIMIT} sessions may hold 4 cores together, and they hold 3.5 cores. It starts when some of them end.",
+            f"Asks for 8 cores, but {LIMIT} all sessions together may hold only 4 cores: cancel it and ask for less.",
+        ]),
+        ("group", NOW, [
+            (f"Waits for 1 core: {LIMIT} sessions may hold 4 cores together until 2030-01-01 00:00 UTC, and they hold 3.5 cores."
+            " It starts when some of them end, or then."),
+            f"Waits until 2030-01-01 00:00 UTC: {LIMIT} sessions may hold only 4 cores together until then, and it asks for 8 cores.",
+        ]),
+        ("group_user", None, [
+            (f"Waits for 1 core: {LIMIT} the sessions of one person may hold 4 cores, and those of its owner hold 3.5 cores."
+            " It starts when some of them end."),
+            f"Asks for 8 cores, but {LIMIT} the sessions of one person may hold only 4 cores: cancel it and ask for less.",
+        ]),
+        ("group_user", NOW, [
+            (f"Waits for 1 core: {LIMIT} the sessions of one person may hold 4 cores until 2030-01-01 00:00 UTC, and those of its"
+            " owner hold 3.5 cores. It starts when some of them end, or then."),
+            (f"Waits until 2030-01-01 00:00 UTC: {LIMIT} the sessions of one person may hold only 4 cores until then, and it asks"
+            " for 8 cores."),
+        ]),
+    ],
+)  # fmt: skip
+def test_of_a_limit_of_the_group_it_says_until_when(
+    level: str, until: datetime | None, said: list[str]
+) -> None:
+    allowance = Allowance("x:7", level, "By day", {"cpu": 4000}, {"cpu": 3500}, until=until)
+    whys = [decide([allowance], session(1, "x:7", cpu=cpu)).deferrals[0].why for cpu in (1000, 8000)]
+    assert [str(sentence_for(why, "lab")) for why in whys] == said
+    assert [str(who_may_raise(why)) for why in whys] == [
+        "A superadmin may change the limits of the resource group."
+    ] * 2
 
 
 def test_who_has_no_budget_left_waits_for_it_however_much_room_there_is() -> None:

@@ -1,0 +1,25 @@
+"""The limits of a resource group that hold now, as the page of its queue shows them to everybody: what is used of them, by all and by oneself."""
+
+from typing import Any
+
+from agents.models import ResourceGroup
+from common import clock
+from scheduler.web.groups import slot_meters
+from scheduler.web.limits import counted_words
+from sessions_app.group_limits import NOTHING, held_in, in_force
+
+
+def limits_now(group: ResourceGroup, user_id: int | None) -> list[dict[str, Any]]:
+    """One query, none where no limit holds."""
+    limits = in_force(group, clock.now())
+    held = held_in([group.pk]).get(group.pk, NOTHING) if limits else NOTHING
+    return [
+        {
+            "name": each.limit.name,
+            "counts": counted_words(each.limit.session_types),
+            "until": each.until,
+            "together": slot_meters(each.held_together(held), each.limit.together),
+            "own": slot_meters(each.held_by(held, user_id or 0), each.limit.each),
+        }
+        for each in limits
+    ]
