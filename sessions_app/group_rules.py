@@ -52,7 +52,7 @@ def demand_type_taken(group: ResourceGroup, session_type: str) -> None:
 def demand_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
     """Raises InvalidInput for a type that it does not take, LimitExceeded for more than one session may ask for there."""
     demand_type_taken(group, request.type)
-    most_of = _most_of_one(group, request.type)
+    most_of = most_of_one(group, request.type)
     sentences = [
         _("In the resource group “{group}” one session gets at most {amount}.").format(
             group=group.name, amount=format_amount(name, most)
@@ -77,7 +77,7 @@ def demand_group_takes(group: ResourceGroup, request: SessionRequest) -> None:
         )
 
 
-def _most_of_one(group: ResourceGroup, session_type: str) -> dict[str, int]:
+def most_of_one(group: ResourceGroup, session_type: str) -> dict[str, int]:
     """By slot, what one session may ask for: no more than all of its person, or all together, may hold there at any time."""
     most: dict[str, int] = dict(group.max_session_slots)
     for limit in limits_in(group.limits):

@@ -30,11 +30,9 @@ def _devices_field() -> SlotsField:
     )
 
 
-def _time_field(label: Any, help_text: Any = "") -> forms.TimeField:
+def _time_field(label: Any) -> forms.TimeField:
     widget = forms.TimeInput(format=_TIME, attrs={"type": "time"})
-    return forms.TimeField(
-        required=False, input_formats=[_TIME], label=label, help_text=help_text, widget=widget
-    )
+    return forms.TimeField(required=False, input_formats=[_TIME], label=label, widget=widget)
 
 
 class LimitForm(forms.Form):
@@ -66,12 +64,12 @@ class LimitForm(forms.Form):
         required=False,
         label=gettext_lazy("On these days"),
         widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
-        help_text=gettext_lazy("None chosen: it holds always."),
+        help_text=gettext_lazy(
+            "None chosen: it holds always. An end that is not after the beginning is on the next day."
+        ),
     )
     begins = _time_field(gettext_lazy("From"))
-    ends = _time_field(
-        gettext_lazy("To"), gettext_lazy("What is not after the beginning is on the next day.")
-    )
+    ends = _time_field(gettext_lazy("To"))
     time_zone = forms.CharField(
         max_length=LONGEST_ZONE,
         required=False,

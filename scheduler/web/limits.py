@@ -33,7 +33,7 @@ SHORTEST_SPAN = 3  # of days that are written as one
 @require_http_methods(["GET", "HEAD", "POST"])
 @once_a_form(otherwise="resource-groups")
 def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
-    """A POST adds one. At most 2 queries beside the frame's."""
+    """A POST adds one. One query beside the frame's."""
     actor = overseer_of_all(request) if request.method != "POST" else superadmin(request)
     group = access_group(actor, group_id)
     if request.method != "POST":
@@ -49,7 +49,7 @@ def limit_list(request: HttpRequest, group_id: int) -> HttpResponse:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def limit_page(request: HttpRequest, group_id: int) -> HttpResponse:
-    """?limit= is the name of the one that a POST changes. At most 2 queries beside the frame's."""
+    """?limit= is the name of the one that a POST changes. One query beside the frame's."""
     actor = superadmin(request)
     group = access_group(actor, group_id)
     kept = limit_named(group, request.GET.get("limit", ""))

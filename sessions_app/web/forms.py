@@ -21,7 +21,7 @@ from images.allowed import objection_words
 from images.models import ContainerImage
 from images.selectors import visible_images
 from sessions_app.device_models import device_models_in
-from sessions_app.group_rules import group_words
+from sessions_app.group_rules import group_words, most_of_one
 from sessions_app.limits import of_slots
 from sessions_app.models import SessionType
 from sessions_app.presets import offered_presets
@@ -147,7 +147,8 @@ class LauncherForm(LauncherFields):
         if any(amount > (room[name].largest if name in room else 0) for name, amount in slots.items()):
             sentence = _("No machine of “{group}” is that large")
             return sentence.format(group=group.name if group else "")
-        if group and any(slots.get(name, 0) > most for name, most in group.max_session_slots.items()):
+        most_of = most_of_one(group, self.said("type") or SessionType.INTERACTIVE) if group else {}
+        if any(slots.get(name, 0) > most for name, most in most_of.items()):
             return _("More than this resource group gives")
         if never(self.scopes, of_slots(Limit.SLOTS, ResourceSlots(slots))):
             return _("More than your limits allow")

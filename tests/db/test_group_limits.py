@@ -28,6 +28,7 @@ from sessions_app.models import ComputeSession
 from sessions_app.requests import parse_request
 from sessions_app.states import Status
 from tests import factories
+from tests.db.test_scheduler_concurrency import at_the_same_time
 from tests.factories_sessions import Place, make_place
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("empty_redis")]
@@ -144,6 +145,21 @@ def test_a_plan_from_before_newcomers_came_is_not_written_beyond_it(place: Place
     assert place_newcomers(place.group.pk, [place.enqueue().pk])
     with pytest.raises(StalePlan, match="limit 1"):
         commit_plan(decided)
+
+
+def test_ticks_and_newcomers_at_the_same_time_keep_to_it(place: Place) -> None:
+    limit_group(place, {"together": {"cpu": 3000}, "each": {"cpu": 3000}})
+    run_tick(place.group.pk)
+    for _ in range(3):
+        sessions = [place.enqueue() for _ in range(4)]
+        at_the_same_time(
+            lambda: run_tick(place.group.pk),
+            lambda sessions=sessions: place_newcomers(place.group.pk, [each.pk for each in sessions[:2]]),
+            lambda sessions=sessions: place_newcomers(place.group.pk, [each.pk for each in sessions[1:]]),
+        )
+        assert place.occupied().get("cpu", 0) <= 3000
+    run_tick(place.group.pk)
+    assert place.occupied()["cpu"] == 3000
 
 
 def test_a_limit_that_was_lowered_lets_nothing_more_in_and_what_it_does_not_name_is_free(
