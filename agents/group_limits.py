@@ -8,6 +8,7 @@ from typing import Any
 
 from common.languages import gettext as _
 from common.slots import MAX_AMOUNT, is_slot_name
+from common.texts import check_text
 from common.time_zones import is_zone, zone_named
 
 MOST_LIMITS, LONGEST_NAME = 10, 64
@@ -97,12 +98,10 @@ def _checked(raw: Mapping[str, Any], known_types: Sequence[str]) -> dict[str, An
     if unknown := sorted(raw.keys() - KEYS):
         raise ValueError(_("A limit has no “{key}”.").format(key=unknown[0]))
     limit: dict[str, Any] = {key: raw.get(key, "") for key in TEXTS}
-    limit |= {key: raw.get(key) or {} for key in AMOUNTS} | {key: raw.get(key) or [] for key in LISTS}
+    limit |= {key: raw.get(key, {}) for key in AMOUNTS} | {key: raw.get(key, []) for key in LISTS}
     name = limit["name"]
-    if not isinstance(name, str) or not 0 < len(name.strip()) <= LONGEST_NAME:
-        raise ValueError(
-            _("Give each limit a name of at most {count} characters.").format(count=LONGEST_NAME)
-        )
+    if not check_text(name, max_length=LONGEST_NAME).strip():
+        raise ValueError(_("Give each limit a name."))
     fault = _fault_of_amounts(limit) or _fault_of_types(limit, known_types) or _fault_of_hours(limit)
     if fault:
         raise ValueError(_("“{name}”: {fault}").format(name=name, fault=fault))

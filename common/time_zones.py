@@ -1,7 +1,8 @@
 """Time zones by their names, such as Europe/Berlin."""
 
 from datetime import UTC, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from functools import cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 LONGEST_ZONE = 64  # of a name
 
@@ -12,7 +13,13 @@ def zone_named(name: str) -> tzinfo:
 
 
 def is_zone(name: str) -> bool:
-    return _find(name) is not None
+    """Whether it is one of the same name and meaning on all machines."""
+    return name in _names()
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(available_timezones()) - {"localtime", "Factory"}
 
 
 def _find(name: str) -> tzinfo | None:

@@ -160,6 +160,8 @@ def commit_plan(plan: Plan) -> list[UUID]:
         placements = _of_these(
             plan, _lock_sessions([each.id for each in column_of(plan.placements, "session")])
         )
+        if name := broken_limit(plan.group_id, placements):
+            raise StalePlan(f"Newcomers were given what the limit {name} of {plan.group_name} had left.")
         return _place(plan, placements, _hold_agents(_kernels_of(placements))) if placements else []
 
 
@@ -265,8 +267,6 @@ def _place(plan: Plan, placements: Sequence[Placement], ground: _Rooms) -> list[
     """These, whose sessions are locked, on `ground`, which has their agents, and may have more."""
     if key := broken_rule(plan.group_id, placements):
         raise StalePlan(f"Others of the placement group {key} were placed since.")
-    if name := broken_limit(plan.group_id, placements):
-        raise StalePlan(f"The limit {name} of {plan.group_name} is in use since.")
     kernels, (rooms, used) = _kernels_of(placements), ground
     cores = _demand_room(kernels, rooms)
     moved = lifecycle.transition_many(

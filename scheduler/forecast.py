@@ -99,12 +99,12 @@ def foresee(question: Question) -> Outlook:
         ),
         kernel_ids=(uuid4(),),
         priority=question.priority,
-        scopes=named + limits.keys_for(session_type, owner_id),
+        scopes=named + limits.keys_for(session_type, owner_id, question.slots),
         tenants=named[:OWNERS],
         lasts=None if question.lasts_s is None else timedelta(seconds=question.lasts_s),
     )
+    its_allowances = [*allowances_of(question.scopes, question.budgets), *limits.allowances()]
     with picture.lock:
-        its_allowances = [*allowances_of(question.scopes, question.budgets), *limits.allowances()]
         foreseen = picture.foresee(asked, its_allowances, now)
         rooms, snapshot, deferral = picture.rooms(question.architecture), picture.snapshot, foreseen.deferral
         if foreseen.placement is not None:

@@ -9,7 +9,7 @@ from agents.models import ResourceGroup
 from common import clock
 from scheduler.engine import Allowance, Placement
 from scheduler.engine.allowances import GROUP, GROUP_USER
-from sessions_app.group_limits import NOTHING, Held, InForce, held_in, in_force
+from sessions_app.group_limits import NOTHING, Held, InForce, held_in, in_force, is_above
 
 PREFIX = "group-limit"
 
@@ -26,25 +26,25 @@ class GroupLimits:
     def __bool__(self) -> bool:
         return bool(self._limits)
 
-    def keys_for(self, session_type: str, owner_id: int) -> tuple[str, ...]:
-        """What such a session counts against: limits of all, and then those of its owner."""
+    def keys_for(self, session_type: str, owner_id: int, slots: Mapping[str, int]) -> tuple[str, ...]:
+        """What a session that asks for this counts against: limits of all, and then those of its owner."""
         self._owners.add(owner_id)
         counting = [each for each in self._limits if each.limit.counts(session_type)]
-        together = [_key(each) for each in counting if each.limit.together]
-        return (*together, *[_key(each, owner_id) for each in counting if each.limit.each])
+        together = [_key(each) for each in counting if not slots.keys().isdisjoint(each.limit.together)]
+        own = [_key(each, owner_id) for each in counting if not slots.keys().isdisjoint(each.limit.each)]
+        return (*together, *own)
 
     def allowances(self) -> list[Allowance]:
         """Of all sessions, and of these people, as it is now. One query, none where no limit holds."""
         return [allowance for each in self._limits for allowance in self._allowances(each)]
 
     def _allowances(self, each: InForce) -> Iterator[Allowance]:
-        limit, held = each.limit, self._held
+        limit, used, until = each.limit, each.used(self._held), each.until
         if limit.together:
-            used = each.held_together(held)
-            yield Allowance(_key(each), GROUP, limit.name, limit.together, used, until=each.until)
+            yield Allowance(_key(each), GROUP, limit.name, limit.together, used.together, until=until)
         for owner_id in sorted(self._owners) if limit.each else ():
-            key, used = _key(each, owner_id), each.held_by(held, owner_id)
-            yield Allowance(key, GROUP_USER, limit.name, limit.each, used, until=each.until)
+            key, own = _key(each, owner_id), used.by_owner[owner_id]
+            yield Allowance(key, GROUP_USER, limit.name, limit.each, own, until=until)
 
     @cached_property
     def _held(self) -> Held:
@@ -63,21 +63,15 @@ def broken_limit(group_id: int, placements: Iterable[Placement]) -> str:
     for each in placements:
         for key in each.session.scopes:
             if key.startswith(PREFIX):
-                wanted.setdefault(key, Counter()).update(dict(each.session.needs.total.items()))
+                wanted.setdefault(key, Counter()).update(each.session.needs.total)
     if not wanted:
         return ""
     owner_ids = {owner_id for key in wanted if (owner_id := _owner_in(key)) is not None}
     limits = GroupLimits(ResourceGroup.objects.get(pk=group_id), clock.now(), owner_ids)
-    broken = (each.name for each in limits.allowances() if _is_exceeded(each, wanted.get(each.key, {})))
-    return next(broken, "")
-
-
-def _is_exceeded(allowance: Allowance, asked: Mapping[str, int]) -> bool:
-    """Of slots that are not asked for more may be held than the limit, as where it was lowered."""
-    limit, held = allowance.limit, allowance.held
-    return any(
-        amount > most - held.get(name, 0) for name, most in limit.items() if (amount := asked.get(name, 0))
-    )
+    for allowance in limits.allowances():
+        if is_above(allowance.limit, wanted.get(allowance.key, {}), allowance.held):
+            return allowance.name
+    return ""
 
 
 def _key(each: InForce, owner_id: int | None = None) -> str:

@@ -3,6 +3,7 @@ locks the plans of the group, so that the next one sees all that others placed t
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -40,8 +41,8 @@ def read_newcomers(
     session_ids: Collection[UUID],
     reservations: Mapping[str, frozenset[int]],
     wait_s: float | None = None,
-) -> tuple[ResourceGroup, list[PendingSession], tuple[Allowance, ...]]:
-    """The group, those of these that wait in it, and what their scopes may hold; nobody else commits a plan of it until the present
+) -> tuple[ResourceGroup, list[PendingSession], tuple[Allowance, ...], datetime]:
+    """The group, those of these that wait in it, what their scopes may hold, and when that was; nobody else commits a plan of it until the present
     transaction ends. `reservations` by scope as of a snapshot; `wait_s` as `place_newcomers` has it, for all that follows. 1 query, and
     4 at most where there are budgets, one more where limits of the group hold, 5 more where somebody is committing a plan. Raises GroupBusy, ResourceGroup.DoesNotExist."""
     rows = _rows(group_id, session_ids, wait_s)
@@ -56,12 +57,13 @@ def read_newcomers(
     said_scopes, have_budgets = rows[0][len(_GROUP) : len(_GROUP) + 2]
     keys: set[ScopeKey] = set()
     kernels = [row[len(_GROUP) + 2 :] for row in rows]
-    limits = GroupLimits(group, clock.now())
+    now = clock.now()
+    limits = GroupLimits(group, now)
     waiting = [row for row in kernels if row[0] is not None]
     newcomers = list(pending_of(waiting, keys, set(), reservations, limits=limits))
     budgets = budget_states(owners_of(keys)) if have_budgets else ()
     allowances = allowances_of(read_scopes(json.loads(said_scopes)), budgets)
-    return group, newcomers, (*allowances, *limits.allowances())
+    return group, newcomers, (*allowances, *limits.allowances()), now
 
 
 def _rows(group_id: int, session_ids: Collection[UUID], wait_s: float | None) -> list[Sequence[Any]]:

@@ -108,11 +108,11 @@ def _decide(
     group_id: int, session_ids: Collection[UUID], leftovers: Leftovers, wait_s: float | None
 ) -> tuple[Sequence[PendingSession], list[Placement]]:
     """Those of these that wait, and where those are to run that find room."""
-    group, newcomers, allowances = read_newcomers(group_id, session_ids, leftovers.reservations, wait_s)
-    if not group.is_active or (group.epoch, rules_of(group)) != (leftovers.epoch, leftovers.rules):
+    group, newcomers, allowances, now = read_newcomers(group_id, session_ids, leftovers.reservations, wait_s)
+    if not group.is_active or (group.epoch, rules_of(group, now)) != (leftovers.epoch, leftovers.rules):
         raise StalePlan(f"{group.name} is not as its last plan left it.")
     companions = hosts_of(group_id, keys_of(newcomers))
-    placements = leftovers.place(newcomers, allowances, clock.now(), companions)
+    placements = leftovers.place(newcomers, allowances, now, companions)
     if 0 < len(placements) < len(newcomers) and leftovers.rules.policy is not Policy.FIFO:
         raise StalePlan(f"Not all who come to {group.name} have room, and it is not for the oldest.")
     return newcomers, placements

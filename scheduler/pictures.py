@@ -114,7 +114,7 @@ def picture_of(group: ResourceGroup, also: Collection[tuple[Level, int]]) -> Pic
     """The group as it is, where it is large as it was `TRUSTED_FOR_S` ago at most. One query or none; where it has changed, those of
     read_snapshot besides. `group` was just read by whoever asks: its rules hold at once."""
     found, at = _pictures.get(group.pk), monotonic()
-    if found is not None and found.snapshot.rules != rules_of(group):
+    if found is not None and found.snapshot.rules != rules_of(group, clock.now()):
         found = None
     if found is not None and found.is_trusted(at):
         return found

@@ -103,7 +103,7 @@ def read_snapshot(group_id: int, also: Collection[ScopeKey] = (), highest: int =
     preemptible = preemptible_of(group, highest, has_devices=has_devices) if highest > LOWEST_PRIORITY else {}
     devices = devices_in(group) if has_devices else {}
     agents = tuple(_agents(group_id, running, preemptible, reserved, devices))
-    rules = rules_of(group)
+    rules = rules_of(group, now)
     return Snapshot(
         group_id=group.pk,
         group_name=group.name,
@@ -126,7 +126,8 @@ def groups_with_pending_sessions() -> list[int]:
     return list(pending.values_list("resource_group_id", flat=True).distinct())
 
 
-def rules_of(group: ResourceGroup) -> Rules:
+def rules_of(group: ResourceGroup, now: datetime) -> Rules:
+    """`now`: of the picture that they are for, so that its limits are those that hold then."""
     return Rules(
         strategy=Strategy(group.strategy),
         policy=Policy(group.scheduler),
@@ -134,7 +135,7 @@ def rules_of(group: ResourceGroup) -> Rules:
         patience=timedelta(seconds=group.patience_s),
         is_paused=not group.is_active,
         preemption=_preemption_of(group),
-        limits=texts_in_force(group, clock.now()),
+        limits=texts_in_force(group, now),
     )
 
 
@@ -244,7 +245,7 @@ def pending_of(
         same_session = list(rows)  # each row repeats the columns of its session
         _, _, since_us, priority, asked, architecture, kind, *ids, lasts_s = same_session[0][:12]
         wanted = same_session[0][12:]
-        whose = (kind, *ids) if limits else tuple(ids)
+        whose = (kind, asked, *ids) if limits else tuple(ids)
         known = owners.get(whose)
         if known is None:
             keys = ScopeIds(*ids).keys()
@@ -252,7 +253,7 @@ def pending_of(
             named = tuple(scope_key(*key) for key in keys)
             its_tenants = tenants.setdefault(named[:OWNERS], named[:OWNERS])
             if limits:
-                named += limits.keys_for(kind, ids[_OWNER])
+                named += limits.keys_for(kind, ids[_OWNER], json.loads(asked))
             known = owners[whose] = named, its_tenants
         named, its_tenants = known
         if wanted[-1] is not None:

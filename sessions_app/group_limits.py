@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db import connection
@@ -19,7 +19,7 @@ _HELD = f"""
     FROM {KernelAllocation._meta.db_table} AS held
     JOIN {Kernel._meta.db_table} AS kernel ON kernel.id = held.kernel_id
     JOIN {ComputeSession._meta.db_table} AS session ON session.id = kernel.session_id
-    WHERE session.resource_group_id = ANY(%(groups)s::bigint[])
+    WHERE session.resource_group_id = ANY(%(groups)s::bigint[]) AND session.ended_at IS NULL
     GROUP BY 1, 2, 3, 4
 """
 Held = Mapping[tuple[str, int], Mapping[str, int]]
@@ -35,35 +35,35 @@ class InForce:
     limit: GroupLimit
     until: datetime | None  # None: it holds always
 
-    def held_together(self, held: Held) -> Counter[str]:
-        return self._sum(amounts for (kind, _), amounts in held.items() if self.limit.counts(kind))
-
-    def held_by(self, held: Held, owner_id: int) -> Counter[str]:
-        return self._sum(
-            amounts
-            for (kind, owner), amounts in held.items()
-            if owner == owner_id and self.limit.counts(kind)
-        )
+    def used(self, held: Held) -> "Used":
+        used = Used()
+        for (kind, owner_id), amounts in held.items():
+            if self.limit.counts(kind):
+                used.together.update(amounts)
+                used.by_owner[owner_id].update(amounts)
+        return used
 
     def refuses(self, slots: ResourceSlots, held: Held, owner_id: int) -> bool:
-        """Whether it lets a session of this person hold so much beside that not now."""
-        both = (
-            (self.limit.together, self.held_together(held)),
-            (self.limit.each, self.held_by(held, owner_id)),
-        )
-        return any(
-            most < slots[name] + used[name]
-            for limit, used in both
-            for name, most in limit.items()
-            if slots[name]
+        """Whether a session of this person could not hold so much beside that now."""
+        used = self.used(held)
+        return is_above(self.limit.together, slots, used.together) or is_above(
+            self.limit.each, slots, used.by_owner[owner_id]
         )
 
-    @staticmethod
-    def _sum(several: Iterable[Mapping[str, int]]) -> Counter[str]:
-        total: Counter[str] = Counter()
-        for amounts in several:
-            total.update(amounts)
-        return total
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What is held of a limit, by slot."""
+
+    together: Counter[str] = field(default_factory=Counter)
+    by_owner: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+
+def is_above(limit: Mapping[str, int], asked: Mapping[str, int], held: Mapping[str, int]) -> bool:
+    """Whether that is more than the limit. Of slots that are not asked for more may be held, as where it was lowered."""
+    return any(
+        amount > most - held.get(name, 0) for name, most in limit.items() if (amount := asked.get(name, 0))
+    )
 
 
 def in_force(group: ResourceGroup, now: datetime) -> tuple[InForce, ...]:

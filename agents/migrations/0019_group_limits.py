@@ -4,15 +4,18 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('agents', '0018_no_reservations_of_deleted_groups'),
+        ("agents", "0018_no_reservations_of_deleted_groups"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='resourcegroup',
-            name='limits',
-            field=models.JSONField(blank=True, default=list, help_text='What its sessions may hold together, and those of each person, always or at certain hours.'),
+            model_name="resourcegroup",
+            name="limits",
+            field=models.JSONField(
+                blank=True,
+                default=list,
+                help_text="What its sessions may hold together, and those of each person, always or at certain hours.",
+            ),
         ),
     ]

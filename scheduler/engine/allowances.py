@@ -53,9 +53,9 @@ class Allowances:
         self._seen = allowances
         self._accounts = {each.key: Account(each, self._left(each)) for each in allowances}
         self.by_scopes: dict[tuple[str, ...], tuple[Account, ...]] = {}  # those that were asked for
-        # What those have left of which nobody may have any, and the priority of the session for which it is kept.
-        self._kept: dict[Account, tuple[int, int]] = {}
-        self._closed: dict[Account, int] = {}  # once all is open: the priorities of those that were kept
+        # Of those of which something gathers: how much there is of it, the priority of the session for which it does, and what that asks for.
+        self._kept: dict[Account, tuple[int, int, int]] = {}
+        self._closed: dict[Account, tuple[int, int]] = {}  # once all is open: the last two
         self._aside: dict[Account, Aside] = {}
         # Once all is open, by scopes: what fits there exceeds none.
         self.leasts: dict[tuple[str, ...], int] = {}
@@ -91,15 +91,16 @@ class Allowances:
         return accounts
 
     def gather(self, session: PendingSession, total: int) -> bool:
-        """Let nobody have what is left of the limits that it exceeds, so that it gathers there, nor what it needs of its owner's others. Not where one
-        is kept for somebody else, or would be exceeded if all others ended. Whether it was done."""
+        """Let nobody have what it needs of the limits that it exceeds, so that it gathers there: all that is left of what is short, of the rest what it
+        asks for; nor what it needs of its owner's others. Not where one is kept for somebody else, or would be exceeded if all others ended. Whether it was done."""
         guards = self._layout.guards
         exceeded = [each for each in self.of(session.scopes) if (each.left - total) & guards != guards]
         if not all(self._may_keep(each, total) for each in exceeded):
             return False
         for account in exceeded:
-            self._kept[account] = account.left, session.priority
-            account.left = self._nothing_of(account.allowance)
+            beside = self._beside(account.left, total)
+            self._kept[account] = account.left - beside, session.priority, total
+            account.left = beside
         self.set_aside(session, total, of_owner_alone=True)
         return True
 
@@ -131,9 +132,9 @@ class Allowances:
 
     def open_all(self) -> None:
         """Keep nothing any more."""
-        for account, (left, priority) in self._kept.items():
-            account.left = left
-            self._closed[account] = priority
+        for account, (gathered, priority, total) in self._kept.items():
+            account.left += gathered
+            self._closed[account] = priority, total
         self._kept.clear()
         for account, aside in self._aside.items():
             account.left += aside.amount
@@ -147,9 +148,10 @@ class Allowances:
         )
 
     def _left_beside(self, account: Account, session: PendingSession, priority: int) -> int:
-        if self._closed.get(account, priority + 1) <= priority:
-            return self._nothing_of(account.allowance)
         left, aside = account.left, self._aside.get(account)
+        if account in self._closed:
+            its_priority, total = self._closed[account]
+            left = self._beside(left, total) if its_priority <= priority else left
         for other, total in aside.claims if aside else ():
             if other is not session and other.priority <= priority:
                 left = self._beside(left, total)
@@ -189,11 +191,6 @@ class Allowances:
         limit = {name: allowance.limit[name] for name in over}
         held = {name: max(limit[name] - left[name], allowance.held.get(name, 0)) for name in over}
         return Excess(allowance, {name: asked[name] for name in over}, held, limit, others)
-
-    def _nothing_of(self, allowance: Allowance) -> int:
-        """None of what it limits."""
-        layout = self._layout
-        return layout.guards | layout.pack_limit(dict.fromkeys(allowance.limit, 0))
 
     def _left(self, allowance: Allowance) -> int:
         if allowance.is_spent:

@@ -48,7 +48,7 @@ class LimitForm(forms.Form):
             (SessionType.BATCH.value, gettext_lazy("Batch sessions")),
         ],
         required=False,
-        label=gettext_lazy("What it counts"),
+        label=gettext_lazy("Sessions counted"),
         widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
         help_text=gettext_lazy("None chosen: all sessions of this group."),
     )

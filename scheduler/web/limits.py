@@ -55,7 +55,8 @@ def limit_page(request: HttpRequest, group_id: int) -> HttpResponse:
     kept = limit_named(group, request.GET.get("limit", ""))
     form = LimitForm(request.POST if request.method == "POST" else None, kept=kept)
     if form.is_valid() and _put(actor, group, form, instead_of=kept["name"]):
-        messages.success(request, _("“{name}” is changed.").format(name=form.cleaned_data["name"]))
+        sentence = _("The limit “{name}” is changed.")
+        messages.success(request, sentence.format(name=form.cleaned_data["name"]))
         return redirect("resource-group-limits", group_id)
     context = {"group": group, "name": kept["name"], "form": form, "address": request.get_full_path()}
     return render(request, "scheduler/limit.html", context, status=422 if form.is_bound else 200)

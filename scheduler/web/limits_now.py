@@ -13,13 +13,14 @@ def limits_now(group: ResourceGroup, user_id: int | None) -> list[dict[str, Any]
     """One query, none where no limit holds."""
     limits = in_force(group, clock.now())
     held = held_in([group.pk]).get(group.pk, NOTHING) if limits else NOTHING
+    used = [each.used(held) for each in limits]
     return [
         {
             "name": each.limit.name,
             "counts": counted_words(each.limit.session_types),
             "until": each.until,
-            "together": slot_meters(each.held_together(held), each.limit.together),
-            "own": slot_meters(each.held_by(held, user_id or 0), each.limit.each),
+            "together": slot_meters(its_use.together, each.limit.together),
+            "own": slot_meters(its_use.by_owner[user_id or 0], each.limit.each),
         }
-        for each in limits
+        for each, its_use in zip(limits, used, strict=True)
     ]

@@ -13,8 +13,10 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts.models import KeyPair, Membership
 from accounts.policies import LimitUse, ResourcePolicy
+from agents.groups import update_resource_group
 from agents.models import ResourceGroup
 from common import clock
+from common.actors import SYSTEM
 from common.errors import BerthError, Conflict, LimitExceeded, NotFound
 from common.prepared import _numbered
 from common.scopes import TokenScope
@@ -78,6 +80,11 @@ def disable_image(place: Place) -> None:
 
 def forbid_sessions_of_its_size(place: Place) -> None:
     limit(place.owner, max_slots={"cpu": 1})
+
+
+def limit_its_group(place: Place) -> None:
+    limits = [{"name": "little", "each": {"cpu": 1}}]
+    update_resource_group(actor=SYSTEM, group_id=place.group.pk, changes={"limits": limits})
 
 
 def relations_of(statement: str) -> set[str]:
@@ -213,7 +220,7 @@ def first_words(job: Callable[[], object]) -> list[str]:
 
 CHANGES = [
     close_project, close_domain, end_membership, close_group, delete_group, take_no_such_type, allow_another_image,
-    disable_image, forbid_sessions_of_its_size,
+    disable_image, forbid_sessions_of_its_size, limit_its_group,
 ]  # fmt: skip
 
 

@@ -150,6 +150,22 @@ def test_who_has_no_budget_left_waits_for_it_however_much_room_there_is() -> Non
     assert deferral.why.excess.allowance is spent
 
 
+def test_where_something_gathers_others_pass_who_ask_for_none_of_what_is_short() -> None:
+    limit = project({"cpu": 4000, "cuda": 4000}, {"cuda": 1000})
+    asked = [{"cpu": 2000, "cuda": 4000}, {"cuda": 1000}, {"cpu": 2000}, {"cpu": 1000}]
+    pending = [
+        replace(session(number, "project:7"), needs=Needs("x86_64", (ResourceSlots(slots),)))
+        for number, slots in enumerate(asked, 1)
+    ]
+    first = replace(pending[0], enqueued_at=NOW - timedelta(days=1))
+    decided = decide([limit], first, *pending[1:])
+    assert placed(decided) == [3], "of the cores too is left what the first asks for"
+    assert decided.gathering == (first.id,)
+    why = {each.session_id.int: each.why for each in decided.deferrals}
+    assert why[2].is_limit_kept
+    assert why[4].is_limit_kept
+
+
 def test_a_deferral_for_a_limit_names_it() -> None:
     [deferral] = decide([project({"cpu": 0})], session(1, "project:7")).deferrals
     nameless = replace(deferral.why, excess=None)

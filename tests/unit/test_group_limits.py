@@ -128,11 +128,14 @@ def test_it_counts_sessions_of_its_types() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"name": " "}, "a name of at most"),
-        ({"name": 7}, "a name of at most"),
-        ({"name": "x" * 65}, "a name of at most"),
+        ({"name": " "}, "a name"),
+        ({"name": 7}, "Give text"),
+        ({"name": "x" * 65}, "At most 64 characters"),
+        ({"name": "up\u202eside down"}, "do not show"),
         ({"from": "8"}, "no “from”"),
         ({"together": {}, "each": {}}, "Say what"),
+        ({"together": False}, "an amount for each slot"),
+        ({"session_types": None}, "interactive, batch"),
         ({"together": {"No Slot": 1}}, "an amount for each slot"),
         ({"together": {"cuda": -1}}, "an amount for each slot"),
         ({"each": {"cuda": True}}, "an amount for each slot"),
@@ -150,6 +153,7 @@ def test_it_counts_sessions_of_its_types() -> None:
         ({"time_zone": "Mars/Base"}, "no time zone"),
         ({"time_zone": "../etc/passwd"}, "no time zone"),
         ({"time_zone": 1}, "no time zone"),
+        ({"time_zone": "localtime"}, "no time zone"),
     ],
 )
 def test_what_is_no_limit_is_refused_with_what_to_do(changes: dict[str, Any], says: str) -> None:
