@@ -252,9 +252,7 @@ class Rules:
     patience: timedelta = timedelta(minutes=10)
     is_paused: bool = False  # nothing starts
     preemption: Preemption | None = None  # None: nothing is ended for others
-    limits: tuple[
-        str, ...
-    ] = ()  # its own that hold now, in any words: whoever keeps a picture sees that they are others
+    limits: tuple[str, ...] = ()  # its own that hold now, in words: pictures with others are old
 
 
 @dataclass(frozen=True, slots=True)
