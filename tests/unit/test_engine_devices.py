@@ -32,7 +32,9 @@ from scheduler.engine import (
     plan,
 )
 from scheduler.engine.devices import Device, DeviceTable, NoSuchDevices, deal, less, most_of, pick
+from scheduler.engine.fleet import Fleet
 from scheduler.engine.leftovers import Leftovers
+from scheduler.engine.sharing import machines_of
 from scheduler.reasons import sentence_for
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -130,6 +132,14 @@ def test_two_halves_are_no_whole_device_and_the_reason_says_so():
     assert deferral.reason is ReasonCode.FRAGMENTED
     assert "1 gpu in whole devices" in str(sentence_for(deferral.why, "lab"))
     assert "has more than 0 gpu whole" in str(sentence_for(deferral.why, "lab"))
+
+
+@pytest.mark.parametrize(("are_known", "names"), [(True, {"gpu"}), (False, set())])
+def test_what_one_device_has_is_said_of_those_that_are_known_one_by_one(are_known: bool, names: set[str]):
+    asked, one = session(1, 500), agent(1, 2, 700, whole=1)
+    view = one if are_known else replace(one, devices=())
+    machines = machines_of(Fleet(Snapshot(1, "lab", 0, (view,), (asked,))), NOW, {})
+    assert machines.device_rooms(asked.needs).keys() == names
 
 
 def test_two_quarters_are_no_half_and_the_reason_says_so():
