@@ -21,10 +21,8 @@ REQUIREMENTS = ("requirements.txt", "requirements-embedded.txt")
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 SYSTEM_PROGRAMS = Path("/usr/bin")
 CLEARLY = 1.15
-FEW_TURNS, ALL_TURNS = (
-    5,
-    20,
-)  # after a few, on a busy machine whose speed changes within a second, a Python may seem faster than itself
+# After a few, on a busy machine whose speed changes within a second, a Python may seem faster than itself.
+FEW_TURNS, ALL_TURNS = 5, 20
 PATIENCE_S = 10
 # What a portal does all day: small objects, their attributes, calls. Seconds; nothing from another version, or one that makes no environments.
 _SPEED = f"""
